@@ -1,0 +1,72 @@
+# The first run sets everything up in .venv; later runs notice that nothing has changed and start at once.
+SHELL := /bin/sh
+PYTHON ?= python3
+BIN := .venv/bin
+
+# What these files pin, .venv holds: .venv/ready keeps their checksum.
+PINS := requirements.txt pyproject.toml tidegate/local/toolchain.py
+
+# uv would trust its own list of authorities only, which a company's proxy is not on.
+export UV_SYSTEM_CERTS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format lock clean setup
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: setup ## Run the whole path on this machine, duplicates and crashes included
+	@$(BIN)/tidegate demo
+
+test: lint ## Lint, then run every test
+	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/e2e --numprocesses=auto
+	$(BIN)/pytest tests/spark tests/e2e
+
+lint: setup ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: setup ## Rewrite the code in the house style
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+lock: setup ## Resolve requirements.txt and package-lock.json anew
+	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet --output-file requirements.txt
+	$(BIN)/python -m tidegate.local.toolchain lock
+
+clean: ## Remove .venv and everything that was built
+	rm -rf .venv .tidegate cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# An older $(PYTHON) is passed over for the first newer one found. A .venv that was made by another Python, or moved from
+# elsewhere, is made anew. uv's own pin is cut out of requirements.txt, hashes and all, so that it is pinned once.
+setup: ## Set up .venv, and nothing more
+	@for python in "$(PYTHON)" python3.13 python3.12 python3.11 none; do \
+	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
+	done; \
+	if [ "$$python" = none ]; then \
+	  echo 'Tidegate needs Python 3.11 or newer. Install it, or name it: make PYTHON=/path/to/python3' >&2; exit 1; \
+	fi; \
+	maker="$$("$$python" -c 'import sys; print(sys.version)') in $(CURDIR)"; \
+	pins=$$({ echo "$$maker"; cat $(PINS); } | cksum); \
+	[ "$$(cat .venv/ready 2>/dev/null)" != "$$pins" ] || exit 0; \
+	set -e; \
+	[ "$$python" = "$(PYTHON)" ] || echo "$(PYTHON) is missing or older than 3.11: using $$python"; \
+	echo 'Setting up .venv (the first time takes a minute or two)'; \
+	[ -w "$${HOME:-/nowhere}" ] || export PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1; \
+	rm -f .venv/ready; \
+	if [ "$$(cat .venv/maker 2>/dev/null)" != "$$maker" ]; then \
+	  "$$python" -m venv --clear .venv; \
+	  echo "$$maker" > .venv/maker; \
+	fi; \
+	echo '  Python packages'; \
+	sed -n '/^uv==/,/[^\\]$$/p' requirements.txt > .venv/uv.txt; \
+	$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r .venv/uv.txt; \
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt; \
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .; \
+	echo '  Java, Node and the Spark jars'; \
+	$(BIN)/python -m tidegate.local.toolchain; \
+	echo "$$pins" > .venv/ready

@@ -1,0 +1,47 @@
+"""The CDK app: reads tidegate.toml and builds the stack that it describes.
+
+Context `tidegate:config` names another file; `tidegate:local=true` leaves out what only other machines need.
+"""
+
+import sys
+from pathlib import Path
+
+import aws_cdk as cdk
+
+from infra.bundling import BundlingError
+from infra.limits import LimitsError
+from infra.stack import TidegateStack
+from tidegate.settings import DEFAULT_FILE, SettingsError, load
+
+SOURCES = Path(__file__).resolve().parent
+
+# Here and not in cdk.json, so that the app gives the same template with and without the CDK CLI.
+CONTEXT = {
+    "@aws-cdk/aws-iam:minimizePolicies": True,
+    "aws:cdk:enable-asset-metadata": True,
+    "aws:cdk:enable-path-metadata": True,
+}
+
+
+def main() -> int:
+    """Write the assembly to where the CDK CLI, or CDK_OUTDIR, wants it; 2 if the configuration is at fault."""
+    app = cdk.App(analytics_reporting=False, context=CONTEXT)
+    config = Path(app.node.try_get_context("tidegate:config") or SOURCES / DEFAULT_FILE)
+    local = str(app.node.try_get_context("tidegate:local")).lower() == "true"
+    try:
+        TidegateStack(app, load(config), sources=SOURCES, config=config, local=local)
+        app.synth()
+    except SettingsError as error:
+        print(error, file=sys.stderr)
+        return 2
+    except LimitsError as error:
+        print(f"{config}: {error}", file=sys.stderr)
+        return 2
+    except BundlingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

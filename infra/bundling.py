@@ -1,0 +1,72 @@
+"""What Lambda and Spark are given to run, put together by this machine's Python: no Docker, no Lambda image.
+
+    functions   tidegate/  lambdas/  tidegate.toml  dependencies, unless the stack is for this machine
+    spark       tidegate/  dependencies
+
+It happens before CDK sees it, as a folder like any other: CDK's own bundling would do the same behind a
+Docker image that nobody pulls, and wrap every error in a JavaScript one.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PYTHON = "3.13"
+PLATFORM = "aarch64-manylinux_2_28"
+"""Lambda's python3.13 and EMR's images run on Amazon Linux 2023, whose glibc is 2.34."""
+
+
+class BundlingError(Exception):
+    """The code could not be put together; the text says which step failed and what it printed."""
+
+
+@contextmanager
+def functions(sources: Path, config: Path, *, dependencies: bool) -> Iterator[Path]:
+    """A folder with the functions' code from the checkout `sources`, configured by `config`; gone afterwards.
+
+    The same sources, configuration and lock give the same files. Raises BundlingError.
+    """
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        target = Path(folder)
+        _copy(target, sources, "tidegate", "lambdas")
+        shutil.copyfile(config, target / "tidegate.toml")
+        if dependencies:
+            _install(target, sources)
+        yield target
+
+
+@contextmanager
+def spark(sources: Path) -> Iterator[Path]:
+    """A folder with what ingest imports, PySpark excepted; gone afterwards. Raises BundlingError."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        target = Path(folder)
+        _copy(target, sources, "tidegate")
+        _install(target, sources, "--extra", "spark")
+        yield target
+
+
+def _copy(target: Path, sources: Path, *packages: str) -> None:
+    compiled = shutil.ignore_patterns("__pycache__", "*.pyc")
+    for package in packages:
+        shutil.copytree(sources / package, target / package, ignore=compiled)
+
+
+def _install(target: Path, sources: Path, *extras: str) -> None:
+    """Install what pyproject.toml asks for, at the versions and hashes of requirements.txt, for Arm."""
+    command = [
+        *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config"),
+        *("--target", str(target)),
+        *("--python-version", PYTHON, "--python-platform", PLATFORM, "--only-binary", ":all:"),
+        *("--requirements", str(sources / "pyproject.toml"), *extras),
+        *("--constraints", str(sources / "requirements.txt"), "--verify-hashes"),
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        raise BundlingError(f"`{' '.join(command)}` failed. It needs a network.\n{done.stdout.strip()}")
+    # start scripts name this machine's Python, and nothing calls them there
+    shutil.rmtree(target / "bin", ignore_errors=True)
+    (target / ".lock").unlink(missing_ok=True)

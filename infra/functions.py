@@ -1,0 +1,79 @@
+"""The functions: each with a role, a log group and an environment of its own."""
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.limits import MEMORY_MB, Source
+
+NAMESPACE = "Tidegate"
+
+
+class Function(Construct):
+    """One handler of `lambdas/<name>`. It may do nothing but write its log until something is granted."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        name: str,
+        code: lambda_.Code,
+        timeout: int,
+        environment: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, id)
+        log_group = logs.LogGroup(
+            self, "Log", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY
+        )
+        # a role of its own, because the one CDK would make may write to every log group of the account
+        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+        iam.Grant.add_to_principal(
+            grantee=self.role,
+            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+            resource_arns=[log_group.log_group_arn],
+        )
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            handler=f"lambdas.{name}.app.handler",
+            runtime=lambda_.Runtime.PYTHON_3_13,
+            architecture=lambda_.Architecture.ARM_64,
+            code=code,
+            timeout=cdk.Duration.seconds(timeout),
+            memory_size=MEMORY_MB,
+            role=self.role,
+            log_group=log_group,
+            environment={
+                **environment,
+                "POWERTOOLS_SERVICE_NAME": name,
+                "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
+                "POWERTOOLS_LOG_LEVEL": "INFO",
+            },
+        )
+
+    def feed_from(self, queue: sqs.IQueue, source: Source) -> None:
+        """Invoke this function with the queue's messages; it answers which of them failed."""
+        self.function.add_event_source(
+            sources.SqsEventSource(
+                queue,
+                batch_size=source.batch_size,
+                max_batching_window=cdk.Duration.seconds(source.window) if source.window else None,
+                report_batch_item_failures=True,
+            )
+        )
+
+    def invoke_every(self, seconds: int) -> None:
+        schedule = events.Schedule.rate(cdk.Duration.seconds(seconds))
+        events.Rule(self, "Schedule", schedule=schedule, targets=[targets.LambdaFunction(self.function)])
+
+    def invoke_on(self, pattern: events.EventPattern) -> None:
+        events.Rule(self, "Events", event_pattern=pattern, targets=[targets.LambdaFunction(self.function)])

@@ -1,0 +1,98 @@
+"""The numbers of the stack, and the relations between them that must hold. Times in seconds.
+
+A number that follows from another is computed from it; the others, and what depends on `tidegate.toml`, are
+checked before anything is built.
+"""
+
+from dataclasses import dataclass
+
+from tidegate.settings import DAY, MINUTE, Retention, Settings
+
+VISIBILITY_FACTOR = 6
+"""A queue must hide a message for six times the timeout of the function that reads it
+(https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html), and for the batching window:
+Lambda retries a throttled batch in that time, and a message that reappears is delivered twice."""
+
+LAMBDA_LONGEST_TIMEOUT = 15 * MINUTE
+LAMBDA_PAYLOAD_BYTES = 6_000_000
+S3_NOTIFICATION_BYTES = 2_000
+"""One notification as a record of the function's event: about 1,900 bytes (6 MB hold some 3,100)."""
+FIFO_SOURCE_LARGEST_BATCH = 10
+
+
+class LimitsError(Exception):
+    """`tidegate.toml` is valid, but no stack built from it could keep its promises; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How a queue feeds a function. `window` is how long Lambda gathers a batch; FIFO queues allow none."""
+
+    timeout: int
+    batch_size: int
+    receives: int
+    window: int = 0
+
+    @property
+    def visibility(self) -> int:
+        """How long a message stays hidden from others once it was handed to the function."""
+        return VISIBILITY_FACTOR * self.timeout + self.window
+
+    @property
+    def patience(self) -> int:
+        """How long a message that always fails is tried before it is among the dead letters."""
+        return self.receives * self.visibility
+
+
+INTAKE = Source(timeout=MINUTE, batch_size=1_000, window=2, receives=5)
+DISPATCH = Source(timeout=2 * MINUTE, batch_size=10, receives=5)
+SETTLE_TIMEOUT = 2 * MINUTE
+SETTLE_EVERY = MINUTE
+
+MEMORY_MB = 1_024
+ARCHIVE_DAYS = 14
+UNFINISHED_UPLOAD_DAYS = 7
+IDLE_MINUTES = 15
+"""An idle application costs nothing, as it keeps no workers; a stopped one takes longer to start a job."""
+
+
+def archive_days(retention: Retention) -> int:
+    """How long the topic keeps notices for a replay; 0 for not at all.
+
+    A replayed notice travels once more through the queue and its dead letters. The ledger must still know
+    its uploads when it arrives, else their rows are in the table twice.
+    """
+    travel = 2 * retention.messages + retention.dead_letters
+    return max(0, min(ARCHIVE_DAYS, (retention.claims - travel - 1) // DAY))
+
+
+def check(settings: Settings) -> None:
+    """Raises LimitsError if some relation does not hold."""
+    retention = settings.retention
+    for name, source in (("intake", INTAKE), ("dispatch", DISPATCH)):
+        _require(source.timeout <= LAMBDA_LONGEST_TIMEOUT, f"{name} may not run longer than Lambda allows")
+        _require(
+            source.patience < retention.messages,
+            f"[retention] messages must be longer than {source.patience}s: {name} may try a message"
+            f" {source.receives} times for {source.visibility} s each, and one that expires meanwhile never"
+            " reaches the dead letters",
+        )
+    _require(
+        INTAKE.batch_size * S3_NOTIFICATION_BYTES <= LAMBDA_PAYLOAD_BYTES,
+        "a batch of intake's must fit one invocation",
+    )
+    _require(INTAKE.batch_size <= 10 or INTAKE.window >= 1, "a batch of more than 10 messages needs a window")
+    _require(
+        DISPATCH.batch_size <= FIFO_SOURCE_LARGEST_BATCH and not DISPATCH.window,
+        "a FIFO queue gives batches of at most 10, without a window",
+    )
+    _require(
+        retention.dead_letters > retention.messages,
+        "[retention] dead_letters must be longer than `messages`: a dead letter's age counts from when it was"
+        " first sent, so one that was tried for long would expire at once",
+    )
+
+
+def _require(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise LimitsError(otherwise)

@@ -1,0 +1,28 @@
+"""S3's notifications, from the buffer queue, become notices on the topic."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.data_classes import SQSEvent, event_source
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambdas.shared import count, logger, metrics
+from tidegate import wiring
+from tidegate.flows.intake import intake
+from tidegate.flows.ports import Delivery
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+@event_source(data_class=SQSEvent)
+def handler(event: SQSEvent, context: LambdaContext) -> dict[str, Any]:
+    app = wiring.application()
+    give_back = intake(
+        [Delivery(record.message_id, record.body) for record in event.records],
+        routes=list(app.routes.values()),
+        topic=app.topic(context.aws_request_id),
+        dead_letters=app.dead_letters(),
+        count=count,
+    )
+    if give_back:
+        logger.warning("messages were given back and will be delivered again", extra={"messages": len(give_back)})
+    return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(give_back)]}

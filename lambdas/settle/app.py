@@ -1,0 +1,28 @@
+"""Once a minute, and when a job ends: settle, seal and hand off, for every route."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambdas.shared import count, logger, metrics
+from tidegate import wiring
+from tidegate.core.errors import TidegateError
+from tidegate.flows.settle import settle
+
+
+@logger.inject_lambda_context
+@metrics.log_metrics
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
+    app = wiring.application()
+    ledger, work, jobs = app.ledger(), app.work(), app.jobs(context)
+    troubles: list[TidegateError] = []
+    for route in app.routes.values():
+        try:
+            troubles += settle(route, ledger=ledger, work=work, jobs=jobs, clock=wiring.clock, count=count)
+        except TidegateError as error:
+            troubles.append(error)
+    for trouble in troubles:
+        logger.error("settling met trouble and will try again", extra={"reason": str(trouble)})
+    if troubles:
+        count("SettlingTroubles", len(troubles))
+    return {"troubles": len(troubles)}

@@ -1,0 +1,155 @@
+"""The template, synthesized once for all tests that look at it."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from tidegate.local import toolchain
+
+ROOT = Path(__file__).parents[2]
+
+SIMPLE = """
+[[route]]
+name = "flights"
+bucket = "example-landing"
+prefix = "flights/"
+suffix = ".json.gz"
+format = "json"
+table = "lake.flights.departures"
+schema = "id bigint"
+"""
+
+MANY = """
+[deployment]
+name = "many"
+
+[catalog]
+name = "house"
+
+[retention]
+messages = "6h"
+dead_letters = "2d"
+look_back = "3d"
+claims = "110h"
+
+[[route]]
+name = "orders"
+bucket = "example-landing"
+prefix = "shop/day=1 a/"
+format = "csv"
+table = "house.shop.orders"
+schema = "id bigint"
+
+[[route]]
+name = "events"
+bucket = "example-archive"
+format = "parquet"
+table = "house.web.events"
+schema = "id bigint"
+
+[[route]]
+name = "items"
+bucket = "example-landing"
+prefix = "shop/items/"
+suffix = ".json"
+format = "json"
+table = "house.shop.items"
+schema = "id bigint"
+
+[[route]]
+name = "prices"
+bucket = "example-theirs"
+existing = true
+prefix = "prices/*$/"
+format = "json"
+table = "house.shop.prices"
+schema = "id bigint"
+
+[[route]]
+name = "stock"
+bucket = "example-theirs"
+existing = true
+prefix = "stock/"
+suffix = ".csv"
+format = "csv"
+table = "house.shop.stock"
+schema = "id bigint"
+"""
+
+
+@dataclass(frozen=True)
+class Template:
+    """A synthesized template, the tidegate.toml it was made from, and the ways tests look into it."""
+
+    toml: str
+    body: dict[str, Any]
+
+    @property
+    def resources(self) -> dict[str, dict[str, Any]]:
+        return self.body["Resources"]
+
+    def of(self, kind: str) -> dict[str, dict[str, Any]]:
+        """The properties of all resources of a type, by logical id."""
+        return {name: each["Properties"] for name, each in self.resources.items() if each["Type"] == kind}
+
+    def one(self, kind: str, part: str = "") -> tuple[str, dict[str, Any]]:
+        """The only resource of a type whose logical id begins with `part`."""
+        ((name, properties),) = ((name, each) for name, each in self.of(kind).items() if name.startswith(part))
+        return name, properties
+
+    def statements(self, role: str) -> list[dict[str, Any]]:
+        """What the policies attached to the role with this logical id say."""
+        return [
+            statement
+            for policy in self.of("AWS::IAM::Policy").values()
+            if {"Ref": role} in policy["Roles"]
+            for statement in policy["PolicyDocument"]["Statement"]
+        ]
+
+
+class Synthesize(Protocol):
+    """Turns the text of a tidegate.toml into the template of its stack."""
+
+    def __call__(self, toml: str, *, local: bool = True) -> Template: ...
+
+
+@pytest.fixture(scope="session")
+def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesize]:
+    """Node is started once, and every template comes from it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in toolchain.cdk_environment().items():
+            patch.setenv(name, value)
+        import aws_cdk as cdk  # starts Node, so only here
+
+        from app import CONTEXT
+        from infra.stack import TidegateStack
+        from tidegate.settings import parse
+
+        def build(toml: str, *, local: bool = True) -> Template:
+            folder = tmp_path_factory.mktemp("synth")
+            config = folder / "tidegate.toml"
+            config.write_text(toml)
+            settings = parse(toml)
+            app = cdk.App(analytics_reporting=False, context=CONTEXT, outdir=str(folder / "cdk.out"))
+            TidegateStack(app, settings, sources=ROOT, config=config, local=local)
+            app.synth()
+            name = f"{settings.deployment.name}.template.json"
+            return Template(toml, json.loads((folder / "cdk.out" / name).read_text()))
+
+        yield build
+
+
+@pytest.fixture(scope="session")
+def simple(synthesize: Synthesize) -> Template:
+    """One route; everything else as it comes."""
+    return synthesize(SIMPLE)
+
+
+@pytest.fixture(scope="session")
+def many(synthesize: Synthesize) -> Template:
+    """Several routes: two on one bucket, one alone on another, two on a bucket that exists already."""
+    return synthesize(MANY)

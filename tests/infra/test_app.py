@@ -1,0 +1,103 @@
+"""The app as people start it: by the CDK CLI or by hand, without Docker, without an account."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.local import toolchain
+from tidegate.settings import parse
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment with a PATH that holds nothing, so no Docker, and no trace of an account."""
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    return {
+        "PATH": str(empty),
+        "HOME": str(tmp_path),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        **toolchain.cdk_environment(),
+    }
+
+
+def test_a_mistake_in_the_configuration_is_one_line_and_no_traceback(tmp_path, bare, simple):
+    config = tmp_path / "wrong.toml"
+    config.write_text(simple.toml.replace('format = "json"', 'format = "jason"'))
+    context = {"tidegate:config": str(config), "tidegate:local": "true"}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "app.py")],
+        cwd=tmp_path,
+        env=bare | {"CDK_OUTDIR": str(tmp_path / "cdk.out"), "CDK_CONTEXT_JSON": json.dumps(context)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"{config}:7: route.1.format: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "cdk.out" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("retention", "code", "message"),
+    [
+        ('messages = "1h"', 2, "tidegate.toml: [retention] messages must be longer than "),
+        ('messages = "5d"', 1, "no index, says uv"),
+    ],
+)
+def test_what_else_may_be_wrong_is_one_line_too(simple, monkeypatch, capsys, retention, code, message):
+    import app
+    from infra import bundling
+
+    def fail(*_: object) -> None:
+        raise bundling.BundlingError("no index, says uv")
+
+    monkeypatch.setattr(bundling, "_install", fail)
+    monkeypatch.setattr(app, "load", lambda _: parse(f"[retention]\n{retention}\n{simple.toml}"))
+    assert app.main() == code
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+
+
+def test_the_cdk_cli_gives_the_same_template_without_docker_and_without_an_account(tmp_path, bare, simple):
+    config = tmp_path / "tidegate.toml"
+    config.write_text(simple.toml)
+    done = subprocess.run(
+        [
+            *(*toolchain.cdk(), "synth", "--quiet", "--no-notices", "--output", str(tmp_path / "cdk.out")),
+            *("--context", f"tidegate:config={config}", "--context", "tidegate:local=true"),
+        ],
+        cwd=ROOT,
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    template = json.loads((tmp_path / "cdk.out" / "tidegate.template.json").read_text())
+    assert template == simple.body
+    check_assets(tmp_path / "cdk.out", template, simple.toml)
+
+
+def check_assets(folder: Path, template: dict[str, Any], toml: str) -> None:
+    """The functions' code is beside the template, whole, and the Spark script too."""
+    functions = [each for each in template["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
+    (asset,) = {each["Metadata"]["aws:asset:path"] for each in functions}
+    code = folder / asset
+    assert sorted(each.name for each in code.iterdir()) == ["lambdas", "tidegate", "tidegate.toml"]
+    assert (code / "tidegate.toml").read_text() == toml
+    assert not list(code.rglob("__pycache__"))
+    for each in functions:
+        module, _, _ = each["Properties"]["Handler"].rpartition(".")
+        assert (code / f"{module.replace('.', '/')}.py").is_file()
+    (script,) = folder.glob("asset.*.py")
+    assert script.read_text() == (ROOT / "tidegate" / "spark" / "entry.py").read_text()

@@ -1,0 +1,55 @@
+"""The numbers fit together, and a configuration that would break them is refused."""
+
+import pytest
+
+from infra import limits
+from tidegate.settings import DAY, HOUR, Retention, Settings, parse
+
+ROUTE = """
+[[route]]
+name = "a"
+bucket = "example-landing"
+format = "json"
+table = "lake.a.a"
+schema = "id bigint"
+"""
+
+
+def settings(**retention: str) -> Settings:
+    lines = "\n".join(f'{name} = "{value}"' for name, value in retention.items())
+    return parse(f"[retention]\n{lines}\n{ROUTE}")
+
+
+def test_the_defaults_fit_together():
+    limits.check(settings())
+
+
+@pytest.mark.parametrize("source", [limits.INTAKE, limits.DISPATCH])
+def test_visibility_covers_six_timeouts_and_the_window(source):
+    assert source.visibility >= 6 * source.timeout + source.window
+
+
+def test_a_queue_must_keep_a_message_until_it_is_a_dead_letter():
+    with pytest.raises(limits.LimitsError, match=r"`?messages`? must be longer than 3600s: dispatch .* 5 times"):
+        limits.check(settings(messages="1h"))
+
+
+@pytest.mark.parametrize("dead_letters", ["4d", "3d"])
+def test_dead_letters_must_be_kept_longer_than_messages(dead_letters):
+    with pytest.raises(limits.LimitsError, match="dead_letters must be longer than `messages`"):
+        limits.check(settings(dead_letters=dead_letters))
+
+
+def test_a_replayed_notice_meets_a_ledger_that_still_knows_it():
+    for claims in range(31, 90):
+        retention: Retention = settings(claims=f"{claims}d").retention
+        travel = 2 * retention.messages + retention.dead_letters
+        days = limits.archive_days(retention)
+        assert days * DAY + travel < retention.claims
+        assert days == limits.ARCHIVE_DAYS or (days + 1) * DAY + travel >= retention.claims
+
+
+def test_there_is_no_archive_where_the_ledger_forgets_too_soon():
+    retention = settings(messages="6h", dead_letters="2d", look_back="61h", claims="62h").retention
+    assert retention.claims - 2 * retention.messages - retention.dead_letters == 2 * HOUR
+    assert limits.archive_days(retention) == 0

@@ -1,0 +1,180 @@
+"""Who may do what: only what is needed, on the very resource. No emulator can prove that, so the policies are read."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROLES = {"intake": "IntakeRole", "dispatch": "DispatchRole", "settle": "SettleRole", "job": "EmrJobRole"}
+
+LEDGER = {f"dynamodb:{each}Item" for each in ("BatchGet", "ConditionCheck", "Delete", "Get", "Put", "Update")}
+RECEIVE = {f"sqs:{each}" for each in ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage")}
+RECEIVE |= {"sqs:GetQueueAttributes", "sqs:GetQueueUrl"}
+HAND_OFF = LEDGER | {
+    "dynamodb:Query",
+    "s3:GetObject",
+    "s3:ListBucket",
+    "s3:PutObject",
+    "emr-serverless:StartJobRun",
+    "emr-serverless:GetJobRun",
+    "emr-serverless:TagResource",
+    "iam:PassRole",
+}
+LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def statements(template, who):
+    return template.statements(template.one("AWS::IAM::Role", ROLES[who])[0])
+
+
+def text(resource) -> str:
+    """A resource as people write it, with the logical id for what only CloudFormation knows."""
+    match resource:
+        case str():
+            return resource
+        case {"Fn::GetAtt": [logical_id, "Arn"]} | {"Ref": logical_id}:
+            return f"<{logical_id}>"
+        case {"Fn::Sub": value}:
+            return value
+        case {"Fn::Join": ["", parts]}:
+            return "".join(text(part) for part in parts)
+    raise AssertionError(f"unexpected resource {resource}")
+
+
+def resources(template, who, action):
+    """The resources on which `who` may do `action`, without the hashes of logical ids."""
+    found = [
+        text(resource)
+        for statement in statements(template, who)
+        if action in listed(statement["Action"])
+        for resource in listed(statement["Resource"])
+    ]
+    return sorted(re.sub(r"[0-9A-F]{8}>", ">", each) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("who", "actions"),
+    [
+        ("intake", LOG | RECEIVE | {"sqs:SendMessage", "sns:Publish"}),
+        ("dispatch", LOG | RECEIVE | HAND_OFF | {"sqs:SendMessage"}),
+        ("settle", LOG | HAND_OFF),
+        (
+            "job",
+            {
+                *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
+                *("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
+                *("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable"),
+                "glue:UpdateTable",
+            },
+        ),
+    ],
+)
+def test_each_role_may_do_what_it_must_and_no_more(simple, who, actions):
+    assert {action for each in statements(simple, who) for action in listed(each["Action"])} == actions
+
+
+def test_no_role_may_act_on_everything(simple, many):
+    for template in (simple, many):
+        for name, policy in template.of("AWS::IAM::Policy").items():
+            for statement in policy["PolicyDocument"]["Statement"]:
+                assert "NotAction" not in statement
+                assert "NotResource" not in statement
+                assert not [each for each in listed(statement["Action"]) if "*" in each], name
+                for resource in map(text, listed(statement["Resource"])):
+                    assert resource != "*", f"{name}: {statement['Action']}"
+                    # a wildcard may stand for objects, job runs or log streams of one named resource only
+                    assert "*" not in re.split(r"/|:log-stream:", resource)[0], f"{name}: {resource}"
+
+
+def test_no_function_has_a_managed_policy(simple):
+    assert not [each for each in simple.of("AWS::IAM::Role").values() if "ManagedPolicyArns" in each]
+
+
+def test_each_function_reads_its_queue_and_writes_its_log_only(simple):
+    for who, queue in (("intake", "<BufferQueue>"), ("dispatch", "<BusNotices>")):
+        assert resources(simple, who, "sqs:ReceiveMessage") == [queue]
+        assert resources(simple, who, "logs:PutLogEvents") == [f"<{who.capitalize()}Log>"]
+
+
+def test_what_cannot_be_handled_is_set_aside_among_the_dead_letters_of_its_queue(simple):
+    assert resources(simple, "intake", "sqs:SendMessage") == ["<BufferDeadLetters>"]
+    assert resources(simple, "dispatch", "sqs:SendMessage") == ["<BusDeadLetters>"]
+
+
+def test_only_hand_offs_may_be_deleted_from_the_ledger(simple):
+    for who in ("dispatch", "settle"):
+        (statement,) = (each for each in statements(simple, who) if "dynamodb:DeleteItem" in each["Action"])
+        assert statement["Action"] == "dynamodb:DeleteItem"
+        assert statement["Condition"] == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["h#*"]}}
+
+
+def test_hand_offs_are_where_the_policy_says():
+    source = (ROOT / "tidegate" / "aws" / "jobs.py").read_text()
+    assert re.findall(r'static_pk_value="([^"]+)"', source) == ["h#hand-off"]
+
+
+@pytest.mark.parametrize("who", ["dispatch", "settle", "job"])
+def test_batches_are_written_but_never_deleted(simple, who):
+    assert "<WorkBucket>/batches/*" in resources(simple, who, "s3:PutObject")
+    assert "<WorkBucket>" in resources(simple, who, "s3:ListBucket"), "else a missing receipt looks forbidden"
+    assert "<WorkBucket>/batches/*" not in resources(simple, who, "s3:DeleteObject")
+
+
+@pytest.mark.parametrize("who", ["dispatch", "settle"])
+def test_jobs_are_started_in_this_application_under_its_role(simple, who):
+    assert resources(simple, who, "emr-serverless:StartJobRun") == ["<EmrApplication>"]
+    assert resources(simple, who, "emr-serverless:GetJobRun") == ["<EmrApplication>/jobruns/*"]
+    assert resources(simple, who, "iam:PassRole") == ["<EmrJobRole>"]
+    (statement,) = (each for each in statements(simple, who) if each["Action"] == "iam:PassRole")
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}
+
+
+def test_the_job_reads_the_uploads_of_the_routes_and_nothing_else(many):
+    assert resources(many, "job", "s3:GetObjectVersion") == [
+        "arn:<AWS::Partition>:s3:::example-archive/*",
+        "arn:<AWS::Partition>:s3:::example-landing/shop/day=1 a/*",
+        "arn:<AWS::Partition>:s3:::example-landing/shop/items/*.json",
+        "arn:<AWS::Partition>:s3:::example-theirs/prices/${*}${$}/*",
+        "arn:<AWS::Partition>:s3:::example-theirs/stock/*.csv",
+    ]
+
+
+def test_the_job_may_tell_a_deleted_upload_from_a_forbidden_one(many):
+    assert resources(many, "job", "s3:ListBucketVersions") == [
+        f"arn:<AWS::Partition>:s3:::example-{name}" for name in ("archive", "landing", "theirs")
+    ]
+
+
+def test_the_job_writes_no_uploads_and_deletes_in_the_warehouse_only(many):
+    assert resources(many, "job", "s3:PutObject") == ["<WarehouseBucket>/*", "<WorkBucket>/batches/*"]
+    assert resources(many, "job", "s3:DeleteObject") == ["<WarehouseBucket>/*"]
+
+
+def test_the_job_touches_the_tables_of_the_routes_only(many):
+    prefix = "arn:<AWS::Partition>:glue:<AWS::Region>:<AWS::AccountId>:"
+    assert resources(many, "job", "glue:UpdateTable") == sorted(
+        prefix + each
+        for each in (
+            *("catalog", "database/shop", "database/web"),
+            *("table/shop/items", "table/shop/orders", "table/shop/prices", "table/shop/stock", "table/web/events"),
+        )
+    )
+
+
+def test_the_job_reads_its_own_script(simple):
+    key = simple.body["Outputs"]["EntryPoint"]["Value"]["Fn::Sub"].rpartition("/")[2]
+    assert [each for each in resources(simple, "job", "s3:GetObject") if each.endswith(f"/{key}")]
+
+
+def test_the_handler_of_notifications_touches_the_existing_bucket_only(many):
+    (policy,) = (
+        each for each in many.of("AWS::IAM::Policy").values() if "s3:PutBucketNotification" in json.dumps(each)
+    )
+    for statement in policy["PolicyDocument"]["Statement"]:
+        assert text(statement["Resource"]) == "arn:<AWS::Partition>:s3:::example-theirs"

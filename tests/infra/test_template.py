@@ -1,0 +1,395 @@
+"""Each part of the path is there, and wired as the architecture says."""
+
+from typing import Any
+
+import pytest
+
+ACCOUNT = {"Ref": "AWS::AccountId"}
+FUNCTIONS = ("intake", "dispatch", "settle")
+
+
+def arn(logical_id: str) -> dict[str, Any]:
+    return {"Fn::GetAtt": [logical_id, "Arn"]}
+
+
+def bucket_arn(name: str) -> dict[str, Any]:
+    return {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":s3:::{name}"]]}
+
+
+def allowed(template, queue: str) -> list[dict[str, Any]]:
+    """What the policy of a queue allows."""
+    (policy,) = (each for each in template.of("AWS::SQS::QueuePolicy").values() if each["Queues"] == [{"Ref": queue}])
+    return [each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow"]
+
+
+# --- landing and buffer ---
+
+
+def test_s3_notifies_the_buffer_of_every_kind_of_creation(simple):
+    bucket = simple.one("AWS::S3::Bucket", "Landing")[1]
+    queue = simple.one("AWS::SQS::Queue", "BufferQueue")[0]
+    assert bucket["BucketName"] == "example-landing"
+    assert bucket["NotificationConfiguration"] == {
+        "QueueConfigurations": [
+            {
+                "Event": "s3:ObjectCreated:*",
+                "Queue": arn(queue),
+                "Filter": {
+                    "S3Key": {
+                        "Rules": [
+                            {"Name": "prefix", "Value": "flights/"},
+                            {"Name": "suffix", "Value": ".json.gz"},
+                        ]
+                    }
+                },
+            }
+        ]
+    }
+
+
+def test_the_buffer_takes_messages_from_this_bucket_of_this_account_only(simple):
+    queue = simple.one("AWS::SQS::Queue", "BufferQueue")[0]
+    assert allowed(simple, queue) == [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": "s3.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": arn(queue),
+            "Condition": {
+                "ArnEquals": {"aws:SourceArn": bucket_arn("example-landing")},
+                "StringEquals": {"aws:SourceAccount": ACCOUNT},
+            },
+        }
+    ]
+
+
+def test_the_bucket_waits_for_the_permission_to_notify(simple):
+    bucket = simple.one("AWS::S3::Bucket", "Landing")[0]
+    policy = simple.one("AWS::SQS::QueuePolicy", "BufferQueue")[0]
+    assert policy in simple.resources[bucket]["DependsOn"]
+
+
+def test_overwritten_uploads_stay_readable_while_the_ledger_knows_them(simple, many):
+    for template, days in ((simple, 60), (many, 5)):
+        for name, bucket in template.of("AWS::S3::Bucket").items():
+            if name.startswith("Landing"):
+                assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
+                rules = bucket["LifecycleConfiguration"]["Rules"]
+                assert {"Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": days}} in rules
+
+
+def test_routes_share_a_bucket_or_have_their_own(many):
+    buckets = {each.get("BucketName"): each for each in many.of("AWS::S3::Bucket").values()}
+    shared = buckets["example-landing"]["NotificationConfiguration"]["QueueConfigurations"]
+    assert [each["Filter"]["S3Key"]["Rules"] for each in shared] == [
+        [{"Name": "prefix", "Value": "shop/items/"}, {"Name": "suffix", "Value": ".json"}],
+        [{"Name": "prefix", "Value": "shop/day%3D1+a/"}],
+    ]
+    (alone,) = buckets["example-archive"]["NotificationConfiguration"]["QueueConfigurations"]
+    assert "Filter" not in alone
+
+
+def test_every_bucket_may_notify_the_buffer_and_no_other(many):
+    statements = allowed(many, many.one("AWS::SQS::Queue", "BufferQueue")[0])
+    sources = [each["Condition"]["ArnEquals"]["aws:SourceArn"] for each in statements]
+    assert sources == [bucket_arn(name) for name in ("example-archive", "example-landing", "example-theirs")]
+    assert all(each["Condition"]["StringEquals"] == {"aws:SourceAccount": ACCOUNT} for each in statements)
+
+
+def test_of_an_existing_bucket_only_the_notifications_are_added_to(many):
+    assert "example-theirs" not in {each.get("BucketName") for each in many.of("AWS::S3::Bucket").values()}
+    name, properties = many.one("Custom::S3BucketNotifications")
+    queue = many.one("AWS::SQS::Queue", "BufferQueue")[0]
+    assert properties["BucketName"] == "example-theirs"
+    assert properties["Managed"] is False, "CDK's handler would replace what others set up"
+    found = properties["NotificationConfiguration"]["QueueConfigurations"]
+    assert [(each["Events"], each["QueueArn"]) for each in found] == [(["s3:ObjectCreated:*"], arn(queue))] * 2
+    assert [each["Filter"]["Key"]["FilterRules"] for each in found] == [
+        [{"Name": "prefix", "Value": "prices/*%24/"}],
+        [{"Name": "suffix", "Value": ".csv"}, {"Name": "prefix", "Value": "stock/"}],
+    ]
+    assert many.one("AWS::SQS::QueuePolicy", "BufferQueue")[0] in many.resources[name]["DependsOn"]
+
+
+def test_without_an_existing_bucket_there_is_no_custom_resource(simple):
+    assert not [each for each in simple.resources.values() if each["Type"].startswith("Custom::")]
+
+
+# --- queues and topic ---
+
+
+@pytest.mark.parametrize(("queue", "dead_letters"), [("BufferQueue", "BufferDead"), ("BusNotices", "BusDead")])
+def test_a_message_that_keeps_failing_becomes_a_dead_letter(simple, queue, dead_letters):
+    policy = simple.one("AWS::SQS::Queue", queue)[1]["RedrivePolicy"]
+    assert policy == {
+        "deadLetterTargetArn": arn(simple.one("AWS::SQS::Queue", dead_letters)[0]),
+        "maxReceiveCount": 5,
+    }
+
+
+def test_queues_keep_messages_as_long_as_the_configuration_says(simple, many):
+    for template, messages, dead_letters in ((simple, 4 * 86400, 14 * 86400), (many, 6 * 3600, 2 * 86400)):
+        for name, queue in template.of("AWS::SQS::Queue").items():
+            expected = dead_letters if "DeadLetters" in name else messages
+            assert queue["MessageRetentionPeriod"] == expected, name
+
+
+@pytest.mark.parametrize(("queue", "function"), [("BufferQueue", "Intake"), ("BusNotices", "Dispatch")])
+def test_a_message_stays_hidden_for_six_timeouts_and_the_window(simple, queue, function):
+    timeout = simple.one("AWS::Lambda::Function", function)[1]["Timeout"]
+    window = simple.one("AWS::Lambda::EventSourceMapping", function)[1].get("MaximumBatchingWindowInSeconds", 0)
+    assert simple.one("AWS::SQS::Queue", queue)[1]["VisibilityTimeout"] >= 6 * timeout + window
+
+
+def test_the_topic_is_fifo_and_keeps_an_archive(simple):
+    topic = simple.one("AWS::SNS::Topic")[1]
+    assert topic["FifoTopic"] is True
+    assert topic["ContentBasedDeduplication"] is False
+    assert topic["ArchivePolicy"] == {"MessageRetentionPeriod": 14}
+    assert topic["TopicName"].endswith(".fifo")
+
+
+def test_the_archive_ends_before_the_ledger_forgets(many):
+    # 110 h of claims, and a replayed notice may travel 2 x 6 h and 48 h more: 2 days are left
+    assert many.one("AWS::SNS::Topic")[1]["ArchivePolicy"] == {"MessageRetentionPeriod": 2}
+
+
+def test_notices_arrive_raw_and_what_sns_cannot_deliver_is_a_dead_letter(simple):
+    topic = simple.one("AWS::SNS::Topic")[0]
+    queue, dead_letters = (simple.one("AWS::SQS::Queue", name)[0] for name in ("BusNotices", "BusDead"))
+    name, subscription = simple.one("AWS::SNS::Subscription")
+    assert subscription == {
+        "TopicArn": {"Ref": topic},
+        "Protocol": "sqs",
+        "Endpoint": arn(queue),
+        "RawMessageDelivery": True,
+        "RedrivePolicy": {"deadLetterTargetArn": arn(dead_letters)},
+    }
+    assert simple.one("AWS::SQS::QueuePolicy", "BusNotices")[0] in simple.resources[name]["DependsOn"]
+    for each in (queue, dead_letters):
+        properties = simple.resources[each]["Properties"]
+        assert properties["FifoQueue"] is True
+        assert not properties.get("ContentBasedDeduplication")
+        (statement,) = allowed(simple, each)
+        # the topic's ARN names the account
+        assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": topic}}}
+        assert statement["Principal"] == {"Service": "sns.amazonaws.com"}
+        assert statement["Action"] == "sqs:SendMessage"
+
+
+# --- ledger, buckets, what survives ---
+
+
+def test_the_ledger(simple):
+    table = simple.one("AWS::DynamoDB::Table")[1]
+    assert table == {
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        "AttributeDefinitions": [
+            {"AttributeName": "pk", "AttributeType": "S"},
+            {"AttributeName": "sk", "AttributeType": "S"},
+        ],
+        "BillingMode": "PAY_PER_REQUEST",
+        "TimeToLiveSpecification": {"AttributeName": "expires_at", "Enabled": True},
+        "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+        "DeletionProtectionEnabled": True,
+    }
+
+
+def test_what_holds_data_outlives_the_stack_and_nothing_else_does(many):
+    kept = {name for name, each in many.resources.items() if each.get("DeletionPolicy") == "Retain"}
+    assert kept == {*many.of("AWS::DynamoDB::Table"), *many.of("AWS::S3::Bucket")}
+    assert all(many.resources[name]["UpdateReplacePolicy"] == "Retain" for name in kept)
+    assert len(many.of("AWS::S3::Bucket")) == 4, "two landing buckets, work and warehouse"
+
+
+def test_no_object_that_is_not_superseded_ever_expires(many):
+    for bucket in many.of("AWS::S3::Bucket").values():
+        rules = bucket["LifecycleConfiguration"]["Rules"]
+        assert {"AbortIncompleteMultipartUpload", "NoncurrentVersionExpiration", "Status"} >= {
+            key for rule in rules for key in rule
+        }
+
+
+def test_buckets_are_private_and_encrypted(many):
+    for bucket in many.of("AWS::S3::Bucket").values():
+        assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+        assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+        (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+        assert bucket["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
+
+
+def test_queues_are_encrypted(simple):
+    assert all(each["SqsManagedSseEnabled"] is True for each in simple.of("AWS::SQS::Queue").values())
+
+
+def test_nothing_is_reached_without_tls(many):
+    held = {
+        "AWS::S3::Bucket": ("AWS::S3::BucketPolicy", lambda policy: [policy["Bucket"]]),
+        "AWS::SQS::Queue": ("AWS::SQS::QueuePolicy", lambda policy: policy["Queues"]),
+        "AWS::SNS::Topic": ("AWS::SNS::TopicPolicy", lambda policy: policy["Topics"]),
+    }
+    for kind, (policies, targets) in held.items():
+        refused = [
+            target["Ref"]
+            for policy in many.of(policies).values()
+            for target in targets(policy)
+            for statement in policy["PolicyDocument"]["Statement"]
+            if statement["Effect"] == "Deny" and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        ]
+        assert sorted(refused) == sorted(many.of(kind)), kind
+
+
+# --- functions ---
+
+
+@pytest.mark.parametrize(("name", "timeout"), [("intake", 60), ("dispatch", 120), ("settle", 120)])
+def test_the_functions(simple, name, timeout):
+    function = simple.one("AWS::Lambda::Function", name.capitalize())[1]
+    assert function["Handler"] == f"lambdas.{name}.app.handler"
+    assert function["Runtime"] == "python3.13"
+    assert function["Architectures"] == ["arm64"]
+    assert function["Timeout"] == timeout
+    assert "ReservedConcurrentExecutions" not in function
+
+
+def test_the_functions_share_their_code(simple):
+    code = [each["Code"] for each in simple.of("AWS::Lambda::Function").values()]
+    assert code == [code[0]] * 3
+
+
+def test_logs_are_kept_for_a_month(simple):
+    groups = simple.of("AWS::Logs::LogGroup")
+    assert [each["RetentionInDays"] for each in groups.values()] == [30, 30, 30]
+    used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in simple.of("AWS::Lambda::Function").values()]
+    assert sorted(used) == sorted(groups)
+
+
+def test_queues_feed_the_functions(simple):
+    mappings = simple.of("AWS::Lambda::EventSourceMapping")
+    assert len(mappings) == 2
+    for function, queue, settings in (
+        ("Intake", "BufferQueue", {"BatchSize": 1000, "MaximumBatchingWindowInSeconds": 2}),
+        ("Dispatch", "BusNotices", {"BatchSize": 10}),
+    ):
+        assert simple.one("AWS::Lambda::EventSourceMapping", function)[1] == {
+            "EventSourceArn": arn(simple.one("AWS::SQS::Queue", queue)[0]),
+            "FunctionName": {"Ref": simple.one("AWS::Lambda::Function", function)[0]},
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            **settings,
+        }
+
+
+def test_settle_is_called_every_minute_and_when_a_job_ends(simple):
+    settle = simple.one("AWS::Lambda::Function", "Settle")[0]
+    application = simple.one("AWS::EMRServerless::Application")[0]
+    schedule, rule = (simple.one("AWS::Events::Rule", f"Settle{name}") for name in ("Schedule", "Events"))
+    assert schedule[1]["ScheduleExpression"] == "rate(1 minute)"
+    assert rule[1]["EventPattern"] == {
+        "source": ["aws.emr-serverless"],
+        "detail-type": ["EMR Serverless Job Run State Change"],
+        "detail": {
+            "applicationId": [{"Fn::GetAtt": [application, "ApplicationId"]}],
+            "state": ["SUCCESS", "FAILED", "CANCELLED"],
+        },
+    }
+    for name, properties in (schedule, rule):
+        assert properties["State"] == "ENABLED"
+        assert [each["Arn"] for each in properties["Targets"]] == [arn(settle)]
+        assert {
+            "Action": "lambda:InvokeFunction",
+            "FunctionName": arn(settle),
+            "Principal": "events.amazonaws.com",
+            "SourceArn": arn(name),
+        } in simple.of("AWS::Lambda::Permission").values()
+    assert len(simple.of("AWS::Lambda::Permission")) == 2
+
+
+def test_functions_and_outputs_name_the_same_things(simple):
+    queue = {name: {"Ref": simple.one("AWS::SQS::Queue", name)[0]} for name in ("BufferQ", "BufferD", "BusN", "BusD")}
+    application = simple.one("AWS::EMRServerless::Application")[0]
+    expected = {
+        "Ledger": {"Ref": simple.one("AWS::DynamoDB::Table")[0]},
+        "Topic": {"Ref": simple.one("AWS::SNS::Topic")[0]},
+        "Buffer": queue["BufferQ"],
+        "DeadLetters": queue["BufferD"],
+        "Notices": queue["BusN"],
+        "NoticesDeadLetters": queue["BusD"],
+        "Work": {"Ref": simple.one("AWS::S3::Bucket", "Work")[0]},
+        "Application": {"Fn::GetAtt": [application, "ApplicationId"]},
+        "JobRole": arn(simple.one("AWS::IAM::Role", "EmrJobRole")[0]),
+    }
+    outputs = {name: each["Value"] for name, each in simple.body["Outputs"].items()}
+    entry_point = outputs["EntryPoint"]["Fn::Sub"]
+    assert entry_point.startswith("s3://")
+    assert entry_point.endswith(".py")
+    expected |= {"EntryPoint": outputs["EntryPoint"], "SparkParameters": outputs["SparkParameters"]}
+    assert outputs == expected
+
+    variables = {
+        "TIDEGATE_DEPLOYMENT": "tidegate",
+        "TIDEGATE_LEDGER": expected["Ledger"],
+        "TIDEGATE_TOPIC": expected["Topic"],
+        "TIDEGATE_BUFFER": expected["Buffer"],
+        "TIDEGATE_DEAD_LETTERS": expected["DeadLetters"],
+        "TIDEGATE_NOTICES": expected["Notices"],
+        "TIDEGATE_NOTICES_DEAD_LETTERS": expected["NoticesDeadLetters"],
+        "TIDEGATE_WORK": expected["Work"],
+        "TIDEGATE_APPLICATION": expected["Application"],
+        "TIDEGATE_JOB_ROLE": expected["JobRole"],
+        "TIDEGATE_ENTRY_POINT": expected["EntryPoint"],
+        "TIDEGATE_SPARK_PARAMETERS": expected["SparkParameters"],
+        "POWERTOOLS_METRICS_NAMESPACE": "Tidegate",
+        "POWERTOOLS_LOG_LEVEL": "INFO",
+    }
+    for name in FUNCTIONS:
+        function = simple.one("AWS::Lambda::Function", name.capitalize())[1]
+        assert function["Environment"]["Variables"] == variables | {"POWERTOOLS_SERVICE_NAME": name}
+
+
+# --- EMR Serverless ---
+
+
+def test_the_application_starts_and_stops_by_itself(simple):
+    application = simple.one("AWS::EMRServerless::Application")[1]
+    assert application["Type"] == "Spark"
+    assert application["ReleaseLabel"] == "emr-spark-8.1.0"
+    assert application["Architecture"] == "ARM64"
+    assert application["AutoStartConfiguration"] == {"Enabled": True}
+    assert application["AutoStopConfiguration"]["Enabled"] is True
+    assert "InitialCapacity" not in application
+
+
+def test_spark_knows_the_catalog_by_its_configured_name(many):
+    (configuration,) = many.one("AWS::EMRServerless::Application")[1]["RuntimeConfiguration"]
+    warehouse = many.one("AWS::S3::Bucket", "Warehouse")[0]
+    assert configuration == {
+        "Classification": "spark-defaults",
+        "Properties": {
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.sql.catalog.house": "org.apache.iceberg.spark.SparkCatalog",
+            "spark.sql.catalog.house.type": "glue",
+            "spark.sql.catalog.house.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            "spark.sql.catalog.house.warehouse": {"Fn::Join": ["", ["s3://", {"Ref": warehouse}]]},
+        },
+    }
+
+
+def test_the_job_role_is_for_jobs_of_this_application_only(simple):
+    application = simple.one("AWS::EMRServerless::Application")[0]
+    role = simple.one("AWS::IAM::Role", "EmrJobRole")[1]
+    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "emr-serverless.amazonaws.com"}
+    assert statement["Condition"] == {
+        "ArnEquals": {"aws:SourceArn": arn(application)},
+        "StringEquals": {"aws:SourceAccount": ACCOUNT},
+    }
+
+
+# --- the template as a whole ---
+
+
+def test_nothing_asks_the_account_while_the_template_is_made(simple):
+    assert "Parameters" not in simple.body
+    assert "Rules" not in simple.body
+    assert "Conditions" not in simple.body

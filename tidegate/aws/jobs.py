@@ -1,0 +1,111 @@
+"""EMR Serverless: starting the Spark step, and asking how it goes.
+
+`start` is guarded twice, and neither guard is needed for correctness: Powertools' idempotency remembers the run of
+(batch, attempt), and EMR's client token does the same on the other side. If both fail, two drivers run one batch, and
+the table lets one of them count (decision 3).
+"""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from aws_lambda_powertools.utilities.idempotency import (
+    DynamoDBPersistenceLayer,
+    IdempotencyConfig,
+    idempotent_function,
+)
+from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
+from botocore.exceptions import ClientError
+
+from tidegate.aws.errors import asking, code_of
+from tidegate.core.batches import Batch, JobState
+from tidegate.core.routes import Dataset
+from tidegate.flows.ports import JobReport
+
+ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
+REMEMBER_SECONDS = 24 * 60 * 60
+# Two thirds of the 720 minutes that EMR Serverless allows by default: a batch is minutes of work, hours mean trouble.
+TIMEOUT_MINUTES = 480
+
+
+class EmrServerless:
+    """`flows.ports.Jobs` on an EMR Serverless application.
+
+    `entry_point` is the S3 URI of the Spark script, `work` the name of the work bucket. `lambda_context` lets
+    Powertools see when this invocation will be cut off, so that a killed one does not block its key.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        application: str,
+        role: str,
+        entry_point: str,
+        work: str,
+        ledger_table: str,
+        dynamodb: Any,
+        lambda_context: Any,
+    ) -> None:
+        self._client = client
+        self._application = application
+        self._role = role
+        self._entry_point = entry_point
+        self._work = work
+        config = IdempotencyConfig(expires_after_seconds=REMEMBER_SECONDS, hash_function="sha256")
+        config.register_lambda_context(lambda_context)
+        self._start_once = idempotent_function(
+            self._start,
+            data_keyword_argument="hand_off",
+            config=config,
+            persistence_store=DynamoDBPersistenceLayer(
+                table_name=ledger_table,
+                key_attr="pk",
+                sort_key_attr="sk",
+                static_pk_value="h#hand-off",
+                expiry_attr="expires_at",
+                in_progress_expiry_attr="in_progress_expires_at",
+                boto3_client=dynamodb,
+            ),
+        )
+
+    def start(self, batch: Batch, dataset: Dataset) -> str | None:
+        hand_off = {"batch": batch.id, "attempt": batch.attempt}
+        try:
+            job_run: str = self._start_once(hand_off=hand_off, batch=batch, dataset=dataset)
+        except IdempotencyAlreadyInProgressError:
+            return None
+        return job_run
+
+    def _start(self, *, hand_off: dict[str, Any], batch: Batch, dataset: Dataset) -> str:
+        arguments = [
+            "fence" if batch.fencing else "ingest",
+            f"--batch={batch.id}",
+            f"--attempt={batch.attempt}",
+            f"--work={self._work}",
+            f"--dataset={json.dumps(asdict(dataset))}",
+        ]
+        with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):
+            answer = self._client.start_job_run(
+                applicationId=self._application,
+                clientToken=f"{batch.id}-{batch.attempt}",
+                executionRoleArn=self._role,
+                name=f"{batch.route}-{batch.id}-{batch.attempt}",
+                jobDriver={"sparkSubmit": {"entryPoint": self._entry_point, "entryPointArguments": arguments}},
+                executionTimeoutMinutes=TIMEOUT_MINUTES,
+                tags={"tidegate:route": batch.route, "tidegate:batch": batch.id},
+            )
+        job_run: str = answer["jobRunId"]
+        return job_run
+
+    def report(self, job_run: str) -> JobReport:
+        with asking(f"ask for job run {job_run}"):
+            try:
+                answer = self._client.get_job_run(applicationId=self._application, jobRunId=job_run)
+            except ClientError as error:
+                if code_of(error) == "ResourceNotFoundException":
+                    return JobReport(JobState.ENDED, f"EMR Serverless does not know job run {job_run} any more")
+                raise
+        run = answer["jobRun"]
+        state = JobState.ENDED if run["state"] in ENDED else JobState.ACTIVE
+        return JobReport(state, run.get("stateDetails", ""))

@@ -1,0 +1,579 @@
+"""The ledger on DynamoDB: one table, every decision one conditional write.
+
+    item     pk              sk         written when
+    claim    o#<object hash> <version>  a notice claims an upload; under 1 KB, so 1 write unit an upload
+    notice   n#<id>          notice     the notice is registered, or void
+    batch    b#<id>          batch      the batch changes state
+    route    r#<name>        route      a batch of the route opens, is sealed, submitted, or ends
+
+Reads are strongly consistent wherever a decision follows. A failed condition answers with the item that stood in
+the way (`ReturnValuesOnConditionCheckFailure`), so finding out whose claim it is costs no read.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
+from botocore.exceptions import ClientError
+
+from tidegate.aws.errors import asking, code_of
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import Claim, Ownership, is_live, judge
+from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.manifests import Part
+from tidegate.core.notices import Entry, Notice
+from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.uploads import Upload, object_hash
+from tidegate.flows.ports import Claimed, Clock, NewId, NoticeRecord, Registration, RouteRecord
+
+RECORD_VERSION = 1
+DAY = 24 * 60 * 60
+# A claim names a notice and a notice names a batch: each record outlives those that point to it.
+NOTICE_OUTLIVES_CLAIM = DAY
+BATCH_OUTLIVES_NOTICE = DAY
+THREADS = 16
+MAX_ERROR_CHARACTERS = 300  # keeps a claim under 1 KB, hence at 1 write unit
+
+_serialize = TypeSerializer().serialize
+_deserialize = TypeDeserializer().deserialize
+
+_ABSENT = "attribute_not_exists(#pk) OR #expires_at <= :now"
+
+
+class DynamoLedger:
+    """`flows.ports.Ledger` on a DynamoDB table. `client` must allow `THREADS` connections at once.
+
+    `claim_retention` in seconds: how long the ledger remembers an upload (setting `retention.claims`).
+    """
+
+    def __init__(self, client: Any, table: str, *, clock: Clock, claim_retention: int) -> None:
+        self._client = client
+        self._table = table
+        self._clock = clock
+        self._claim_retention = claim_retention
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="claims")
+
+    # ---- reading
+
+    def notice(self, notice_id: str) -> NoticeRecord | None:
+        item = self._get(_notice_key(notice_id))
+        return _notice_record(item) if item else None
+
+    def notices(self, notice_ids: Iterable[str]) -> Mapping[str, NoticeRecord]:
+        found: dict[str, NoticeRecord] = {}
+        wanted = [_item(_notice_key(each)) for each in sorted(set(notice_ids))]
+        while wanted:
+            request = {self._table: {"Keys": wanted[:100], "ConsistentRead": True}}
+            with asking(f"read notices in ledger {self._table}"):
+                answer = self._client.batch_get_item(RequestItems=request)
+            for raw in answer["Responses"].get(self._table, ()):
+                record = _notice_record(_plain(raw))
+                found[record.id] = record
+            left_over = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
+            wanted = left_over + wanted[100:]
+        return found
+
+    def claims(self, bucket: str, key: str) -> Sequence[Claim]:
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues=_item({":pk": _claim_pk(bucket, key)}),
+            ConsistentRead=True,
+        )
+        with asking(f"read the claims on s3://{bucket}/{key} in ledger {self._table}"):
+            items = [_plain(raw) for page in pages for raw in page["Items"]]
+        return [_claim(item) for item in items if is_live(int(item["expires_at"]), self._clock())]
+
+    def batch(self, batch_id: str) -> Batch | None:
+        item = self._get(_batch_key(batch_id))
+        return _batch(item) if item else None
+
+    def route(self, name: str) -> RouteRecord:
+        item = self._get(_route_key(name))
+        return _route_record(name, item or {})
+
+    # ---- decision 1
+
+    def claim(self, notice: Notice) -> Claimed:
+        now = self._clock()
+        owned: list[Upload] = []
+        refused: list[Upload] = []
+        # list() before judging any: a put that failed must not leave others unread in the pool
+        for entry, mine in zip(
+            notice.entries,
+            list(self._pool.map(lambda each: self._claim_one(notice, each, now), notice.entries)),
+            strict=True,
+        ):
+            (owned if mine else refused).append(entry.upload)
+        return Claimed(tuple(owned), tuple(refused))
+
+    def _claim_one(self, notice: Notice, entry: Entry, now: int) -> bool:
+        existing = self._put_claim(notice, entry, now, _ABSENT, {":now": now})
+        if existing is None:
+            return True
+        match judge(existing, notice.id, entry):
+            case Ownership.MINE:
+                return True
+            case Ownership.DUPLICATE:
+                return False
+            case Ownership.ASK_OWNER:
+                if not self._let_go(existing):
+                    return False
+                # conditional on the owner that let go: a twin of this notice may have been faster
+                condition = "#notice = :owner"
+                now_there = self._put_claim(notice, entry, now, condition, {":owner": entry.takes_from})
+                return now_there is None or now_there.notice == notice.id
+
+    def _put_claim(
+        self, notice: Notice, entry: Entry, now: int, condition: str, values: dict[str, Any]
+    ) -> Claim | None:
+        """Put the claim if `condition` holds; else the claim that stands there."""
+        upload = entry.upload
+        item = {
+            "pk": _claim_pk(upload.bucket, upload.key),
+            "sk": upload.version,
+            "v": RECORD_VERSION,
+            "notice": notice.id,
+            "claimed_at": now,
+            "expires_at": now + self._claim_retention,
+        }
+        with asking(f"claim {upload} in ledger {self._table}"):
+            try:
+                self._client.put_item(
+                    TableName=self._table,
+                    Item=_item(item),
+                    ConditionExpression=condition,
+                    ExpressionAttributeNames=_names(condition),
+                    ExpressionAttributeValues=_item(values),
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                )
+                return None
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                old = error.response.get("Item")
+        if not old:
+            # a put conditional on an owner met no claim at all: it expired and was deleted in between
+            raise Retryable(f"the claim on {upload} changed while it was being taken; it will be tried again")
+        return _claim(_plain(old))
+
+    def _let_go(self, claim: Claim) -> bool:
+        """Whether the claim's owner will never publish this upload. Each of these facts is final."""
+        if claim.outcome == Outcome.QUARANTINED:
+            return True
+        owner = self.notice(claim.notice)
+        if owner is None:
+            return False
+        if owner.void:
+            return True
+        batch = self.batch(owner.batch)
+        return batch is not None and batch.state is State.ABANDONED
+
+    # ---- decision 2
+
+    def open_batch(self, route: str, new_id: NewId) -> Batch:
+        for _ in range(10):
+            record = self.route(route)
+            if record.open_batch and (batch := self.batch(record.open_batch)):
+                return batch
+            batch = Batch(new_id(), route, State.OPEN, opened_at=self._clock())
+            opened = self._transact(
+                f"open batch {batch.id}",
+                self._put(
+                    {
+                        **_batch_key(batch.id),
+                        "v": RECORD_VERSION,
+                        "route": route,
+                        "state": State.OPEN,
+                        "opened_at": batch.opened_at,
+                        "objects": 0,
+                        "bytes": 0,
+                        "notices": 0,
+                        "attempt": 0,
+                    },
+                    "attribute_not_exists(#pk)",
+                ),
+                self._update(
+                    _route_key(route),
+                    "SET #open_batch = :b",
+                    "attribute_not_exists(#open_batch)",
+                    {":b": batch.id},
+                ),
+            )
+            if opened is None:
+                return batch
+        raise Retryable(f"route {route}: its open batch changed ten times while it was read; it will be tried again")
+
+    def register(self, notice: Notice, batch_id: str, part: Part) -> Registration:
+        now = self._clock()
+        failed = self._transact(
+            f"register notice {notice.id} in batch {batch_id}",
+            self._put(
+                {
+                    **_notice_key(notice.id),
+                    "v": RECORD_VERSION,
+                    "route": notice.route,
+                    "batch": batch_id,
+                    "part": part.name,
+                    "objects": part.objects,
+                    "bytes": part.size,
+                    "decided_at": now,
+                    "expires_at": now + self._claim_retention + NOTICE_OUTLIVES_CLAIM,
+                },
+                _ABSENT,
+                {":now": now},
+            ),
+            self._update(
+                _batch_key(batch_id),
+                "ADD #objects :objects, #bytes :bytes, #notices :one",
+                "#state = :open",
+                {":objects": part.objects, ":bytes": part.size, ":one": 1, ":open": State.OPEN},
+            ),
+        )
+        if failed is None:
+            return Registration.REGISTERED
+        there = failed[0]
+        if there is None:
+            return Registration.BATCH_CLOSED
+        record = _notice_record(there)
+        if record.void:
+            return Registration.VOID
+        # the SDK may repeat a transaction whose answer was lost: then what stands there is this very registration
+        same = record.batch == batch_id and record.part == part.name
+        return Registration.REGISTERED if same else Registration.ELSEWHERE
+
+    def void(self, notice_id: str, route: str) -> bool:
+        now = self._clock()
+        item = {
+            **_notice_key(notice_id),
+            "v": RECORD_VERSION,
+            "route": route,
+            "decided_at": now,
+            "expires_at": now + self._claim_retention + NOTICE_OUTLIVES_CLAIM,
+        }
+        with asking(f"void notice {notice_id} in ledger {self._table}"):
+            try:
+                self._client.put_item(
+                    TableName=self._table,
+                    Item=_item(item),
+                    ConditionExpression=_ABSENT,
+                    ExpressionAttributeNames=_names(_ABSENT),
+                    ExpressionAttributeValues=_item({":now": now}),
+                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
+                )
+                return True
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                return _notice_record(_plain(error.response["Item"])).void
+
+    def refuse(self, route: str, count: int) -> None:
+        update = self._update(_route_key(route), "ADD #refused :n", None, {":n": count})["Update"]
+        with asking(f"count duplicates of route {route} in ledger {self._table}"):
+            self._client.update_item(**update)
+
+    # ---- the life of a batch
+
+    def seal(self, batch_id: str, route: str) -> bool:
+        failed = self._transact(
+            f"seal batch {batch_id}",
+            self._update(
+                _batch_key(batch_id),
+                "SET #state = :sealed, #sealed_at = :now",
+                "#state = :open AND #notices > :none",
+                {":sealed": State.SEALED, ":open": State.OPEN, ":none": 0, ":now": self._clock()},
+            ),
+            self._update(
+                _route_key(route),
+                "REMOVE #open_batch ADD #sealed :set",
+                "#open_batch = :b",
+                {":b": batch_id, ":set": {batch_id}},
+            ),
+        )
+        return failed is None
+
+    def begin_attempt(self, batch_id: str, route: str, attempt: int, in_flight: int) -> bool:
+        values: dict[str, Any] = {
+            ":submitted": State.SUBMITTED,
+            ":attempt": attempt,
+            ":before": attempt - 1,
+            ":now": self._clock(),
+        }
+        if attempt == 1:
+            came_from, values[":from"] = "#state = :from", State.SEALED
+            slot = self._update(
+                _route_key(route),
+                "ADD #running :set, #jobs :one DELETE #sealed :set",
+                "attribute_not_exists(#running) OR size(#running) < :slots",
+                {":set": {batch_id}, ":one": 1, ":slots": in_flight},
+            )
+        else:
+            came_from, values[":from"] = "#state = :from AND attribute_not_exists(#halted)", State.SUBMITTED
+            slot = self._update(_route_key(route), "ADD #jobs :one", None, {":one": 1})
+        batch = self._update(
+            _batch_key(batch_id),
+            "SET #state = :submitted, #attempt = :attempt, #submitted_at = :now REMOVE #job_run",
+            f"{came_from} AND #attempt = :before",
+            values,
+        )
+        return self._transact(f"begin attempt {attempt} of batch {batch_id}", batch, slot) is None
+
+    def record_job(self, batch_id: str, attempt: int, job_run: str) -> None:
+        self._change(
+            f"record job {job_run} of batch {batch_id}",
+            _batch_key(batch_id),
+            "SET #job_run = :job",
+            "#state = :submitted AND #attempt = :attempt AND attribute_not_exists(#job_run)",
+            {":job": job_run, ":submitted": State.SUBMITTED, ":attempt": attempt},
+        )
+
+    def record_endings(self, batch_id: str, bucket: str, endings: Iterable[Ending]) -> None:
+        def record(ending: Ending) -> None:
+            self._change(
+                f"record that s3://{bucket}/{ending.key} was {ending.outcome}",
+                {"pk": _claim_pk(bucket, ending.key), "sk": ending.version},
+                "SET #outcome = :outcome, #error = :error",
+                # a claim that was taken over since is another notice's, and so is its ending
+                "#notice = :owner",
+                {
+                    ":outcome": ending.outcome,
+                    ":error": ending.error[:MAX_ERROR_CHARACTERS],
+                    ":owner": ending.notice,
+                },
+            )
+
+        list(self._pool.map(record, endings))
+
+    def commit(self, batch_id: str, route: str, receipt: Receipt) -> bool:
+        batch = self.batch(batch_id)
+        if batch is None or batch.state is not State.SUBMITTED:
+            return False
+        now = self._clock()
+        tally = {f":{name}": value for name, value in receipt.tally.as_dict().items()}
+        if receipt.fence:
+            sums = "#abandoned_batches :one, #abandoned_objects :objects"
+            values: dict[str, Any] = {":objects": batch.objects}
+        else:
+            sums = "#committed_batches :one, " + ", ".join(f"#{name[1:]} {name}" for name in tally)
+            values = tally
+        failed = self._transact(
+            f"settle batch {batch_id}",
+            self._update(
+                _batch_key(batch_id),
+                "SET #state = :ended, #ended_at = :now, #snapshot = :snapshot, #tally = :tally, #expires_at = :expires"
+                " REMOVE #halted",
+                "#state = :submitted",
+                {
+                    ":ended": State.ABANDONED if receipt.fence else State.COMMITTED,
+                    ":submitted": State.SUBMITTED,
+                    ":now": now,
+                    ":snapshot": receipt.snapshot,
+                    ":tally": receipt.tally.as_dict(),
+                    ":expires": now + self._claim_retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE,
+                },
+            ),
+            self._update(
+                _route_key(route),
+                f"ADD #notified :notified, {sums} DELETE #running :set",
+                "contains(#running, :b)",
+                {":notified": batch.objects, ":one": 1, ":set": {batch_id}, ":b": batch_id, **values},
+            ),
+        )
+        return failed is None
+
+    def halt(self, batch_id: str, attempt: int, reason: str) -> None:
+        self._change(
+            f"halt batch {batch_id}",
+            _batch_key(batch_id),
+            "SET #halted = :reason",
+            "#state = :submitted AND #attempt = :attempt",
+            {":reason": reason[:4000], ":submitted": State.SUBMITTED, ":attempt": attempt},
+        )
+
+    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
+        failed = self._transact(
+            f"begin attempt {attempt} of the halted batch {batch_id}",
+            self._update(
+                _batch_key(batch_id),
+                "SET #attempt = :attempt, #submitted_at = :now, #fencing = :fencing REMOVE #job_run, #halted",
+                "#state = :submitted AND #attempt = :before AND attribute_exists(#halted)",
+                {
+                    ":attempt": attempt,
+                    ":before": attempt - 1,
+                    ":submitted": State.SUBMITTED,
+                    ":now": self._clock(),
+                    ":fencing": fencing,
+                },
+            ),
+            self._update(_route_key(route), "ADD #jobs :one", None, {":one": 1}),
+        )
+        return failed is None
+
+    # ---- asking DynamoDB
+
+    def _get(self, key: dict[str, str]) -> dict[str, Any] | None:
+        with asking(f"read {key['pk']} in ledger {self._table}"):
+            answer = self._client.get_item(TableName=self._table, Key=_item(key), ConsistentRead=True)
+        item = _plain(answer["Item"]) if "Item" in answer else None
+        if item and "expires_at" in item and not is_live(int(item["expires_at"]), self._clock()):
+            return None
+        return item
+
+    def _put(
+        self, item: dict[str, Any], condition: str, values: dict[str, Any] | None = None
+    ) -> dict[str, dict[str, Any]]:
+        put: dict[str, Any] = {
+            "TableName": self._table,
+            "Item": _item(item),
+            "ConditionExpression": condition,
+            "ExpressionAttributeNames": _names(condition),
+        }
+        if values:
+            put["ExpressionAttributeValues"] = _item(values)
+        return {"Put": put}
+
+    def _update(
+        self,
+        key: dict[str, str],
+        expression: str,
+        condition: str | None,
+        values: dict[str, Any],
+    ) -> dict[str, dict[str, Any]]:
+        update: dict[str, Any] = {
+            "TableName": self._table,
+            "Key": _item(key),
+            "UpdateExpression": expression,
+            "ExpressionAttributeValues": _item(values),
+        }
+        if condition:
+            update["ConditionExpression"] = condition
+        update["ExpressionAttributeNames"] = _names(expression + (condition or ""))
+        return {"Update": update}
+
+    def _change(
+        self,
+        what: str,
+        key: dict[str, str],
+        expression: str,
+        condition: str,
+        values: dict[str, Any],
+    ) -> bool:
+        """One conditional update; False if the condition did not hold."""
+        update = self._update(key, expression, condition, values)["Update"]
+        with asking(f"{what} in ledger {self._table}"):
+            try:
+                self._client.update_item(**update)
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                return False
+        return True
+
+    def _transact(self, what: str, *actions: dict[str, dict[str, Any]]) -> list[dict[str, Any] | None] | None:
+        """Both or neither. None if it was done; else, by action, the item that stood in its way (or None).
+
+        boto3 adds the request token that lets DynamoDB recognise the SDK's own retries for 10 minutes.
+        """
+        for action in actions:
+            for request in action.values():
+                request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        with asking(f"{what} in ledger {self._table}"):
+            try:
+                self._client.transact_write_items(TransactItems=list(actions))
+                return None
+            except ClientError as error:
+                if code_of(error) != "TransactionCanceledException":
+                    raise
+                reasons = error.response.get("CancellationReasons", [])
+        codes = [reason.get("Code", "None") for reason in reasons]
+        if "ConditionalCheckFailed" not in codes:
+            # a conflict with another transaction, or throttling: nothing was done
+            raise Retryable(f"could not {what} in ledger {self._table}: {', '.join(codes) or 'no reason given'}")
+        if len(reasons) != len(actions):
+            raise OutcomeUnknown(f"could not {what} in ledger {self._table}: unreadable answer {reasons}")
+        return [
+            _plain(reason["Item"]) if reason.get("Code") == "ConditionalCheckFailed" and "Item" in reason else None
+            for reason in reasons
+        ]
+
+
+def _names(expression: str) -> dict[str, str]:
+    """Every attribute is written `#name` in expressions: DynamoDB reserves 573 words, `state` and `rows` among them."""
+    return {f"#{name}": name for name in re.findall(r"#(\w+)", expression)}
+
+
+def _item(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _serialize(value) for name, value in values.items()}
+
+
+def _plain(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _deserialize(value) for name, value in item.items()}
+
+
+def _claim_pk(bucket: str, key: str) -> str:
+    return f"o#{object_hash(bucket, key)}"
+
+
+def _notice_key(notice_id: str) -> dict[str, str]:
+    return {"pk": f"n#{notice_id}", "sk": "notice"}
+
+
+def _batch_key(batch_id: str) -> dict[str, str]:
+    return {"pk": f"b#{batch_id}", "sk": "batch"}
+
+
+def _route_key(name: str) -> dict[str, str]:
+    return {"pk": f"r#{name}", "sk": "route"}
+
+
+def _claim(item: Mapping[str, Any]) -> Claim:
+    return Claim(
+        version=item["sk"],
+        notice=item["notice"],
+        claimed_at=int(item["claimed_at"]),
+        expires_at=int(item["expires_at"]),
+        outcome=item.get("outcome", ""),
+        error=item.get("error", ""),
+    )
+
+
+def _notice_record(item: Mapping[str, Any]) -> NoticeRecord:
+    return NoticeRecord(
+        id=item["pk"].removeprefix("n#"),
+        route=item["route"],
+        batch=item.get("batch", ""),
+        part=item.get("part", ""),
+        objects=int(item.get("objects", 0)),
+        bytes=int(item.get("bytes", 0)),
+        decided_at=int(item["decided_at"]),
+    )
+
+
+def _batch(item: Mapping[str, Any]) -> Batch:
+    numbers = ("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot")
+    return Batch(
+        id=item["pk"].removeprefix("b#"),
+        route=item["route"],
+        state=State(item["state"]),
+        opened_at=int(item["opened_at"]),
+        job_run=item.get("job_run", ""),
+        halted=item.get("halted", ""),
+        tally=Tally.from_dict(item.get("tally", {})),
+        fencing=bool(item.get("fencing", False)),
+        **{name: int(item.get(name, 0)) for name in numbers},
+    )
+
+
+def _route_record(name: str, item: Mapping[str, Any]) -> RouteRecord:
+    numbers = ("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects")
+    return RouteRecord(
+        name=name,
+        open_batch=item.get("open_batch", ""),
+        sealed=tuple(sorted(item.get("sealed", ()))),
+        running=tuple(sorted(item.get("running", ()))),
+        tally=Tally.from_dict(item),
+        **{each: int(item.get(each, 0)) for each in numbers},
+    )

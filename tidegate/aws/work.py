@@ -1,0 +1,49 @@
+"""The work bucket on S3."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from tidegate.aws.errors import asking, code_of
+
+
+class S3Work:
+    """`flows.ports.Work` on a bucket."""
+
+    def __init__(self, client: Any, bucket: str) -> None:
+        self._client = client
+        self._bucket = bucket
+
+    def get(self, name: str) -> bytes | None:
+        with asking(f"read s3://{self._bucket}/{name}"):
+            try:
+                answer = self._client.get_object(Bucket=self._bucket, Key=name)
+            except ClientError as error:
+                if code_of(error) == "NoSuchKey":
+                    return None
+                raise
+            body: bytes = answer["Body"].read()
+        return body
+
+    def put(self, name: str, body: bytes) -> None:
+        with asking(f"write s3://{self._bucket}/{name}"):
+            self._client.put_object(Bucket=self._bucket, Key=name, Body=body)
+
+    def put_if_absent(self, name: str, body: bytes) -> bool:
+        with asking(f"write s3://{self._bucket}/{name}"):
+            try:
+                self._client.put_object(Bucket=self._bucket, Key=name, Body=body, IfNoneMatch="*")
+            except ClientError as error:
+                # 409: another conditional write to this key is under way; the caller reads what won
+                if code_of(error) in ("PreconditionFailed", "ConditionalRequestConflict"):
+                    return False
+                raise
+        return True
+
+    def names(self, prefix: str) -> Iterator[str]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix)
+        with asking(f"list s3://{self._bucket}/{prefix}"):
+            for page in pages:
+                for found in page.get("Contents", ()):
+                    yield found["Key"]

@@ -1,0 +1,1 @@
+"""What is true: identities, notices, batches, states, decisions. Standard library only, no I/O."""

@@ -1,0 +1,41 @@
+"""Decision 1: to which notice an upload belongs, judged from the claim that is already there."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from tidegate.core.notices import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An upload's owner: a notice. `outcome` only where it is not plain success. Times in epoch seconds."""
+
+    version: str
+    notice: str
+    claimed_at: int
+    expires_at: int
+    outcome: str = ""
+    error: str = ""
+
+
+class Ownership(Enum):
+    """Whose upload it is, from the point of view of one notice that met an existing claim."""
+
+    MINE = auto()  # a retry, or the SDK's own retry of a put whose answer was lost
+    DUPLICATE = auto()  # somebody else's: refuse it
+    ASK_OWNER = auto()  # this notice was made to take it from its owner, if the owner let go of it
+
+
+def judge(existing: Claim, notice_id: str, entry: Entry) -> Ownership:
+    """Rules 1 and 4: only the owner in the claim decides, never the mere fact that a put was refused."""
+    if existing.notice == notice_id:
+        return Ownership.MINE
+    if entry.takes_from and existing.notice == entry.takes_from:
+        return Ownership.ASK_OWNER
+    return Ownership.DUPLICATE
+
+
+def is_live(expires_at: int, now: int) -> bool:
+    """Rule 5: expired means absent. DynamoDB deletes expired items late, "typically within two days"
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html)."""
+    return expires_at > now

@@ -1,0 +1,130 @@
+"""What a batch is made of: parts (one a notice) and the sealed list of them.
+
+Under the batch's folder in the work bucket:
+
+    parts/<notice>-<hash>.jsonl.gz   the uploads that one notice claimed
+    sealed.json                      the parts that count
+    floor.json                       where the table stood before the first attempt
+    outcomes/<staged snapshot>.jsonl.gz
+    failures/<attempt>.json          why an attempt gave up, for settling and for people
+    receipt.json                     what the table decided
+"""
+
+import gzip
+import hashlib
+import heapq
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tidegate.core.errors import Rejected
+from tidegate.core.uploads import Upload
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The uploads that one notice claimed, as the bytes to store and the name to store them under.
+
+    The name holds the hash of the uncompressed content: whoever writes this part writes the same, and a
+    twin that claimed other uploads writes beside it, not over it. `size` is the bytes of the uploads together.
+    """
+
+    name: str
+    body: bytes
+    objects: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The manifest of a sealed batch: which parts count, and what they must add up to."""
+
+    batch: str
+    route: str
+    parts: tuple[str, ...]
+    objects: int
+    size: int
+
+    def encode(self) -> bytes:
+        return json.dumps(
+            {
+                "v": VERSION,
+                "batch": self.batch,
+                "route": self.route,
+                "parts": list(self.parts),
+                "objects": self.objects,
+                "bytes": self.size,
+            },
+            indent=1,
+        ).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One upload of a batch, and the notice that owns it."""
+
+    notice: str
+    upload: Upload
+
+
+def decode_sealed(body: bytes) -> Sealed:
+    data = json.loads(body)
+    _check_version(data["v"], "sealed.json")
+    return Sealed(data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"])
+
+
+def batch_folder(batch_id: str) -> str:
+    return f"batches/{batch_id}/"
+
+
+def make_part(notice_id: str, bucket: str, uploads: Iterable[Upload]) -> Part:
+    ordered = sorted(uploads, key=lambda each: each.identity)
+    lines = [json.dumps({"v": VERSION, "notice": notice_id, "bucket": bucket})]
+    lines += [json.dumps([each.key, each.version, each.size, each.sequencer]) for each in ordered]
+    content = ("\n".join(lines) + "\n").encode()
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return Part(
+        name=f"parts/{notice_id}-{digest}.jsonl.gz",
+        body=gzip.compress(content, mtime=0),
+        objects=len(ordered),
+        size=sum(each.size for each in ordered),
+    )
+
+
+def decode_part(body: bytes) -> list[Item]:
+    header, *lines = gzip.decompress(body).decode().splitlines()
+    about = json.loads(header)
+    _check_version(about["v"], "a part")
+    return [Item(about["notice"], Upload(about["bucket"], *json.loads(line))) for line in lines]
+
+
+def notice_of_part(name: str) -> str:
+    """The notice that a part's name (as in `Part.name`) belongs to."""
+    return name.removeprefix("parts/").split("-", 1)[0]
+
+
+def bin_pack(sizes: Sequence[int], *, parallelism: int, task_bytes: int, task_objects: int) -> list[list[int]]:
+    """The positions in `sizes` (bytes), grouped into tasks of about equal weight: largest first, each to the lightest.
+
+    A small object costs a request, not its bytes, so each weighs at least `task_bytes / task_objects`.
+    There are as many tasks as keep `parallelism` slots busy, and more if a task would grow past its bounds.
+    """
+    if not sizes:
+        return []
+    lightest = max(1, task_bytes // task_objects)
+    weights = [max(lightest, size) for size in sizes]
+    count = min(len(sizes), max(parallelism, -(-sum(weights) // task_bytes)))
+    tasks: list[list[int]] = [[] for _ in range(count)]
+    heap = [(0, number) for number in range(count)]
+    for position in sorted(range(len(sizes)), key=lambda each: -weights[each]):
+        weight, number = heapq.heappop(heap)
+        tasks[number].append(position)
+        heapq.heappush(heap, (weight + weights[position], number))
+    return [sorted(task) for task in tasks]
+
+
+def _check_version(version: int, what: str) -> None:
+    if version != VERSION:
+        raise Rejected(f"{what} has version {version}; this code reads {VERSION}")

@@ -1,0 +1,122 @@
+"""A notice: a set of uploads of one route that travel, and are claimed, together.
+
+Its id is a hash of its content, so a second delivery of the same notice is recognised by one read. The
+origin is part of the content: a deliberate resubmission (audit, redrive, backfill) names its run there and
+is therefore never mistaken for a repeated delivery.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.errors import Rejected
+from tidegate.core.uploads import Upload
+
+WIRE_VERSION = 1
+ORIGIN_S3 = "s3"
+# SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html); the envelope and the
+# transport's own attributes need a little of it.
+MAX_BYTES = 250_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One upload of a notice; `takes_from` names the notice whose claim this one was made to take over."""
+
+    upload: Upload
+    takes_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A set of uploads of one route and bucket. Build it with `make_notice`, which keeps the id honest."""
+
+    id: str
+    route: str
+    bucket: str
+    origin: str
+    entries: tuple[Entry, ...]
+
+    def encode(self) -> str:
+        """The message body; compact JSON, the same text for the same notice."""
+        return _json(
+            {
+                "v": WIRE_VERSION,
+                "id": self.id,
+                "route": self.route,
+                "bucket": self.bucket,
+                "origin": self.origin,
+                "uploads": [_encode_entry(entry) for entry in self.entries],
+            }
+        )
+
+
+def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry]) -> Notice:
+    """The notice of these entries: a set, so order does not matter and repeats collapse.
+
+    Raises ValueError for a programming mistake: no entries, or entries of several buckets.
+    """
+    by_identity = {entry.upload.identity: entry for entry in entries}
+    ordered = tuple(by_identity[identity] for identity in sorted(by_identity))
+    if not ordered or any(entry.upload.bucket != bucket for entry in ordered):
+        raise ValueError(f"a notice of route {route} needs uploads, all of bucket {bucket}")
+    content = [[entry.upload.key, entry.upload.version, entry.takes_from] for entry in ordered]
+    digest = hashlib.sha256(_json([route, bucket, origin, content]).encode()).hexdigest()[:40]
+    return Notice(digest, route, bucket, origin, ordered)
+
+
+def decode(body: str) -> Notice:
+    """The notice in a message body. Raises Rejected if it is none, or if its id is not its content's."""
+    try:
+        data = json.loads(body)
+        if data["v"] != WIRE_VERSION:
+            raise Rejected(f"the notice has wire version {data['v']!r}; this code reads {WIRE_VERSION}")
+        bucket = data["bucket"]
+        entries = [_decode_entry(bucket, fields) for fields in data["uploads"]]
+        notice = make_notice(data["route"], bucket, data["origin"], entries)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Rejected(f"the message is not a notice ({type(error).__name__}: {error})") from error
+    if notice.id != data["id"]:
+        raise Rejected(f"the notice says its id is {data['id']}, its content says {notice.id}")
+    return notice
+
+
+def pack(
+    route: str, bucket: str, uploads: Iterable[Upload], *, origin: str = ORIGIN_S3, max_bytes: int = MAX_BYTES
+) -> Iterator[Notice]:
+    """As few notices as hold `uploads`, each at most `max_bytes` when encoded as UTF-8.
+
+    The uploads are sorted first, so the same set packs into the same notices.
+    """
+    envelope = len(_json({"v": WIRE_VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin})) + 20
+    gathered: list[Entry] = []
+    size = envelope
+    for upload in sorted(uploads, key=lambda each: each.identity):
+        entry = Entry(upload)
+        length = len(_json(_encode_entry(entry))) + 1  # and its comma; _json is ASCII, so characters are bytes
+        if gathered and size + length > max_bytes:
+            yield make_notice(route, bucket, origin, gathered)
+            gathered, size = [], envelope
+        gathered.append(entry)
+        size += length
+    if gathered:
+        yield make_notice(route, bucket, origin, gathered)
+
+
+def _encode_entry(entry: Entry) -> list[Any]:
+    upload = entry.upload
+    fields: list[Any] = [upload.key, upload.version, upload.size, upload.sequencer]
+    return [*fields, entry.takes_from] if entry.takes_from else fields
+
+
+def _decode_entry(bucket: str, fields: list[Any]) -> Entry:
+    key, version, size, sequencer, *rest = fields
+    if not (isinstance(key, str) and isinstance(version, str) and isinstance(size, int)):
+        raise Rejected(f"the notice has an upload that is none: {fields!r}")
+    return Entry(Upload(bucket, key, version, size, sequencer), rest[0] if rest else "")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)

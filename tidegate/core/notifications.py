@@ -1,0 +1,130 @@
+"""What S3 says about an upload, in any of the shapes it says it in.
+
+Shapes: the S3 event notification, the EventBridge event, and the `s3:TestEvent` that a queue gets when
+a notification is set up. `eventVersion` is deliberately not looked at: minor versions only add fields
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html).
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote_plus
+
+from tidegate.core.errors import Rejected
+from tidegate.core.uploads import Upload, version_of
+
+MAX_KEY_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Notified:
+    """One record that names an upload."""
+
+    upload: Upload
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnUpload:
+    """One record that is well formed and announces something else, such as a test event or a deletion."""
+
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Garbage:
+    """One record that cannot be understood: `body` is what to set aside, `reason` what is wrong with it."""
+
+    body: str
+    reason: str
+
+
+Record = Notified | NotAnUpload | Garbage
+
+
+def parse(body: str) -> list[Record]:
+    """Every record in one message, each judged by itself: a broken one takes no neighbour with it."""
+    try:
+        message = json.loads(body)
+    except ValueError as error:
+        return [Garbage(body, f"the message is not JSON: {error}")]
+    if not isinstance(message, dict):
+        return [Garbage(body, "the message is JSON but not an object")]
+    if "detail" in message or "detail-type" in message:
+        return [_judge(message, _from_eventbridge, body)]
+    if message.get("Event") == "s3:TestEvent":
+        return [NotAnUpload("s3:TestEvent")]
+    records = message.get("Records")
+    if not isinstance(records, list):
+        return [Garbage(body, "the message has no list `Records`, no `detail`, and is not an s3:TestEvent")]
+    return list(_from_records(records))
+
+
+def _from_records(records: list[Any]) -> Iterator[Record]:
+    for record in records:
+        yield _judge(record, _from_s3, json.dumps({"Records": [record]}, ensure_ascii=False))
+
+
+def _judge(record: Any, read: Any, body: str) -> Record:
+    try:
+        result: Record = read(record)
+    except Rejected as error:
+        return Garbage(body, str(error))
+    return result
+
+
+def _from_s3(record: Any) -> Record:
+    event = _text(record, "eventName")
+    if "ObjectCreated:" not in event:
+        return NotAnUpload(event)
+    # form-encoded once, by S3; errors="strict" because a replaced byte would name another object
+    encoded = _text(record, "s3", "object", "key")
+    try:
+        key = unquote_plus(encoded, errors="strict")
+    except UnicodeDecodeError:
+        raise Rejected(f"the key {encoded!r} does not decode to UTF-8") from None
+    details = record["s3"]["object"]
+    return _upload(_text(record, "s3", "bucket", "name"), key, details, details.get("versionId"), details.get("eTag"))
+
+
+def _from_eventbridge(event: Any) -> Record:
+    kind = _text(event, "detail-type")
+    if kind != "Object Created":
+        return NotAnUpload(kind)
+    # EventBridge does not encode the key: a `+` is a plus
+    key = _text(event, "detail", "object", "key")
+    details = event["detail"]["object"]
+    return _upload(
+        _text(event, "detail", "bucket", "name"), key, details, details.get("version-id"), details.get("etag")
+    )
+
+
+def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, etag: Any) -> Record:
+    for name, value in (("version id", version_id), ("ETag", etag)):
+        if value is not None and not isinstance(value, str):
+            raise Rejected(f"the {name} of s3://{bucket}/{key} is not text: {value!r}")
+    version = version_of(version_id, etag)
+    if not version:
+        raise Rejected(f"the record of s3://{bucket}/{key} has neither a version id nor an ETag")
+    try:
+        length = len(key.encode())
+    except UnicodeEncodeError:
+        raise Rejected(f"the key {key!r} is not valid Unicode") from None
+    if length > MAX_KEY_BYTES:
+        raise Rejected(f"the key of {length} bytes is longer than S3's {MAX_KEY_BYTES}")
+    # S3 leaves `size` out in some event types; 0 is then a hint that is wrong, never a fact relied upon
+    size = details.get("size", 0)
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise Rejected(f"the size of s3://{bucket}/{key} is not a count of bytes: {size!r}")
+    sequencer = details.get("sequencer") or ""
+    return Notified(Upload(bucket, key, version, size, str(sequencer)))
+
+
+def _text(record: Any, *path: str) -> str:
+    """The non-empty string at `path`."""
+    value = record
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    if not isinstance(value, str) or not value:
+        raise Rejected(f"the record has no text at `{'.'.join(path)}`")
+    return value

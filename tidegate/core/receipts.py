@@ -1,0 +1,108 @@
+"""What a job leaves behind in the work bucket: outcomes, a receipt, or the reason why it gave up."""
+
+import gzip
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.publication import Floor
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How one upload ended, where that is not plain success; `notice` is the owner whose batch found out."""
+
+    notice: str
+    key: str
+    version: str
+    outcome: Outcome
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What one staged snapshot contains: written before it is published, under its id.
+
+    Attempts may differ (an object vanishes between them), so only the outcomes of the snapshot that was
+    published are true. A fence has none: `fence` says so.
+    """
+
+    staged: int
+    fence: bool
+    tally: Tally
+    endings: tuple[Ending, ...] = ()
+
+    def encode(self) -> bytes:
+        header = {"v": VERSION, "staged": self.staged, "fence": self.fence, "tally": self.tally.as_dict()}
+        lines = [json.dumps(header), *(json.dumps(asdict(ending)) for ending in self.endings)]
+        return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
+
+
+def decode_outcomes(body: bytes) -> Outcomes:
+    header, *lines = gzip.decompress(body).decode().splitlines()
+    about = json.loads(header)
+    endings = (json.loads(line) for line in lines)
+    return Outcomes(
+        about["staged"],
+        about["fence"],
+        Tally.from_dict(about["tally"]),
+        tuple(
+            Ending(each["notice"], each["key"], each["version"], Outcome(each["outcome"]), each["error"])
+            for each in endings
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What the table decided about a batch. Written after the fact, by whoever finds it decided."""
+
+    batch: str
+    snapshot: int
+    staged: int
+    fence: bool
+    tally: Tally
+
+    def encode(self) -> bytes:
+        return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
+
+
+def decode_receipt(body: bytes) -> Receipt:
+    data = json.loads(body)
+    return Receipt(data["batch"], data["snapshot"], data["staged"], data["fence"], Tally.from_dict(data["tally"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt gave up; `hopeless` if another attempt would meet the same and a person must act."""
+
+    attempt: int
+    reason: str
+    hopeless: bool
+
+    def encode(self) -> bytes:
+        return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
+
+
+def decode_failure(body: bytes) -> Failure:
+    data = json.loads(body)
+    return Failure(data["attempt"], data["reason"], data["hopeless"])
+
+
+def encode_floor(floor: Floor) -> bytes:
+    return json.dumps({"v": VERSION, **asdict(floor)}).encode()
+
+
+def decode_floor(body: bytes) -> Floor:
+    data = json.loads(body)
+    return Floor(data["table_uuid"], data["head"])
+
+
+def tally_of(outcomes: Iterable[Outcome], rows: int) -> Tally:
+    counts = dict.fromkeys(Outcome, 0)
+    for outcome in outcomes:
+        counts[outcome] += 1
+    return Tally(**{outcome.value: count for outcome, count in counts.items()}, rows=rows)

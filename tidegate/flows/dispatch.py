@@ -1,0 +1,86 @@
+"""Dispatch: a notice claims its uploads and joins the route's open batch.
+
+    step                      if the process dies right after it
+    1 read the notice         nothing has happened
+    2 claim its uploads       the message comes again; claims that name this notice are its own (rule 1)
+    3 write the part          a file nobody names; the next try writes the same bytes under the same name
+    4 register the notice     the message comes again; step 1 finds it decided and acknowledges
+    5 acknowledge
+
+A twin (the same notice in two invocations) meets the claims of the other as its own, since they name the same
+notice, and one of the two registers. A notice that owns nothing is not registered: it has nothing to lose, and no
+twin of it can own anything either, because an ordinary notice never takes a claim over.
+"""
+
+from collections.abc import Mapping
+
+from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.manifests import Part, batch_folder, make_part
+from tidegate.core.notices import Notice, decode
+from tidegate.core.routes import Route
+from tidegate.flows.ports import Counter, Ledger, NewId, Registration, Work
+
+# A batch can be sealed between finding it open and registering in it. Each round then meets a newer one; that
+# many in a row mean that something seals in a loop, and the queue is the better place to wait.
+ROUNDS = 5
+
+
+def dispatch(
+    body: str,
+    *,
+    routes: Mapping[str, Route],
+    ledger: Ledger,
+    work: Work,
+    new_id: NewId,
+    count: Counter,
+) -> Route:
+    """Handle one message to its end; returns its route, whose batch may have become due.
+
+    Raises Rejected for a message that is no notice or of no known route, Retryable and OutcomeUnknown for what a
+    later delivery may cure.
+    """
+    notice = decode(body)
+    route = routes.get(notice.route)
+    if route is None:
+        raise Rejected(
+            f"notice {notice.id} is of route {notice.route!r}, which tidegate.toml does not have:"
+            " put the route back, or delete the message if it was removed on purpose"
+        )
+    if ledger.notice(notice.id):
+        _refuse(notice.route, len(notice.entries), ledger, count)
+        return route
+    claimed = ledger.claim(notice)
+    if claimed.refused:
+        _refuse(notice.route, len(claimed.refused), ledger, count)
+    if claimed.owned:
+        part = make_part(notice.id, notice.bucket, claimed.owned)
+        _join_open_batch(notice, part, ledger=ledger, work=work, new_id=new_id, count=count)
+    return route
+
+
+def _join_open_batch(notice: Notice, part: Part, *, ledger: Ledger, work: Work, new_id: NewId, count: Counter) -> None:
+    for _ in range(ROUNDS):
+        batch = ledger.open_batch(notice.route, new_id)
+        # before the registration that names it: a registered notice always has its part (rule 2)
+        work.put(batch_folder(batch.id) + part.name, part.body)
+        match ledger.register(notice, batch.id, part):
+            case Registration.REGISTERED:
+                count("UploadsRegistered", part.objects, notice.route)
+                return
+            case Registration.ELSEWHERE:
+                _refuse(notice.route, len(notice.entries), ledger, count)
+                return
+            case Registration.VOID:
+                # an audit found these claims without a registration and gave the uploads to a notice of its own
+                count("NoticesVoid", 1, notice.route)
+                return
+            case Registration.BATCH_CLOSED:
+                continue
+    raise Retryable(
+        f"notice {notice.id}: {ROUNDS} batches of route {notice.route} were sealed before it could join one"
+    )
+
+
+def _refuse(route: str, uploads: int, ledger: Ledger, count: Counter) -> None:
+    ledger.refuse(route, uploads)
+    count("DuplicatesRefused", uploads, route)

@@ -1,0 +1,46 @@
+"""Hand-off: a sealed batch becomes a Spark job.
+
+step                        if the process dies right after it
+1 write the manifest        the next one finds it written
+2 SEALED -> SUBMITTED(1)    settling finds an attempt without a job and goes on at step 3
+3 start the job             the same: Powertools or the client token give the same run; if both fail there are two
+                            drivers, and decision 3 lets one of them count
+4 record the job run
+"""
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.routes import Route
+from tidegate.flows.ports import Counter, Jobs, Ledger, Work
+from tidegate.flows.seal import ensure_manifest
+
+
+def hand_off_sealed(route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> int:
+    """Hand off the route's sealed batches, oldest first, while slots are free. Returns how many."""
+    handed = 0
+    for batch_id in sorted(ledger.route(route.name).sealed):  # ULIDs sort by age
+        batch = ledger.batch(batch_id)
+        if batch is None or batch.state is not State.SEALED:
+            continue
+        ensure_manifest(batch, ledger=ledger, work=work)
+        if not begin(route, batch_id, 1, ledger=ledger, jobs=jobs, count=count):
+            break
+        handed += 1
+    return handed
+
+
+def begin(route: Route, batch_id: str, attempt: int, *, ledger: Ledger, jobs: Jobs, count: Counter) -> bool:
+    """Begin an attempt and start its job; False if no slot is free, or somebody else began it."""
+    if not ledger.begin_attempt(batch_id, route.name, attempt, route.limits.in_flight):
+        return False
+    batch = ledger.batch(batch_id)
+    if batch is not None and batch.attempt == attempt:
+        start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
+    return True
+
+
+def start_job(route: Route, batch: Batch, *, ledger: Ledger, jobs: Jobs, count: Counter) -> None:
+    """Start the job of the batch's current attempt, or find the one that was started, and record its run."""
+    job_run = jobs.start(batch, route.dataset)
+    if job_run:
+        ledger.record_job(batch.id, batch.attempt, job_run)
+        count("JobsStarted", 1, route.name)

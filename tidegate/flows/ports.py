@@ -1,0 +1,202 @@
+"""What the flows need from the world. `tidegate.aws` answers on AWS; a simulation may answer as well."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol
+
+from tidegate.core.batches import Batch, JobState
+from tidegate.core.claims import Claim
+from tidegate.core.manifests import Part
+from tidegate.core.notices import Notice
+from tidegate.core.outcomes import NO_TALLY, Tally
+from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.routes import Dataset
+from tidegate.core.uploads import Upload
+
+Clock = Callable[[], int]
+"""Now, in epoch seconds."""
+
+NewId = Callable[[], str]
+"""A new batch id: random, never given twice, sortable by time (a ULID)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeRecord:
+    """What became of a notice: registered in `batch`, or void (`batch` is then empty). Final either way."""
+
+    id: str
+    route: str
+    batch: str
+    part: str
+    objects: int
+    bytes: int
+    decided_at: int
+
+    @property
+    def void(self) -> bool:
+        return not self.batch
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRecord:
+    """Where a route stands: its batches that have not ended, and the sums over those that have."""
+
+    name: str
+    open_batch: str = ""
+    sealed: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
+    refused: int = 0
+    jobs: int = 0
+    notified: int = 0
+    tally: Tally = NO_TALLY
+    committed_batches: int = 0
+    abandoned_batches: int = 0
+    abandoned_objects: int = 0
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        return (*((self.open_batch,) if self.open_batch else ()), *self.sealed, *self.running)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What a notice owns after claiming, and what it was refused because another notice owns it."""
+
+    owned: tuple[Upload, ...]
+    refused: tuple[Upload, ...]
+
+
+class Registration(Enum):
+    """How registering a notice ended. Each is expected; none is an error."""
+
+    REGISTERED = auto()  # now, or by an earlier try of the very same registration
+    ELSEWHERE = auto()  # another delivery of this notice registered it first
+    VOID = auto()  # an audit voided it: what it claimed belongs to another notice now
+    BATCH_CLOSED = auto()  # the batch is not open any more: take the one that is
+
+
+class Ledger(Protocol):
+    """Decisions 1 and 2 and the life of batches, each change one conditional write.
+
+    Every method may raise Retryable or OutcomeUnknown; calling it again with the same arguments is always safe.
+    """
+
+    def notice(self, notice_id: str) -> NoticeRecord | None: ...
+
+    def notices(self, notice_ids: Iterable[str]) -> Mapping[str, NoticeRecord]: ...
+
+    def claims(self, bucket: str, key: str) -> Sequence[Claim]:
+        """The live claims on all versions of one object."""
+        ...
+
+    def claim(self, notice: Notice) -> Claimed:
+        """Decision 1, for every upload of the notice."""
+        ...
+
+    def open_batch(self, route: str, new_id: NewId) -> Batch:
+        """The route's open batch, opened now if there is none."""
+        ...
+
+    def register(self, notice: Notice, batch_id: str, part: Part) -> Registration:
+        """Decision 2: the notice is the batch's, if the batch is still open and the notice undecided."""
+        ...
+
+    def void(self, notice_id: str, route: str) -> bool:
+        """Decision 2, the other way: True if the notice is void, now or already."""
+        ...
+
+    def refuse(self, route: str, count: int) -> None:
+        """Count uploads refused as duplicates: a statistic, exact but for crashes."""
+        ...
+
+    def batch(self, batch_id: str) -> Batch | None: ...
+
+    def route(self, name: str) -> RouteRecord: ...
+
+    def seal(self, batch_id: str, route: str) -> bool:
+        """OPEN to SEALED; False if it was not open, or empty."""
+        ...
+
+    def begin_attempt(self, batch_id: str, route: str, attempt: int, in_flight: int) -> bool:
+        """SEALED to SUBMITTED(1), or SUBMITTED(attempt - 1) to SUBMITTED(attempt); False if somebody else did, or if
+        attempt 1 would make more than `in_flight` batches of the route submitted."""
+        ...
+
+    def record_job(self, batch_id: str, attempt: int, job_run: str) -> None: ...
+
+    def record_endings(self, batch_id: str, bucket: str, endings: Iterable[Ending]) -> None:
+        """Write how uploads ended, where that is not plain success, into their claims."""
+        ...
+
+    def commit(self, batch_id: str, route: str, receipt: Receipt) -> bool:
+        """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence; False if it had ended already."""
+        ...
+
+    def halt(self, batch_id: str, attempt: int, reason: str) -> None:
+        """Start nothing more for this batch until a person has looked."""
+        ...
+
+    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
+        """Begin `attempt` of a halted batch, to publish it or (`fencing`) to fence it off."""
+        ...
+
+
+class Work(Protocol):
+    """The work bucket. Names are relative to it; an object is written whole or not at all."""
+
+    def get(self, name: str) -> bytes | None: ...
+
+    def put(self, name: str, body: bytes) -> None: ...
+
+    def put_if_absent(self, name: str, body: bytes) -> bool:
+        """True if this call created it (S3 conditional write, `If-None-Match: *`)."""
+        ...
+
+    def names(self, prefix: str) -> Iterator[str]: ...
+
+
+class Topic(Protocol):
+    """The FIFO topic that carries notices to dispatch."""
+
+    def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
+        """The ids of the notices that were accepted."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """Where messages go that can never succeed as they are."""
+
+    def set_aside(self, body: str, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What the job service says of a run; `details` are its words, for people."""
+
+    state: JobState
+    details: str = ""
+
+
+class Jobs(Protocol):
+    """The service that runs the Spark step."""
+
+    def start(self, batch: Batch, dataset: Dataset) -> str | None:
+        """The id of the run of this batch's current attempt; None if somebody else is starting it right now."""
+        ...
+
+    def report(self, job_run: str) -> JobReport: ...
+
+
+class Counter(Protocol):
+    """Metrics: how often something happened, by route."""
+
+    def __call__(self, name: str, value: int, route: str = ...) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message of a queue: the id to answer for, and its text."""
+
+    id: str
+    body: str

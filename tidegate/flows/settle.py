@@ -1,0 +1,98 @@
+"""Settle: record what the table has decided about submitted batches, and keep the route moving.
+
+Runs on job events (best effort) and once a minute (what correctness rests on). It never opens the table: it reads
+the receipt that a job left. Every step may be repeated, by itself or by a twin:
+
+    endings are written into claims   the same values again; only where the claim still names this batch's notice
+    SUBMITTED -> COMMITTED            conditional on SUBMITTED, with the route's sums in the same transaction
+    SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k
+"""
+
+from tidegate.core.batches import Batch, JobState, State, Step, next_step
+from tidegate.core.errors import OutcomeUnknown, TidegateError
+from tidegate.core.manifests import batch_folder
+from tidegate.core.receipts import Receipt, decode_failure, decode_outcomes, decode_receipt
+from tidegate.core.routes import Route
+from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
+from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Work
+from tidegate.flows.seal import seal_if_due
+
+
+def settle(
+    route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, clock: Clock, count: Counter
+) -> list[TidegateError]:
+    """Settle the route's submitted batches, seal what is due, hand off what is sealed.
+
+    Returns what went wrong, batch by batch: one batch in trouble holds up no other.
+    """
+    troubles: list[TidegateError] = []
+    for batch_id in sorted(ledger.route(route.name).running):
+        batch = ledger.batch(batch_id)
+        if batch is None or batch.state is not State.SUBMITTED:
+            continue
+        try:
+            settle_batch(route, batch, ledger=ledger, work=work, jobs=jobs, count=count)
+        except TidegateError as trouble:
+            troubles.append(trouble)
+    try:
+        advance(route, ledger=ledger, work=work, jobs=jobs, clock=clock, count=count)
+    except TidegateError as trouble:
+        troubles.append(trouble)
+    return troubles
+
+
+def advance(route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, clock: Clock, count: Counter) -> None:
+    """Seal the open batch if it is due, and hand off whatever is sealed: also what somebody sealed and then died."""
+    seal_if_due(route, ledger=ledger, clock=clock, count=count)
+    hand_off_sealed(route, ledger=ledger, work=work, jobs=jobs, count=count)
+
+
+def settle_batch(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> Step:
+    """One look at one submitted batch; returns the step that was taken."""
+    folder = batch_folder(batch.id)
+    # the job first and the receipt second: see `next_step`
+    report = jobs.report(batch.job_run) if batch.job_run else JobReport(JobState.UNKNOWN)
+    receipt = work.get(folder + "receipt.json")
+    failure = work.get(f"{folder}failures/{batch.attempt}.json")
+    reported = decode_failure(failure) if failure else None
+    step = next_step(
+        batch,
+        report.state,
+        receipt=receipt is not None,
+        hopeless=reported is not None and reported.hopeless,
+        limits=route.limits,
+    )
+    match step:
+        case Step.SETTLE:
+            assert receipt is not None
+            _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, count=count)
+        case Step.HAND_OFF:
+            start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
+        case Step.NEXT_ATTEMPT:
+            count("AttemptsFailed", 1, route.name)
+            begin(route, batch.id, batch.attempt + 1, ledger=ledger, jobs=jobs, count=count)
+        case Step.HALT:
+            reason = reported.reason if reported else report.details or "the job ended without a receipt or a reason"
+            ledger.halt(batch.id, batch.attempt, reason)
+            count("BatchesHalted", 1, route.name)
+        case Step.WAIT:
+            pass
+    return step
+
+
+def _record(route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work, count: Counter) -> None:
+    if not receipt.fence:
+        if receipt.tally.uploads != batch.objects:
+            raise OutcomeUnknown(
+                f"batch {batch.id}: its receipt accounts for {receipt.tally.uploads} uploads, its header for"
+                f" {batch.objects}. It stays as it is; compare parts/ and outcomes/ in the work bucket"
+            )
+        name = f"{batch_folder(batch.id)}outcomes/{receipt.staged}.jsonl.gz"
+        body = work.get(name)
+        if body is None:
+            raise OutcomeUnknown(f"batch {batch.id}: it is published, but {name} is missing in the work bucket")
+        ledger.record_endings(batch.id, route.bucket, decode_outcomes(body).endings)
+    if ledger.commit(batch.id, route.name, receipt):
+        count("BatchesAbandoned" if receipt.fence else "BatchesCommitted", 1, route.name)
+        for ending, how_many in receipt.tally.as_dict().items():
+            count(f"Settled{ending.title()}", how_many, route.name)

@@ -1,0 +1,47 @@
+"""Status: where each route stands, and whether its sums hold. Reads a handful of items, whatever the traffic was."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from tidegate.core.batches import Batch
+from tidegate.core.outcomes import Conservation
+from tidegate.core.routes import Route
+from tidegate.flows.ports import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStatus:
+    """One route: the conservation of its uploads, its batches, and what was refused (rule 10)."""
+
+    route: Route
+    uploads: Conservation
+    refused: int
+    jobs: int
+    unfinished: tuple[Batch, ...]
+    committed_batches: int
+    abandoned_batches: int
+
+    @property
+    def halted(self) -> tuple[Batch, ...]:
+        return tuple(batch for batch in self.unfinished if batch.halted)
+
+
+def status(routes: Iterable[Route], *, ledger: Ledger) -> list[RouteStatus]:
+    return [_status(route, ledger) for route in routes]
+
+
+def _status(route: Route, ledger: Ledger) -> RouteStatus:
+    record = ledger.route(route.name)
+    batches = tuple(batch for batch_id in record.unfinished if (batch := ledger.batch(batch_id)))
+    # the uploads of an abandoned batch wait for a redrive: they have not ended
+    pending = sum(batch.objects for batch in batches) + record.abandoned_objects
+    notified = record.notified + sum(batch.objects for batch in batches)
+    return RouteStatus(
+        route=route,
+        uploads=Conservation(notified, record.tally, pending),
+        refused=record.refused,
+        jobs=record.jobs,
+        unfinished=batches,
+        committed_batches=record.committed_batches,
+        abandoned_batches=record.abandoned_batches,
+    )

@@ -1,0 +1,58 @@
+"""Trace: what happened to every version of one object, from claim to snapshot."""
+
+from dataclasses import dataclass
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import Claim
+from tidegate.core.outcomes import Outcome
+from tidegate.flows.ports import Ledger, NoticeRecord
+
+PENDING = "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One version: its claim, and as far as it got, its notice and batch."""
+
+    claim: Claim
+    notice: NoticeRecord | None
+    batch: Batch | None
+
+    @property
+    def outcome(self) -> str:
+        """One of `Outcome`, or `pending`."""
+        if self.claim.outcome:
+            return self.claim.outcome
+        if self.batch is not None and self.batch.state is State.COMMITTED:
+            return Outcome.COMMITTED
+        return PENDING
+
+    @property
+    def explanation(self) -> str:
+        """The state in a sentence, and what will happen next."""
+        if self.claim.error:
+            return self.claim.error
+        if self.notice is None:
+            return "claimed, its notice not registered yet: the notice will be delivered again and registered"
+        if self.notice.void or self.batch is None:
+            return "its notice is void: the upload belongs to a later notice, made by an audit or a redrive"
+        batch = self.batch
+        if batch.halted:
+            return f"batch {batch.id} halted after attempt {batch.attempt}: {batch.halted}"
+        return {
+            State.OPEN: f"gathering with {batch.objects} uploads in batch {batch.id}",
+            State.SEALED: f"in batch {batch.id}, which waits for a free slot",
+            State.SUBMITTED: f"in batch {batch.id}, attempt {batch.attempt} is under way",
+            State.COMMITTED: f"in the table since snapshot {batch.snapshot}",
+            State.ABANDONED: f"batch {batch.id} was abandoned: the upload waits for a redrive",
+        }[batch.state]
+
+
+def trace(bucket: str, key: str, *, ledger: Ledger) -> list[Trace]:
+    """Every live claim on the object, oldest first."""
+    traces = []
+    for claim in sorted(ledger.claims(bucket, key), key=lambda each: each.claimed_at):
+        notice = ledger.notice(claim.notice)
+        batch = ledger.batch(notice.batch) if notice and notice.batch else None
+        traces.append(Trace(claim, notice, batch))
+    return traces

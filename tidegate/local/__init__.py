@@ -1,0 +1,1 @@
+"""The same stack, on this machine."""

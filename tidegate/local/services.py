@@ -1,0 +1,165 @@
+"""The emulated AWS: moto's S3, SQS, SNS and DynamoDB behind one endpoint on 127.0.0.1.
+
+    python -m tidegate.local.services
+
+moto was made for one caller at a time and for small states. What the product relies on and moto does otherwise is
+repaired here, at the edge, so that no line of the product knows of an emulator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import itertools
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+# A web page must not be able to reach the endpoint through a browser, so moto's "allow every origin" has to go.
+os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
+
+from moto.dynamodb.models import DynamoDBBackend
+from moto.dynamodb.models.table import Table
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from moto.s3 import notifications
+from werkzeug.serving import make_server
+
+from tidegate.local.processes import follow_lifeline, inherited_listener, listen, url_of
+from tidegate.local.queues import repair_queues
+
+StartResponse = Callable[..., Any]
+
+
+class OneAtATime:
+    """A WSGI middleware: the requests of a service one after the other, except SQS's, which wait.
+
+    moto reads, decides and writes without a lock, so two conditional writes at once could both succeed. With the
+    interpreter's lock around everything there is nothing to gain from running them together anyway.
+    """
+
+    def __init__(self, application: Callable[..., Iterable[bytes]]) -> None:
+        self.application = application
+        self.locks: dict[str, threading.Lock] = {}
+
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
+        if environ.get("HTTP_ORIGIN"):
+            start_response("403 Forbidden", [("Content-Type", "text/plain")])
+            return [b"requests from web pages are refused\n"]
+        service = _service(environ)
+        if service == "sqs":
+            return self.application(environ, start_response)
+        # a slow upload must not make the others wait
+        if length := int(environ.get("CONTENT_LENGTH") or 0):
+            environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(length))
+        with self.locks.setdefault(service, threading.Lock()):
+            return list(self.application(environ, start_response))
+
+
+def _service(environ: dict[str, Any]) -> str:
+    """The service named in the signature's scope; S3 if there is none, as moto has it."""
+    scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition(",")[0].split("/")
+    return scope[3] if len(scope) == 5 else "s3"
+
+
+class _RequestHandler(MotoRequestHandler):
+    disable_nagle_algorithm = True
+
+    def log_request(self, *args: Any) -> None:
+        """Not logged: a line for each request would be most of the work."""
+
+
+# --- S3: notifications as S3 sends them ---
+
+
+def repair_notifications() -> None:
+    """Add `versionId` and `sequencer`, which moto leaves out: without the first the same upload would be known
+    under two identities, one from its notification and one from a listing."""
+    original = notifications._get_s3_event
+    counter = itertools.count(time.time_ns() // 1000)
+
+    def with_version(event_name: str, bucket: Any, key: Any, notification_id: str) -> dict[str, Any]:
+        event: dict[str, Any] = original(event_name, bucket, key, notification_id)
+        record = event["Records"][0]
+        details = record["s3"]["object"]
+        if bucket.is_versioned and key.version_id and key.version_id != "null":
+            details["versionId"] = key.version_id
+        details["sequencer"] = f"{next(counter):018X}"
+        record["responseElements"] = {"x-amz-request-id": f"{next(counter):016X}", "x-amz-id-2": "local"}
+        return event
+
+    notifications._get_s3_event = with_version
+
+
+# --- DynamoDB: transactions whose price does not grow with the table ---
+
+
+def repair_transactions() -> None:
+    """moto copies every table it touches, whole, before each transaction; here only the items are copied."""
+    original = DynamoDBBackend.transact_write_items
+
+    def transact(backend: DynamoDBBackend, transact_items: list[dict[str, Any]]) -> None:
+        before = []
+        for each in transact_items:
+            (operation,) = each.values()
+            with contextlib.suppress(Exception):  # moto reports what is wrong with it in its own words
+                table = backend.get_table(operation["TableName"])
+                hash_key, range_key = table_keys(table, operation.get("Key") or operation["Item"])
+                before.append((table, hash_key, range_key, copy.deepcopy(table.get_item(hash_key, range_key))))
+        try:
+            original(backend, transact_items)
+        except BaseException:
+            for table, hash_key, range_key, item in before:
+                put_back(table, hash_key, range_key, item)
+            raise
+
+    DynamoDBBackend.transact_write_items = transact
+    # transactions are the only ones that copy a table here, and restore it by assigning the copy
+    Table.__deepcopy__ = lambda self, memo: self
+
+
+def table_keys(table: Any, values: dict[str, Any]) -> tuple[Any, Any]:
+    from moto.dynamodb.models.dynamo_type import DynamoType
+
+    return (
+        DynamoType(values[table.hash_key_attr]),
+        DynamoType(values[table.range_key_attr]) if table.range_key_attr else None,
+    )
+
+
+def put_back(table: Any, hash_key: Any, range_key: Any, item: Any) -> None:
+    if range_key is None:
+        if item is None:
+            table.items.pop(hash_key, None)
+        else:
+            table.items[hash_key] = item
+    elif item is None:
+        table.items[hash_key].pop(range_key, None)
+        if not table.items[hash_key]:
+            del table.items[hash_key]
+    else:
+        table.items[hash_key][range_key] = item
+
+
+def main() -> int:
+    listener = inherited_listener() or listen()
+    follow_lifeline()
+    repair_notifications()
+    repair_transactions()
+    repair_queues()
+    application = OneAtATime(DomainDispatcherApplication(create_backend_app))
+    host, port = listener.getsockname()
+    server = make_server(host, port, application, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
+    print(json.dumps({"serving": url_of(listener)}), flush=True)
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(0))  # there is nothing to save
+    server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""The executor's side: the files of a task become Arrow batches, and each file's ending is reported.
+
+Endings travel in an accumulator. Spark may run a task twice (a lost shuffle file, speculation); the same ending twice
+is harmless, two different ones for one upload mean that what was written cannot be known, and the driver gives up.
+"""
+
+import datetime
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.accumulators import AccumulatorParam
+
+from tidegate.core.manifests import Item
+from tidegate.core.outcomes import Outcome
+from tidegate.core.routes import Dataset
+from tidegate.spark.decode import Decoder, Undecodable, decoder, decompress
+from tidegate.spark.fetch import Fetched, Missed, TooLarge, fetch
+
+FETCH_THREADS = 16
+FETCH_AHEAD_BYTES = 64_000_000
+EMIT_ROWS = 16_384
+
+LINEAGE = pa.schema(
+    [
+        pa.field("_source_uri", pa.string(), nullable=False),
+        pa.field("_source_version", pa.string(), nullable=False),
+        pa.field("_source_row", pa.int64(), nullable=False),
+        pa.field("_batch_id", pa.string(), nullable=False),
+        pa.field("_ingested_at", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+LINEAGE_DDL = (
+    "_source_uri string not null, _source_version string not null, _source_row bigint not null,"
+    " _batch_id string not null, _ingested_at timestamp not null"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """How reading one upload ended: `rows` where it is committed, `error` where it is not."""
+
+    outcome: Outcome
+    rows: int = 0
+    error: str = ""
+
+
+class Contradiction(Exception):
+    """One upload was read twice by this attempt, with different endings."""
+
+
+class Endings(AccumulatorParam[dict[int, Read]]):
+    """Endings by position in the batch's manifest. `CONFLICT` marks positions that ended in two ways."""
+
+    CONFLICT = Read(Outcome.QUARANTINED, -1, "read twice with different endings")
+
+    def zero(self, value: dict[int, Read]) -> dict[int, Read]:
+        return {}
+
+    def addInPlace(self, value1: dict[int, Read], value2: dict[int, Read]) -> dict[int, Read]:  # noqa: N802
+        for position, read in value2.items():
+            known = value1.get(position, read)
+            value1[position] = read if known == read else self.CONFLICT
+        return value1
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads tasks: each a sequence of (position, item). Sent to the executors whole, so it holds plain values only."""
+
+    dataset: Dataset
+    schema: pa.Schema
+    batch: str
+    ingested_at: datetime.datetime
+
+    def read(self, items: Sequence[tuple[int, Item]], report: Callable[[int, Read], None]) -> Iterator[pa.RecordBatch]:
+        """Batches of `schema` plus lineage. `report` is told each item's ending before its rows are emitted."""
+        decode = decoder(self.dataset.format, self.schema, delimiter=self.dataset.delimiter)
+        waiting: list[pa.Table] = []
+        rows = 0
+        for position, item, body in self._fetch_ahead(items):
+            result = self._decode(item, body, decode)
+            if isinstance(result, Read):
+                report(position, result)
+                continue
+            report(position, Read(Outcome.COMMITTED, result.num_rows))
+            waiting.append(self._with_lineage(result, item))
+            rows += result.num_rows
+            if rows >= EMIT_ROWS:
+                yield from _batches(waiting)
+                waiting, rows = [], 0
+        yield from _batches(waiting)
+
+    def _fetch_ahead(self, items: Sequence[tuple[int, Item]]) -> Iterator[tuple[int, Item, Fetched]]:
+        """The items in order, each with its bytes, fetching ahead to hide S3's latency: at most `FETCH_THREADS` objects
+        and, past the first, `FETCH_AHEAD_BYTES`."""
+        ahead: deque[tuple[int, Item, Future[Fetched]]] = deque()
+        pending = 0
+        with ThreadPoolExecutor(FETCH_THREADS) as pool:
+            for position, item in items:
+                size = item.upload.size
+                while ahead and (len(ahead) >= FETCH_THREADS or pending + size > FETCH_AHEAD_BYTES):
+                    done = ahead.popleft()
+                    pending -= done[1].upload.size
+                    yield done[0], done[1], done[2].result()
+                ahead.append((position, item, pool.submit(fetch, item.upload, self.dataset.max_object_bytes)))
+                pending += size
+            while ahead:
+                done = ahead.popleft()
+                yield done[0], done[1], done[2].result()
+
+    def _decode(self, item: Item, body: Fetched, decode: Decoder) -> pa.Table | Read:
+        limit = self.dataset.max_object_bytes
+        if isinstance(body, Missed):
+            return Read(body.outcome, 0, body.reason)
+        if isinstance(body, TooLarge):
+            return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
+        try:
+            return decode(decompress(item.upload.key, body, limit))
+        except Undecodable as error:
+            return Read(Outcome.QUARANTINED, 0, str(error))
+
+    def _with_lineage(self, table: pa.Table, item: Item) -> pa.Table:
+        count = table.num_rows
+        values = (
+            pa.repeat(item.upload.uri, count),
+            pa.repeat(item.upload.version, count),
+            pa.array(range(count), pa.int64()),
+            pa.repeat(self.batch, count),
+            pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), count),
+        )
+        return pa.Table.from_arrays([*table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
+
+
+def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    if tables:
+        yield from pa.concat_tables(tables).combine_chunks().to_batches(max_chunksize=EMIT_ROWS)
