@@ -41,11 +41,15 @@ def functions(sources: Path, config: Path, *, dependencies: bool) -> Iterator[Pa
 
 @contextmanager
 def spark(sources: Path) -> Iterator[Path]:
-    """A folder with what ingest imports, PySpark excepted; gone afterwards. Raises BundlingError."""
+    """A folder with what ingest imports, PySpark excepted; gone afterwards. Raises BundlingError.
+
+    PySpark is on EMR's images. It does not declare that `mapInArrow` refuses to work without pandas, so pandas
+    comes along.
+    """
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         target = Path(folder)
         _copy(target, sources, "tidegate")
-        _install(target, sources, "--extra", "spark")
+        _install(target, sources, "--extra", "spark", "pandas")
         yield target
 
 
@@ -66,7 +70,7 @@ def _install(target: Path, sources: Path, *extras: str) -> None:
     ]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
-        raise BundlingError(f"`{' '.join(command)}` failed. It needs a network.\n{done.stdout.strip()}")
+        raise BundlingError(f"`{' '.join(command)}` failed:\n{done.stdout.strip()}")
     # start scripts name this machine's Python, and nothing calls them there
     shutil.rmtree(target / "bin", ignore_errors=True)
     (target / ".lock").unlink(missing_ok=True)

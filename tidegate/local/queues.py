@@ -6,6 +6,7 @@ What the product may rely on, and moto 5.2 does otherwise:
 - moto forgets a deduplication id with the message that was deleted; here it lasts the five minutes.
 - moto rebuilds a queue's list at each deletion without a lock and loses what is sent meanwhile; here nothing is lost, and
   a deletion does not become slower as the queue grows.
+- moto counts a queue's messages three times for each one sent; here sending does not become slower either.
 - A message that moves to a dead-letter queue is no new message: its deduplication id does not count again.
 """
 
@@ -35,6 +36,7 @@ class Mailbox:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self._messages: dict[str, Message] = {}
+        self._hidden: dict[str, Message] = {}  # in flight or delayed, when last looked at
         self._handles: dict[str, Message] = {}
         self._deleted: set[str] = set()
         self._seen: dict[tuple[str, str], float] = {}
@@ -46,11 +48,23 @@ class Mailbox:
     def clear(self) -> None:
         with self.changed:
             self._messages.clear()
+            self._hidden.clear()
             self._handles.clear()
+
+    def count(self) -> tuple[int, int, int]:
+        """How many messages can be received, are in flight, and are delayed."""
+        with self.changed:
+            for message in list(self._hidden.values()):
+                if message.visible and not message.delayed:
+                    del self._hidden[message.id]
+            in_flight = sum(not message.visible for message in self._hidden.values())
+            return len(self._messages) - len(self._hidden), in_flight, len(self._hidden) - in_flight
 
     def add(self, message: Message) -> None:
         with self.changed:
             self._messages[message.id] = message
+            if message.delayed_until:
+                self._hidden[message.id] = message
             self.changed.notify_all()
 
     def is_repeat(self, scope: str, deduplication_id: str) -> bool:
@@ -74,7 +88,7 @@ class Mailbox:
         given: list[Message] = []
         dead: list[Message] = []
         with self.changed:
-            blocked = {each.group_id for each in self._messages.values() if not each.visible} if fifo else set()
+            blocked = {each.group_id for each in self._hidden.values() if not each.visible} if fifo else set()
             for message in list(self._messages.values()):
                 if len(given) == count:
                     break
@@ -88,6 +102,7 @@ class Mailbox:
                 else:
                     message.mark_received(visibility_timeout)
                     self._handles[str(message.receipt_handle)] = message
+                    self._hidden[message.id] = message
                     given.append(copy.copy(message))
         return given, dead
 
@@ -111,6 +126,7 @@ class Mailbox:
                 )
             if timeout:
                 message.change_visibility(timeout)
+                self._hidden[message.id] = message
             else:
                 message.visible_at = 0.0
             self.changed.notify_all()
@@ -122,6 +138,7 @@ class Mailbox:
 
     def _forget(self, message: Message) -> None:
         self._messages.pop(message.id, None)
+        self._hidden.pop(message.id, None)
         for handle in message.all_receipt_handles:
             self._handles.pop(str(handle), None)
 
@@ -129,6 +146,9 @@ class Mailbox:
 def repair_queues() -> None:
     """Put mailboxes under moto's queues; moto goes on to validate, to name and to answer."""
     Queue._messages = property(lambda queue: mailbox(queue).snapshot(), lambda queue, _: mailbox(queue).clear())
+    Queue.approximate_number_of_messages = property(lambda queue: mailbox(queue).count()[0])
+    Queue.approximate_number_of_messages_not_visible = property(lambda queue: mailbox(queue).count()[1])
+    Queue.approximate_number_of_messages_delayed = property(lambda queue: mailbox(queue).count()[2])
     Queue.add_message = add_message
     Queue.delete_message = lambda queue, receipt_handle: mailbox(queue).delete(receipt_handle)
     SQSBackend.receive_message = receive_message

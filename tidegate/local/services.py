@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import io
 import itertools
 import json
@@ -28,6 +29,7 @@ from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.table import Table
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from moto.s3 import notifications
+from moto.s3.models import FakeDeleteMarker, FakeKey
 from werkzeug.serving import make_server
 
 from tidegate.local.processes import follow_lifeline, inherited_listener, listen, url_of
@@ -67,6 +69,19 @@ def _service(environ: dict[str, Any]) -> str:
     return scope[3] if len(scope) == 5 else "s3"
 
 
+class Dispatcher(DomainDispatcherApplication):
+    """moto lists its own folder for each request, to find out which services it has; once is enough."""
+
+    def __init__(self) -> None:
+        super().__init__(create_backend_app)
+        self._known: dict[str | None, Any] = {}
+
+    def get_backend_for_host(self, host: str | None) -> Any:
+        if host not in self._known:
+            self._known[host] = super().get_backend_for_host(host)
+        return self._known[host]
+
+
 class _RequestHandler(MotoRequestHandler):
     disable_nagle_algorithm = True
 
@@ -96,7 +111,38 @@ def repair_notifications() -> None:
     notifications._get_s3_event = with_version
 
 
-# --- DynamoDB: transactions whose price does not grow with the table ---
+def repair_listings() -> None:
+    """moto copies every object of a bucket, content included, to list a page of its versions. It sets one flag in the
+    copy, which nothing but the listing reads."""
+    for kind in (FakeKey, FakeDeleteMarker):
+        kind.__deepcopy__ = lambda self, memo: self
+
+
+# --- DynamoDB: work whose price does not grow with the table ---
+
+
+def repair_queries() -> None:
+    """moto sorts the whole table to find the items of one partition."""
+    query, all_items = Table.query, Table.all_items
+    signature = inspect.signature(query)
+
+    def query_partition(*arguments: Any, **options: Any) -> Any:
+        asked = signature.bind(*arguments, **options).arguments
+        table = asked["self"]
+        if asked.get("index_name") is None and table.range_key_attr:
+            table.partition = asked["hash_key"]
+        try:
+            return query(*arguments, **options)
+        finally:
+            table.partition = None
+
+    def items(table: Any) -> list[Any]:
+        if getattr(table, "partition", None) is None:
+            return list(all_items(table))
+        return list(table.items[table.partition].values()) if table.partition in table.items else []
+
+    Table.query = query_partition
+    Table.all_items = items
 
 
 def repair_transactions() -> None:
@@ -146,13 +192,20 @@ def put_back(table: Any, hash_key: Any, range_key: Any, item: Any) -> None:
         table.items[hash_key][range_key] = item
 
 
+def repair() -> None:
+    """Everything, once in a process."""
+    repair_notifications()
+    repair_listings()
+    repair_queries()
+    repair_transactions()
+    repair_queues()
+
+
 def main() -> int:
     listener = inherited_listener() or listen()
     follow_lifeline()
-    repair_notifications()
-    repair_transactions()
-    repair_queues()
-    application = OneAtATime(DomainDispatcherApplication(create_backend_app))
+    repair()
+    application = OneAtATime(Dispatcher())
     host, port = listener.getsockname()
     server = make_server(host, port, application, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
     print(json.dumps({"serving": url_of(listener)}), flush=True)

@@ -1,0 +1,28 @@
+"""What holds for every test: no real AWS account is ever within reach, and properties are tried without a stopwatch."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Before anything imports `lambdas`, whose logger and metrics read them once.
+os.environ.update(
+    {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_SESSION_TOKEN": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "POWERTOOLS_METRICS_NAMESPACE": "Tidegate",
+        "POWERTOOLS_SERVICE_NAME": "tests",
+        "POWERTOOLS_LOG_LEVEL": "INFO",
+    }
+)
+for profile in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
+    os.environ.pop(profile, None)
+
+# A noisy machine must not fail a property for being slow, and what fails once must fail again.
+settings.register_profile(
+    "tidegate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("tidegate")

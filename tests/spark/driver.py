@@ -1,0 +1,53 @@
+"""A driver in a process of its own, that can be told where to die.
+
+usage: python -m tests.spark.driver WAREHOUSE BATCH ATTEMPT DATASET_JSON DIE_BEFORE [GATE]
+
+DIE_BEFORE names a method of `Attempt`: when it would be called, the whole process group, Spark's JVM with it, gets
+SIGKILL. `-` dies nowhere. With GATE (a folder) the driver stops before publishing until the folder holds a file `open`.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.spark.world import World, session
+from tidegate.core.routes import Dataset
+from tidegate.spark.job import Attempt, run
+
+
+def dying(method: str) -> Any:
+    def die(*_: Any) -> None:
+        os.killpg(os.getpgid(0), signal.SIGKILL)
+
+    return die
+
+
+def gated(gate: Path, publish: Any) -> Any:
+    def wait(self: Attempt, *arguments: Any) -> Any:
+        (gate / f"waiting-{os.getpid()}").touch()
+        deadline = time.monotonic() + 120
+        while not (gate / "open").exists():
+            assert time.monotonic() < deadline, "nobody opened the gate"
+            time.sleep(0.005)
+        return publish(self, *arguments)
+
+    return wait
+
+
+def main() -> int:
+    warehouse, batch, attempt, dataset, die_before, *gate = sys.argv[1:]
+    if die_before != "-":
+        assert hasattr(Attempt, die_before)
+        setattr(Attempt, die_before, dying(die_before))
+    if gate:
+        Attempt.publish = gated(Path(gate[0]), Attempt.publish)  # type: ignore[method-assign]
+    world = World(Dataset(**json.loads(dataset)), session(Path(warehouse)))
+    return run(world.attempt(batch, int(attempt), f"{batch}-{os.getpid()}"), "ingest")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""What the Spark tests share, in and out of process: a session, and a work bucket with a sealed batch."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from pyspark.sql import SparkSession
+
+from tidegate.aws.work import S3Work
+from tidegate.core.manifests import Sealed, batch_folder, make_part
+from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_outcomes, decode_receipt
+from tidegate.core.routes import Dataset
+from tidegate.core.uploads import Upload
+from tidegate.local import toolchain
+from tidegate.spark.job import Attempt
+
+LANDING = "landing"
+WORK = "work"
+
+
+def session(warehouse: Path) -> SparkSession:
+    """A real Spark with a real Iceberg catalog on SQLite, as the local stack has it."""
+    os.environ.update(toolchain.spark_environment())
+    catalog = "spark.sql.catalog.lake"
+    settings = {
+        "spark.jars": ",".join(map(str, toolchain.jars())),
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.uri": f"jdbc:sqlite:{warehouse / 'catalog.db'}?busy_timeout=20000",
+        f"{catalog}.warehouse": warehouse.as_uri(),
+        f"{catalog}.cache-enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+@dataclass
+class World:
+    """A landing bucket and a work bucket; `seal` makes a batch of what was put."""
+
+    dataset: Dataset
+    spark: SparkSession | None
+    s3: Any = field(default_factory=lambda: boto3.client("s3"))
+
+    @property
+    def work(self) -> S3Work:
+        return S3Work(self.s3, WORK)
+
+    def put(self, files: Mapping[str, bytes]) -> list[Upload]:
+        uploads = []
+        for key, body in files.items():
+            etag = self.s3.put_object(Bucket=LANDING, Key=key, Body=body)["ETag"].strip('"')
+            uploads.append(Upload(LANDING, key, f"etag:{etag}", len(body)))
+        return uploads
+
+    def seal(self, batch: str, uploads: Iterable[Upload]) -> None:
+        part = make_part("n" * 40, LANDING, uploads)
+        self.work.put(batch_folder(batch) + part.name, part.body)
+        sealed = Sealed(batch, "route", (part.name,), part.objects, part.size)
+        self.work.put(batch_folder(batch) + "sealed.json", sealed.encode())
+
+    def attempt(self, batch: str, number: int, driver: str = "") -> Attempt:
+        assert self.spark is not None
+        return Attempt(self.spark, self.work, batch, number, self.dataset, driver or f"{batch}-{number}")
+
+    def receipt(self, batch: str) -> Receipt | None:
+        body = self.work.get(batch_folder(batch) + "receipt.json")
+        return decode_receipt(body) if body else None
+
+    def outcomes(self, batch: str) -> Outcomes:
+        receipt = self.receipt(batch)
+        assert receipt is not None
+        body = self.work.get(f"{batch_folder(batch)}outcomes/{receipt.staged}.jsonl.gz")
+        assert body is not None
+        return decode_outcomes(body)
+
+    def failure(self, batch: str, attempt: int) -> Any:
+        body = self.work.get(f"{batch_folder(batch)}failures/{attempt}.json")
+        return decode_failure(body) if body else None
+
+    def rows(self) -> list[Any]:
+        assert self.spark is not None
+        return self.spark.table(self.dataset.table).orderBy("_source_uri", "_source_row").collect()
+
+    def ids(self) -> list[int]:
+        """The `id` column of every row in the table, sorted: a repeated one shows."""
+        return sorted(row.id for row in self.rows())

@@ -1,0 +1,118 @@
+"""When a batch is due, and every next step there is."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.core.batches import Batch, JobState, Limits, State, Step, is_due, is_full, next_step
+
+NOW = 1_000_000
+LIMITS = Limits(max_wait=300, target_bytes=1000, target_objects=100, in_flight=1, attempts=3)
+
+
+def opened(ago: int = 0, *, state: State = State.OPEN, objects: int = 1, size: int = 1, notices: int = 1) -> Batch:
+    return Batch("b", "flights", state, opened_at=NOW - ago, objects=objects, bytes=size, notices=notices)
+
+
+def due(batch: Batch, *, slot_free: bool = True, next_look: int = 60) -> bool:
+    return is_due(batch, LIMITS, now=NOW, slot_free=slot_free, next_look=next_look)
+
+
+@pytest.mark.parametrize(
+    ("objects", "size", "full"),
+    [(1, 1, False), (99, 999, False), (100, 1, True), (1, 1000, True), (101, 1001, True)],
+)
+def test_a_batch_is_full_of_objects_or_of_bytes(objects: int, size: int, full: bool):
+    assert is_full(opened(objects=objects, size=size), LIMITS) == full
+
+
+@pytest.mark.parametrize("slot_free", [True, False])
+def test_a_full_batch_is_due_at_once_slot_or_not(slot_free: bool):
+    assert due(opened(0, objects=100), slot_free=slot_free)
+    assert due(opened(0, size=1000), slot_free=slot_free)
+
+
+@pytest.mark.parametrize(("ago", "expected"), [(0, False), (240, False), (241, True), (300, True), (10_000, True)])
+def test_an_old_batch_is_due_so_early_that_max_wait_holds_until_the_next_look(ago: int, expected: bool):
+    assert due(opened(ago)) == expected
+
+
+def test_an_old_batch_waits_while_no_slot_is_free():
+    assert not due(opened(10_000), slot_free=False)
+
+
+def test_a_look_that_comes_sooner_lets_the_batch_wait_longer():
+    assert not due(opened(299), next_look=1)
+    assert due(opened(300), next_look=1)
+
+
+def test_an_empty_batch_is_never_due():
+    assert not due(opened(10_000, notices=0, objects=0, size=0))
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.OPEN])
+def test_only_an_open_batch_is_due(state: State):
+    assert not due(opened(10_000, state=state, objects=1000))
+
+
+@given(ago=st.integers(0, 1000), look=st.integers(0, 60), objects=st.integers(1, 200), slot_free=st.booleans())
+def test_a_batch_that_is_due_stays_due_until_it_is_sealed(ago: int, look: int, objects: int, slot_free: bool):
+    batch = opened(ago, objects=objects)
+    if is_due(batch, LIMITS, now=NOW, slot_free=slot_free, next_look=look):
+        assert is_due(batch, LIMITS, now=NOW + look, slot_free=slot_free, next_look=look)
+
+
+@given(arrival=st.integers(0, 200), wait=st.integers(60, 600))
+def test_with_a_look_every_minute_no_upload_waits_longer_than_max_wait(arrival: int, wait: int):
+    limits = Limits(max_wait=wait)
+    batch = Batch("b", "r", State.OPEN, opened_at=arrival, notices=1, objects=1)
+    looks = itertools.count((arrival // 60 + 1) * 60, 60)
+    sealed = next(look for look in looks if is_due(batch, limits, now=look, slot_free=True, next_look=60))
+    assert sealed - arrival <= wait
+
+
+# The whole of `next_step`: (receipt, halted, job, hopeless, attempt of 3) -> step.
+# With a receipt nothing else matters; a halted batch without one is left alone; and so on down the list.
+def expected_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, attempt: int) -> Step:
+    table = [
+        (receipt, Step.SETTLE),
+        (halted, Step.WAIT),
+        (job is JobState.UNKNOWN, Step.HAND_OFF),
+        (job is JobState.ACTIVE, Step.WAIT),
+        (hopeless, Step.HALT),
+        (attempt >= 3, Step.HALT),
+        (True, Step.NEXT_ATTEMPT),
+    ]
+    return next(step for holds, step in table if holds)
+
+
+@pytest.mark.parametrize("receipt", [True, False], ids=["receipt", "no receipt"])
+@pytest.mark.parametrize("halted", [True, False], ids=["halted", "not halted"])
+@pytest.mark.parametrize("job", JobState, ids=lambda job: job.name)
+@pytest.mark.parametrize("hopeless", [True, False], ids=["hopeless", "hopeful"])
+@pytest.mark.parametrize("attempt", [1, 2, 3, 4])
+def test_next_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, attempt: int):
+    batch = Batch("b", "r", State.SUBMITTED, 0, attempt=attempt, halted="a reason" if halted else "")
+    step = next_step(batch, job, receipt=receipt, hopeless=hopeless, limits=LIMITS)
+    assert step is expected_step(receipt, halted, job, hopeless, attempt)
+
+
+@pytest.mark.parametrize(
+    ("batch", "job", "receipt", "hopeless", "step"),
+    [
+        # the sentences of the design, one by one
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=1), JobState.ACTIVE, True, False, Step.SETTLE),
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=3, halted="x"), JobState.ENDED, True, True, Step.SETTLE),
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=1), JobState.ENDED, False, False, Step.NEXT_ATTEMPT),
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=3), JobState.ENDED, False, False, Step.HALT),
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=1), JobState.ENDED, False, True, Step.HALT),
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=1), JobState.UNKNOWN, False, False, Step.HAND_OFF),
+        # hopeless is what a job says while it gives up: until it has ended it may still publish
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=1), JobState.ACTIVE, False, True, Step.WAIT),
+        (Batch("b", "r", State.SUBMITTED, 0, attempt=3, halted="x"), JobState.UNKNOWN, False, False, Step.WAIT),
+    ],
+)
+def test_next_step_by_example(batch: Batch, job: JobState, receipt: bool, hopeless: bool, step: Step):
+    assert next_step(batch, job, receipt=receipt, hopeless=hopeless, limits=LIMITS) is step

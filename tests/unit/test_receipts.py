@@ -1,0 +1,66 @@
+"""What a job leaves behind, written and read."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.publication import Floor
+from tidegate.core.receipts import (
+    Ending,
+    Failure,
+    Outcomes,
+    Receipt,
+    decode_failure,
+    decode_floor,
+    decode_outcomes,
+    decode_receipt,
+    encode_floor,
+)
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+COUNTS = st.integers(0, 2**60)
+SNAPSHOTS = st.integers(-(2**63), 2**63 - 1)
+TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+ENDINGS = st.builds(Ending, TEXT, TEXT, TEXT, st.sampled_from(Outcome), TEXT)
+
+
+@given(SNAPSHOTS, st.booleans(), TALLIES, st.lists(ENDINGS))
+def test_outcomes_survive_being_written_down(staged: int, fence: bool, tally: Tally, endings: list[Ending]):
+    outcomes = Outcomes(staged, fence, tally, tuple(endings))
+    assert decode_outcomes(outcomes.encode()) == outcomes
+    assert outcomes.encode() == Outcomes(staged, fence, tally, tuple(endings)).encode()
+
+
+@given(TEXT, SNAPSHOTS, SNAPSHOTS, st.booleans(), TALLIES)
+def test_a_receipt_survives_being_written_down(batch: str, snapshot: int, staged: int, fence: bool, tally: Tally):
+    receipt = Receipt(batch, snapshot, staged, fence, tally)
+    assert decode_receipt(receipt.encode()) == receipt
+
+
+@given(st.integers(1, 20), TEXT, st.booleans())
+def test_a_failure_survives_being_written_down(attempt: int, reason: str, hopeless: bool):
+    assert decode_failure(Failure(attempt, reason, hopeless).encode()) == Failure(attempt, reason, hopeless)
+
+
+@given(TEXT, SNAPSHOTS | st.none())
+def test_a_floor_survives_being_written_down(uuid: str, head: int | None):
+    assert decode_floor(encode_floor(Floor(uuid, head))) == Floor(uuid, head)
+
+
+def test_the_floor_of_an_empty_table_is_not_that_of_snapshot_zero():
+    assert decode_floor(encode_floor(Floor("u", None))) != decode_floor(encode_floor(Floor("u", 0)))
+
+
+@pytest.mark.parametrize("error", ["line\nbreak", "separator\u2028", "next\x85line", "\x1c\x1d\x1e\x0b\x0c"])
+def test_a_line_break_in_an_error_breaks_no_line(error: str):
+    ending = Ending("n", "k", "v", Outcome.QUARANTINED, error)
+    body = Outcomes(1, False, Tally(quarantined=2), (ending, ending)).encode()
+    assert decode_outcomes(body).endings == (ending, ending)
+    assert len(gzip.decompress(body).decode().splitlines()) == 3
+
+
+def test_outcomes_of_nothing_but_success_are_one_short_line():
+    assert len(Outcomes(1, False, Tally(committed=1_000_000)).encode()) < 200

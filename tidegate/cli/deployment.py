@@ -1,0 +1,39 @@
+"""Which deployment a verb is about: the one in the environment, or the local stack in a folder."""
+
+import os
+from pathlib import Path
+
+from tidegate import wiring
+from tidegate.local import stack
+from tidegate.local.environment import process_environment
+from tidegate.settings import DEFAULT_FILE, SettingsError
+
+MARK = "TIDEGATE_LEDGER"
+"""What is set in the environment of every deployment."""
+
+
+def find(folder: Path | None) -> wiring.Application:
+    """The deployment that the environment describes, unless `folder` is given: then the stack running there.
+
+    Raises SettingsError or LocalError.
+    """
+    if folder is not None or MARK not in os.environ:
+        enter(stack.describe(folder or stack.DEFAULT_DIR))
+    try:
+        return wiring.application()
+    except KeyError as missing:
+        raise SettingsError(
+            f"{MARK} is set and {missing.args[0]} is not: set all that the stack's outputs name, or none and use --dir"
+        ) from None
+
+
+def enter(environment: dict[str, str]) -> None:
+    """Make this process talk to the local stack with this environment, and to nothing else."""
+    local = process_environment(os.environ, environment)
+    os.environ.clear()
+    os.environ.update(local)
+
+
+def config_file(given: Path | None) -> Path:
+    """`--config`, else `TIDEGATE_CONFIG`, else `tidegate.toml` here."""
+    return given or Path(os.environ.get("TIDEGATE_CONFIG") or DEFAULT_FILE)

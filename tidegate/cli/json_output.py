@@ -1,0 +1,148 @@
+"""What `--json` prints. docs/cli.md shows every shape, and a test holds the two together.
+
+Fields may be added; a field that is there keeps its name and meaning, or `VERSION` changes. Times are ISO 8601 in UTC,
+and null for "not yet".
+"""
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tidegate.cli.doctor import Check, State
+from tidegate.core.batches import Batch
+from tidegate.core.batches import State as BatchState
+from tidegate.core.routes import Route
+from tidegate.flows.ports import NoticeRecord
+from tidegate.flows.status import RouteStatus
+from tidegate.flows.trace import Trace
+
+VERSION = 1
+
+
+def dumps(document: Mapping[str, Any]) -> str:
+    return json.dumps({"version": VERSION, **document}, indent=2, ensure_ascii=False)
+
+
+def status(deployment: str, statuses: Sequence[RouteStatus]) -> dict[str, Any]:
+    return {
+        "deployment": deployment,
+        "holds": all(each.uploads.holds for each in statuses),
+        "halted": sum(len(each.halted) for each in statuses),
+        "routes": [_route_status(each) for each in statuses],
+    }
+
+
+def _route_status(status: RouteStatus) -> dict[str, Any]:
+    ended = status.uploads.ended
+    in_state = [batch.state for batch in status.unfinished]
+    return {
+        "route": status.route.name,
+        "table": status.route.dataset.table,
+        "uploads": {
+            "notified": status.uploads.notified,
+            "committed": ended.committed,
+            "quarantined": ended.quarantined,
+            "superseded": ended.superseded,
+            "vanished": ended.vanished,
+            "pending": status.uploads.pending,
+            "holds": status.uploads.holds,
+        },
+        "rows": ended.rows,
+        "duplicates_refused": status.refused,
+        "jobs": status.jobs,
+        "batches": {
+            "open": in_state.count(BatchState.OPEN),
+            "sealed": in_state.count(BatchState.SEALED),
+            "submitted": in_state.count(BatchState.SUBMITTED),
+            "halted": len(status.halted),
+            "committed": status.committed_batches,
+            "abandoned": status.abandoned_batches,
+        },
+        "unfinished": [_batch(batch) for batch in status.unfinished],
+    }
+
+
+def trace(uri: str, traces: Sequence[Trace]) -> dict[str, Any]:
+    return {
+        "uri": uri,
+        "versions": [
+            {
+                "version": each.claim.version,
+                "outcome": each.outcome,
+                "explanation": each.explanation,
+                "claimed_at": iso(each.claim.claimed_at),
+                "notice": _notice(each.notice, each.claim.notice),
+                "batch": _batch(each.batch) if each.batch else None,
+            }
+            for each in traces
+        ],
+    }
+
+
+def _notice(record: NoticeRecord | None, notice_id: str) -> dict[str, Any]:
+    if record is None:
+        return {"id": notice_id, "state": "claiming", "decided_at": None}
+    return {"id": notice_id, "state": "void" if record.void else "registered", "decided_at": iso(record.decided_at)}
+
+
+def _batch(batch: Batch) -> dict[str, Any]:
+    return {
+        "id": batch.id,
+        "state": batch.state.value,
+        "objects": batch.objects,
+        "bytes": batch.bytes,
+        "attempt": batch.attempt,
+        "job_run": batch.job_run or None,
+        "snapshot": batch.snapshot or None,
+        "halted": batch.halted or None,
+        "opened_at": iso(batch.opened_at),
+        "sealed_at": iso(batch.sealed_at),
+        "submitted_at": iso(batch.submitted_at),
+        "ended_at": iso(batch.ended_at),
+    }
+
+
+def routes(config: Path, routes: Sequence[Route]) -> dict[str, Any]:
+    return {
+        "config": str(config),
+        "routes": [
+            {
+                "route": route.name,
+                "bucket": route.bucket,
+                "prefix": route.prefix,
+                "suffix": route.suffix,
+                "format": route.dataset.format,
+                "table": route.dataset.table,
+                "schema": " ".join(route.dataset.schema.split()),
+                "partition_by": list(route.dataset.partition_by),
+                "max_object_bytes": route.dataset.max_object_bytes,
+                "batch": {
+                    "max_wait_seconds": route.limits.max_wait,
+                    "target_bytes": route.limits.target_bytes,
+                    "target_objects": route.limits.target_objects,
+                    "in_flight": route.limits.in_flight,
+                    "attempts": route.limits.attempts,
+                },
+            }
+            for route in routes
+        ],
+    }
+
+
+def doctor(checks: Sequence[Check]) -> dict[str, Any]:
+    return {
+        "healthy": all(check.state is not State.FAIL for check in checks),
+        "checks": [
+            {"name": check.name, "state": check.state.value, "finding": check.finding, "advice": check.advice or None}
+            for check in checks
+        ],
+    }
+
+
+def iso(seconds: int) -> str | None:
+    """Epoch seconds as "2026-11-21T10:21:00Z"; None for 0, which is "not yet"."""
+    if not seconds:
+        return None
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
