@@ -41,15 +41,14 @@ def functions(sources: Path, config: Path, *, dependencies: bool) -> Iterator[Pa
 
 @contextmanager
 def spark(sources: Path) -> Iterator[Path]:
-    """A folder with what ingest imports, PySpark excepted; gone afterwards. Raises BundlingError.
+    """A folder with what ingest imports, but for PySpark, which EMR's images have; gone afterwards.
 
-    PySpark is on EMR's images. It does not declare that `mapInArrow` refuses to work without pandas, so pandas
-    comes along.
+    Raises BundlingError.
     """
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         target = Path(folder)
         _copy(target, sources, "tidegate")
-        _install(target, sources, "--extra", "spark", "pandas")
+        _install(target, sources, "--extra", "spark")
         yield target
 
 

@@ -67,13 +67,14 @@ class Landing(Construct):
         permission: IDependable,
         keep_versions: cdk.Duration,
     ) -> None:
+        versioned = routes[0].versioned
         bucket = private_bucket(
             self,
             name,
             bucket_name=name,
             # an upload that is overwritten before it was read can still be read
-            versioned=True,
-            lifecycle_rules=[s3.LifecycleRule(noncurrent_version_expiration=keep_versions)],
+            versioned=versioned,
+            lifecycle_rules=[s3.LifecycleRule(noncurrent_version_expiration=keep_versions)] if versioned else [],
         )
         # The L2 method would add a Lambda function to do what the bucket's own property does.
         resource = bucket.node.default_child

@@ -139,6 +139,12 @@ class RouteSettings(_Section):
     name: Name = Field(description="The route's name: lower case letters, digits and dashes.")
     bucket: BucketName = Field(description="The landing bucket; created unless `existing`.")
     existing: bool = Field(False, description="The bucket exists already: only its notification is added.")
+    versioned: bool = Field(
+        True,
+        description="A created bucket keeps overwritten and deleted versions for as long as the ledger remembers them, "
+        "so that an upload lands even if it was overwritten or deleted before it was read. "
+        "An existing bucket stays as it is.",
+    )
     prefix: str = Field("", max_length=1024, description="Keys of this route begin so.")
     suffix: str = Field("", max_length=1024, description="Keys of this route end so.")
     format: Literal["json", "csv", "parquet"] = Field(
@@ -236,6 +242,8 @@ class Settings(_Section):
                 )
             if route.bucket == other.bucket and route.existing != other.existing:
                 return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} exists already"
+            if route.bucket == other.bucket and route.versioned != other.versioned:
+                return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} is versioned"
         return ""
 
     def core_routes(self) -> tuple[Route, ...]:

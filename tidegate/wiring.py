@@ -38,6 +38,7 @@ class Resources:
     application: str
     job_role: str
     entry_point: str
+    spark_parameters: str
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> "Resources":
@@ -79,6 +80,7 @@ class Application:
             application=self.resources.application,
             role=self.resources.job_role,
             entry_point=self.resources.entry_point,
+            spark_parameters=self.resources.spark_parameters,
             work=self.resources.work,
             ledger_table=self.resources.ledger,
             dynamodb=_client("dynamodb"),

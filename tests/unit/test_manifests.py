@@ -21,9 +21,9 @@ from tidegate.core.manifests import (
 )
 from tidegate.core.uploads import Upload
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 UPLOADS = st.builds(Upload, st.just(BUCKET), TEXT, TEXT, st.integers(0, 2**60), TEXT | st.just(""))
-MANY = st.lists(UPLOADS, min_size=1, max_size=30, unique_by=lambda each: each.identity)
+MANY = st.lists(UPLOADS, min_size=1, max_size=12, unique_by=lambda each: each.identity)
 ID = "0123456789" * 4
 
 

@@ -14,7 +14,7 @@ from tidegate.core.errors import Rejected
 from tidegate.core.notices import MAX_BYTES, Entry, Notice, decode, make_notice, pack
 from tidegate.core.uploads import Upload
 
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 UPLOADS = st.builds(
     Upload,
     st.just(BUCKET),
@@ -23,7 +23,7 @@ UPLOADS = st.builds(
     st.integers(0, 2**60),
     st.sampled_from(["", "0055AED6DCD90281E5"]),
 )
-MANY = st.lists(UPLOADS, min_size=1, max_size=30, unique_by=lambda each: each.identity)
+MANY = st.lists(UPLOADS, min_size=1, max_size=12, unique_by=lambda each: each.identity)
 OWNERS = st.sampled_from(["", "0" * 40, "f" * 40])
 
 

@@ -31,7 +31,8 @@ TIMEOUT_MINUTES = 480
 class EmrServerless:
     """`flows.ports.Jobs` on an EMR Serverless application.
 
-    `entry_point` is the S3 URI of the Spark script, `work` the name of the work bucket. `lambda_context` lets
+    `entry_point` is the S3 URI of the Spark script, `spark_parameters` what spark-submit is told besides (where its
+    dependencies are), `work` the name of the work bucket. `lambda_context` lets
     Powertools see when this invocation will be cut off, so that a killed one does not block its key.
     """
 
@@ -42,6 +43,7 @@ class EmrServerless:
         application: str,
         role: str,
         entry_point: str,
+        spark_parameters: str,
         work: str,
         ledger_table: str,
         dynamodb: Any,
@@ -51,6 +53,7 @@ class EmrServerless:
         self._application = application
         self._role = role
         self._entry_point = entry_point
+        self._spark_parameters = spark_parameters
         self._work = work
         config = IdempotencyConfig(expires_after_seconds=REMEMBER_SECONDS, hash_function="sha256")
         config.register_lambda_context(lambda_context)
@@ -91,7 +94,13 @@ class EmrServerless:
                 clientToken=f"{batch.id}-{batch.attempt}",
                 executionRoleArn=self._role,
                 name=f"{batch.route}-{batch.id}-{batch.attempt}",
-                jobDriver={"sparkSubmit": {"entryPoint": self._entry_point, "entryPointArguments": arguments}},
+                jobDriver={
+                    "sparkSubmit": {
+                        "entryPoint": self._entry_point,
+                        "entryPointArguments": arguments,
+                        "sparkSubmitParameters": self._spark_parameters,
+                    }
+                },
                 executionTimeoutMinutes=TIMEOUT_MINUTES,
                 tags={"tidegate:route": batch.route, "tidegate:batch": batch.id},
             )

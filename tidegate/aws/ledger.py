@@ -394,12 +394,14 @@ class DynamoLedger:
         )
 
     def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
+        came_from = "#state = :submitted AND #attempt = :before"
         failed = self._transact(
-            f"begin attempt {attempt} of the halted batch {batch_id}",
+            f"begin attempt {attempt} of batch {batch_id} on request",
             self._update(
                 _batch_key(batch_id),
                 "SET #attempt = :attempt, #submitted_at = :now, #fencing = :fencing REMOVE #job_run, #halted",
-                "#state = :submitted AND #attempt = :before AND attribute_exists(#halted)",
+                # a fence needs no halt: the table decides between it and a job that still runs
+                came_from if fencing else f"{came_from} AND attribute_exists(#halted)",
                 {
                     ":attempt": attempt,
                     ":before": attempt - 1,

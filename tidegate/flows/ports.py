@@ -138,7 +138,8 @@ class Ledger(Protocol):
         ...
 
     def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
-        """Begin `attempt` of a halted batch, to publish it or (`fencing`) to fence it off."""
+        """Begin `attempt` of a halted batch; or (`fencing`) of any submitted one, to fence it off instead of publishing
+        it. Whoever settles next starts the job. False if the batch has moved on meanwhile."""
         ...
 
 

@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the stack. `timeout` in seconds, `memory` in MB; `code` is the folder its handler is imported from."""
+    """A function of the stack. `timeout` in seconds, `memory` in MB; `code` is the folder its handler is in."""
 
     name: str
     arn: str
@@ -80,7 +80,7 @@ def read(folder: Path) -> Description:
         data = json.loads((folder / FILE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise LocalError(
-            f"no stack was started in {folder}: there is no {FILE}. Start one with `tidegate up`"
+            f"no stack was started in {folder}: there is no {FILE}. Start one with `tidegate local up`"
         ) from None
     if data.pop("version") != VERSION:
         raise LocalError(f"{folder / FILE} was written by another version of Tidegate: start the stack again")

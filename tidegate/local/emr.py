@@ -2,8 +2,8 @@
 
     python -m tidegate.local.emr --dir DIR
 
-It speaks the REST-JSON of https://docs.aws.amazon.com/emr-serverless/latest/APIReference/ as far as the product uses it,
-and refuses what it would have to ignore. A job run is a process group of its own with its log in DIR/jobs/<id>.
+It speaks the REST-JSON of https://docs.aws.amazon.com/emr-serverless/latest/APIReference/ as far as the product uses
+it, and refuses what it would have to ignore. A job run is a session of its own with its logs in DIR/jobs/<id>.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ SQLITE_BUSY_MS = 60_000
 MEANINGLESS = {
     r"spark\.archives": "Python and its packages are this machine's",
     r"spark\.(driver|executor)\.(cores|memory|memoryOverhead|instances)": "the size of a job is this machine's",
+    r"spark\.(driver|executor)\.extraJavaOptions": "they tune EMR's JVM",
     r"spark\.dynamicAllocation\..*": "there is one executor here, the driver itself",
     r"spark\.emr-serverless\..*": "it is EMR Serverless' own; a driver's environment variables are passed on",
     r"spark\.executorEnv\.PYSPARK_PYTHON": "Python is this machine's",
@@ -196,6 +197,8 @@ def local_settings(machine: Machine, scratch: Path) -> dict[str, str]:
     """What this machine has in place of EMR's: one SQLite catalog, and nothing that listens outside it."""
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
+        # what Java unpacks goes when the job goes, even if it is killed
+        "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}"',
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(scratch),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -467,7 +470,6 @@ class Service:
             **self.machine.environment,
             **driver_environment(settings),
             **self.machine.spark,
-            "EMR_SERVERLESS_JOB_RUN_ID": run.id,
             "TMPDIR": str(scratch),
         }
 

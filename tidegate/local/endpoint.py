@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +25,7 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked: `path` holds the values of the route's placeholders."""
+    """What was asked: `path` holds the values of the route's placeholders, `headers` have names In-Title-Case."""
 
     path: tuple[str, ...]
     query: Mapping[str, list[str]]
@@ -84,9 +85,8 @@ class Endpoint:
                 except Refusal as refusal:
                     return _refused(refusal)
                 except Exception as error:
-                    refusal = Refusal(500, "InternalServerException", f"{type(error).__name__}: {error}")
-                    refusal.__cause__ = error
-                    return _refused(refusal)
+                    traceback.print_exc()
+                    return _refused(Refusal(500, "InternalServerException", f"{type(error).__name__}: {error}"))
         return _refused(
             Refusal(404, "UnknownOperationException", f"{method} {parts.path} is not imitated on this machine")
         )
@@ -115,8 +115,9 @@ class _Connection(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def handle_one(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        answer = self.owner.answer(self.command, self.path, dict(self.headers), self.rfile.read(length))
+        headers = {name.title(): value for name, value in self.headers.items()}
+        length = int(headers.get("Content-Length") or 0)
+        answer = self.owner.answer(self.command, self.path, headers, self.rfile.read(length))
         body = b"" if answer.body is None else json.dumps(answer.body).encode()
         self.send_response(answer.status)
         for name, value in answer.headers.items():

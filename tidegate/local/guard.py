@@ -3,7 +3,7 @@
     python -m tidegate.local.guard COMMAND ...
 
 The guard leads a session (see `processes.spawn`). Spark's Python workers leave its process group but not its
-session, so on Linux the session is what is ended; elsewhere the group, whose end makes Spark's workers stop by themselves.
+session, so on Linux the session is what is ended. Elsewhere it is the command, whose end Spark's workers notice.
 """
 
 from __future__ import annotations

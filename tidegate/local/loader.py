@@ -1,8 +1,8 @@
 """Reads a synthesized template and creates what it says, through the public APIs of whatever endpoints it is given.
 
-What cannot be created on this machine is not skipped in silence: a type of resource is created, or listed in `ABSENT` with
-the reason, or an error; a property that is not applied is told in the description's notes, unless `IGNORED` says why
-it means nothing here. Loading a second time changes nothing.
+What cannot be created on this machine is not skipped in silence: a type of resource is created, or listed in `ABSENT`
+with the reason, or an error; a property that is not applied is told in the description's notes, unless `IGNORED` says
+why it means nothing here. Loading a second time changes nothing.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ The parent opens every listening socket and hands it down. So no port is lost be
 connection made before the child is ready waits in the socket's backlog instead of being refused, and a child that is
 started again keeps its address.
 
-A *lifeline* is a pipe whose writing end only the parent holds. When the parent is gone, however it went, the child reads
-the end of file and stops. Unlike Linux's PR_SET_PDEATHSIG it does not depend on the thread that started the child, and
-it works on macOS too.
+A *lifeline* is a pipe whose writing end only the parent holds. When the parent is gone, however it went, the child
+reads the end of file and stops. Unlike Linux's PR_SET_PDEATHSIG it does not depend on the thread that started the
+child, and it works on macOS too.
 """
 
 from __future__ import annotations

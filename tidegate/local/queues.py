@@ -4,8 +4,8 @@ What the product may rely on, and moto 5.2 does otherwise:
 
 - Of a FIFO batch whose visibility timeout is over moto gives the last message only; here all of it, in order.
 - moto forgets a deduplication id with the message that was deleted; here it lasts the five minutes.
-- moto rebuilds a queue's list at each deletion without a lock and loses what is sent meanwhile; here nothing is lost, and
-  a deletion does not become slower as the queue grows.
+- moto rebuilds a queue's list at each deletion without a lock and loses what is sent meanwhile; here nothing is lost,
+  and a deletion does not become slower as the queue grows.
 - moto counts a queue's messages three times for each one sent; here sending does not become slower either.
 - A message that moves to a dead-letter queue is no new message: its deduplication id does not count again.
 """
@@ -145,22 +145,32 @@ class Mailbox:
 
 def repair_queues() -> None:
     """Put mailboxes under moto's queues; moto goes on to validate, to name and to answer."""
-    Queue._messages = property(lambda queue: mailbox(queue).snapshot(), lambda queue, _: mailbox(queue).clear())
-    Queue.approximate_number_of_messages = property(lambda queue: mailbox(queue).count()[0])
-    Queue.approximate_number_of_messages_not_visible = property(lambda queue: mailbox(queue).count()[1])
-    Queue.approximate_number_of_messages_delayed = property(lambda queue: mailbox(queue).count()[2])
-    Queue.add_message = add_message
-    Queue.delete_message = lambda queue, receipt_handle: mailbox(queue).delete(receipt_handle)
-    SQSBackend.receive_message = receive_message
-    SQSBackend.change_message_visibility = change_message_visibility
+    patch(
+        Queue,
+        _messages=property(lambda queue: mailbox(queue).snapshot(), lambda queue, _: mailbox(queue).clear()),
+        approximate_number_of_messages=property(lambda queue: mailbox(queue).count()[0]),
+        approximate_number_of_messages_not_visible=property(lambda queue: mailbox(queue).count()[1]),
+        approximate_number_of_messages_delayed=property(lambda queue: mailbox(queue).count()[2]),
+        add_message=add_message,
+        delete_message=lambda queue, receipt_handle: mailbox(queue).delete(receipt_handle),
+    )
+    patch(SQSBackend, receive_message=receive_message, change_message_visibility=change_message_visibility)
 
 
-def mailbox(queue: Queue) -> Mailbox:
+def patch(owner: type, **replacements: Any) -> None:
+    """Replace attributes of a class of moto's; they must be there, so that a new release does not pass unnoticed."""
+    for name, replacement in replacements.items():
+        if name not in vars(owner) and name != "_messages":
+            raise AttributeError(f"{owner.__name__} of this moto has no {name}: look at what the repair was for")
+        setattr(owner, name, replacement)
+
+
+def mailbox(queue: Any) -> Mailbox:
     box: Mailbox = queue.__dict__.setdefault("mailbox", Mailbox())
     return box
 
 
-def add_message(queue: Queue, message: Message) -> None:
+def add_message(queue: Any, message: Message) -> None:
     if queue.fifo_queue:
         message.sequence_number = f"{next(_sequence):020d}"
         scope = str(message.group_id) if queue.deduplication_scope == "messageGroup" else ""
@@ -177,7 +187,7 @@ def receive_message(
     visibility_timeout: int,
     message_attribute_names: list[str] | None = None,
 ) -> list[Message]:
-    queue = backend.get_queue(queue_name)
+    queue: Any = backend.get_queue(queue_name)
     box = mailbox(queue)
     deadline = time.monotonic() + wait_seconds_timeout
     while True:

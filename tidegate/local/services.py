@@ -33,7 +33,7 @@ from moto.s3.models import FakeDeleteMarker, FakeKey
 from werkzeug.serving import make_server
 
 from tidegate.local.processes import follow_lifeline, inherited_listener, listen, url_of
-from tidegate.local.queues import repair_queues
+from tidegate.local.queues import patch, repair_queues
 
 StartResponse = Callable[..., Any]
 
@@ -115,7 +115,7 @@ def repair_listings() -> None:
     """moto copies every object of a bucket, content included, to list a page of its versions. It sets one flag in the
     copy, which nothing but the listing reads."""
     for kind in (FakeKey, FakeDeleteMarker):
-        kind.__deepcopy__ = lambda self, memo: self
+        setattr(kind, "__deepcopy__", _itself)  # noqa: B010
 
 
 # --- DynamoDB: work whose price does not grow with the table ---
@@ -141,8 +141,7 @@ def repair_queries() -> None:
             return list(all_items(table))
         return list(table.items[table.partition].values()) if table.partition in table.items else []
 
-    Table.query = query_partition
-    Table.all_items = items
+    patch(Table, query=query_partition, all_items=items)
 
 
 def repair_transactions() -> None:
@@ -164,9 +163,13 @@ def repair_transactions() -> None:
                 put_back(table, hash_key, range_key, item)
             raise
 
-    DynamoDBBackend.transact_write_items = transact
+    patch(DynamoDBBackend, transact_write_items=transact)
     # transactions are the only ones that copy a table here, and restore it by assigning the copy
-    Table.__deepcopy__ = lambda self, memo: self
+    setattr(Table, "__deepcopy__", _itself)  # noqa: B010
+
+
+def _itself(self: Any, memo: dict[int, Any]) -> Any:
+    return self
 
 
 def table_keys(table: Any, values: dict[str, Any]) -> tuple[Any, Any]:

@@ -4,8 +4,8 @@
         stack.wait()
     detach(config, folder)                  in a process of its own; `down(folder)` stops it
 
-DIR holds everything: stack.json, logs/, jobs/, cdk.out/ and warehouse/. Only the warehouse outlives the stack: the emulated
-services start empty.
+The folder holds everything: stack.json, logs/, jobs/, cdk.out/ and warehouse/. Only the warehouse outlives the stack:
+the emulated services start empty.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ class Stack:
         )
         local["TIDEGATE_CONFIG"] = str(config)
         environment = process_environment(os.environ, local)
+        paths = [str(project_root()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment["PYTHONPATH"] = os.pathsep.join(paths)  # for jobs, too, which run in folders of their own
         folder = ["--dir", str(self.folder)]
 
         self.progress("starting the services")
@@ -242,8 +244,8 @@ class Lock:
         except BlockingIOError:
             os.close(descriptor)
             raise LocalError(
-                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with `tidegate down`, or"
-                " use another folder with --dir"
+                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with `tidegate local down`,"
+                " or use another folder with --dir"
             ) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
@@ -324,7 +326,7 @@ def describe(folder: Path = DEFAULT_DIR) -> dict[str, str]:
     """The environment that talks to the stack running in `folder`. Raises LocalError if none does."""
     folder = folder.resolve()
     if not is_running(folder):
-        raise LocalError(f"no stack runs in {folder}: start one with `tidegate up`")
+        raise LocalError(f"no stack runs in {folder}: start one with `tidegate local up`")
     return printable_environment(description.read(folder))
 
 

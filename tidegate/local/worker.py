@@ -228,9 +228,8 @@ def failed_ids(outcome: Outcome, ids: set[str], *, reports_failures: bool) -> se
     if not isinstance(failures, list):
         return ids
     named = [each.get("itemIdentifier") if isinstance(each, dict) else None for each in failures]
-    if any(not isinstance(each, str) or each not in ids for each in named):
-        return ids
-    return set(named)
+    known = {each for each in named if isinstance(each, str) and each in ids}
+    return known if all(isinstance(each, str) and each in ids for each in named) else ids
 
 
 class Poller:

@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
+from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.exceptions import NotFoundError, PreconditionError
 from obstore.store import S3Store
 
@@ -90,7 +91,10 @@ def _with_boto3(upload: Upload, max_bytes: int) -> Fetched:
 def _store(bucket: str) -> S3Store:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    config: dict[str, Any] = {"region": region} if region else {}
+    # boto3's idea of credentials, because it knows every place where AWS puts them, and renews them
+    config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider()}
+    if region:
+        config["region"] = region
     if endpoint:
         return S3Store(
             bucket,

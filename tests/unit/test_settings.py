@@ -1,0 +1,364 @@
+"""tidegate.toml: every mistake is reported with its line and with what is allowed there."""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from tidegate.core.batches import Limits
+from tidegate.core.routes import Dataset, Route
+from tidegate.settings import DAY, BatchSettings, SettingsError, load, parse
+
+SHIPPED = Path(__file__).parents[2] / "tidegate.toml"
+
+GOOD = """\
+[deployment]
+name = "lakehouse"
+
+[catalog]
+name = "lake"
+
+[retention]
+messages = "4d"
+dead_letters = "14d"
+look_back = "30d"
+claims = "60d"
+
+[[route]]
+name = "flights"
+bucket = "landing"
+prefix = "flights/"
+suffix = ".json"
+format = "json"
+table = "lake.raw.flights"
+schema = "id bigint"
+partition_by = ["days(time)"]
+max_object_bytes = "100MB"
+
+[route.batch]
+max_wait = "5m"
+target_bytes = "1GiB"
+target_objects = 1000
+in_flight = 2
+attempts = 5
+
+[[route]]
+name = "weather"
+bucket = "landing"
+prefix = "weather/"
+format = "csv"
+delimiter = ";"
+table = "lake.raw.weather"
+schema = "id bigint"
+"""
+LINES = GOOD.splitlines()
+
+
+def line_of(text: str, occurrence: int = 1) -> int:
+    return [number for number, line in enumerate(LINES, start=1) if line == text][occurrence - 1]
+
+
+def refusal(source: str) -> str:
+    with pytest.raises(SettingsError) as error:
+        parse(source)
+    return str(error.value)
+
+
+def with_line(old: str, new: str) -> str:
+    assert old in LINES
+    return GOOD.replace(f"{old}\n", f"{new}\n", 1)
+
+
+# ---- what is right
+
+
+def test_the_shipped_file_loads():
+    (flights,) = load(SHIPPED).core_routes()
+    assert flights.name == "flights"
+    assert flights.limits == Limits(60, 256_000_000, 100_000, 1, 3)
+
+
+def test_everything_arrives_where_the_core_needs_it():
+    flights, weather = parse(GOOD).core_routes()
+    assert flights == Route(
+        name="flights",
+        bucket="landing",
+        prefix="flights/",
+        suffix=".json",
+        dataset=Dataset("lake.raw.flights", "id bigint", "json", ("days(time)",), 100_000_000, ","),
+        limits=Limits(max_wait=300, target_bytes=2**30, target_objects=1000, in_flight=2, attempts=5),
+    )
+    assert (weather.suffix, weather.dataset.delimiter, weather.limits) == ("", ";", Limits())
+
+
+def test_a_route_alone_is_enough():
+    route = GOOD[GOOD.index("[[route]]\nname = \"weather\"") :]
+    found = parse(route)
+    assert found.deployment.name == "tidegate"
+    assert found.catalog.name == "lake"
+    assert (found.retention.messages, found.retention.claims) == (4 * DAY, 60 * DAY)
+
+
+def test_the_defaults_of_the_settings_are_those_of_the_core():
+    assert BatchSettings().model_dump() == asdict(Limits())
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("1s", 1), ("90s", 90), ("15m", 900), ("12h", 43_200), ("14d", 1_209_600), ("5 m", 300)]
+)
+def test_durations(written: str, seconds: int):
+    source = with_line('max_wait = "5m"', f'max_wait = "{written}"')
+    assert parse(source).routes[0].batch.max_wait == seconds
+
+
+@pytest.mark.parametrize(("written", "size"), [('"1GiB"', 2**30), ('"256MB"', 256_000_000), ("1000", 1000), ('"1kb"', 1000)])
+def test_sizes(written: str, size: int):
+    source = with_line('target_bytes = "1GiB"', f"target_bytes = {written}")
+    assert parse(source).routes[0].batch.target_bytes == size
+
+
+@pytest.mark.parametrize(
+    "transform",
+    ["region", "days(time)", "hours(t)", "months(t_1)", "years(T)", "bucket(16, id)", "bucket(16,id)", "truncate(4, name)"],
+)
+def test_partition_transforms(transform: str):
+    source = with_line('partition_by = ["days(time)"]', f'partition_by = ["{transform}"]')
+    assert parse(source).routes[0].partition_by == (transform,)
+
+
+# ---- one wrong field: its line, its name, and what is allowed
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "allowed"),
+    [
+        ('name = "lakehouse"', 'name = "Lake House"', "deployment.name", r"\^\[a-z\]"),
+        ('name = "lakehouse"', "name = 5", "deployment.name", "string"),
+        ('name = "lake"', 'name = "the lake"', "catalog.name", r"\^\[a-z_\]"),
+        ('messages = "4d"', "messages = 4", "retention.messages", '"60s" or "14d"'),
+        ('messages = "4d"', 'messages = "4 days"', "retention.messages", '"60s" or "14d"'),
+        ('messages = "4d"', 'messages = "0d"', "retention.messages", '"60s" or "14d"'),
+        ('messages = "4d"', 'messages = "-4d"', "retention.messages", '"60s" or "14d"'),
+        ('messages = "4d"', 'messages = "1.5d"', "retention.messages", '"60s" or "14d"'),
+        ('claims = "60d"', "claims = true", "retention.claims", '"60s" or "14d"'),
+        ('name = "flights"', 'name = "-flights"', "route.1.name", "pattern"),
+        ('name = "flights"', f'name = "{"f" * 32}"', "route.1.name", "pattern"),
+        ('bucket = "landing"', 'bucket = "Landing"', "route.1.bucket", "pattern"),
+        ('bucket = "landing"', 'bucket = "la"', "route.1.bucket", "pattern"),
+        ('bucket = "landing"', 'bucket = "s3://landing"', "route.1.bucket", "pattern"),
+        ('suffix = ".json"', "suffix = 5", "route.1.suffix", "string"),
+        ('format = "json"', 'format = "avro"', "route.1.format", "'json', 'csv' or 'parquet'"),
+        ('table = "lake.raw.flights"', 'table = "raw.flights"', "route.1.table", "pattern"),
+        ('table = "lake.raw.flights"', 'table = "lake.raw.Flights"', "route.1.table", "pattern"),
+        ('schema = "id bigint"', 'schema = ""', "route.1.schema", "1 character"),
+        ('partition_by = ["days(time)"]', 'partition_by = ["day(time)"]', "route.1.partition_by", r"days\(c\).*bucket\(n, c\)"),
+        ('partition_by = ["days(time)"]', 'partition_by = ["days(a), b"]', "route.1.partition_by", "truncate"),
+        ('partition_by = ["days(time)"]', 'partition_by = "days(time)"', "route.1.partition_by", "tuple|list|array"),
+        ('max_object_bytes = "100MB"', 'max_object_bytes = "large"', "route.1.max_object_bytes", "byte"),
+        ('max_object_bytes = "100MB"', "max_object_bytes = 0", "route.1.max_object_bytes", "greater than 0"),
+        ('max_wait = "5m"', "max_wait = 300", "route.1.batch.max_wait", '"60s" or "14d"'),
+        ('target_bytes = "1GiB"', "target_bytes = -1", "route.1.batch.target_bytes", "greater than 0"),
+        ("target_objects = 1000", "target_objects = 0", "route.1.batch.target_objects", "greater than 0"),
+        ("target_objects = 1000", "target_objects = 1000001", "route.1.batch.target_objects", "1000000"),
+        ("target_objects = 1000", "target_objects = 1.5", "route.1.batch.target_objects", "integer"),
+        ("in_flight = 2", "in_flight = 0", "route.1.batch.in_flight", "greater than or equal to 1"),
+        ("in_flight = 2", "in_flight = 51", "route.1.batch.in_flight", "less than or equal to 50"),
+        ("attempts = 5", "attempts = 0", "route.1.batch.attempts", "greater than or equal to 1"),
+        ("attempts = 5", "attempts = 21", "route.1.batch.attempts", "less than or equal to 20"),
+        ('delimiter = ";"', 'delimiter = ";;"', "route.2.delimiter", "1 character"),
+        ('delimiter = ";"', 'delimiter = ""', "route.2.delimiter", "1 character"),
+        ('format = "csv"', 'format = "CSV"', "route.2.format", "'json', 'csv' or 'parquet'"),
+        ('prefix = "weather/"', f'prefix = "{"w" * 1025}"', "route.2.prefix", "1024"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, new: str, where: str, allowed: str):
+    message = refusal(with_line(old, new))
+    start = f"tidegate.toml:{line_of(old)}: {where}: "
+    assert message.startswith(start)
+    assert "\n" not in message
+    assert re.search(allowed, message.removeprefix(start))
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "where", "allowed"),
+    [
+        ("[deployment]", "nmae", "deployment.nmae", ["name"]),
+        ("[catalog]", "type", "catalog.type", ["name"]),
+        ("[retention]", "claim", "retention.claim", ["claims", "dead_letters", "look_back", "messages"]),
+        (
+            "[route.batch]",
+            "max_waits",
+            "route.1.batch.max_waits",
+            ["attempts", "in_flight", "max_wait", "target_bytes", "target_objects"],
+        ),
+        (
+            "[[route]]",
+            "table_schema",
+            "route.1.table_schema",
+            [
+                *("batch", "bucket", "delimiter", "existing", "format", "max_object_bytes", "name", "partition_by"),
+                *("prefix", "schema", "suffix", "table"),
+            ],
+        ),
+    ],
+)
+def test_an_unknown_field_is_refused_with_its_line_and_the_names_allowed(
+    section: str, field: str, where: str, allowed: list[str]
+):
+    message = refusal(with_line(section, f"{section}\n{field} = 5"))
+    line = line_of(section) + 1
+    assert message == f"tidegate.toml:{line}: {where}: unknown field; allowed here: {', '.join(allowed)}"
+
+
+def test_an_unknown_section_is_refused_with_the_names_allowed():
+    message = refusal(GOOD + "\n[notifications]\nemail = 'a@b.c'\n")
+    line = len(LINES) + 2
+    assert message == (
+        f"tidegate.toml:{line}: notifications: unknown field; allowed here: catalog, deployment, retention, route"
+    )
+
+
+@pytest.mark.parametrize("field", ["name", "bucket", "format", "table", "schema"])
+def test_a_missing_field_is_named_and_points_to_its_route(field: str):
+    second = GOOD.rindex("[[route]]")
+    source = GOOD[:second] + re.sub(rf"(?m)^{field} = .*\n", "", GOOD[second:])
+    line = line_of("[[route]]", 2)
+    assert refusal(source) == f"tidegate.toml:{line}: route.2.{field}: this field is required"
+
+
+def test_every_mistake_is_reported_at_once():
+    source = with_line("attempts = 5", "attempts = 0").replace('delimiter = ";"', "delimiter = 1").replace("csv", "xml")
+    assert [line.split(": ")[1] for line in refusal(source).splitlines()] == [
+        "route.1.batch.attempts",
+        "route.2.format",
+        "route.2.delimiter",
+    ]
+
+
+def test_a_mistake_in_an_inline_table_points_to_its_line():
+    source = with_line('delimiter = ";"', 'delimiter = ";"\nbatch = { attempts = 0 }')
+    assert refusal(source).startswith(f"tidegate.toml:{line_of('delimiter = ";"') + 1}: route.2.batch.attempts: ")
+
+
+def test_the_line_is_right_among_comments_indents_and_text_of_many_lines():
+    source = with_line('schema = "id bigint"', 'schema = """\n  id bigint,\n  name string\n"""  # attempts = 0')
+    source = source.replace("attempts = 5", "  # attempts\n  attempts=0 # too few")
+    assert refusal(source).startswith(f"tidegate.toml:{line_of('attempts = 5') + 4}: route.1.batch.attempts: ")
+
+
+def test_a_section_of_the_second_route_is_not_taken_for_one_of_the_first():
+    source = GOOD + "\n[route.batch]\nattempts = 0\n"
+    assert refusal(source).startswith(f"tidegate.toml:{len(LINES) + 3}: route.2.batch.attempts: ")
+
+
+# ---- what only the whole can tell
+
+
+@pytest.mark.parametrize("source", ["", "[deployment]\nname = 'a'\n", "route = []\n"])
+def test_without_a_route_there_is_nothing_to_deploy(source: str):
+    assert "there is no [[route]]" in refusal(source)
+
+
+def test_a_single_bracket_route_is_refused_at_its_line():
+    assert refusal("[route]\nname = 'flights'\n").startswith("tidegate.toml:1: route: ")
+
+
+def test_two_routes_of_one_name_are_refused_at_the_second():
+    message = refusal(with_line('name = "weather"', 'name = "flights"'))
+    assert message.startswith(f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: two routes are called 'flights'")
+
+
+@pytest.mark.parametrize("prefix", ["flights/", "flights/2013/", "fl", ""])
+def test_overlapping_routes_are_refused_at_the_second(prefix: str):
+    message = refusal(with_line('prefix = "weather/"', f'prefix = "{prefix}"'))
+    assert message.startswith(f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: routes 'flights' and 'weather' overlap")
+
+
+def test_routes_told_apart_by_their_suffixes_do_not_overlap():
+    source = with_line('prefix = "weather/"', 'prefix = "flights/"\nsuffix = ".csv"')
+    assert len(parse(source).routes) == 2
+
+
+def test_routes_of_two_buckets_do_not_overlap():
+    source = with_line('prefix = "weather/"', 'prefix = ""').replace('bucket = "landing"', 'bucket = "inbox"', 1)
+    assert len(parse(source).routes) == 2
+
+
+def test_a_table_outside_the_catalog_is_refused_and_told_what_to_call_it():
+    message = refusal(with_line('table = "lake.raw.weather"', 'table = "other.raw.weather"'))
+    assert message.startswith(f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: ")
+    assert "call it lake.raw.weather, or change [catalog] name" in message
+
+
+def test_routes_must_agree_whether_their_bucket_exists():
+    message = refusal(with_line('prefix = "weather/"', 'prefix = "weather/"\nexisting = true'))
+    assert "disagree whether bucket landing exists already" in message
+
+
+@pytest.mark.parametrize(
+    ("messages", "dead_letters", "look_back", "claims", "complaint"),
+    [
+        ("15d", "14d", "60d", "90d", "may be 14d at most"),
+        ("4d", "15d", "60d", "90d", "may be 14d at most"),
+        ("4d", "14d", "22d", "60d", r"`look_back` must be longer .*= 22d"),
+        ("4d", "14d", "21d", "60d", r"`look_back` must be longer .*= 22d"),
+        ("14d", "14d", "42d", "60d", r"`look_back` must be longer .*= 42d"),
+        ("4d", "14d", "30d", "30d", "`claims` must be longer than `look_back`"),
+        ("4d", "14d", "30d", "29d", "`claims` must be longer than `look_back`"),
+    ],
+)
+def test_each_retention_must_outlive_the_one_before_it(
+    messages: str, dead_letters: str, look_back: str, claims: str, complaint: str
+):
+    source = GOOD.replace('messages = "4d"', f'messages = "{messages}"')
+    source = source.replace('dead_letters = "14d"', f'dead_letters = "{dead_letters}"')
+    source = source.replace('look_back = "30d"', f'look_back = "{look_back}"')
+    source = source.replace('claims = "60d"', f'claims = "{claims}"')
+    message = refusal(source)
+    assert message.startswith(f"tidegate.toml:{line_of('[retention]')}: retention: ")
+    assert re.search(complaint, message)
+
+
+@pytest.mark.parametrize(
+    ("messages", "dead_letters", "look_back", "claims"),
+    [("14d", "14d", "43d", "44d"), ("1s", "1s", "4s", "5s"), ("4d", "14d", "23d", "24d")],
+)
+def test_retentions_that_outlive_one_another_by_the_least_are_accepted(
+    messages: str, dead_letters: str, look_back: str, claims: str
+):
+    source = GOOD.replace('messages = "4d"', f'messages = "{messages}"')
+    source = source.replace('dead_letters = "14d"', f'dead_letters = "{dead_letters}"')
+    source = source.replace('look_back = "30d"', f'look_back = "{look_back}"')
+    parse(source.replace('claims = "60d"', f'claims = "{claims}"'))
+
+
+# ---- files
+
+
+def test_what_is_not_toml_is_refused_with_its_place():
+    assert re.search(r"tidegate\.toml: is not TOML: .*line 2", refusal("[deployment]\nname = \n"))
+
+
+def test_a_field_given_twice_is_refused():
+    assert "is not TOML" in refusal("[deployment]\nname = 'a'\nname = 'b'\n")
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path):
+    path = tmp_path / "nowhere.toml"
+    with pytest.raises(SettingsError, match=r"nowhere\.toml: cannot be read .*--config"):
+        load(path)
+
+
+def test_a_file_that_is_not_text_is_named(tmp_path: Path):
+    path = tmp_path / "binary.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match=r"binary\.toml: is not UTF-8"):
+        load(path)
+
+
+def test_errors_name_the_file_that_was_read(tmp_path: Path):
+    path = tmp_path / "mine.toml"
+    path.write_text(with_line("attempts = 5", "attempts = 0"))
+    with pytest.raises(SettingsError, match=re.escape(f"{path}:{line_of('attempts = 5')}: route.1.batch.attempts")):
+        load(path)
