@@ -1,0 +1,117 @@
+"""A whole local stack: real processes, real handlers, real spark-submit, real Iceberg."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import boto3
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchTableError
+
+from tidegate.local import stack as local_stack
+
+T = TypeVar("T")
+
+CONFIG = """
+[deployment]
+name = "e2e"
+
+[[route]]
+name = "events"
+bucket = "landing-e2e"
+prefix = "events/"
+suffix = ".json"
+format = "json"
+table = "lake.e2e.events"
+schema = "id bigint, text string"
+
+[route.batch]
+max_wait = "2s"
+
+[[route]]
+name = "plain"
+bucket = "landing-plain"
+versioned = false
+format = "csv"
+table = "lake.e2e.plain"
+schema = "id bigint"
+
+[route.batch]
+max_wait = "2s"
+"""
+
+
+@dataclass
+class LocalStack:
+    folder: Path
+    environment: dict[str, str]
+
+    def client(self, service: str) -> Any:
+        endpoint = {
+            "emr-serverless": self.environment["AWS_ENDPOINT_URL_EMR_SERVERLESS"],
+        }.get(service, self.environment["AWS_ENDPOINT_URL"])
+        return boto3.client(
+            service,
+            endpoint_url=endpoint,
+            region_name=self.environment["AWS_REGION"],
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The table's rows as an independent reader sees them."""
+        catalog = SqlCatalog(
+            "lake",
+            uri=self.environment["TIDEGATE_CATALOG_URI"],
+            warehouse=self.environment["TIDEGATE_WAREHOUSE"],
+        )
+        try:
+            rows: list[dict[str, Any]] = catalog.load_table(table).scan().to_arrow().to_pylist()
+        except NoSuchTableError:
+            return []
+        return rows
+
+    def ids(self, table: str) -> list[int]:
+        return sorted(row["id"] for row in self.rows(table))
+
+    def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("tidegate")), *arguments],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            check=check,
+            timeout=60,
+        )
+
+    def status(self, route: str) -> dict[str, Any]:
+        answer = json.loads(self.cli("status", "--json", check=False).stdout)
+        found: dict[str, Any] = next(each for each in answer["routes"] if each["route"] == route)
+        return found
+
+
+def eventually(what: Callable[[], T], done: Callable[[T], bool], seconds: float, waiting_for: str) -> T:
+    """The first value that is `done`; fails with the last one seen."""
+    deadline = time.monotonic() + seconds
+    while not done(value := what()):
+        assert time.monotonic() < deadline, f"still waiting for {waiting_for}: {str(value)[:500]}"
+        time.sleep(0.5)
+    return value
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    folder = tmp_path_factory.mktemp("stack")
+    config = folder / "tidegate.toml"
+    config.write_text(CONFIG)
+    # a killed function's messages come back after `patience` seconds instead of the 12 minutes of AWS
+    running = local_stack.detach(config, folder / "local", on_progress=print, patience=20)
+    yield LocalStack(folder / "local", dict(running.environment))
+    local_stack.down(folder / "local")

@@ -1,0 +1,250 @@
+"""The whole path on this machine: whatever is delivered twice or killed, every upload's rows are in the table once."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import CONFIG, LocalStack, eventually
+from tidegate.local import stack as local_stack
+from tidegate.local.errors import LocalError
+
+pytestmark = pytest.mark.e2e
+
+JOB = 150
+"""Seconds that a job may take on a loaded machine; only a test that has failed waits so long."""
+
+
+def put(stack: LocalStack, bucket: str, key: str, body: bytes) -> dict[str, str]:
+    answer: dict[str, str] = stack.client("s3").put_object(Bucket=bucket, Key=key, Body=body)
+    return answer
+
+
+def lines(*ids: int) -> bytes:
+    return b"".join(json.dumps({"id": number, "text": "x"}).encode() + b"\n" for number in ids)
+
+
+def notification(bucket: str, key: str, answer: dict[str, str], size: int) -> str:
+    """What S3 says of an upload; sending it again is what S3 does."""
+    details = {"key": key, "size": size, "eTag": answer["ETag"].strip('"')}
+    if "VersionId" in answer:
+        details["versionId"] = answer["VersionId"]
+    record = {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": bucket}, "object": details}}
+    return json.dumps({"Records": [record]})
+
+
+def settled(stack: LocalStack, route: str, notified: int) -> dict[str, object]:
+    """The route's status once so many uploads were notified in all, and none is pending."""
+    return eventually(
+        lambda: stack.status(route),
+        lambda now: now["uploads"]["notified"] == notified and now["uploads"]["pending"] == 0,
+        JOB,
+        f"{notified} uploads of route {route} to end",
+    )
+
+
+def test_uploads_become_rows_and_repeats_do_not(stack: LocalStack) -> None:
+    bucket = "landing-e2e"
+    for number in range(20):
+        put(stack, bucket, f"events/{number} +%.json", lines(number))
+    sqs, buffer = stack.client("sqs"), stack.environment["TIDEGATE_BUFFER"]
+    # one that comes four times, and things that are no uploads
+    again = put(stack, bucket, "events/again.json", lines(100))
+    for _ in range(3):
+        sqs.send_message(QueueUrl=buffer, MessageBody=notification(bucket, "events/again.json", again, 10))
+    sqs.send_message(QueueUrl=buffer, MessageBody="this is no JSON")
+    sqs.send_message(QueueUrl=buffer, MessageBody=json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent"}))
+    sqs.send_message(QueueUrl=buffer, MessageBody=notification("somebody-elses", "x.json", {"ETag": '"e"'}, 1))
+    put(stack, bucket, "events/of-no-route.txt", b"?")
+    status = settled(stack, "events", 21)
+    assert stack.ids("e2e.events") == [*range(20), 100]
+    assert status["uploads"] == {
+        "notified": 21,
+        "committed": 21,
+        "quarantined": 0,
+        "superseded": 0,
+        "vanished": 0,
+        "pending": 0,
+        "holds": True,
+    }
+    # hours later, when every queue has forgotten it
+    refused = stack.status("events")["duplicates_refused"]
+    sqs.send_message(QueueUrl=buffer, MessageBody=notification(bucket, "events/again.json", again, 10))
+    eventually(lambda: stack.status("events")["duplicates_refused"], lambda now: now == refused + 1, 30, "the refusal")
+    assert stack.ids("e2e.events") == [*range(20), 100]
+    dead = sqs.receive_message(
+        QueueUrl=stack.environment["TIDEGATE_DEAD_LETTERS"], MessageAttributeNames=["All"], WaitTimeSeconds=5
+    )["Messages"]
+    assert [message["Body"] for message in dead] == ["this is no JSON"]
+    assert "not JSON" in dead[0]["MessageAttributes"]["reason"]["StringValue"]
+
+
+def test_an_unversioned_bucket_tells_superseded_and_vanished(stack: LocalStack) -> None:
+    s3 = stack.client("s3")
+    put(stack, "landing-plain", "a.csv", b"id\n1\n")
+    put(stack, "landing-plain", "a.csv", b"id\n2\n")
+    put(stack, "landing-plain", "b.csv", b"id\n3\n")
+    s3.delete_object(Bucket="landing-plain", Key="b.csv")
+    put(stack, "landing-plain", "c.csv", b"id\nseven\n")
+    put(stack, "landing-plain", "d.csv", b"id\n4\n")
+    settled(stack, "plain", 5)
+    assert stack.ids("e2e.plain") == [2, 4]
+    outcomes = {}
+    for key in "abcd":
+        answer = json.loads(stack.cli("trace", f"s3://landing-plain/{key}.csv", "--json").stdout)
+        outcomes[key] = sorted(version["outcome"] for version in answer["versions"])
+    assert outcomes == {
+        "a": ["committed", "superseded"],
+        "b": ["vanished"],
+        "c": ["quarantined"],
+        "d": ["committed"],
+    }
+
+
+def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStack) -> None:
+    bucket = "landing-e2e"
+    before = stack.status("events")
+    done = before["uploads"]["notified"]
+    put(stack, bucket, "events/first.json", lines(1000))
+    # the first upload's batch is sealed by the next arrival or by the schedule
+    deadline = time.monotonic() + 90
+    nudges = 0
+    while not any(batch["state"] == "SUBMITTED" for batch in stack.status("events")["unfinished"]):
+        assert time.monotonic() < deadline, "no job was started"
+        time.sleep(1.5)
+        nudges += 1
+        put(stack, bucket, f"events/nudge{nudges}.json", lines(1000 + nudges))
+    jobs = stack.status("events")["jobs"]
+    for number in range(1000):
+        put(stack, bucket, f"events/many{number}.json", lines(2000 + number))
+    settled(stack, "events", done + 1 + nudges + 1000)
+    after = stack.status("events")
+    assert after["jobs"] - jobs <= 2, "a handful of uploads may have missed the gathering batch; never one job each"
+    ids = stack.ids("e2e.events")
+    assert len(ids) == len(set(ids)) == done + 1 + nudges + 1000
+    largest = max(
+        json.loads(stack.cli("trace", f"s3://{bucket}/events/many{number}.json", "--json").stdout)["versions"][0][
+            "batch"
+        ]["objects"]
+        for number in (0, 500, 999)
+    )
+    assert largest >= 900
+
+
+def test_killed_functions_and_a_killed_job_change_nothing(stack: LocalStack) -> None:
+    bucket = "landing-e2e"
+    done = stack.status("events")["uploads"]["notified"]
+    numbers = list(range(5000, 5060))
+    for position, number in enumerate(numbers):
+        put(stack, bucket, f"events/kill{number}.json", lines(number))
+        if position in (15, 30, 45):
+            kill_functions(stack)
+    submitted = eventually(
+        lambda: pids(f"--batch={stack_batch(stack)}") if stack_batch(stack) else [], bool, 120, "spark-submit to run"
+    )
+    for pid in submitted:
+        os.kill(pid, signal.SIGKILL)
+    settled(stack, "events", done + len(numbers))
+    ids = stack.ids("e2e.events")
+    assert len(ids) == len(set(ids))
+    assert set(numbers) <= set(ids)
+
+
+def stack_batch(stack: LocalStack) -> str:
+    """The batch whose job runs now."""
+    running = [batch["id"] for batch in stack.status("events")["unfinished"] if batch["state"] == "SUBMITTED"]
+    return running[0] if running else ""
+
+
+def pids(argument: str) -> list[int]:
+    """The processes with this argument on their command line."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if argument.encode() in words:
+                found.append(int(folder.name))
+    return found
+
+
+def kill_functions(stack: LocalStack) -> None:
+    """kill -9 of the pollers; the supervisor starts them again."""
+    for pid in pids("tidegate.local.worker"):
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        if str(stack.folder).encode() in command:
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_everything_listens_on_this_machine_only(stack: LocalStack) -> None:
+    endpoints = [value for value in stack.environment.values() if value.startswith("http://")]
+    assert endpoints
+    assert all(endpoint.startswith("http://127.0.0.1:") for endpoint in endpoints)
+    listening = {
+        line.split()[1] for line in Path("/proc/net/tcp").read_text().splitlines()[1:] if line.split()[3] == "0A"
+    }
+    ports = {f"{int(endpoint.split(':')[2].split('/')[0]):04X}" for endpoint in endpoints}
+    assert {address.split(":")[0] for address in listening if address.split(":")[1] in ports} == {"0100007F"}
+
+
+def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: LocalStack, tmp_path: Path) -> None:
+    config = tmp_path / "tidegate.toml"
+    config.write_text(CONFIG)
+    first = local_stack.detach(config, tmp_path / "local", on_progress=print)
+    try:
+        assert not first.existing_warehouse
+        assert first.environment["AWS_ENDPOINT_URL"] != stack.environment["AWS_ENDPOINT_URL"]
+        with pytest.raises(LocalError, match="already"):
+            local_stack.detach(config, tmp_path / "local", on_progress=print)
+        second = LocalStack(tmp_path / "local", dict(first.environment))
+        put(second, "landing-plain", "a.csv", b"id\n1\n")
+        settled(second, "plain", 1)
+        assert second.ids("e2e.plain") == [1]
+    finally:
+        assert local_stack.down(tmp_path / "local")
+    eventually(lambda: pids(str(tmp_path / "local")), lambda left: not left, 10, "the last process to end")
+    with pytest.raises(OSError, match=r"refused|reset"):
+        urllib.request.urlopen(first.environment["AWS_ENDPOINT_URL"], timeout=5)
+    again = local_stack.detach(config, tmp_path / "local", on_progress=print)
+    try:
+        assert again.existing_warehouse
+        third = LocalStack(tmp_path / "local", dict(again.environment))
+        assert third.ids("e2e.plain") == [1]
+        put(third, "landing-plain", "b.csv", b"id\n2\n")
+        settled(third, "plain", 1)
+        assert third.ids("e2e.plain") == [1, 2]
+    finally:
+        local_stack.down(tmp_path / "local")
+
+
+def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
+    config = tmp_path / "tidegate.toml"
+    config.write_text(CONFIG)
+    folder = tmp_path / "local"
+    command = [
+        str(Path(sys.executable).with_name("tidegate")),
+        "local",
+        "up",
+        "--config",
+        str(config),
+        "--dir",
+        str(folder),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        eventually(lambda: local_stack.is_running(folder) and pids("tidegate.local.worker"), bool, 60, "the workers")
+        eventually(lambda: (folder / "stack.json").exists(), bool, 60, "the description")
+        os.kill(process.pid, signal.SIGINT)
+        assert process.wait(60) in (0, 130)
+    finally:
+        process.kill()
+    assert not local_stack.is_running(folder)
+    eventually(lambda: pids(str(folder)), lambda left: not left, 10, "the last process to end")
