@@ -58,9 +58,7 @@ class Application:
         return {route.name: route for route in self.settings.core_routes()}
 
     def ledger(self) -> DynamoLedger:
-        return DynamoLedger(
-            _client("dynamodb"), self.resources.ledger, clock=clock, claim_retention=self.settings.retention.claims
-        )
+        return _ledger(self.resources.ledger, self.settings.retention.claims)
 
     def work(self) -> S3Work:
         return S3Work(_client("s3"), self.resources.work)
@@ -105,6 +103,12 @@ def clock() -> int:
 
 def new_id() -> str:
     return str(ULID())
+
+
+@cache
+def _ledger(table: str, claim_retention: int) -> DynamoLedger:
+    """One for the process: it keeps threads, and a warm function is invoked many times."""
+    return DynamoLedger(_client("dynamodb"), table, clock=clock, claim_retention=claim_retention)
 
 
 @cache

@@ -6,7 +6,7 @@ from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, proce
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.shared import count, logger, metrics
+from lambdas.shared import count, logger
 from tidegate import wiring
 from tidegate.core.errors import FenceLost, Rejected, TidegateError
 from tidegate.core.routes import Route
@@ -15,7 +15,6 @@ from tidegate.flows.settle import advance
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     app = wiring.application()
     ledger, work, jobs = app.ledger(), app.work(), app.jobs(context)

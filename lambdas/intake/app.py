@@ -5,14 +5,13 @@ from typing import Any
 from aws_lambda_powertools.utilities.data_classes import SQSEvent, event_source
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.shared import count, logger, metrics
+from lambdas.shared import count, logger
 from tidegate import wiring
 from tidegate.flows.intake import intake
 from tidegate.flows.ports import Delivery
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 @event_source(data_class=SQSEvent)
 def handler(event: SQSEvent, context: LambdaContext) -> dict[str, Any]:
     app = wiring.application()

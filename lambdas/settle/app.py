@@ -4,14 +4,13 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.shared import count, logger, metrics
+from lambdas.shared import count, logger
 from tidegate import wiring
 from tidegate.core.errors import TidegateError
 from tidegate.flows.settle import settle
 
 
 @logger.inject_lambda_context
-@metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     app = wiring.application()
     ledger, work, jobs = app.ledger(), app.work(), app.jobs(context)

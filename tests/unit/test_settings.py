@@ -154,11 +154,12 @@ def test_partition_transforms(transform: str):
         ('schema = "id bigint"', 'schema = ""', "route.1.schema", "1 character"),
         ('partition_by = ["days(time)"]', 'partition_by = ["day(time)"]', "route.1.partition_by", r"days\(c\).*bucket\(n, c\)"),
         ('partition_by = ["days(time)"]', 'partition_by = ["days(a), b"]', "route.1.partition_by", "truncate"),
-        ('partition_by = ["days(time)"]', 'partition_by = "days(time)"', "route.1.partition_by", "tuple|list|array"),
-        ('max_object_bytes = "100MB"', 'max_object_bytes = "large"', "route.1.max_object_bytes", "byte"),
+        ('partition_by = ["days(time)"]', 'partition_by = "days(time)"', "route.1.partition_by", "valid tuple"),
+        ('max_object_bytes = "100MB"', 'max_object_bytes = "large"', "route.1.max_object_bytes", "256MB|512MB"),
+        ('target_bytes = "1GiB"', "target_bytes = -1", "route.1.batch.target_bytes", "256MB"),
         ('max_object_bytes = "100MB"', "max_object_bytes = 0", "route.1.max_object_bytes", "greater than 0"),
         ('max_wait = "5m"', "max_wait = 300", "route.1.batch.max_wait", '"60s" or "14d"'),
-        ('target_bytes = "1GiB"', "target_bytes = -1", "route.1.batch.target_bytes", "greater than 0"),
+        ('target_bytes = "1GiB"', "target_bytes = 0", "route.1.batch.target_bytes", "greater than 0"),
         ("target_objects = 1000", "target_objects = 0", "route.1.batch.target_objects", "greater than 0"),
         ("target_objects = 1000", "target_objects = 1000001", "route.1.batch.target_objects", "1000000"),
         ("target_objects = 1000", "target_objects = 1.5", "route.1.batch.target_objects", "integer"),
@@ -198,7 +199,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             "route.1.table_schema",
             [
                 *("batch", "bucket", "delimiter", "existing", "format", "max_object_bytes", "name", "partition_by"),
-                *("prefix", "schema", "suffix", "table"),
+                *("prefix", "schema", "suffix", "table", "versioned"),
             ],
         ),
     ],
@@ -238,7 +239,8 @@ def test_every_mistake_is_reported_at_once():
 
 def test_a_mistake_in_an_inline_table_points_to_its_line():
     source = with_line('delimiter = ";"', 'delimiter = ";"\nbatch = { attempts = 0 }')
-    assert refusal(source).startswith(f"tidegate.toml:{line_of('delimiter = ";"') + 1}: route.2.batch.attempts: ")
+    line = line_of('delimiter = ";"') + 1
+    assert refusal(source).startswith(f"tidegate.toml:{line}: route.2.batch.attempts: ")
 
 
 def test_the_line_is_right_among_comments_indents_and_text_of_many_lines():
@@ -260,8 +262,10 @@ def test_without_a_route_there_is_nothing_to_deploy(source: str):
     assert "there is no [[route]]" in refusal(source)
 
 
-def test_a_single_bracket_route_is_refused_at_its_line():
-    assert refusal("[route]\nname = 'flights'\n").startswith("tidegate.toml:1: route: ")
+def test_a_single_bracket_route_is_refused_at_its_line_and_told_to_double_it():
+    message = refusal("[route]\nname = 'flights'\n")
+    assert message.startswith("tidegate.toml:1: route: ")
+    assert "[[route]]" in message
 
 
 def test_two_routes_of_one_name_are_refused_at_the_second():
@@ -291,9 +295,13 @@ def test_a_table_outside_the_catalog_is_refused_and_told_what_to_call_it():
     assert "call it lake.raw.weather, or change [catalog] name" in message
 
 
-def test_routes_must_agree_whether_their_bucket_exists():
-    message = refusal(with_line('prefix = "weather/"', 'prefix = "weather/"\nexisting = true'))
-    assert "disagree whether bucket landing exists already" in message
+@pytest.mark.parametrize(
+    ("field", "complaint"),
+    [("existing = true", "landing exists already"), ("versioned = false", "landing is versioned")],
+)
+def test_routes_must_agree_about_their_bucket(field: str, complaint: str):
+    message = refusal(with_line('prefix = "weather/"', f'prefix = "weather/"\n{field}'))
+    assert f"disagree whether bucket {complaint}" in message
 
 
 @pytest.mark.parametrize(

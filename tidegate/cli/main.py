@@ -32,6 +32,7 @@ class Verbs(TyperGroup):
             render.error(str(error), advice_for(error))
             _exit(code_of(error))
         except KeyboardInterrupt:
+            render.error("interrupted")
             _exit(Exit.INTERRUPTED)
 
 

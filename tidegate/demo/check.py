@@ -1,10 +1,11 @@
 """The judge: reads the table with PyIceberg, which shares no code with the path, and compares it with the source.
 
-What must be there is computed from the package's own data frame and not from the objects that were uploaded: a mistake in
-making the objects would show, too.
+What must be there is computed from the package's own data frame and not from the objects that were uploaded: a
+mistake in making the objects would show, too.
 """
 
 import datetime
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,9 +44,11 @@ def read_table(table: str, *, uri: str, warehouse: str) -> Any:
 def query_code(table: str, *, uri: str, warehouse: str) -> str:
     """A line of Python that counts the table's rows."""
     name, _, identifier = table.partition(".")
+    # JSON's quotes are Python's too, and unlike repr's they need no escaping between a shell's single quotes
+    name, identifier, uri, warehouse = (json.dumps(each) for each in (name, identifier, uri, warehouse))
     return (
         "from pyiceberg.catalog.sql import SqlCatalog; "
-        f"print(SqlCatalog({name!r}, uri={uri!r}, warehouse={warehouse!r}).load_table({identifier!r}).scan().count())"
+        f"print(SqlCatalog({name}, uri={uri}, warehouse={warehouse}).load_table({identifier}).scan().count())"
     )
 
 
@@ -92,7 +95,10 @@ def compare(found: Iterable[Row], expected: Counter[Row]) -> list[Finding]:
 
 
 def check_lineage(table: Any, versions: Mapping[str, str]) -> list[Finding]:
-    """Each row names the upload and the line that it came from, no two the same; `versions` by URI is what was uploaded."""
+    """Each row names the upload and the line that it came from, no two the same.
+
+    `versions` holds what was uploaded last and must be there: URI to version.
+    """
     places = rows_of(table, LINEAGE)
     repeated = Counter(places) - Counter(set(places))
     seen = {(uri, version) for uri, version, _ in places}

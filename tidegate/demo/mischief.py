@@ -1,4 +1,4 @@
-"""The mischief: what S3, its users and strangers do to the uploads. Planned beforehand, so that every count is predicted."""
+"""The mischief that S3, its users and strangers make, planned beforehand, so that every count is predicted."""
 
 import json
 import random

@@ -36,11 +36,22 @@ def session_members(session: int) -> list[int]:
     return members
 
 
-def end_session(number: int, process: subprocess.Popen[bytes]) -> None:
+def signal_session(number: int, process: subprocess.Popen[bytes]) -> None:
     """Send a signal to everything that shares the guard's session, except the guard."""
     for member in session_members(os.getsid(0)) or [process.pid]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(member, number)
+
+
+def end_session() -> None:
+    """Kill everything that shares the guard's session, except the guard, and whatever it starts meanwhile."""
+    while members := session_members(os.getsid(0)):
+        for member in members:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(member, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)  # else the command, dead, would stay a member
+        time.sleep(0.02)
 
 
 def main(command: list[str]) -> int:
@@ -61,22 +72,18 @@ def main(command: list[str]) -> int:
         if stopping.is_set():
             if not deadline:
                 deadline = time.monotonic() + GRACE
-                end_session(signal.SIGTERM, process)
+                signal_session(signal.SIGTERM, process)
             elif time.monotonic() > deadline:
-                end_session(signal.SIGKILL, process)
+                signal_session(signal.SIGKILL, process)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.2)
-    for member in session_members(os.getsid(0)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(member, signal.SIGKILL)
+    end_session()
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
 def _end_with_parent(lifeline: int) -> None:
     wait_until_closed(lifeline)
-    for member in session_members(os.getsid(0)):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(member, signal.SIGKILL)
+    end_session()
     os.killpg(0, signal.SIGKILL)
 
 

@@ -106,7 +106,7 @@ IGNORED = {
 """Properties that mean nothing on this machine, and why; any other that is not applied is told in the notes."""
 
 _NOTIFICATIONS = "Custom::S3BucketNotifications"
-_SPAN = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
+_SPAN = {"minute": 60, "hour": 3600, "day": 86400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,18 +366,25 @@ class _Loader:
                 self.notes.append(f"bucket {name} is to exist already; an empty one was made in its place")
             theirs = s3.get_bucket_notification_configuration(Bucket=name)
             theirs.pop("ResponseMetadata", None)
+            self.identify(ours)
             for kind in ours:
                 if isinstance(ours[kind], list):
-                    theirs[kind] = [each for each in theirs.get(kind, []) if each not in ours[kind]] + ours[kind]
+                    known = {each["Id"] for each in ours[kind]}
+                    theirs[kind] = [each for each in theirs.get(kind, []) if each["Id"] not in known] + ours[kind]
                 else:
                     theirs[kind] = ours[kind]
             ours = theirs
         self.notify(name, ours)
         return Created(logical)
 
+    def identify(self, configuration: Mapping[str, Any]) -> None:
+        """Give each notification an id made from what it says, to know it again."""
+        for each in configuration.get("QueueConfigurations", []):
+            said = json.dumps(each, sort_keys=True)
+            each.setdefault("Id", f"{self.assembly.name}-{hashlib.sha256(said.encode()).hexdigest()[:16]}")
+
     def notify(self, bucket: str, configuration: Mapping[str, Any]) -> None:
-        for position, each in enumerate(configuration.get("QueueConfigurations", [])):
-            each.setdefault("Id", f"tidegate-{position}")
+        self.identify(configuration)
         self.client("s3").put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=configuration)
 
     def queue(self, logical: str, properties: dict[str, Any]) -> Created:
@@ -598,7 +605,7 @@ def _lower(configuration: Mapping[str, Any]) -> dict[str, Any]:
 
 def _period(logical: str, expression: str) -> int:
     """The seconds of `rate(1 minute)`."""
-    match = re.fullmatch(r"rate\((\d+) (second|minute|hour|day)s?\)", expression)
+    match = re.fullmatch(r"rate\((\d+) (minute|hour|day)s?\)", expression)
     if not match:
         raise LocalError(f"rule {logical} runs at {expression!r}; the local stack knows rate(...) only")
     return int(match[1]) * _SPAN[match[2]]

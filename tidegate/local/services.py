@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import quote_plus
 
 # A web page must not be able to reach the endpoint through a browser, so moto's "allow every origin" has to go.
 os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
@@ -29,13 +30,17 @@ from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.table import Table
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from moto.s3 import notifications
-from moto.s3.models import FakeDeleteMarker, FakeKey
+from moto.s3.models import FakeDeleteMarker, FakeKey, Notification
 from werkzeug.serving import make_server
 
 from tidegate.local.processes import follow_lifeline, inherited_listener, listen, url_of
 from tidegate.local.queues import patch, repair_queues
 
 StartResponse = Callable[..., Any]
+
+_UNENCODED = "/!-_.*'()"
+"""What S3 leaves as it is in a notification's key (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html),
+and in the values of a notification's filter."""
 
 
 class OneAtATime:
@@ -93,8 +98,11 @@ class _RequestHandler(MotoRequestHandler):
 
 
 def repair_notifications() -> None:
-    """Add `versionId` and `sequencer`, which moto leaves out: without the first the same upload would be known
-    under two identities, one from its notification and one from a listing."""
+    """Add `versionId` and `sequencer`, which moto leaves out, and encode the key as S3 does.
+
+    Without the version the same upload would be known under two identities, one from its notification and one from
+    a listing.
+    """
     original = notifications._get_s3_event
     counter = itertools.count(time.time_ns() // 1000)
 
@@ -104,11 +112,18 @@ def repair_notifications() -> None:
         details = record["s3"]["object"]
         if bucket.is_versioned and key.version_id and key.version_id != "null":
             details["versionId"] = key.version_id
+        details["key"] = quote_plus(key.name, safe=_UNENCODED)
         details["sequencer"] = f"{next(counter):018X}"
         record["responseElements"] = {"x-amz-request-id": f"{next(counter):016X}", "x-amz-id-2": "local"}
         return event
 
+    key_matches = Notification._key_matches
+
+    def encoded_key_matches(notification: Any, key_name: str) -> bool:
+        return bool(key_matches(notification, quote_plus(key_name, safe=_UNENCODED)))
+
     notifications._get_s3_event = with_version
+    patch(Notification, _key_matches=encoded_key_matches)
 
 
 def repair_listings() -> None:

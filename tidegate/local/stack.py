@@ -244,8 +244,8 @@ class Lock:
         except BlockingIOError:
             os.close(descriptor)
             raise LocalError(
-                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with `tidegate local down`,"
-                " or use another folder with --dir"
+                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with"
+                " `tidegate local down`, or use another folder with --dir"
             ) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())

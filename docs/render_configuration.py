@@ -1,0 +1,181 @@
+"""Renders docs/configuration.md from the models in `tidegate.settings`, so that no field is described twice.
+
+Run it to write the page again; a test compares the two.
+"""
+
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, MaxLen, MinLen
+from pydantic import BaseModel, ByteSize
+from pydantic.fields import FieldInfo
+
+from tidegate.settings import BatchSettings, Catalog, Deployment, Retention, RouteSettings
+
+PAGE = Path(__file__).with_name("configuration.md")
+
+SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("[deployment]", Deployment),
+    ("[catalog]", Catalog),
+    ("[retention]", Retention),
+    ("[[route]]", RouteSettings),
+    ("[route.batch]", BatchSettings),
+)
+
+HEAD = """\
+# Configuration
+
+<!-- Rendered by docs/render_configuration.py from tidegate/settings.py. Change those, then run it. -->
+
+A deployment is described by one file, `tidegate.toml`. Every field is optional unless its default says *required*.
+An unknown field is a mistake. Every mistake is reported with the line it stands on and with what is allowed there.
+
+The CDK app, the functions and the command line read the same file:
+
+- The CDK app reads `tidegate.toml` in the checkout, or the file that the context `tidegate:config` names.
+- A function reads the copy that was deployed with its code. The file is part of the bundle, so a change of it
+  needs a deployment ([why](adr/0015-settings-travel-in-the-bundle.md)).
+- The command line reads `--config`, else the file that `TIDEGATE_CONFIG` names, else `tidegate.toml` in the current
+  folder.
+
+A *duration* is a whole number and a unit in quotes: `"60s"`, `"15m"`, `"12h"`, `"14d"`. A *size* is a number of bytes,
+or text with a unit: `"256MB"` is 256,000,000 bytes, `"1GiB"` is 1,073,741,824.
+
+An example with every section:
+
+```toml
+[deployment]
+name = "tidegate"
+
+[retention]
+claims = "90d"
+
+[[route]]
+name = "orders"
+bucket = "example-landing"
+prefix = "shop/orders/"
+suffix = ".json.gz"
+format = "json"
+table = "lake.shop.orders"
+schema = "id bigint not null, placed_at timestamp, total decimal(12,2)"
+partition_by = ["days(placed_at)"]
+
+[route.batch]
+max_wait = "5m"
+in_flight = 2
+
+[[route]]
+name = "stock"
+bucket = "example-theirs"
+existing = true
+suffix = ".csv"
+format = "csv"
+delimiter = ";"
+table = "lake.shop.stock"
+schema = "sku string, amount int"
+```
+"""
+
+TAIL = """
+## What is checked across fields
+
+When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retention`):
+
+- There is at least one route. Names of routes differ.
+- No key can belong to two routes of one bucket: prefixes or suffixes must exclude each other. Else its rows would land
+  twice.
+- Routes of one bucket agree on `existing` and on `versioned`.
+- Every table is in the catalog that `[catalog]` names.
+- `messages` and `dead_letters` are 14 days at most. SQS keeps nothing longer
+  ([Amazon SQS message quotas](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)).
+- `look_back` is longer than 2 x `messages` + `dead_letters`, the time that a message can travel.
+- `claims` is longer than `look_back`.
+
+There is no audit yet. `look_back` is checked, and nothing else reads it.
+
+When the stack is synthesized (`infra.limits.check`):
+
+- `messages` is longer than the time for which a failing message is tried: 5 deliveries of 720 s each for a notice.
+- `dead_letters` is longer than `messages`.
+
+[architecture.md](architecture.md#how-long-things-are-remembered) says what each of these relations is for.
+"""
+
+
+def render() -> str:
+    parts = [HEAD]
+    for header, model in SECTIONS:
+        about = " ".join((model.__doc__ or "").split()).replace("see docs/architecture.md", "see below")
+        parts.append(f"\n## {header}\n\n{about}\n")
+        parts.append("\n| field | default | allowed | meaning |\n|---|---|---|---|\n")
+        for name, field in model.model_fields.items():
+            cells = (f"`{field.alias or name}`", _default(field), _allowed(field), field.description or "")
+            parts.append(f"| {' | '.join(map(_cell, cells))} |\n")
+    return "".join(parts) + TAIL
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "*required*"
+    value: Any = field.default
+    if isinstance(value, BaseModel):
+        return "its own defaults"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, ByteSize):
+        return f'`"{_size(value)}"`'
+    if isinstance(value, str):
+        return f'`"{value}"`'
+    if isinstance(value, tuple):
+        return f"`[{', '.join(map(repr, value))}]`"
+    return f"`{value}`"
+
+
+def _size(count: int) -> str:
+    """Bytes as `tidegate.toml` writes them."""
+    units = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+    return next((f"{count // factor}{unit}" for unit, factor in units if count % factor == 0), f"{count}B")
+
+
+def _allowed(field: FieldInfo) -> str:
+    kind, bounds = field.annotation, field.metadata
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{each}`" for each in get_args(kind))
+    if kind is ByteSize:
+        return "a size above 0"
+    if any(type(each).__name__ == "BeforeValidator" for each in bounds):
+        return "a duration"
+    if kind is bool:
+        return "`true`, `false`"
+    if kind is int:
+        lows = [each.ge if isinstance(each, Ge) else each.gt + 1 for each in bounds if isinstance(each, Ge | Gt)]
+        high = next((each.le for each in bounds if isinstance(each, Le)), "")
+        return f"{lows[0]} to {high}" if high != "" else f"from {lows[0]}"
+    if get_origin(kind) is tuple:
+        return "a list of texts"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "the section below"
+    if get_origin(kind) in (Union, UnionType):
+        raise TypeError(f"say how to describe {kind}")
+    return _text(bounds)
+
+
+def _text(bounds: list[Any]) -> str:
+    patterns = [str(pattern) for each in bounds if (pattern := getattr(each, "pattern", None))]
+    if patterns:
+        return f"`{patterns[0].removeprefix('^').removesuffix('$')}`"
+    low = next((each.min_length for each in bounds if isinstance(each, MinLen)), 0)
+    high = next((each.max_length for each in bounds if isinstance(each, MaxLen)), 0)
+    if low == high == 1:
+        return "one character"
+    return f"at most {high} characters" if high else "text" + (", not empty" if low else "")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
+    print(f"wrote {PAGE}")

@@ -1,0 +1,1012 @@
+"""What every `flows.ports.Ledger` must do, asked through the port and nothing else.
+
+On moto it is quick to run everywhere; DynamoDB Local is what proves the races.
+"""
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.build import BUCKET, notice, part_of, upload, uploads
+from tests.support.ledgers import RETENTION, SettableClock, racing
+from tidegate.core.batches import Batch, State
+from tidegate.core.manifests import make_part
+from tidegate.core.notices import Entry, Notice, make_notice
+from tidegate.core.outcomes import NO_TALLY, Outcome, Tally
+from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.uploads import Upload
+from tidegate.flows.ports import Ledger, NewId, NoticeRecord, Registration, RouteRecord
+
+ROUTE = "flights"
+Another = Callable[[], Ledger]
+
+
+def ids() -> NewId:
+    """Batch ids that sort by age, as ULIDs do."""
+    numbers = itertools.count(1)
+    return lambda: f"01B{next(numbers):05}"
+
+
+@pytest.fixture
+def new_id() -> NewId:
+    return ids()
+
+
+@pytest.fixture
+def batch(ledger: Ledger, new_id: NewId) -> Batch:
+    """The route's open batch, empty."""
+    return ledger.open_batch(ROUTE, new_id)
+
+
+def join(ledger: Ledger, of: Notice, batch_id: str) -> Notice:
+    """The notice, having claimed everything and registered."""
+    assert not ledger.claim(of).refused
+    assert ledger.register(of, batch_id, part_of(of)) is Registration.REGISTERED
+    return of
+
+
+def submitted(ledger: Ledger, batch_id: str, *, attempts: int = 1) -> None:
+    assert ledger.seal(batch_id, ROUTE)
+    for attempt in range(1, attempts + 1):
+        assert ledger.begin_attempt(batch_id, ROUTE, attempt, in_flight=10)
+
+
+def receipt(batch_id: str, *, fence: bool = False, tally: Tally = NO_TALLY) -> Receipt:
+    return Receipt(batch_id, snapshot=77, staged=76, fence=fence, tally=tally)
+
+
+def abandoned(ledger: Ledger, batch_id: str) -> None:
+    submitted(ledger, batch_id)
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=True))
+
+
+def owner(ledger: Ledger, of: Upload) -> str:
+    """The notice that owns the upload."""
+    (claim,) = (claim for claim in ledger.claims(of.bucket, of.key) if claim.version == of.version)
+    return claim.notice
+
+
+# ---- decision 1: claiming
+
+
+def test_a_new_upload_is_claimed(ledger: Ledger, clock: SettableClock):
+    of = notice("a", "b")
+    claimed = ledger.claim(of)
+    assert claimed.owned == (upload("a"), upload("b"))
+    assert claimed.refused == ()
+    (claim,) = ledger.claims(BUCKET, "a")
+    assert (claim.version, claim.notice, claim.outcome, claim.error) == ("v1", of.id, "", "")
+    assert (claim.claimed_at, claim.expires_at) == (clock.now, clock.now + RETENTION)
+
+
+def test_a_claim_that_names_my_notice_is_mine_again(ledger: Ledger, another: Another, clock: SettableClock):
+    of = notice("a", "b")
+    first = ledger.claim(of)
+    clock.advance(3600)
+    assert ledger.claim(of) == first
+    assert another().claim(of) == first
+    # and it is the first claim that stays
+    assert ledger.claims(BUCKET, "a")[0].claimed_at == clock.now - 3600
+
+
+def test_a_claim_that_names_another_notice_is_a_duplicate(ledger: Ledger):
+    first, second = notice("a", "b"), notice("b", "c")
+    ledger.claim(first)
+    claimed = ledger.claim(second)
+    assert (claimed.owned, claimed.refused) == ((upload("c"),), (upload("b"),))
+    assert owner(ledger, upload("b")) == first.id
+
+
+def test_the_versions_of_one_object_are_claimed_apart(ledger: Ledger):
+    one, two = upload("a", "v1"), upload("a", "v2")
+    ledger.claim(notice(one))
+    assert ledger.claim(notice(one, two)).owned == (two,)
+    assert {claim.version for claim in ledger.claims(BUCKET, "a")} == {"v1", "v2"}
+
+
+def test_the_same_key_in_two_buckets_are_two_objects(ledger: Ledger):
+    ledger.claim(notice(upload("a")))
+    assert ledger.claim(notice(upload("a", bucket="elsewhere"))).refused == ()
+
+
+def test_a_notice_of_hundreds_of_uploads_is_claimed_whole_and_in_order(ledger: Ledger):
+    of = notice(*uploads(300))
+    assert ledger.claim(of).owned == tuple(entry.upload for entry in of.entries)
+
+
+@pytest.mark.parametrize("key", ["k" * 1024, "😀" * 256, "a b+c%2B", "line\nbreak", "quote'\"", "nul\0"])
+def test_any_key_can_be_claimed(ledger: Ledger, key: str):
+    assert ledger.claim(notice(key)).owned == (upload(key),)
+    assert len(ledger.claims(BUCKET, key)) == 1
+
+
+def test_a_claim_that_has_expired_counts_as_absent_though_it_is_still_there(ledger: Ledger, clock: SettableClock):
+    first, second = notice("a", origin="s3"), notice("a", origin="late")
+    ledger.claim(first)
+    clock.advance(RETENTION - 1)
+    assert ledger.claim(second).refused == (upload("a"),)
+    assert [claim.notice for claim in ledger.claims(BUCKET, "a")] == [first.id]
+    clock.advance(1)
+    assert ledger.claims(BUCKET, "a") == []
+    assert ledger.claim(second).owned == (upload("a"),)
+    assert owner(ledger, upload("a")) == second.id
+    assert ledger.claim(first).refused == (upload("a"),)
+
+
+def test_of_two_notices_that_race_for_an_upload_exactly_one_owns_it(another: Another):
+    of = uploads(40)
+    one, other = notice(*of, origin="one"), notice(*of, origin="other")
+    first, second = racing(lambda: another().claim(one), lambda: another().claim(other))
+    assert set(first.owned) | set(second.owned) == set(of)
+    assert not set(first.owned) & set(second.owned)
+    assert set(first.refused) == set(second.owned)
+    assert set(second.refused) == set(first.owned)
+    # and both still hold what they hold when they ask again
+    assert another().claim(one) == first
+    assert another().claim(other) == second
+
+
+def test_two_deliveries_of_one_notice_that_race_both_own_everything(another: Another):
+    of = notice(*uploads(40))
+    first, second = racing(lambda: another().claim(of), lambda: another().claim(of))
+    assert first == second
+    assert first.refused == ()
+
+
+# ---- decision 1: taking over
+
+
+def let_go_by_voiding(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    assert ledger.void(of.id, ROUTE)
+
+
+def let_go_by_abandoning(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    batch = ledger.open_batch(ROUTE, new_id)
+    assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
+    abandoned(ledger, batch.id)
+
+
+def let_go_by_quarantining(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    batch = ledger.open_batch(ROUTE, new_id)
+    assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
+    submitted(ledger, batch.id)
+    endings = [Ending(of.id, each.upload.key, each.upload.version, Outcome.QUARANTINED, "bad") for each in of.entries]
+    ledger.record_endings(batch.id, of.bucket, endings)
+    assert ledger.commit(batch.id, ROUTE, receipt(batch.id, tally=Tally(quarantined=len(of.entries))))
+
+
+def keep_undecided(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    pass
+
+
+def keep_in_an_open_batch(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    ledger.register(of, ledger.open_batch(ROUTE, new_id).id, part_of(of))
+
+
+def keep_in_a_sealed_batch(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    keep_in_an_open_batch(ledger, of, new_id)
+    assert ledger.seal(ledger.route(ROUTE).open_batch, ROUTE)
+
+
+def keep_in_a_submitted_batch(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    keep_in_an_open_batch(ledger, of, new_id)
+    submitted(ledger, ledger.route(ROUTE).open_batch)
+
+
+def keep_in_a_halted_batch(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    keep_in_a_submitted_batch(ledger, of, new_id)
+    ledger.halt(ledger.route(ROUTE).running[0], 1, "out of attempts")
+
+
+def keep_in_a_batch_being_fenced(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    keep_in_a_halted_batch(ledger, of, new_id)
+    assert ledger.resume(ledger.route(ROUTE).running[0], ROUTE, 2, fencing=True)
+
+
+def keep_in_a_committed_batch(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    keep_in_a_submitted_batch(ledger, of, new_id)
+    batch_id = ledger.route(ROUTE).running[0]
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=Tally(committed=len(of.entries))))
+
+
+def keep_though_vanished(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    keep_in_a_submitted_batch(ledger, of, new_id)
+    batch_id = ledger.route(ROUTE).running[0]
+    endings = [Ending(of.id, each.upload.key, each.upload.version, Outcome.VANISHED, "") for each in of.entries]
+    ledger.record_endings(batch_id, of.bucket, endings)
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=Tally(vanished=len(of.entries))))
+
+
+LETS_GO = [let_go_by_voiding, let_go_by_abandoning, let_go_by_quarantining]
+KEEPS = [
+    keep_undecided,
+    keep_in_an_open_batch,
+    keep_in_a_sealed_batch,
+    keep_in_a_submitted_batch,
+    keep_in_a_halted_batch,
+    keep_in_a_batch_being_fenced,
+    keep_in_a_committed_batch,
+    keep_though_vanished,
+]
+Fate = Callable[[Ledger, Notice, NewId], None]
+
+
+@pytest.mark.parametrize("fate", LETS_GO, ids=lambda fate: fate.__name__)
+def test_a_notice_made_for_it_takes_over_from_an_owner_that_let_go(
+    ledger: Ledger, another: Another, new_id: NewId, fate: Fate
+):
+    first = notice("a", "b")
+    ledger.claim(first)
+    fate(ledger, first, new_id)
+    taker = notice("a", "b", origin="redrive:1", takes_from=first.id)
+    assert ledger.claim(taker).owned == (upload("a"), upload("b"))
+    assert owner(ledger, upload("a")) == taker.id
+    assert ledger.claims(BUCKET, "a")[0].outcome == ""  # how it ended for the first owner says nothing about the next
+    # the taker's own retry, and a late delivery of the first
+    assert another().claim(taker).refused == ()
+    assert another().claim(first).owned == ()
+
+
+@pytest.mark.parametrize("fate", KEEPS, ids=lambda fate: fate.__name__)
+def test_no_notice_takes_over_from_an_owner_that_may_still_publish_or_has(ledger: Ledger, new_id: NewId, fate: Fate):
+    first = notice("a", "b")
+    ledger.claim(first)
+    fate(ledger, first, new_id)
+    taker = notice("a", "b", origin="redrive:1", takes_from=first.id)
+    assert ledger.claim(taker).refused == (upload("a"), upload("b"))
+    assert owner(ledger, upload("a")) == first.id
+
+
+@pytest.mark.parametrize("fate", LETS_GO, ids=lambda fate: fate.__name__)
+def test_an_ordinary_notice_never_takes_over(ledger: Ledger, new_id: NewId, fate: Fate):
+    first = notice("a", "b")
+    ledger.claim(first)
+    fate(ledger, first, new_id)
+    assert ledger.claim(notice("a", "b", "c")).refused == (upload("a"), upload("b"))
+    assert ledger.claim(notice("a", "b", origin="audit:1")).refused == (upload("a"), upload("b"))
+
+
+def test_a_notice_takes_over_only_from_the_owner_that_it_names(ledger: Ledger):
+    first = notice("a")
+    ledger.claim(first)
+    ledger.void(first.id, ROUTE)
+    second = notice("a", origin="audit:1", takes_from=first.id)
+    ledger.claim(second)
+    ledger.void(second.id, ROUTE)
+    # the first owner is void as well, but it is not the owner any more
+    assert ledger.claim(notice("a", origin="audit:2", takes_from=first.id)).refused == (upload("a"),)
+    assert ledger.claim(notice("a", origin="audit:2", takes_from=second.id)).owned == (upload("a"),)
+
+
+def test_a_quarantined_upload_is_taken_over_and_its_neighbours_are_not(ledger: Ledger, batch: Batch):
+    first = join(ledger, notice("bad", "good"), batch.id)
+    submitted(ledger, batch.id)
+    ledger.record_endings(batch.id, BUCKET, [Ending(first.id, "bad", "v1", Outcome.QUARANTINED, "no JSON")])
+    taker = notice("bad", "good", origin="redrive:1", takes_from=first.id)
+    claimed = ledger.claim(taker)
+    assert (claimed.owned, claimed.refused) == ((upload("bad"),), (upload("good"),))
+
+
+def test_a_notice_that_would_take_over_claims_what_nobody_owns(ledger: Ledger):
+    assert ledger.claim(notice("a", origin="audit:1", takes_from="f" * 40)).owned == (upload("a"),)
+
+
+def test_of_two_notices_that_race_to_take_over_exactly_one_owns_each_upload(ledger: Ledger, another: Another):
+    of = uploads(30)
+    first = notice(*of)
+    ledger.claim(first)
+    ledger.void(first.id, ROUTE)
+    one, other = (notice(*of, origin=origin, takes_from=first.id) for origin in ("audit:1", "audit:2"))
+    claimed = racing(lambda: another().claim(one), lambda: another().claim(other))
+    assert sorted(key for each in claimed for key in (found.key for found in each.owned)) == [each.key for each in of]
+    for each in claimed:
+        assert set(each.owned) | set(each.refused) == set(of)
+    # the late original gets none of it back
+    assert ledger.claim(first).owned == ()
+
+
+def test_a_taker_and_a_twin_of_the_void_notice_never_both_own(ledger: Ledger, another: Another):
+    of = uploads(30)
+    first = notice(*of)
+    ledger.claim(notice(*of[:15]))  # no: these belong to somebody else altogether
+    ledger.claim(first)
+    ledger.void(first.id, ROUTE)
+    taker = notice(*of, origin="audit:1", takes_from=first.id)
+    taken, late = racing(lambda: another().claim(taker), lambda: another().claim(first))
+    # the void notice cannot be registered, so what it still believes to own does no harm; the taker owns for good
+    assert set(taken.owned) == set(of[15:])
+    assert set(late.owned) <= set(of[15:])
+    assert all(owner(ledger, each) == taker.id for each in of[15:])
+
+
+# ---- decision 2: registering
+
+
+def test_a_notice_is_registered_and_counted_in_its_batch(ledger: Ledger, batch: Batch, clock: SettableClock):
+    of = notice("a", "b")
+    clock.advance(5)
+    assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
+    part = part_of(of)
+    expected = NoticeRecord(of.id, ROUTE, batch.id, part.name, 2, 20, clock.now)
+    assert ledger.notice(of.id) == expected
+    assert not expected.void
+    found = ledger.batch(batch.id)
+    assert (found.objects, found.bytes, found.notices, found.state) == (2, 20, 1, State.OPEN)
+
+
+def test_a_notice_that_owns_only_some_of_its_uploads_counts_those(ledger: Ledger, batch: Batch):
+    of = notice(upload("a", size=3), upload("b", size=4))
+    ledger.register(of, batch.id, make_part(of.id, BUCKET, [upload("b", size=4)]))
+    found = ledger.batch(batch.id)
+    assert (found.objects, found.bytes, found.notices) == (1, 4, 1)
+
+
+def test_registering_the_same_again_is_registered_and_counts_once(ledger: Ledger, another: Another, batch: Batch):
+    of = notice("a", "b")
+    for process in (ledger, ledger, another()):
+        assert process.register(of, batch.id, part_of(of)) is Registration.REGISTERED
+    assert (ledger.batch(batch.id).objects, ledger.batch(batch.id).notices) == (2, 1)
+
+
+def test_registering_the_same_again_after_the_batch_was_sealed_is_still_registered(ledger: Ledger, batch: Batch):
+    of = join(ledger, notice("a"), batch.id)
+    assert ledger.seal(batch.id, ROUTE)
+    assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
+    assert ledger.batch(batch.id).notices == 1
+
+
+def test_a_notice_registered_with_another_part_is_elsewhere(ledger: Ledger, batch: Batch):
+    of = notice("a", "b")
+    ledger.register(of, batch.id, part_of(of))
+    smaller = part_of(of, [upload("a")])
+    assert ledger.register(of, batch.id, smaller) is Registration.ELSEWHERE
+    assert ledger.notice(of.id).part == part_of(of).name
+    assert ledger.batch(batch.id).objects == 2
+
+
+def test_a_notice_registered_in_another_batch_is_elsewhere(ledger: Ledger, batch: Batch, new_id: NewId):
+    of = join(ledger, notice("a"), batch.id)
+    ledger.seal(batch.id, ROUTE)
+    newer = ledger.open_batch(ROUTE, new_id)
+    assert ledger.register(of, newer.id, part_of(of)) is Registration.ELSEWHERE
+    assert ledger.notice(of.id).batch == batch.id
+    assert ledger.batch(newer.id).notices == 0
+
+
+def test_a_void_notice_is_not_registered(ledger: Ledger, batch: Batch):
+    of = notice("a")
+    assert ledger.void(of.id, ROUTE)
+    assert ledger.register(of, batch.id, part_of(of)) is Registration.VOID
+    assert ledger.notice(of.id).void
+    assert ledger.batch(batch.id).notices == 0
+
+
+@pytest.mark.parametrize("end", ["sealed", "submitted", "committed", "abandoned"])
+def test_a_batch_that_is_not_open_takes_no_notice(ledger: Ledger, batch: Batch, end: str):
+    join(ledger, notice("a"), batch.id)
+    ledger.seal(batch.id, ROUTE)
+    if end != "sealed":
+        ledger.begin_attempt(batch.id, ROUTE, 1, in_flight=1)
+    if end in ("committed", "abandoned"):
+        ledger.commit(batch.id, ROUTE, receipt(batch.id, fence=end == "abandoned"))
+    late = notice("b")
+    assert ledger.register(late, batch.id, part_of(late)) is Registration.BATCH_CLOSED
+    assert ledger.notice(late.id) is None
+    assert ledger.batch(batch.id).notices == 1
+
+
+def test_a_batch_that_never_was_takes_no_notice(ledger: Ledger):
+    of = notice("a")
+    assert ledger.register(of, "01NEVER", part_of(of)) is Registration.BATCH_CLOSED
+    assert ledger.batch("01NEVER") is None
+
+
+def test_a_void_notice_is_void_whatever_became_of_the_batch(ledger: Ledger, batch: Batch):
+    join(ledger, notice("a"), batch.id)
+    ledger.seal(batch.id, ROUTE)
+    late = notice("b")
+    ledger.void(late.id, ROUTE)
+    assert ledger.register(late, batch.id, part_of(late)) is Registration.VOID
+
+
+def test_a_notice_that_has_expired_can_be_registered_again(ledger: Ledger, batch: Batch, clock: SettableClock):
+    of = join(ledger, notice("a"), batch.id)
+    clock.advance(2 * RETENTION)
+    assert ledger.notice(of.id) is None
+    assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
+
+
+def test_twins_of_a_notice_that_race_register_once(another: Another, batch: Batch):
+    of = notice("a", "b")
+    answers = racing(*[lambda: another().register(of, batch.id, part_of(of))] * 6)
+    assert set(answers) == {Registration.REGISTERED}
+    assert (another().batch(batch.id).notices, another().batch(batch.id).objects) == (1, 2)
+
+
+def test_twins_that_claimed_differently_and_race_register_once(another: Another, batch: Batch):
+    of = notice("a", "b")
+    parts = [part_of(of), part_of(of, [upload("a")])]
+    answers = racing(*(lambda part=part: another().register(of, batch.id, part) for part in parts))
+    assert sorted(answer.name for answer in answers) == ["ELSEWHERE", "REGISTERED"]
+    winner = parts[answers.index(Registration.REGISTERED)]
+    found = another().batch(batch.id)
+    assert (found.notices, found.objects) == (1, winner.objects)
+    assert another().notice(of.id).part == winner.name
+
+
+@pytest.mark.parametrize("_", range(3))
+def test_sealing_and_registering_race_and_the_header_counts_who_got_in(another: Another, batch: Batch, _: int):
+    before = join(another(), notice("first"), batch.id)
+    late = [notice(f"late{number}") for number in range(8)]
+    *answers, sealed = racing(
+        *(lambda of=of: another().register(of, batch.id, part_of(of)) for of in late),
+        lambda: another().seal(batch.id, ROUTE),
+    )
+    assert sealed is True
+    assert set(answers) <= {Registration.REGISTERED, Registration.BATCH_CLOSED}
+    inside = [of for of, answer in zip(late, answers, strict=True) if answer is Registration.REGISTERED]
+    found = another().batch(batch.id)
+    assert (found.state, found.notices, found.objects) == (State.SEALED, 1 + len(inside), 1 + len(inside))
+    records = another().notices([before.id, *(of.id for of in late)])
+    assert set(records) == {before.id, *(of.id for of in inside)}
+
+
+# ---- decision 2: voiding
+
+
+def test_a_notice_that_is_undecided_can_be_voided_for_good(ledger: Ledger, another: Another, clock: SettableClock):
+    of = notice("a")
+    assert ledger.void(of.id, ROUTE)
+    assert ledger.notice(of.id) == NoticeRecord(of.id, ROUTE, "", "", 0, 0, clock.now)
+    clock.advance(60)
+    assert another().void(of.id, ROUTE)
+    assert ledger.notice(of.id).decided_at == clock.now - 60
+
+
+def test_a_registered_notice_cannot_be_voided(ledger: Ledger, batch: Batch):
+    of = join(ledger, notice("a"), batch.id)
+    assert not ledger.void(of.id, ROUTE)
+    assert ledger.notice(of.id).batch == batch.id
+
+
+@pytest.mark.parametrize("_", range(3))
+def test_voiding_and_registering_race_and_one_of_them_wins(another: Another, batch: Batch, _: int):
+    of = [notice(f"key{number}") for number in range(6)]
+    answers = racing(
+        *(lambda each=each: another().register(each, batch.id, part_of(each)) for each in of),
+        *(lambda each=each: another().void(each.id, ROUTE) for each in of),
+    )
+    registered = 0
+    for each, registration, voided in zip(of, answers[:6], answers[6:], strict=True):
+        assert registration in (Registration.REGISTERED, Registration.VOID)
+        assert voided == (registration is Registration.VOID)
+        assert another().notice(each.id).void == voided
+        registered += not voided
+    assert another().batch(batch.id).notices == registered
+
+
+# ---- the open batch
+
+
+def test_a_route_without_an_open_batch_gets_one(ledger: Ledger, another: Another, new_id: NewId, clock: SettableClock):
+    batch = ledger.open_batch(ROUTE, new_id)
+    assert batch == Batch("01B00001", ROUTE, State.OPEN, opened_at=clock.now)
+    assert ledger.batch(batch.id) == batch
+    assert ledger.route(ROUTE).open_batch == batch.id
+    clock.advance(60)
+    assert another().open_batch(ROUTE, new_id) == batch
+
+
+def test_once_it_is_sealed_the_next_one_is_opened(ledger: Ledger, batch: Batch, new_id: NewId):
+    join(ledger, notice("a"), batch.id)
+    ledger.seal(batch.id, ROUTE)
+    assert ledger.route(ROUTE).open_batch == ""
+    assert ledger.open_batch(ROUTE, new_id).id != batch.id
+
+
+def test_each_route_has_an_open_batch_of_its_own(ledger: Ledger, new_id: NewId):
+    assert ledger.open_batch("one", new_id).id != ledger.open_batch("two", new_id).id
+
+
+@pytest.mark.parametrize("_", range(3))
+def test_of_many_that_race_to_open_a_batch_one_wins_and_all_get_it(another: Another, new_id: NewId, _: int):
+    batches = racing(*[lambda: another().open_batch(ROUTE, new_id)] * 8)
+    assert len({batch.id for batch in batches}) == 1
+    assert another().route(ROUTE).unfinished == (batches[0].id,)
+
+
+# ---- sealing
+
+
+def test_a_sealed_batch_waits_in_its_route(ledger: Ledger, batch: Batch, clock: SettableClock):
+    join(ledger, notice("a"), batch.id)
+    clock.advance(60)
+    assert ledger.seal(batch.id, ROUTE)
+    found = ledger.batch(batch.id)
+    assert (found.state, found.sealed_at, found.objects) == (State.SEALED, clock.now, 1)
+    assert ledger.route(ROUTE) == RouteRecord(ROUTE, open_batch="", sealed=(batch.id,))
+
+
+def test_an_empty_batch_is_not_sealed(ledger: Ledger, batch: Batch):
+    assert not ledger.seal(batch.id, ROUTE)
+    assert ledger.batch(batch.id).state is State.OPEN
+    assert ledger.route(ROUTE).open_batch == batch.id
+
+
+def test_a_batch_is_sealed_once(ledger: Ledger, batch: Batch, clock: SettableClock):
+    join(ledger, notice("a"), batch.id)
+    assert ledger.seal(batch.id, ROUTE)
+    clock.advance(60)
+    assert not ledger.seal(batch.id, ROUTE)
+    assert ledger.batch(batch.id).sealed_at == clock.now - 60
+
+
+def test_sealing_an_old_batch_again_leaves_the_new_one_open(ledger: Ledger, batch: Batch, new_id: NewId):
+    join(ledger, notice("a"), batch.id)
+    ledger.seal(batch.id, ROUTE)
+    newer = ledger.open_batch(ROUTE, new_id)
+    join(ledger, notice("b"), newer.id)
+    assert not ledger.seal(batch.id, ROUTE)
+    assert ledger.route(ROUTE).open_batch == newer.id
+
+
+def test_a_batch_that_never_was_is_not_sealed(ledger: Ledger):
+    assert not ledger.seal("01NEVER", ROUTE)
+    assert ledger.batch("01NEVER") is None
+    assert ledger.route(ROUTE) == RouteRecord(ROUTE)
+
+
+def test_of_many_that_race_to_seal_one_did_it(another: Another, batch: Batch):
+    join(another(), notice("a"), batch.id)
+    answers = racing(*[lambda: another().seal(batch.id, ROUTE)] * 6)
+    assert answers.count(True) == 1
+    assert another().route(ROUTE).sealed == (batch.id,)
+
+
+# ---- attempts
+
+
+def sealed_batches(ledger: Ledger, new_id: NewId, count: int) -> list[str]:
+    found = []
+    for number in range(count):
+        batch = ledger.open_batch(ROUTE, new_id)
+        join(ledger, notice(f"of batch {number}"), batch.id)
+        assert ledger.seal(batch.id, ROUTE)
+        found.append(batch.id)
+    return found
+
+
+def test_a_sealed_batch_is_submitted(ledger: Ledger, new_id: NewId, clock: SettableClock):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    clock.advance(60)
+    assert ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    found = ledger.batch(batch_id)
+    assert (found.state, found.attempt, found.submitted_at, found.job_run) == (State.SUBMITTED, 1, clock.now, "")
+    record = ledger.route(ROUTE)
+    assert (record.sealed, record.running, record.jobs) == ((), (batch_id,), 1)
+
+
+def test_an_open_batch_is_not_submitted(ledger: Ledger, batch: Batch):
+    join(ledger, notice("a"), batch.id)
+    assert not ledger.begin_attempt(batch.id, ROUTE, 1, in_flight=1)
+    assert ledger.batch(batch.id).state is State.OPEN
+
+
+def test_attempts_begin_one_after_the_other(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    assert not ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=9)
+    assert ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=9)
+    assert not ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=9)
+    assert not ledger.begin_attempt(batch_id, ROUTE, 3, in_flight=9)
+    assert ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=9)
+    assert not ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=9)
+    assert ledger.batch(batch_id).attempt == 2
+    assert ledger.route(ROUTE).jobs == 2
+
+
+def test_the_next_attempt_has_no_job_yet_and_needs_no_further_slot(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.record_job(batch_id, 1, "job-1")
+    assert ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=1)
+    assert ledger.batch(batch_id).job_run == ""
+    assert ledger.route(ROUTE).running == (batch_id,)
+
+
+def test_no_more_batches_are_submitted_than_there_are_slots(ledger: Ledger, new_id: NewId):
+    one, two, three = sealed_batches(ledger, new_id, 3)
+    assert ledger.begin_attempt(one, ROUTE, 1, in_flight=2)
+    assert ledger.begin_attempt(two, ROUTE, 1, in_flight=2)
+    assert not ledger.begin_attempt(three, ROUTE, 1, in_flight=2)
+    assert ledger.batch(three).state is State.SEALED
+    assert ledger.commit(one, ROUTE, receipt(one))
+    assert ledger.begin_attempt(three, ROUTE, 1, in_flight=2)
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_slots_hold_in_a_race(another: Another, new_id: NewId, slots: int):
+    waiting = sealed_batches(another(), new_id, 6)
+    answers = racing(
+        *(lambda batch_id=batch_id: another().begin_attempt(batch_id, ROUTE, 1, in_flight=slots) for batch_id in waiting)
+    )
+    assert answers.count(True) == slots
+    record = another().route(ROUTE)
+    assert (len(record.running), len(record.sealed), record.jobs) == (slots, 6 - slots, slots)
+    for batch_id in waiting:
+        expected = State.SUBMITTED if batch_id in record.running else State.SEALED
+        assert another().batch(batch_id).state is expected
+
+
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_of_many_that_race_to_begin_an_attempt_one_did_it(another: Another, new_id: NewId, attempt: int):
+    (batch_id,) = sealed_batches(another(), new_id, 1)
+    for earlier in range(1, attempt):
+        assert another().begin_attempt(batch_id, ROUTE, earlier, in_flight=9)
+    answers = racing(*[lambda: another().begin_attempt(batch_id, ROUTE, attempt, in_flight=9)] * 6)
+    assert answers.count(True) == 1
+    assert another().route(ROUTE).jobs == attempt
+
+
+def test_a_halted_batch_gets_no_attempt(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.halt(batch_id, 1, "enough")
+    assert not ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=1)
+    assert ledger.batch(batch_id).attempt == 1
+
+
+def test_a_batch_that_has_ended_gets_no_attempt(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.commit(batch_id, ROUTE, receipt(batch_id))
+    assert not ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=1)
+    assert ledger.batch(batch_id).state is State.COMMITTED
+
+
+def test_the_first_job_run_of_an_attempt_is_the_one_on_record(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.record_job(batch_id, 1, "job-1")
+    ledger.record_job(batch_id, 1, "job-2")
+    assert ledger.batch(batch_id).job_run == "job-1"
+
+
+def test_the_job_run_of_another_attempt_is_not_recorded(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.record_job(batch_id, 1, "too early")
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=1)
+    ledger.record_job(batch_id, 1, "too late")
+    assert ledger.batch(batch_id).job_run == ""
+    ledger.record_job(batch_id, 2, "job-2")
+    assert ledger.batch(batch_id).job_run == "job-2"
+
+
+def test_a_job_run_is_not_recorded_for_a_batch_that_never_was(ledger: Ledger):
+    ledger.record_job("01NEVER", 1, "job")
+    assert ledger.batch("01NEVER") is None
+
+
+# ---- halting and resuming
+
+
+def halted_batch(ledger: Ledger, new_id: NewId) -> str:
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.record_job(batch_id, 1, "job-1")
+    ledger.halt(batch_id, 1, "the table is gone")
+    return batch_id
+
+
+def test_a_halted_batch_says_why_and_keeps_its_slot(ledger: Ledger, new_id: NewId):
+    batch_id = halted_batch(ledger, new_id)
+    found = ledger.batch(batch_id)
+    assert (found.state, found.halted, found.attempt) == (State.SUBMITTED, "the table is gone", 1)
+    assert ledger.route(ROUTE).running == (batch_id,)
+
+
+def test_only_the_attempt_that_failed_halts_its_batch(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=1)
+    ledger.halt(batch_id, 1, "of the attempt before")
+    assert ledger.batch(batch_id).halted == ""
+
+
+def test_a_batch_that_has_ended_is_not_halted(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.commit(batch_id, ROUTE, receipt(batch_id))
+    ledger.halt(batch_id, 1, "too late")
+    assert ledger.batch(batch_id).halted == ""
+
+
+def test_a_reason_of_any_length_halts(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.halt(batch_id, 1, "😀" * 500_000)
+    assert ledger.batch(batch_id).halted.startswith("😀" * 100)
+
+
+@pytest.mark.parametrize("fencing", [False, True], ids=["publish", "fence"])
+def test_a_halted_batch_is_resumed_with_its_next_attempt(ledger: Ledger, new_id: NewId, fencing: bool):
+    batch_id = halted_batch(ledger, new_id)
+    assert ledger.resume(batch_id, ROUTE, 2, fencing=fencing)
+    found = ledger.batch(batch_id)
+    assert (found.attempt, found.halted, found.job_run, found.fencing) == (2, "", "", fencing)
+    assert ledger.route(ROUTE).jobs == 2
+    # and not twice
+    assert not ledger.resume(batch_id, ROUTE, 2, fencing=fencing)
+    assert not ledger.resume(batch_id, ROUTE, 4, fencing=fencing)
+
+
+def test_a_batch_that_is_not_halted_is_not_resumed_to_be_published(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    assert not ledger.resume(batch_id, ROUTE, 2, fencing=False)
+    assert ledger.batch(batch_id).attempt == 1
+
+
+def test_a_batch_may_be_fenced_while_its_job_still_runs(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.record_job(batch_id, 1, "job-1")
+    assert ledger.resume(batch_id, ROUTE, 2, fencing=True)
+    found = ledger.batch(batch_id)
+    assert (found.attempt, found.fencing, found.job_run) == (2, True, "")
+
+
+def test_the_next_attempt_of_a_batch_that_is_being_fenced_fences_it_too(ledger: Ledger, new_id: NewId):
+    batch_id = halted_batch(ledger, new_id)
+    ledger.resume(batch_id, ROUTE, 2, fencing=True)
+    assert ledger.begin_attempt(batch_id, ROUTE, 3, in_flight=1)
+    assert ledger.batch(batch_id).fencing
+
+
+@pytest.mark.parametrize("fencing", [False, True], ids=["publish", "fence"])
+@pytest.mark.parametrize("state", ["open", "sealed", "committed", "abandoned", "never was"])
+def test_only_a_submitted_batch_is_resumed(ledger: Ledger, new_id: NewId, state: str, fencing: bool):
+    batch_id = "01NEVER"
+    if state == "open":
+        batch_id = ledger.open_batch(ROUTE, new_id).id
+    elif state != "never was":
+        (batch_id,) = sealed_batches(ledger, new_id, 1)
+    if state in ("committed", "abandoned"):
+        ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+        ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=state == "abandoned"))
+    before = ledger.batch(batch_id)
+    for attempt in (1, 2):
+        assert not ledger.resume(batch_id, ROUTE, attempt, fencing=fencing)
+    assert ledger.batch(batch_id) == before
+
+
+# ---- ending
+
+
+def test_a_committed_batch_leaves_its_sums_to_the_route(ledger: Ledger, new_id: NewId, clock: SettableClock):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    clock.advance(60)
+    tally = Tally(committed=1, rows=1000)
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=tally))
+    found = ledger.batch(batch_id)
+    assert (found.state, found.ended_at, found.snapshot, found.tally) == (State.COMMITTED, clock.now, 77, tally)
+    assert ledger.route(ROUTE) == RouteRecord(ROUTE, jobs=1, notified=1, tally=tally, committed_batches=1)
+
+
+def test_the_sums_of_batches_add_up(ledger: Ledger, new_id: NewId):
+    tallies = [Tally(1, 2, 3, 4, 100), Tally(10, 0, 0, 0, 5), Tally(0, 0, 0, 1, 0)]
+    for batch_id, tally in zip(sealed_batches(ledger, new_id, 3), tallies, strict=True):
+        ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=9)
+        assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=tally))
+    record = ledger.route(ROUTE)
+    assert record.tally == tallies[0] + tallies[1] + tallies[2]
+    assert (record.notified, record.committed_batches, record.unfinished) == (3, 3, ())
+
+
+def test_a_batch_is_committed_once(ledger: Ledger, another: Another, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    tally = Tally(committed=1, rows=10)
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=tally))
+    assert not ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=tally))
+    assert not another().commit(batch_id, ROUTE, receipt(batch_id, fence=True))
+    assert ledger.route(ROUTE).tally == tally
+    assert ledger.batch(batch_id).state is State.COMMITTED
+
+
+def test_of_many_that_race_to_commit_one_did_it(another: Another, new_id: NewId):
+    (batch_id,) = sealed_batches(another(), new_id, 1)
+    another().begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    tally = Tally(committed=1, rows=10)
+    answers = racing(*[lambda: another().commit(batch_id, ROUTE, receipt(batch_id, tally=tally))] * 6)
+    assert answers.count(True) == 1
+    record = another().route(ROUTE)
+    assert (record.tally, record.committed_batches, record.notified) == (tally, 1, 1)
+
+
+def test_a_fence_abandons_its_batch_and_its_uploads_have_not_ended(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=True))
+    assert ledger.batch(batch_id).state is State.ABANDONED
+    expected = RouteRecord(ROUTE, jobs=1, notified=1, abandoned_batches=1, abandoned_objects=1)
+    assert ledger.route(ROUTE) == expected
+
+
+def test_a_halted_batch_that_was_published_after_all_is_committed(ledger: Ledger, new_id: NewId):
+    batch_id = halted_batch(ledger, new_id)
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=Tally(committed=1)))
+    found = ledger.batch(batch_id)
+    assert (found.state, found.halted) == (State.COMMITTED, "")
+
+
+@pytest.mark.parametrize("state", ["open", "sealed", "never was"])
+def test_only_a_submitted_batch_can_end(ledger: Ledger, new_id: NewId, state: str):
+    batch_id = "01NEVER"
+    if state == "open":
+        batch_id = join_new(ledger, new_id)
+    elif state == "sealed":
+        (batch_id,) = sealed_batches(ledger, new_id, 1)
+    before = ledger.batch(batch_id)
+    assert not ledger.commit(batch_id, ROUTE, receipt(batch_id))
+    assert ledger.batch(batch_id) == before
+
+
+def join_new(ledger: Ledger, new_id: NewId) -> str:
+    batch = ledger.open_batch(ROUTE, new_id)
+    join(ledger, notice("a"), batch.id)
+    return batch.id
+
+
+def test_commit_and_abort_race_and_the_batch_ends_once(another: Another, new_id: NewId):
+    (batch_id,) = sealed_batches(another(), new_id, 1)
+    another().begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    committed, fencing = racing(
+        lambda: another().commit(batch_id, ROUTE, receipt(batch_id, tally=Tally(committed=1))),
+        lambda: another().resume(batch_id, ROUTE, 2, fencing=True),
+    )
+    # a fence that is begun first may still find that a driver was faster: the table decides, and the receipt tells
+    assert committed
+    found = another().batch(batch_id)
+    assert (found.state, found.fencing) == (State.COMMITTED, fencing)
+
+
+# ---- endings
+
+
+def test_how_an_upload_ended_is_written_into_its_claim(ledger: Ledger, batch: Batch):
+    of = join(ledger, notice("bad", "gone", "good"), batch.id)
+    submitted(ledger, batch.id)
+    endings = [
+        Ending(of.id, "bad", "v1", Outcome.QUARANTINED, "line 3 is no JSON"),
+        Ending(of.id, "gone", "v1", Outcome.VANISHED, ""),
+    ]
+    ledger.record_endings(batch.id, BUCKET, endings)
+    ledger.record_endings(batch.id, BUCKET, endings)
+    found = {key: ledger.claims(BUCKET, key)[0] for key in ("bad", "gone", "good")}
+    assert {key: (claim.outcome, claim.error) for key, claim in found.items()} == {
+        "bad": ("quarantined", "line 3 is no JSON"),
+        "gone": ("vanished", ""),
+        "good": ("", ""),
+    }
+    assert {claim.notice for claim in found.values()} == {of.id}
+
+
+def test_an_ending_is_written_only_for_the_owner(ledger: Ledger, batch: Batch):
+    of = join(ledger, notice("a"), batch.id)
+    ledger.record_endings(batch.id, BUCKET, [Ending("f" * 40, "a", "v1", Outcome.QUARANTINED, "of another batch")])
+    assert ledger.claims(BUCKET, "a")[0].outcome == ""
+    assert owner(ledger, upload("a")) == of.id
+
+
+def test_an_ending_is_not_written_once_the_claim_was_taken_over(ledger: Ledger, batch: Batch):
+    first = join(ledger, notice("a"), batch.id)
+    abandoned(ledger, batch.id)
+    taker = notice("a", origin="redrive:1", takes_from=first.id)
+    ledger.claim(taker)
+    ledger.record_endings(batch.id, BUCKET, [Ending(first.id, "a", "v1", Outcome.QUARANTINED, "late")])
+    (claim,) = ledger.claims(BUCKET, "a")
+    assert (claim.notice, claim.outcome) == (taker.id, "")
+
+
+def test_an_ending_makes_no_claim(ledger: Ledger):
+    ledger.record_endings("01B", BUCKET, [Ending("f" * 40, "never claimed", "v1", Outcome.VANISHED, "")])
+    assert ledger.claims(BUCKET, "never claimed") == []
+
+
+def test_many_endings_are_written(ledger: Ledger):
+    of = notice(*uploads(100))
+    ledger.claim(of)
+    endings = [Ending(of.id, each.key, each.version, Outcome.SUPERSEDED, "") for each in uploads(100)]
+    ledger.record_endings("01B", BUCKET, iter(endings))
+    assert all(ledger.claims(BUCKET, each.key)[0].outcome == "superseded" for each in uploads(100)[::7])
+
+
+# ---- reading
+
+
+def test_what_is_unknown_is_absent(ledger: Ledger):
+    assert ledger.notice("0" * 40) is None
+    assert ledger.notices(["0" * 40]) == {}
+    assert ledger.notices([]) == {}
+    assert ledger.claims(BUCKET, "never uploaded") == []
+    assert ledger.batch("01NEVER") is None
+    assert ledger.route("new") == RouteRecord("new")
+
+
+def test_more_than_a_hundred_notices_are_read_at_once(ledger: Ledger, batch: Batch):
+    of = [notice(f"key{number}") for number in range(230)]
+    for each in of[:220]:
+        ledger.void(each.id, ROUTE)
+    for each in of[220:225]:
+        ledger.register(each, batch.id, part_of(each))
+    found = ledger.notices([each.id for each in of] + [of[0].id])
+    assert set(found) == {each.id for each in of[:225]}
+    assert found[of[0].id].void
+    assert found[of[220].id] == ledger.notice(of[220].id)
+
+
+def test_a_notice_that_has_expired_is_absent_alone_and_among_others(ledger: Ledger, batch: Batch, clock: SettableClock):
+    old = join(ledger, notice("old"), batch.id)
+    clock.advance(RETENTION * 2)
+    new = join(ledger, notice("new"), batch.id)
+    assert ledger.notice(old.id) is None
+    assert set(ledger.notices([old.id, new.id])) == {new.id}
+
+
+def test_a_notice_is_remembered_longer_than_its_claims(ledger: Ledger, batch: Batch, clock: SettableClock):
+    of = join(ledger, notice("a"), batch.id)
+    clock.advance(RETENTION)
+    assert ledger.claims(BUCKET, "a") == []
+    assert ledger.notice(of.id).batch == batch.id
+
+
+def test_a_batch_is_remembered_longer_than_its_notices(ledger: Ledger, batch: Batch, clock: SettableClock):
+    of = join(ledger, notice("a"), batch.id)
+    submitted(ledger, batch.id)
+    ledger.commit(batch.id, ROUTE, receipt(batch.id))
+    while ledger.notice(of.id):
+        clock.advance(12 * 3600)
+    assert ledger.batch(batch.id).state is State.COMMITTED
+    clock.advance(2 * RETENTION)
+    assert ledger.batch(batch.id) is None
+
+
+def test_a_batch_that_has_not_ended_is_never_forgotten(ledger: Ledger, batch: Batch, clock: SettableClock):
+    join(ledger, notice("a"), batch.id)
+    submitted(ledger, batch.id)
+    clock.advance(100 * RETENTION)
+    assert ledger.batch(batch.id).state is State.SUBMITTED
+
+
+def test_refusals_are_counted_by_route(ledger: Ledger):
+    ledger.refuse("one", 3)
+    ledger.refuse("one", 4)
+    ledger.refuse("two", 1)
+    assert (ledger.route("one").refused, ledger.route("two").refused) == (7, 1)
+
+
+def test_counting_refusals_races_and_loses_none(another: Another):
+    racing(*[lambda: another().refuse(ROUTE, 2)] * 8)
+    assert another().route(ROUTE).refused == 16
+
+
+def test_a_route_lists_what_has_not_ended_by_age(ledger: Ledger, new_id: NewId):
+    one, two, three = sealed_batches(ledger, new_id, 3)
+    newest = join_new(ledger, new_id)
+    ledger.begin_attempt(two, ROUTE, 1, in_flight=1)
+    record = ledger.route(ROUTE)
+    assert (record.open_batch, record.sealed, record.running) == (newest, (one, three), (two,))
+    assert record.unfinished == (newest, one, three, two)
+
+
+def test_a_notice_of_several_takeovers_keeps_them_apart(ledger: Ledger):
+    first, second = notice("a"), notice("b")
+    ledger.claim(first)
+    ledger.claim(second)
+    ledger.void(first.id, ROUTE)
+    entries = [Entry(upload("a"), first.id), Entry(upload("b"), second.id), Entry(upload("c"))]
+    claimed = ledger.claim(make_notice(ROUTE, BUCKET, "audit:1", entries))
+    assert (claimed.owned, claimed.refused) == ((upload("a"), upload("c")), (upload("b"),))

@@ -1,0 +1,439 @@
+"""The supervisor, the loader, the workers and the event bus together, on a small template with handlers of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tidegate.local import stack
+from tidegate.local.environment import client
+from tidegate.local.errors import LocalError
+from tidegate.local.loader import load, read_assembly
+
+CONFIG = Path(__file__).parents[2] / "tidegate.toml"
+
+HANDLERS = '''
+import json, os, sys, time
+from pathlib import Path
+
+print("handlers imported", os.environ["AWS_LAMBDA_FUNCTION_NAME"])
+
+def note(kind, value):
+    with open(Path(os.environ["RECORD"], kind), "a") as file:
+        file.write(json.dumps(value) + "\\n")
+
+def buffer(event, context):
+    """Fails with `bad` the first time it comes."""
+    failures = []
+    for record in event["Records"]:
+        body = json.loads(record["body"])
+        for each in body.get("Records", []):
+            note("buffer", [each["s3"]["object"]["key"], record["attributes"]["ApproximateReceiveCount"]])
+            if each["s3"]["object"]["key"] == "in/bad" and record["attributes"]["ApproximateReceiveCount"] == "1":
+                failures.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failures}
+
+def notices(event, context):
+    """Fails with `b`, and so with all that follows, the first time it comes."""
+    for at, record in enumerate(event["Records"]):
+        note("notices", [record["body"], record["attributes"]["MessageGroupId"]])
+        if record["body"] == "b" and record["attributes"]["ApproximateReceiveCount"] == "1":
+            return {"batchItemFailures": [{"itemIdentifier": each["messageId"]} for each in event["Records"][at:]]}
+
+def timer(event, context):
+    note("timer", [event.get("detail-type", ""), os.environ["TIDEGATE_APPLICATION"]])
+    if event.get("crash"):
+        os._exit(3)
+    if event.get("sleep"):
+        time.sleep(event["sleep"])
+    if event.get("fail"):
+        raise LookupError("asked to")
+    return {"pid": os.getpid()}
+'''
+
+
+def arn(name):
+    return {"Fn::GetAtt": [name, "Arn"]}
+
+
+def function(handler, folder, **properties):
+    return {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {
+            "Handler": f"fakes.{handler}",
+            "Runtime": "python3.13",
+            "Role": arn("Role"),
+            "Code": {"S3Bucket": {"Fn::Sub": "assets-${AWS::AccountId}"}, "S3Key": "code.zip"},
+            "Environment": {
+                "Variables": {
+                    "RECORD": str(folder),
+                    "TIDEGATE_APPLICATION": {"Fn::GetAtt": ["Application", "ApplicationId"]},
+                    "POWERTOOLS_SERVICE_NAME": handler,
+                }
+            },
+            **properties,
+        },
+    }
+
+
+def mapping(queue, handler, **properties):
+    return {
+        "Type": "AWS::Lambda::EventSourceMapping",
+        "Properties": {
+            "EventSourceArn": arn(queue),
+            "FunctionName": {"Ref": handler},
+            "FunctionResponseTypes": ["ReportBatchItemFailures"],
+            **properties,
+        },
+    }
+
+
+def rule(**properties):
+    return {"Type": "AWS::Events::Rule", "Properties": {"Targets": [{"Arn": arn("Timer"), "Id": "T"}], **properties}}
+
+
+def resources(folder):
+    return {
+        "Role": {"Type": "AWS::IAM::Role", "Properties": {}},
+        "Landing": {
+            "Type": "AWS::S3::Bucket",
+            "DependsOn": ["BufferPolicy"],
+            "Properties": {
+                "BucketName": "landing",
+                "VersioningConfiguration": {"Status": "Enabled"},
+                "BucketEncryption": {},
+                "Tags": [{"Key": "a", "Value": "b"}],
+                "NotificationConfiguration": {
+                    "QueueConfigurations": [
+                        {
+                            "Event": "s3:ObjectCreated:*",
+                            "Queue": arn("Buffer"),
+                            "Filter": {"S3Key": {"Rules": [{"Name": "prefix", "Value": "in/"}]}},
+                        }
+                    ]
+                },
+            },
+        },
+        "Existing": {
+            "Type": "Custom::S3BucketNotifications",
+            "Properties": {
+                "ServiceToken": arn("NotificationsHandler"),
+                "BucketName": "theirs",
+                "Managed": False,
+                "NotificationConfiguration": {
+                    "QueueConfigurations": [{"QueueArn": arn("Buffer"), "Events": ["s3:ObjectCreated:*"]}]
+                },
+            },
+        },
+        "NotificationsHandler": {
+            "Type": "AWS::Lambda::Function",
+            "Properties": {"Code": {"ZipFile": "x"}, "Handler": "index.handler", "Runtime": "python3.13"},
+        },
+        "BufferPolicy": {"Type": "AWS::SQS::QueuePolicy", "Properties": {"Queues": [{"Ref": "Buffer"}]}},
+        "Dead": {"Type": "AWS::SQS::Queue"},
+        "Buffer": {
+            "Type": "AWS::SQS::Queue",
+            "Properties": {
+                "VisibilityTimeout": 360,
+                "RedrivePolicy": {"deadLetterTargetArn": arn("Dead"), "maxReceiveCount": 5},
+                "SqsManagedSseEnabled": True,
+            },
+        },
+        "Topic": {"Type": "AWS::SNS::Topic", "Properties": {"FifoTopic": True}},
+        "Notices": {"Type": "AWS::SQS::Queue", "Properties": {"FifoQueue": True, "VisibilityTimeout": 720}},
+        "Subscription": {
+            "Type": "AWS::SNS::Subscription",
+            "Properties": {
+                "TopicArn": {"Ref": "Topic"},
+                "Protocol": "sqs",
+                "Endpoint": arn("Notices"),
+                "RawMessageDelivery": True,
+            },
+        },
+        "Ledger": {
+            "Type": "AWS::DynamoDB::Table",
+            "Properties": {
+                "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+                "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+                "BillingMode": "PAY_PER_REQUEST",
+                "TimeToLiveSpecification": {"AttributeName": "expires_at", "Enabled": True},
+                "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+                "KinesisStreamSpecification": {},
+            },
+        },
+        "Application": {
+            "Type": "AWS::EMRServerless::Application",
+            "Properties": {
+                "ReleaseLabel": "emr-spark-8.1.0",
+                "Type": "Spark",
+                "RuntimeConfiguration": [{"Classification": "spark-defaults", "Properties": {"spark.x": "1"}}],
+            },
+        },
+        "BufferFunction": function("buffer", folder, Timeout=60),
+        "NoticesFunction": function("notices", folder, Timeout=60),
+        "Timer": function("timer", folder, Timeout=2),
+        "BufferSource": mapping("Buffer", "BufferFunction", BatchSize=100, MaximumBatchingWindowInSeconds=1),
+        "NoticesSource": mapping("Notices", "NoticesFunction", BatchSize=10),
+        "Every": rule(ScheduleExpression="rate(1 minute)"),
+        "Ended": rule(
+            EventPattern={
+                "source": ["aws.emr-serverless"],
+                "detail": {"applicationId": [{"Fn::GetAtt": ["Application", "ApplicationId"]}], "state": ["FAILED"]},
+            }
+        ),
+    }
+
+
+def write_assembly(folder, changes=None):
+    """What `cdk synth` would write for the resources above."""
+    assembly = folder / "assembly"
+    (assembly / "code").mkdir(parents=True, exist_ok=True)
+    (folder / "record").mkdir(exist_ok=True)
+    (assembly / "code" / "fakes.py").write_text(HANDLERS)
+    (assembly / "entry.py").write_text("raise SystemExit('an entry script')")
+    template = {
+        "Resources": {**resources(folder / "record"), **(changes or {})},
+        "Outputs": {
+            "Ledger": {"Value": {"Ref": "Ledger"}},
+            "Topic": {"Value": {"Ref": "Topic"}},
+            "NoticesQueue": {"Value": {"Ref": "Notices"}},
+            "EntryPoint": {"Value": {"Fn::Sub": "s3://assets-${AWS::AccountId}/entry.py"}},
+        },
+    }
+    destination = {"bucketName": "assets-${AWS::AccountId}"}
+    files = {
+        "t": {"source": {"path": "small.template.json", "packaging": "file"}, "destinations": {}},
+        "c": {
+            "source": {"path": "code", "packaging": "zip"},
+            "destinations": {"here": {**destination, "objectKey": "code.zip"}},
+        },
+        "e": {
+            "source": {"path": "entry.py", "packaging": "file"},
+            "destinations": {"here": {**destination, "objectKey": "entry.py"}},
+        },
+    }
+    artifacts = {
+        "small": {"type": "aws:cloudformation:stack", "properties": {"templateFile": "small.template.json"}},
+        "small.assets": {"type": "cdk:asset-manifest", "properties": {"file": "small.assets.json"}},
+        "Tree": {"type": "cdk:tree", "properties": {}},
+    }
+    for name, content in (
+        ("small.template.json", template),
+        ("small.assets.json", {"files": files}),
+        ("manifest.json", {"artifacts": artifacts}),
+    ):
+        (assembly / name).write_text(json.dumps(content))
+    return assembly
+
+
+def eventually(condition, seconds=20.0):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+    return value
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text() if Path("/proc/self").exists() else True
+
+
+class Running:
+    """A stack of the small template, and what its handlers recorded."""
+
+    def __init__(self, folder, running):
+        self.folder = folder
+        self.stack = running
+
+    def client(self, service):
+        return client(service, self.stack.environment)
+
+    def recorded(self, kind):
+        path = self.folder / "record" / kind
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def invoke(self, name, event, kind="RequestResponse"):
+        lambda_ = boto3.client("lambda", endpoint_url=self.stack.description.invoke[name], region_name="us-east-1")
+        return lambda_.invoke(FunctionName=name, InvocationType=kind, Payload=json.dumps(event))
+
+    def pids(self):
+        return {name: part.child.process.pid for name, part in self.stack._parts.items()}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stack")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stack, "synthesize", lambda config, target: write_assembly(folder))
+        with stack.up(CONFIG, folder / "dir", patience=1, on_progress=lambda step: None) as up:
+            waiting = threading.Thread(target=up.wait)
+            waiting.start()
+            yield Running(folder, up)
+            pids = Running(folder, up).pids()
+            up.stop()
+            waiting.join(10)
+    assert not any(is_alive(pid) for pid in pids.values())
+    assert not stack.is_running(folder / "dir")
+
+
+# --- loading ---
+
+
+def test_the_environment_names_what_was_created(running):
+    environment = stack.describe(running.folder / "dir")
+    assert environment == running.stack.environment
+    assert environment["TIDEGATE_LEDGER"] == "small-Ledger"
+    assert environment["TIDEGATE_NOTICES_QUEUE"].endswith("/small-Notices.fifo")
+    assert environment["TIDEGATE_DEPLOYMENT"] == "small"
+    for service in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EMR_SERVERLESS"):
+        assert environment[service].startswith("http://127.0.0.1:")
+    bucket, key = environment["TIDEGATE_ENTRY_POINT"].removeprefix("s3://").split("/")
+    assert b"an entry script" in running.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
+
+
+def test_what_differs_from_aws_is_noted(running):
+    notes = "\n".join(running.stack.notes)
+    assert "KinesisStreamSpecification is not applied" in notes
+    assert "bucket theirs is to exist already" in notes
+    assert "hidden for 1 s" in notes
+    assert "PointInTime" not in notes
+
+
+def test_loading_again_changes_nothing(running):
+    assembly = read_assembly(running.folder / "assembly")
+    again = load(assembly, running.stack.description.environment, patience=1)
+    assert again.functions == running.stack.description.functions
+    assert again.outputs == running.stack.outputs
+    assert again.rules == running.stack.description.rules
+    assert len(running.client("emr-serverless").list_applications()["applications"]) == 1
+    assert len(running.client("sns").list_subscriptions()["Subscriptions"]) == 1
+    ledger = running.client("dynamodb").describe_time_to_live(TableName="small-Ledger")
+    assert ledger["TimeToLiveDescription"]["AttributeName"] == "expires_at"
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"New": {"Type": "AWS::Kinesis::Stream"}}, "cannot create: AWS::Kinesis::Stream"),
+        ({"Every": rule(ScheduleExpression="cron(0 4 * * ? *)")}, "knows rate"),
+        ({"Ended": rule(EventPattern={"source": [{"prefix": "aws."}]})}, "compares values only"),
+        ({"BufferSource": mapping("Buffer", "BufferFunction", FilterCriteria={"Filters": [1]})}, "filters messages"),
+        ({"Timer": function("gone", "/", Handler="gone.handler")}, "no .*gone.py"),
+        ({"A": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": {"Ref": "A"}}}}, "need each other: A -> A"),
+        ({"A": {"Type": "AWS::SNS::Topic", "Properties": {"TopicName": {"Ref": "Gone"}}}}, "refers to 'Gone'"),
+    ],
+)
+def test_what_cannot_be_done_is_an_error(running, tmp_path, changes, complaint):
+    with pytest.raises(LocalError, match=complaint):
+        load(read_assembly(write_assembly(tmp_path, changes)), running.stack.description.environment, patience=1)
+
+
+# --- running ---
+
+
+def test_a_second_stack_in_the_folder_is_refused(running):
+    with pytest.raises(LocalError, match=f"process {os.getpid()}"):
+        stack.up(CONFIG, running.folder / "dir")
+
+
+def test_uploads_reach_the_function_and_only_what_failed_comes_again(running):
+    for key in ("in/good", "in/bad", "out/side"):
+        running.client("s3").put_object(Bucket="landing", Key=key, Body=b"x")
+    running.client("s3").put_object(Bucket="theirs", Key="other", Body=b"x")
+    eventually(lambda: ["in/bad", "2"] in running.recorded("buffer"))
+    assert sorted(running.recorded("buffer")) == [
+        ["in/bad", "1"],
+        ["in/bad", "2"],
+        ["in/good", "1"],
+        ["other", "1"],
+    ]
+
+
+def test_a_fifo_group_is_handled_in_order_through_a_failure(running):
+    sns, topic = running.client("sns"), running.stack.outputs["Topic"]
+    entries = [{"Id": each, "Message": each, "MessageGroupId": "g", "MessageDeduplicationId": each} for each in "abcd"]
+    sns.publish_batch(TopicArn=topic, PublishBatchRequestEntries=entries)
+    eventually(lambda: ["d", "g"] in running.recorded("notices"))
+    bodies = [body for body, _ in running.recorded("notices")]
+    assert bodies.index("a") < bodies.index("b")
+    first = bodies.index("b")
+    assert bodies[first + 1 :] == ["b", "c", "d"]  # nothing of the group overtook it
+    attributes = running.client("sqs").get_queue_attributes(
+        QueueUrl=running.stack.environment["TIDEGATE_NOTICES_QUEUE"], AttributeNames=["All"]
+    )["Attributes"]
+    assert eventually(lambda: attributes["ApproximateNumberOfMessages"] == "0")
+
+
+def test_an_event_that_matches_invokes_its_target(running):
+    application = running.client("emr-serverless").list_applications()["applications"][0]["id"]
+    for state in ("RUNNING", "FAILED"):
+        detail = json.dumps({"applicationId": application, "state": state})
+        entry = {"Source": "aws.emr-serverless", "DetailType": f"now {state}", "Detail": detail}
+        assert running.client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
+    eventually(lambda: ["now FAILED", application] in running.recorded("timer"))
+    assert not any(kind == "now RUNNING" for kind, _ in running.recorded("timer"))
+
+
+def test_a_function_is_invoked_as_lambdas_api_has_it(running):
+    answer = running.invoke("timer", {})
+    assert json.loads(answer["Payload"].read())["pid"] == running.pids()["timer"]
+    failed = running.invoke("timer", {"fail": True})
+    assert failed["FunctionError"] == "Unhandled"
+    assert json.loads(failed["Payload"].read())["errorMessage"] == "asked to"
+    assert running.invoke("timer", {}, kind="Event")["StatusCode"] == 202
+
+
+@pytest.mark.parametrize("event", [{"crash": True}, {"sleep": 30}])
+def test_a_worker_that_dies_or_times_out_is_started_again(running, event):
+    before = running.pids()["timer"]
+    running.invoke("timer", event, kind="Event")
+    eventually(lambda: running.pids()["timer"] != before)
+    assert json.loads(running.invoke("timer", {})["Payload"].read())["pid"] == running.pids()["timer"]
+    assert not is_alive(before)
+    if "sleep" in event:
+        assert "timed out after 2" in (running.folder / "dir" / "logs" / "timer.log").read_text()
+
+
+# --- the end ---
+
+UP = """
+import sys, time
+from pathlib import Path
+from tidegate.local import stack
+stack.synthesize = lambda config, folder: Path(sys.argv[2])
+with stack.up(Path(sys.argv[1]), Path(sys.argv[3]), on_progress=lambda step: None) as up:
+    print(*(part.child.process.pid for part in up._parts.values()), flush=True)
+    up.wait()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_however_it_ends_no_process_stays_behind(tmp_path, number):
+    command = [sys.executable, "-c", UP, str(CONFIG), str(write_assembly(tmp_path)), str(tmp_path / "dir")]
+    supervisor = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    pids = [int(pid) for pid in supervisor.stdout.readline().split()]
+    assert len(pids) == 6
+    supervisor.send_signal(number)
+    supervisor.wait(30)
+    supervisor.stdout.close()
+    eventually(lambda: not any(is_alive(pid) for pid in pids))
+    assert not stack.is_running(tmp_path / "dir")
+
+
+def test_a_stack_that_cannot_start_says_why_and_leaves_nothing(tmp_path, monkeypatch):
+    broken = {"Timer": function("timer", tmp_path, Handler="fakes.absent")}
+    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path, broken))
+    with pytest.raises(LocalError, match=r"timer ended with code 1(.|\n)*AttributeError"):
+        stack.up(CONFIG, tmp_path / "dir", on_progress=lambda step: None)
+    assert not stack.is_running(tmp_path / "dir")

@@ -1,0 +1,82 @@
+"""The real template on this machine: made, loaded, detached, fed with an upload, and gone without a trace."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import boto3
+import pytest
+
+from tidegate.local import description, stack
+from tidegate.local.errors import LocalError
+from tidegate.local.guard import session_members
+from tidegate.local.template import synthesize
+
+CONFIG = Path(__file__).parents[2] / "tidegate.toml"
+
+
+def eventually(condition, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.1)
+    return value
+
+
+@pytest.fixture
+def folder(tmp_path):
+    yield tmp_path / "a stack"  # paths may hold spaces
+    stack.down(tmp_path / "a stack")
+
+
+def test_the_stack_of_the_template_takes_an_upload_and_leaves_nothing_when_it_is_killed(folder, monkeypatch):
+    steps = []
+    started = stack.detach(CONFIG, folder, on_progress=steps.append)
+    assert len(steps) == 4
+    assert not started.existing_warehouse
+    assert stack.describe(folder) == started.environment
+
+    loaded = description.read(folder)
+    assert set(loaded.functions) == {"intake", "dispatch", "settle"}
+    assert [(source.batch_size, source.fifo) for source in loaded.functions["intake"].sources] == [(1000, False)]
+    assert [(source.batch_size, source.fifo) for source in loaded.functions["dispatch"].sources] == [(10, True)]
+    assert sorted((rule.every, rule.targets) for rule in loaded.rules) == [(0, ("settle",)), (60, ("settle",))]
+    assert loaded.notes == ()  # all of the template means the same here, or is listed with a reason
+
+    again = time.monotonic()
+    synthesize(CONFIG, folder)
+    assert time.monotonic() - again < 2
+
+    with pytest.raises(LocalError, match=f"process {started.pid}"):
+        stack.detach(CONFIG, folder, on_progress=steps.append)
+
+    for name, value in started.environment.items():
+        monkeypatch.setenv(name, value)
+    boto3.client("s3").put_object(Bucket="landing", Key="flights/1.json.gz", Body=b"x")
+    table = boto3.resource("dynamodb").Table(started.environment["TIDEGATE_LEDGER"])
+    claims = eventually(lambda: [item for item in table.scan()["Items"] if item["pk"].startswith("o#")])
+    (version,) = boto3.client("s3").list_object_versions(Bucket="landing")["Versions"]
+    assert [claim["sk"] for claim in claims] == [version["VersionId"]]
+
+    children = list_children(started.pid)
+    assert len(children) == 6
+    os.kill(started.pid, signal.SIGKILL)
+    eventually(lambda: not any(session_members(child) for child in children))
+    assert not stack.is_running(folder)
+    assert stack.down(folder) is False
+
+
+def list_children(pid):
+    if not Path("/proc/self").exists():
+        pytest.skip("processes are looked for in /proc")
+    tasks = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for task in tasks for child in task.read_text().split()]
+
+
+def test_a_stack_that_cannot_start_tells_whoever_asked(folder, tmp_path):
+    config = tmp_path / "tidegate.toml"
+    config.write_text("[[route]]\nname = 'x'\n")
+    with pytest.raises(LocalError, match="required"):
+        stack.detach(config, folder, on_progress=lambda step: None)
+    assert not stack.is_running(folder)

@@ -1,0 +1,177 @@
+"""What the pages say is so: links lead somewhere, names in the code exist, examples parse, tables are complete."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from docs.render_configuration import PAGE, SECTIONS, render
+from tidegate.settings import Settings, parse
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+RECORDS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+IDS = {"ids": lambda path: str(path.relative_to(ROOT))}
+
+WORDS = (
+    *("upload", "notice", "claim", "ledger", "batch", "part", "hand-off", "attempt", "staged", "published", "fenced"),
+    *("receipt", "settle", "audit", "redrive", "quarantine", "floor", "horizon", "sealed", "halted", "superseded"),
+    *("vanished", "outcome", "route", "buffer", "committed", "pending", "abandoned", "manifest", "void", "work bucket"),
+)
+
+# dotted names that are no modules: a file, and two snapshot properties
+NO_MODULES = {"tidegate.toml", "tidegate.driver", "tidegate.attempt"}
+
+
+def anchors(page: Path) -> set[str]:
+    """The fragments that a page's headings can be linked by, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", without_code(page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, **IDS)
+def test_links_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, fragment = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists() or (fragment and fragment not in anchors(file)):
+            wrong.append(target)
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", PAGES, **IDS)
+def test_files_that_are_named_exist(page: Path) -> None:
+    text = page.read_text()
+    named = set(re.findall(r"(?<![\w./-])(?:tidegate|infra|lambdas|tests|docs)/[\w./-]*\w\.(?:py|md|toml)\b", text))
+    named |= set(re.findall(r"`((?:tidegate|infra|lambdas|tests|docs)/[\w./-]*)`", text))
+    named |= set(re.findall(r"`([\w-]+\.(?:py|toml|txt)|Makefile)`", text))
+    assert not [name for name in sorted(named) if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES, **IDS)
+def test_names_in_the_code_that_are_named_exist(page: Path) -> None:
+    named = set(re.findall(r"(?<![\w./:-])(?:tidegate|infra|lambdas|tests)(?:\.[A-Za-z_]\w*)+", page.read_text()))
+    assert not [name for name in sorted(named - NO_MODULES) if not in_the_code(name)]
+
+
+def in_the_code(name: str) -> bool:
+    """Whether a dotted name is a module, or something that a module or a class in it defines."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:length])
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.is_file():
+                return defines(ast.parse(file.read_text()), parts[length:])
+        if path.is_dir():
+            return length == len(parts)
+    return False
+
+
+def defines(node: ast.AST, names: list[str]) -> bool:
+    if not names:
+        return True
+    return any(name == names[0] and defines(child, names[1:]) for name, child in definitions(node))
+
+
+def definitions(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    for child in getattr(node, "body", []):
+        match child:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, child
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                yield name, child
+
+
+def test_the_check_of_names_can_fail() -> None:
+    assert in_the_code("tidegate.spark.job.Attempt.publish")
+    assert in_the_code("tidegate.core.outcomes.Outcome.VANISHED")
+    assert in_the_code("tidegate.flows")
+    assert not in_the_code("tidegate.spark.job.Attempt.perish")
+    assert not in_the_code("tidegate.flows.guess")
+
+
+@pytest.mark.parametrize("page", PAGES, **IDS)
+def test_examples_of_the_configuration_parse(page: Path) -> None:
+    for example in re.findall(r"^```toml\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL):
+        assert parse(example).routes
+
+
+def test_there_are_examples_of_the_configuration() -> None:
+    assert "```toml" in (ROOT / "README.md").read_text()
+    assert "```toml" in PAGE.read_text()
+
+
+def test_the_page_of_the_configuration_is_what_the_models_say() -> None:
+    assert PAGE.read_text() == render(), "run `.venv/bin/python docs/render_configuration.py`"
+
+
+def test_every_section_of_the_configuration_has_a_table() -> None:
+    tables = {model for _, model in SECTIONS}
+    sections = {field.annotation for model in (Settings, *tables) for field in model.model_fields.values()}
+    models = {each for each in sections if isinstance(each, type) and hasattr(each, "model_fields")}
+    assert models <= tables
+    for _, model in SECTIONS:
+        for name, field in model.model_fields.items():
+            assert f"\n| `{field.alias or name}` | " in PAGE.read_text()
+
+
+def test_the_glossary_defines_every_word_once() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    defined = re.findall(r"^\| \*\*(.+?)\*\* \| \S", page, re.MULTILINE)
+    assert not set(WORDS) - set(defined)
+    assert defined == sorted(set(defined)), "each word once, in order"
+
+
+@pytest.mark.parametrize("record", RECORDS, **IDS)
+def test_a_decision_record_says_what_one_needs_to_reverse_it(record: Path) -> None:
+    text = record.read_text()
+    assert re.match(rf"# {record.name[:4]}: \S", text)
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert headings == ["Context", "Decision", "Consequences", "What would make us reverse it"]
+    title = text.splitlines()[0].removeprefix("# ")
+    assert f"[{title}]({record.name})" in (record.parent / "README.md").read_text()
+
+
+def test_decision_records_are_numbered_without_gaps() -> None:
+    assert [int(each.name[:4]) for each in RECORDS] == list(range(1, len(RECORDS) + 1))
+
+
+@cache
+def operations() -> str:
+    return (ROOT / "docs" / "operations.md").read_text()
+
+
+def test_every_metric_is_explained() -> None:
+    sources = [*(ROOT / "tidegate" / "flows").glob("*.py"), *(ROOT / "lambdas").rglob("*.py")]
+    counted = {
+        name
+        for source in sources
+        for call in re.findall(r"\bcount\((.*)", source.read_text())
+        for name in re.findall(r"\"([A-Z]\w+)\"", call)
+    }
+    assert len(counted) > 10
+    assert not [name for name in sorted(counted) if f"`{name}`" not in operations()]
+
+
+def test_every_reason_to_give_a_batch_up_is_explained() -> None:
+    """The first words of each `Hopeless` that carry no value are in the table of reasons."""
+    source = (ROOT / "tidegate" / "spark" / "job.py").read_text()
+    told = re.sub(r"\s+", " ", operations())
+    raised = re.findall(r"raise Hopeless\(\s*f\"(.*?)\"\s*(?:f?\"|\)|\n)", source)
+    assert len(raised) >= 9
+    for text in raised:
+        # "table {name} has no column {name}, which" is told as "table ... has no column ..."
+        pieces = [piece.strip(" :,.") for piece in re.split(r"\{[^{}]*\}", text)]
+        longest = max(pieces, key=len)
+        words = " ".join(longest.split()[:3])
+        assert words in told, text

@@ -1,0 +1,191 @@
+"""The parts of the local stack that need no process: descriptions, environments, patterns, locks."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tidegate.local import description, template
+from tidegate.local.description import Description, Function, Rule, Source
+from tidegate.local.endpoint import Answer, Endpoint
+from tidegate.local.environment import local_environment, process_environment
+from tidegate.local.errors import LocalError
+from tidegate.local.events import Bus, matches
+from tidegate.local.processes import listen
+from tidegate.local.stack import Lock, describe, down
+
+# --- stack.json ---
+
+
+def test_a_description_is_read_as_it_was_written(tmp_path):
+    source = Source("http://q", "arn:q", 10, 2, True)
+    function = Function("f", "arn:f", "m.h", "/c", {"A": "1"}, 3, 128, (source,))
+    rules = (Rule("r", ("f",), {"source": ["x"]}), Rule("s", ("f",), None, 60))
+    written = Description("stack", {"f": function}, rules, {"Ledger": "t"}, ("note",), {"E": "1"}, {"f": "http://f"})
+    written.write(tmp_path)
+    assert description.read(tmp_path) == written
+
+
+def test_a_folder_without_a_stack_says_so(tmp_path):
+    with pytest.raises(LocalError, match="no stack"):
+        description.read(tmp_path)
+    with pytest.raises(LocalError, match="no stack runs"):
+        describe(tmp_path)
+    assert down(tmp_path) is False
+
+
+# --- the environment ---
+
+
+def test_nothing_of_a_real_account_gets_through(tmp_path):
+    ambient = {
+        "AWS_PROFILE": "production",
+        "AWS_SESSION_TOKEN": "secret",
+        "AWS_ENDPOINT_URL_SQS": "http://127.0.0.1:1",
+        "AWS_ENDPOINT_URL_GLUE": "http://glue",
+        "AWS_ENDPOINT_URL_EMR_SERVERLESS": "http://stale",
+        "TIDEGATE_LEDGER": "another stack's",
+        "NO_PROXY": "intranet",
+        "HOME": "/home/me",
+    }
+    local = local_environment(tmp_path, services="http://s", jobs="http://j", events="http://e", ambient=ambient)
+    environment = process_environment(ambient, local)
+    assert environment["AWS_ENDPOINT_URL"] == "http://s"
+    assert environment["AWS_ENDPOINT_URL_EMR_SERVERLESS"] == "http://j"
+    assert environment["AWS_ENDPOINT_URL_SQS"] == "http://127.0.0.1:1"  # a service may be replaced
+    assert environment["AWS_ACCESS_KEY_ID"] == "testing"
+    assert environment["NO_PROXY"] == "intranet,127.0.0.1,localhost"
+    assert environment["HOME"] == "/home/me"
+    gone = {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_GLUE", "TIDEGATE_LEDGER"}
+    assert not gone & environment.keys()
+
+
+# --- rules ---
+
+ENDED = {
+    "source": ["aws.emr-serverless"],
+    "detail-type": ["EMR Serverless Job Run State Change"],
+    "detail": {"applicationId": ["app"], "state": ["SUCCESS", "FAILED"]},
+}
+
+
+def event(**changes):
+    detail = {"applicationId": "app", "state": "FAILED", **changes}
+    return {"source": "aws.emr-serverless", "detail-type": "EMR Serverless Job Run State Change", "detail": detail}
+
+
+def test_patterns_compare_values_at_every_depth():
+    assert matches(ENDED, event())
+    assert matches(ENDED, event(state="SUCCESS"))
+    assert not matches(ENDED, event(state="RUNNING"))
+    assert not matches(ENDED, event(applicationId="other"))
+    assert not matches(ENDED, {**event(), "source": "aws.s3"})
+    assert not matches(ENDED, {"source": "aws.emr-serverless"})
+    assert matches({"resources": ["b"]}, {"resources": ["a", "b"]})
+
+
+class Recorded(Bus):
+    def __init__(self, *rules):
+        super().__init__(rules, {})
+        self.delivered = []
+        self.ticked = threading.Event()
+
+    def deliver(self, rule, event):
+        self.delivered.append((rule.name, event))
+        self.ticked.set()
+
+
+def test_an_event_goes_to_the_rules_that_match():
+    bus = Recorded(Rule("ended", ("f",), ENDED), Rule("every", ("f",), None, 60))
+    assert bus.publish(event()) == 1
+    assert bus.publish(event(state="RUNNING")) == 0
+    assert [name for name, _ in bus.delivered] == ["ended"]
+
+
+def test_a_schedule_ticks_once_a_period():
+    bus = Recorded(Rule("every", ("f",), None, 1), Rule("ended", ("f",), ENDED))
+    stop = threading.Event()
+    thread = threading.Thread(target=bus.run_schedules, args=(stop,))
+    thread.start()
+    assert bus.ticked.wait(5)
+    stop.set()
+    thread.join(5)
+    name, tick = bus.delivered[0]
+    assert name == "every"
+    assert tick["detail-type"] == "Scheduled Event"
+    assert tick["resources"] == ["arn:aws:events:us-east-1:123456789012:rule/every"]
+
+
+# --- the endpoint ---
+
+
+@pytest.fixture
+def endpoint():
+    with listen() as listener:
+        yield Endpoint(listener, [("GET", "/a/{id}/b", lambda request: Answer([request.path[0], request.first("q")]))])
+
+
+def test_routes_have_placeholders_and_queries(endpoint):
+    assert endpoint.answer("GET", "/a/x%2Fy/b?q=1", {}, b"").body == ["x/y", "1"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/a/x/b"), ("GET", "/a/x"), ("GET", "/a/x/b/c")])
+def test_what_is_not_imitated_is_refused(endpoint, method, path):
+    answer = endpoint.answer(method, path, {}, b"")
+    assert answer.status == 404
+    assert answer.headers["x-amzn-ErrorType"] == "UnknownOperationException"
+
+
+def test_web_pages_are_refused(endpoint):
+    assert endpoint.answer("GET", "/a/x/b", {"Origin": "http://evil"}, b"").status == 403
+
+
+def test_a_taken_port_is_told():
+    with listen() as taken, pytest.raises(LocalError, match="cannot be used"):
+        listen(taken.getsockname()[1])
+
+
+# --- one stack a folder ---
+
+
+def test_a_second_stack_in_a_folder_is_refused_with_the_first_ones_pid(tmp_path):
+    first = Lock(tmp_path)
+    first.acquire()
+    assert Lock(tmp_path).holder() == os.getpid()
+    with pytest.raises(LocalError, match=f"process {os.getpid()}"):
+        Lock(tmp_path).acquire()
+    first.release()
+    assert Lock(tmp_path).holder() is None
+    Lock(tmp_path).acquire()
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    hold = (
+        "import os, signal, sys; from pathlib import Path; from tidegate.local.stack import Lock;"
+        f"Lock(Path({str(tmp_path)!r})).acquire(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", hold], check=False)
+    assert (tmp_path / "stack.pid").read_text()  # stale
+    assert Lock(tmp_path).holder() is None
+    Lock(tmp_path).acquire()
+
+
+# --- the template ---
+
+
+def test_the_digest_changes_with_what_the_template_is_made_of(tmp_path):
+    config = tmp_path / "tidegate.toml"
+    config.write_text("a = 1")
+    first = template._digest(template.project_root(), config)
+    assert template._digest(template.project_root(), config) == first
+    config.write_text("a = 2")
+    assert template._digest(template.project_root(), config) != first
+
+
+def test_an_app_that_fails_is_quoted(tmp_path):
+    config = tmp_path / "tidegate.toml"
+    config.write_text("[deployment]\nname = 'x'\n")
+    with pytest.raises(LocalError, match="there is no"):
+        template.synthesize(config, tmp_path)
