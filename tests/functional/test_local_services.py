@@ -101,6 +101,24 @@ def test_a_notification_of_an_unversioned_bucket_names_no_version(s3, sqs):
     assert details["eTag"] == etag.strip('"')
 
 
+def test_every_way_to_create_an_object_is_told_once(s3, sqs):
+    url = notified(s3, sqs, "created", versioning=True)
+    s3.put_object(Bucket="created", Key="put", Body=b"1")
+    s3.copy_object(Bucket="created", Key="copy", CopySource={"Bucket": "created", "Key": "put"})
+    where = {"Bucket": "created", "Key": "parts"}
+    upload = s3.create_multipart_upload(**where)["UploadId"]
+    etag = s3.upload_part(**where, UploadId=upload, PartNumber=1, Body=b"1")["ETag"]
+    parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+    s3.complete_multipart_upload(**where, UploadId=upload, MultipartUpload=parts)
+    s3.delete_object(Bucket="created", Key="put")
+    records = [json.loads(message["Body"])["Records"][0] for message in receive(sqs, url)]
+    assert [(each["eventName"], each["s3"]["object"]["key"]) for each in records] == [
+        ("ObjectCreated:Put", "put"),
+        ("ObjectCreated:Copy", "copy"),
+        ("ObjectCreated:CompleteMultipartUpload", "parts"),
+    ]
+
+
 def test_filters_are_written_as_notifications_write_keys(s3, sqs):
     url = notified(s3, sqs, "filtered", versioning=False, prefix="a+b/")
     for key in ("a b/1", "a+b/2", "a b2"):

@@ -12,10 +12,12 @@ from pyspark.sql import SparkSession
 
 from tests.spark.world import LANDING, WORK, World, session
 from tidegate.core.routes import Dataset
+from tidegate.local import services
 
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
+    services.repair_keys()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()

@@ -129,6 +129,7 @@ ODD_KEYS = [
     "in/a%2Bb.json",
     "in/ünïcødé/日本.json",
     "in/'quo\"ted'.json",
+    "in/new\nline.json",
     "in//two-slashes.json",
     "in/back\\slash.json",
     "in/a?versionId=b#c&d=e.json",

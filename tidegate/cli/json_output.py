@@ -95,7 +95,8 @@ def _batch(batch: Batch) -> dict[str, Any]:
         "bytes": batch.bytes,
         "attempt": batch.attempt,
         "job_run": batch.job_run or None,
-        "snapshot": batch.snapshot or None,
+        # text: a 64-bit number does not survive JavaScript, nor every jq
+        "snapshot": str(batch.snapshot) if batch.snapshot else None,
         "halted": batch.halted or None,
         "opened_at": iso(batch.opened_at),
         "sealed_at": iso(batch.sealed_at),

@@ -16,6 +16,9 @@ from tidegate.cli.local import DirOption, PortOption
 from tidegate.cli.local import app as local_app
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
+from tidegate.flows.abort import abort as ask_abort
+from tidegate.flows.resume import Resumed
+from tidegate.flows.resume import resume as ask_resume
 from tidegate.flows.status import status as ask_status
 from tidegate.flows.trace import trace as ask_trace
 from tidegate.local.stack import DEFAULT_DIR
@@ -130,6 +133,51 @@ def trace(
         )
     if not traces or any(each.batch and each.batch.halted for each in traces):
         _exit(Exit.FINDING)
+
+
+BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's id, as `status` prints it.")]
+
+
+@app.command()
+def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
+    """Give a halted batch one more attempt, once the cause is removed. Settling starts it within a minute."""
+    done = ask_resume(batch, ledger=deployment.find(folder).ledger())
+    _tell(
+        batch, done, "goes on: its next attempt starts within a minute", "has not halted, so there is nothing to resume"
+    )
+
+
+@app.command()
+def abort(
+    batch: BatchArgument,
+    folder: DeploymentOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you mean it.")] = False,
+) -> None:
+    """Give a submitted batch up for good: its uploads stay out of the table, unless a job was faster."""
+    application = deployment.find(folder)
+    if not yes:
+        typer.confirm(f"Give up batch {batch}? Its uploads will have to be uploaded again", abort=True, err=True)
+    done = ask_abort(batch, ledger=application.ledger())
+    _tell(
+        batch,
+        done,
+        "is being fenced: `tidegate status` says how it ended",
+        "is not submitted, so there is nothing to abort",
+    )
+
+
+def _tell(batch: str, done: Resumed, success: str, not_now: str) -> None:
+    match done:
+        case Resumed.DONE:
+            typer.echo(f"batch {batch} {success}")
+            return
+        case Resumed.NO_SUCH_BATCH:
+            render.error(f"there is no batch {batch}: `tidegate status` names those under way")
+        case Resumed.NOT_HALTED:
+            render.error(f"batch {batch} {not_now}: see `tidegate status`")
+        case Resumed.MOVED_ON:
+            render.error(f"batch {batch} changed just now: look at `tidegate status` again")
+    _exit(Exit.FINDING)
 
 
 @app.command()

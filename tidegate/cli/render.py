@@ -2,12 +2,12 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -48,57 +48,54 @@ def error(text: str, advice: str = "") -> None:
 # --- status ---
 
 
+ROUTES_ABREAST = 6
+"""Routes in one table; more would not fit an ordinary terminal."""
+
+
 def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
     out = console()
-    out.print(conservation(statuses))
+    for start in range(0, len(statuses), ROUTES_ABREAST):
+        out.print(conservation(statuses[start : start + ROUTES_ABREAST]))
     unfinished = [batch for each in statuses for batch in each.unfinished]
     if unfinished:
         out.print(_unfinished(unfinished, now))
     for each in statuses:
         for batch in each.halted:
-            out.print(
-                Text.assemble(
-                    ("halted: ", "bold red"),
-                    f"batch {batch.id} of route {batch.route} after attempt {batch.attempt}: {batch.halted}",
-                ),
-                soft_wrap=True,
-            )
+            what = f"batch {batch.id} of route {batch.route} after attempt {batch.attempt}: {batch.halted}"
+            out.print(Text.assemble(("halted: ", "bold red"), what), soft_wrap=True)
+            out.print(f"  when the cause is removed: tidegate resume {batch.id}", soft_wrap=True)
         if not each.uploads.holds:
             out.print(Text.assemble(("the sums do not hold: ", "bold red"), sums(each)), soft_wrap=True)
 
 
-def conservation(statuses: Iterable[RouteStatus]) -> Table:
-    """uploads notified = committed + quarantined + superseded + vanished + pending, a line for each route."""
+def conservation(statuses: Sequence[RouteStatus]) -> Table:
+    """The invariant as a sum to be checked by eye, a column for each route; below it what the sum does not count."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("route")
-    for name in (
-        "notified",
-        "= committed",
-        "+ quarantined",
-        "+ superseded",
-        "+ vanished",
-        "+ pending",
-        "",
-        "rows",
-        "duplicates refused",
-        "jobs",
-        "batches",
-    ):
-        table.add_column(name, justify="right")
+    table.add_column("")
     for each in statuses:
-        ended = each.uploads.ended
-        sums_hold = Text("holds", "green") if each.uploads.holds else Text("DOES NOT HOLD", "bold red")
-        numbers = (
-            *(each.uploads.notified, ended.committed, ended.quarantined, ended.superseded, ended.vanished),
-            each.uploads.pending,
-        )
-        table.add_row(
-            each.route.name,
-            *map(str, numbers),
-            sums_hold,
-            *map(str, (ended.rows, each.refused, each.jobs, each.committed_batches + len(each.unfinished))),
-        )
+        table.add_column(each.route.name, justify="right", overflow="fold")
+    ended = [each.uploads.ended for each in statuses]
+    table.add_row("uploads notified", *(str(each.uploads.notified) for each in statuses))
+    for sign, name in zip("=+++", Outcome, strict=True):
+        table.add_row(f"  {sign} {name}", *(str(getattr(tally, name)) for tally in ended))
+    table.add_row(f"  + {PENDING}", *(str(each.uploads.pending) for each in statuses))
+    table.add_row("  the sum", *(_holds(each) for each in statuses), end_section=True)
+    table.add_row("rows committed", *(str(tally.rows) for tally in ended))
+    table.add_row("duplicates refused", *(str(each.refused) for each in statuses))
+    table.add_row("Spark jobs", *(str(each.jobs) for each in statuses))
+    table.add_row("batches", *(_batches(each) for each in statuses))
     return table
+
+
+def _holds(each: RouteStatus) -> Text:
+    return Text("holds", "green") if each.uploads.holds else Text("DOES NOT HOLD", "bold red")
+
+
+def _batches(each: RouteStatus) -> str:
+    """How many batches in which state, those that have ended last: "1 open, 2 committed"."""
+    unfinished = Counter("halted" if batch.halted else batch.state.lower() for batch in each.unfinished)
+    counts = {**unfinished, "committed": each.committed_batches, "abandoned": each.abandoned_batches}
+    return ", ".join(f"{count} {state}" for state, count in counts.items() if count) or "none"
 
 
 def sums(each: RouteStatus) -> str:
@@ -169,28 +166,21 @@ def _steps(each: Trace) -> list[tuple[str, str]]:
 
 def routes(config: Path, routes: Iterable[Route]) -> None:
     out = console()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=str(config), title_justify="left")
-    table.add_column("route")
-    table.add_column("uploads", overflow="fold")
-    table.add_column("as")
-    table.add_column("into table", overflow="fold")
-    table.add_column("partitioned by", overflow="fold")
-    for name in ("waits", "batch of", "jobs at once", "attempts"):
-        table.add_column(name, justify="right")
+    out.print(Text(f"{config}", "dim"), soft_wrap=True)
     for route in routes:
-        limits = route.limits
-        table.add_row(
-            route.name,
-            escape(f"s3://{route.bucket}/{route.prefix}*{route.suffix}"),
-            route.dataset.format,
-            route.dataset.table,
-            ", ".join(route.dataset.partition_by) or "-",
-            duration(limits.max_wait),
-            f"{size(limits.target_bytes)} or {limits.target_objects}",
-            str(limits.in_flight),
-            str(limits.attempts),
-        )
-    out.print(table)
+        dataset, limits = route.dataset, route.limits
+        out.print(Text.assemble("\n", (route.name, "bold")))
+        for name, value in (
+            ("uploads", f"s3://{route.bucket}/{route.prefix}*{route.suffix}, read as {dataset.format}"),
+            ("table", dataset.table),
+            ("partitions", ", ".join(dataset.partition_by) or "none"),
+            (
+                "hand-off",
+                f"after {duration(limits.max_wait)}, {size(limits.target_bytes)}, {limits.target_objects} objects",
+            ),
+            ("jobs", f"{limits.in_flight} at once, {limits.attempts} attempts at a batch"),
+        ):
+            out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
 
 
 # --- doctor ---

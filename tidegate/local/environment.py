@@ -26,7 +26,8 @@ def local_environment(
 ) -> dict[str, str]:
     """The variables for a stack in `folder`, given the URLs of its endpoints.
 
-    `AWS_ENDPOINT_URL_S3`, `_SQS`, `_SNS` and `_DYNAMODB` in `ambient` replace the emulated service by another one.
+    `AWS_ENDPOINT_URL_S3`, `_SQS`, `_SNS` and `_DYNAMODB` in `ambient` replace the emulated service by another one. S3's
+    notifications and SNS's deliveries stay inside one emulator, so these three move together.
     """
     chosen = {name: ambient[name] for service in _REPLACEABLE if ambient.get(name := f"AWS_ENDPOINT_URL_{service}")}
     return {

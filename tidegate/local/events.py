@@ -89,7 +89,7 @@ class Bus:
         except OSError as error:
             _log("an event was not delivered", rule=rule.name, target=target, reason=str(error))
         else:
-            _log("delivered", rule=rule.name, target=target, detail_type=payload.get("detail-type", ""))
+            _log("delivered", rule=rule.name, target=target)
 
     def tick(self, rule: Rule) -> None:
         arn = f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule.name}"

@@ -25,13 +25,15 @@ GRACE = 5.0
 
 
 def session_members(session: int) -> list[int]:
-    """The processes of a session, except this one; empty where there is no /proc."""
+    """The living processes of a session, except this one; empty where there is no /proc."""
     members = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             # the second field, the command, is in parentheses and may hold anything
             fields = entry.read_text(errors="replace").rpartition(")")[2].split()
-            if int(fields[3]) == session and int(entry.parent.name) != os.getpid():
+            state, in_session = fields[0], int(fields[3])
+            # the dead wait for whoever reaps them, which in a container may be nobody
+            if in_session == session and state not in "ZX" and int(entry.parent.name) != os.getpid():
                 members.append(int(entry.parent.name))
     return members
 
@@ -45,12 +47,11 @@ def signal_session(number: int, process: subprocess.Popen[bytes]) -> None:
 
 def end_session() -> None:
     """Kill everything that shares the guard's session, except the guard, and whatever it starts meanwhile."""
-    while members := session_members(os.getsid(0)):
+    deadline = time.monotonic() + GRACE
+    while (members := session_members(os.getsid(0))) and time.monotonic() < deadline:
         for member in members:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(member, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(-1, os.WNOHANG)  # else the command, dead, would stay a member
         time.sleep(0.02)
 
 

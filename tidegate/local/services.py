@@ -28,9 +28,10 @@ os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
 
 from moto.dynamodb.models import DynamoDBBackend
 from moto.dynamodb.models.table import Table
+from moto.moto_server.utilities import RegexConverter
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from moto.s3 import notifications
-from moto.s3.models import FakeDeleteMarker, FakeKey, Notification
+from moto.s3.models import FakeDeleteMarker, FakeKey, Notification, S3Backend
 from werkzeug.serving import make_server
 
 from tidegate.local.processes import follow_lifeline, inherited_listener, listen, url_of
@@ -98,7 +99,7 @@ class _RequestHandler(MotoRequestHandler):
 
 
 def repair_notifications() -> None:
-    """Add `versionId` and `sequencer`, which moto leaves out, and encode the key as S3 does.
+    """Add `versionId` and `sequencer`, which moto leaves out, encode keys as S3 does, tell a multipart upload once.
 
     Without the version the same upload would be known under two identities, one from its notification and one from
     a listing.
@@ -114,7 +115,10 @@ def repair_notifications() -> None:
             details["versionId"] = key.version_id
         details["key"] = quote_plus(key.name, safe=_UNENCODED)
         details["sequencer"] = f"{next(counter):018X}"
-        record["responseElements"] = {"x-amz-request-id": f"{next(counter):016X}", "x-amz-id-2": "local"}
+        record["responseElements"] = {
+            "x-amz-request-id": f"{next(counter):016X}",
+            "x-amz-id-2": f"local-{next(counter)}",
+        }
         return event
 
     key_matches = Notification._key_matches
@@ -122,8 +126,27 @@ def repair_notifications() -> None:
     def encoded_key_matches(notification: Any, key_name: str) -> bool:
         return bool(key_matches(notification, quote_plus(key_name, safe=_UNENCODED)))
 
+    put_object = S3Backend.put_object
+
+    def told_once(*arguments: Any, **options: Any) -> Any:
+        # the upload is told when it completes
+        quiet = options.get("disable_notification") or options.get("multipart") is not None
+        return put_object(*arguments, **{**options, "disable_notification": quiet})
+
     notifications._get_s3_event = with_version
+    patch(S3Backend, put_object=told_once)
     patch(Notification, _key_matches=encoded_key_matches)
+
+
+def repair_keys() -> None:
+    """moto's routes stop at a newline, which a key may contain: `.` has to match it."""
+    original = RegexConverter.__init__
+
+    def whole(converter: RegexConverter, url_map: Any, *items: Any) -> None:
+        original(converter, url_map, *items)
+        converter.regex = f"(?s:{converter.regex})"
+
+    patch(RegexConverter, __init__=whole)
 
 
 def repair_listings() -> None:
@@ -213,6 +236,7 @@ def put_back(table: Any, hash_key: Any, range_key: Any, item: Any) -> None:
 def repair() -> None:
     """Everything, once in a process."""
     repair_notifications()
+    repair_keys()
     repair_listings()
     repair_queries()
     repair_transactions()

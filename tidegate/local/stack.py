@@ -239,14 +239,12 @@ class Lock:
     def acquire(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(descriptor):
             os.close(descriptor)
             raise LocalError(
                 f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with"
                 " `tidegate local down`, or use another folder with --dir"
-            ) from None
+            )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
         self._file = descriptor
@@ -271,6 +269,18 @@ class Lock:
             return None
         finally:
             os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    """Take the lock; somebody who only looks holds it for an instant, so look again before giving up."""
+    for _ in range(10):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(0.02)
+        else:
+            return True
+    return False
 
 
 def up(
@@ -327,6 +337,8 @@ def describe(folder: Path = DEFAULT_DIR) -> dict[str, str]:
     folder = folder.resolve()
     if not is_running(folder):
         raise LocalError(f"no stack runs in {folder}: start one with `tidegate local up`")
+    if not (folder / description.FILE).exists():
+        raise LocalError(f"the stack in {folder} is still starting: wait a few seconds")
     return printable_environment(description.read(folder))
 
 

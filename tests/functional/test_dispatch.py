@@ -1,0 +1,353 @@
+"""Dispatch: a notice claims its uploads and joins the open batch, and dying anywhere on the way changes nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.build import BUCKET, notice, part_of, upload, uploads
+from tests.support.fakes import Died, Life, every_death
+from tests.support.world import World, moto_world
+from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
+from tidegate.core.manifests import batch_folder
+from tidegate.core.notices import Notice
+from tidegate.flows.dispatch import ROUNDS, dispatch
+from tidegate.flows.ports import Registration
+
+KEYS = ["flights/a.json", "flights/b.json", "flights/c.json"]
+
+
+def test_a_notice_joins_the_open_batch_with_a_part_of_what_it_owns(world: World):
+    of = notice(*KEYS)
+    assert world.dispatch(of) == world.flights
+    batch = world.open
+    assert (batch.notices, batch.objects, batch.bytes) == (1, 3, 30)
+    record = world.ledger.notice(of.id)
+    assert (record.batch, record.part) == (batch.id, part_of(of).name)
+    assert world.parts(batch.id) == [record.part]
+    assert world.keys_in(batch.id, record.part) == KEYS
+    assert all(world.claim(key).notice == of.id for key in KEYS)
+    assert world.count.of("UploadsRegistered", "flights") == 3
+    assert world.count["DuplicatesRefused"] == 0
+
+
+def test_notices_gather_in_one_batch(world: World):
+    world.arrive(3, notices=4)
+    assert (world.open.notices, world.open.objects) == (4, 12)
+    assert len(world.parts(world.open.id)) == 4
+
+
+def test_each_route_gathers_by_itself(world: World):
+    world.dispatch(notice("flights/a.json"))
+    world.dispatch(notice("weather/a.json", route="weather"))
+    assert world.ledger.route("weather").open_batch not in ("", world.record.open_batch)
+
+
+def test_a_notice_delivered_again_is_refused_by_one_read(world: World):
+    of = notice(*KEYS)
+    world.dispatch(of)
+    life = Life()
+    dispatch(
+        of.encode(),
+        routes=world.routes,
+        ledger=life.wrap(world.ledger),
+        work=life.wrap(world.work),
+        new_id=world.new_id,
+        count=world.count,
+    )
+    assert (life.made, life.last) == (2, "refuse")  # the read, and the count of what it refused
+    assert world.open.notices == 1
+    assert world.count["DuplicatesRefused"] == 3
+    assert world.record.refused == 3
+
+
+def test_what_other_notices_own_is_refused_and_the_rest_is_taken(world: World):
+    world.dispatch(notice("flights/a.json"))
+    late = notice(*KEYS)
+    world.dispatch(late)
+    assert (world.open.notices, world.open.objects) == (2, 3)
+    assert world.keys_in(world.open.id, world.ledger.notice(late.id).part) == KEYS[1:]
+    assert world.count["DuplicatesRefused"] == 1
+    assert world.count["UploadsRegistered"] == 3
+
+
+def test_a_notice_that_owns_nothing_is_not_registered_and_leaves_no_part(world: World):
+    world.dispatch(notice(*KEYS))
+    late = notice(*KEYS[:2])
+    world.dispatch(late)
+    assert world.ledger.notice(late.id) is None
+    assert len(world.parts(world.open.id)) == 1
+    assert world.record.refused == 2
+
+
+def test_a_duplicate_alone_opens_no_batch(world: World):
+    batch = world.sealed()
+    world.dispatch(notice(*uploads(3, "flights/0000-")[:2]))
+    assert world.record.unfinished == (batch.id,)
+
+
+def test_a_void_notice_changes_nothing(world: World):
+    of = notice(*KEYS)
+    world.ledger.void(of.id, "flights")
+    world.dispatch(of)
+    assert world.record.open_batch == ""
+    assert world.ledger.claims(BUCKET, KEYS[0]) == []
+
+
+def test_a_notice_voided_after_it_claimed_is_not_registered(world: World):
+    of = notice(*KEYS)
+
+    class AuditedMeanwhile:
+        """An audit finds the claims without a registration, just before it would have come."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "open_batch":
+                world.ledger.void(of.id, "flights")
+            return getattr(world.ledger, name)
+
+    run(world, of, ledger=AuditedMeanwhile())
+    assert world.ledger.notice(of.id).void
+    assert world.open.notices == 0
+    assert world.count.of("NoticesVoid", "flights") == 1
+    # what the audit made takes the uploads over, and they land once
+    world.dispatch(notice(*KEYS, origin="audit:1", takes_from=of.id))
+    assert (world.open.notices, world.open.objects) == (1, 3)
+
+
+def test_a_batch_sealed_meanwhile_is_left_for_the_next(world: World):
+    world.dispatch(notice("flights/first.json"))
+    old = world.open.id
+    of = notice(*KEYS)
+
+    class SealedMeanwhile:
+        def __getattr__(self, name: str) -> Any:
+            if name == "register" and world.record.open_batch == old:
+                assert world.ledger.seal(old, "flights")
+            return getattr(world.ledger, name)
+
+    run(world, of, ledger=SealedMeanwhile())
+    assert world.open.id != old
+    assert (world.open.notices, world.open.objects) == (1, 3)
+    assert world.ledger.notice(of.id).batch == world.open.id
+    # the part it had written for the old batch is nobody's
+    assert len(world.parts(old)) == 2
+    assert world.batch(old).notices == 1
+
+
+def test_when_batch_after_batch_is_sealed_the_notice_is_given_back(world: World):
+    of = notice(*KEYS)
+    sealed = []
+
+    class AlwaysClosed:
+        def __getattr__(self, name: str) -> Any:
+            if name == "register":
+                sealed.append(name)
+                return lambda *_: Registration.BATCH_CLOSED
+            return getattr(world.ledger, name)
+
+    with pytest.raises(Retryable, match=f"{of.id}: {ROUNDS} batches of route flights"):
+        run(world, of, ledger=AlwaysClosed())
+    assert len(sealed) == ROUNDS
+    world.dispatch(of)
+    assert world.open.objects == 3
+
+
+def test_a_twin_that_registered_first_is_not_counted_twice(world: World):
+    of = notice(*KEYS)
+
+    class OvertakenByItsTwin:
+        def __getattr__(self, name: str) -> Any:
+            if name == "open_batch":
+                batch = world.ledger.open_batch("flights", world.new_id)
+                world.ledger.register(of, batch.id, part_of(of, [upload(KEYS[0])]))
+            return getattr(world.ledger, name)
+
+    run(world, of, ledger=OvertakenByItsTwin())
+    assert world.open.notices == 1
+    assert world.count["UploadsRegistered"] == 0
+    assert world.count["DuplicatesRefused"] == 3
+
+
+def test_a_message_that_is_no_notice_is_rejected(world: World):
+    with pytest.raises(Rejected, match="not a notice"):
+        world.dispatch("garbage")
+
+
+def test_a_notice_of_an_unknown_route_is_rejected_and_says_what_to_do(world: World):
+    of = notice("trains/a.json", route="trains")
+    with pytest.raises(Rejected, match=f"{of.id} is of route 'trains'.*put the route back"):
+        world.dispatch(of)
+    assert world.ledger.claims(BUCKET, "trains/a.json") == []
+
+
+@pytest.mark.parametrize("kind", [Retryable, OutcomeUnknown])
+@pytest.mark.parametrize("port", ["notice", "claim", "open_batch", "put", "register"])
+def test_trouble_anywhere_is_passed_on_and_cured_by_the_next_delivery(world: World, port: str, kind: type[Exception]):
+    of = notice(*KEYS)
+
+    class Troubled:
+        def __init__(self, real: Any) -> None:
+            self.real = real
+
+        def __getattr__(self, name: str) -> Any:
+            if name == port:
+                raise kind(f"could not {name}")
+            return getattr(self.real, name)
+
+    with pytest.raises(kind):
+        run(world, of, ledger=Troubled(world.ledger), work=Troubled(world.work))
+    world.dispatch(of)
+    assert (world.open.notices, world.open.objects) == (1, 3)
+    assert world.count["DuplicatesRefused"] == 0
+
+
+# ---- dying
+
+
+def run(world: World, of: Notice, *, ledger: Any = None, work: Any = None) -> None:
+    dispatch(
+        of.encode(),
+        routes=world.routes,
+        ledger=ledger or world.ledger,
+        work=work or world.work,
+        new_id=world.new_id,
+        count=world.count,
+    )
+
+
+def prepared(world: World) -> Notice:
+    """A notice of which one upload is somebody else's already, so that dispatch takes every step there is."""
+    world.dispatch(notice("flights/a.json"))
+    return notice(*KEYS)
+
+
+def calls_of_a_whole_life() -> int:
+    with moto_world() as world:
+        of = prepared(world)
+        life = Life()
+        run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
+        return life.made
+
+
+def landed(world: World) -> dict[str, list[str]]:
+    """Every key that registered parts hold, with the notices that brought it; headers are checked on the way."""
+    found: dict[str, list[str]] = {}
+    record = world.record
+    for batch_id in record.unfinished:
+        batch = world.batch(batch_id)
+        sums = [0, 0]
+        for part in world.parts(batch_id):
+            registered = world.ledger.notice(part.removeprefix("parts/").split("-")[0])
+            if registered is None or (registered.batch, registered.part) != (batch_id, part):
+                continue
+            keys = world.keys_in(batch_id, part)
+            sums[0] += 1
+            sums[1] += len(keys)
+            for key in keys:
+                found.setdefault(key, []).append(registered.id)
+        assert sums == [batch.notices, batch.objects]
+    return found
+
+
+DEATHS = every_death(calls_of_a_whole_life())
+at_every_death = pytest.mark.parametrize(
+    "death", DEATHS, ids=lambda death: f"{'after' if death.after else 'before'} call {death.calls}"
+)
+
+
+def test_a_whole_life_takes_every_step():
+    assert len(DEATHS) == 2 * len(["notice", "claim", "refuse", "open_batch", "put", "register"])
+
+
+@at_every_death
+def test_dying_at_any_step_and_being_delivered_again_ends_the_same(world: World, death: Life):
+    of = prepared(world)
+    life = Life(death.calls, death.after)
+    with pytest.raises(Died):
+        run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
+    world.dispatch(of)
+    assert landed(world) == {
+        "flights/a.json": [world.claim("flights/a.json").notice],
+        "flights/b.json": [of.id],
+        "flights/c.json": [of.id],
+    }
+    assert world.claim("flights/a.json").notice != of.id
+    assert world.open.notices == 2
+
+
+@at_every_death
+def test_dying_at_any_step_and_finding_the_batch_sealed_ends_the_same(world: World, death: Life):
+    of = prepared(world)
+    life = Life(death.calls, death.after)
+    with pytest.raises(Died):
+        run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
+    assert world.ledger.seal(world.open.id, "flights")
+    world.dispatch(of)
+    assert sorted(landed(world)) == KEYS
+    assert all(len(notices) == 1 for notices in landed(world).values())
+
+
+@at_every_death
+def test_dying_twice_and_then_meeting_an_audit_lands_once(world: World, death: Life):
+    of = prepared(world)
+    for _ in range(2):
+        life = Life(death.calls, death.after)
+        try:
+            run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
+        except Died:
+            continue
+    voided = world.ledger.void(of.id, "flights")
+    world.dispatch(notice(*KEYS[1:], origin="audit:1", takes_from=of.id))
+    world.dispatch(of)
+    found = landed(world)
+    assert sorted(found) == KEYS
+    assert all(len(notices) == 1 for notices in found.values())
+    assert (found["flights/b.json"] != [of.id]) == voided
+
+
+def test_twins_that_take_turns_land_once():
+    """Two deliveries of one notice, one stopped after each of its steps while the other runs to its end."""
+    for calls in range(1, 6):
+        with moto_world() as world:
+            of = notice(*KEYS)
+            twin: Callable[[], None] = lambda: run(world, of)  # noqa: E731, B023
+            _interrupt(world, of, calls, twin)
+            found = landed(world)
+            assert found == {key: [of.id] for key in KEYS}
+
+
+def _interrupt(world: World, of: Notice, after: int, meanwhile: Callable[[], None]) -> None:
+    made = 0
+
+    class Interrupted:
+        def __init__(self, real: Any) -> None:
+            self.real = real
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(self.real, name)
+
+            def call(*arguments: Any, **named: Any) -> Any:
+                nonlocal made
+                answer = found(*arguments, **named)
+                made += 1
+                if made == after:
+                    meanwhile()
+                return answer
+
+            return call
+
+    run(world, of, ledger=Interrupted(world.ledger), work=Interrupted(world.work))
+
+
+def test_the_part_is_in_place_before_the_registration_that_names_it(world: World):
+    of = notice(*KEYS)
+
+    class LooksWhileRegistering:
+        def __getattr__(self, name: str) -> Any:
+            if name == "register":
+                batch = world.open
+                assert world.work.get(batch_folder(batch.id) + part_of(of).name) == part_of(of).body
+            return getattr(world.ledger, name)
+
+    run(world, of, ledger=LooksWhileRegistering())
+    assert world.open.notices == 1

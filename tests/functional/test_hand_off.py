@@ -1,0 +1,152 @@
+"""Hand-off: a sealed batch becomes a job, once an attempt, oldest first, within the route's slots."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import Died, Life, every_death
+from tests.support.world import World, moto_world
+from tidegate.core.batches import State
+from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.manifests import batch_folder
+from tidegate.flows.hand_off import begin, hand_off_sealed
+
+
+def test_a_sealed_batch_gets_its_manifest_and_a_job(world: World):
+    batch = world.sealed()
+    assert world.hand_off() == 1
+    assert world.work.get(batch_folder(batch.id) + "sealed.json") is not None
+    found = world.batch(batch.id)
+    assert (found.state, found.attempt, found.job_run) == (State.SUBMITTED, 1, f"{batch.id}/1")
+    assert world.jobs.started == [(batch.id, 1, False)]
+    assert world.count.of("JobsStarted", "flights") == 1
+
+
+def test_nothing_sealed_nothing_handed_off(world: World):
+    world.arrive()
+    assert world.hand_off() == 0
+    assert world.jobs.started == []
+
+
+def test_handing_off_again_starts_nothing(world: World):
+    world.submitted()
+    assert world.hand_off() == 0
+    assert len(world.jobs.started) == 1
+
+
+@pytest.mark.parametrize("slots", [1, 2, 5])
+def test_the_oldest_go_first_while_slots_are_free(slots: int):
+    with moto_world(in_flight=slots) as world:
+        batches = [world.sealed(prefix=f"flights/{number}-").id for number in range(3)]
+        assert world.hand_off() == min(slots, 3)
+        assert [batch for batch, *_ in world.jobs.started] == batches[:slots]
+        assert world.record.sealed == tuple(batches[slots:])
+
+
+def test_the_manifest_is_in_place_before_the_attempt_begins(world: World):
+    batch = world.sealed()
+
+    class LooksAtTheBeginning:
+        def __getattr__(self, name: str) -> Any:
+            if name == "begin_attempt":
+                assert world.work.get(batch_folder(batch.id) + "sealed.json") is not None
+            return getattr(world.ledger, name)
+
+    hand_off_sealed(
+        world.flights, ledger=LooksAtTheBeginning(), work=world.work, jobs=world.jobs, count=world.count
+    )
+    assert world.batch(batch.id).state is State.SUBMITTED
+
+
+def test_an_attempt_that_somebody_else_began_is_left_to_them(world: World):
+    batch = world.sealed()
+    assert world.ledger.begin_attempt(batch.id, "flights", 1, 1)
+    assert not begin(world.flights, batch.id, 1, ledger=world.ledger, jobs=world.jobs, count=world.count)
+    assert world.jobs.started == []
+
+
+def test_a_job_that_somebody_else_is_starting_is_left_to_them(world: World):
+    world.jobs.busy = True
+    batch = world.sealed()
+    assert world.hand_off() == 1
+    assert world.batch(batch.id).job_run == ""
+    assert world.count["JobsStarted"] == 0
+    world.jobs.busy = False
+    assert world.settle() == []
+    assert world.batch(batch.id).job_run == f"{batch.id}/1"
+
+
+@pytest.mark.parametrize("kind", [Retryable, OutcomeUnknown])
+def test_a_job_that_could_not_be_started_is_started_by_the_next_look(world: World, kind: type[Exception]):
+    batch = world.sealed()
+
+    class DoesNotStart:
+        def start(self, *_: Any) -> str:
+            raise kind("could not start")
+
+    with pytest.raises(kind):
+        hand_off_sealed(world.flights, ledger=world.ledger, work=world.work, jobs=DoesNotStart(), count=world.count)
+    assert (world.batch(batch.id).state, world.batch(batch.id).attempt) == (State.SUBMITTED, 1)
+    assert world.settle() == []
+    assert world.jobs.started == [(batch.id, 1, False)]
+    assert world.batch(batch.id).attempt == 1
+
+
+def test_a_batch_whose_parts_do_not_add_up_holds_up_no_other():
+    with moto_world(in_flight=5) as world:
+        damaged, sound = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
+        lose_a_part(world, damaged.id)
+        troubles = world.settle()
+        assert [damaged.id in str(trouble) for trouble in troubles] == [True]
+        assert world.jobs.started == [(sound.id, 1, False)]
+        assert world.batch(damaged.id).state is State.SEALED
+
+
+def test_a_batch_whose_parts_do_not_add_up_does_not_keep_the_open_one_from_being_sealed_and_run(world: World):
+    damaged = world.sealed(prefix="flights/a-")
+    lose_a_part(world, damaged.id)
+    world.arrive(prefix="flights/b-")
+    later = world.open.id
+    for _ in range(3):
+        world.clock.advance(301)
+        world.settle()
+    assert world.jobs.started == [(later, 1, False)]
+
+
+def lose_a_part(world: World, batch_id: str) -> None:
+    (part,) = world.parts(batch_id)
+    world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(batch_id) + part)
+
+
+def a_whole_hand_off() -> int:
+    with moto_world() as world:
+        world.sealed()
+        life = Life()
+        hand_off_with(world, life)
+        return life.made
+
+
+def hand_off_with(world: World, life: Life) -> None:
+    hand_off_sealed(
+        world.flights,
+        ledger=life.wrap(world.ledger),
+        work=life.wrap(world.work),
+        jobs=life.wrap(world.jobs),
+        count=world.count,
+    )
+
+
+@pytest.mark.parametrize(
+    "death", every_death(a_whole_hand_off()), ids=lambda death: f"{'after' if death.after else 'before'} {death.calls}"
+)
+def test_dying_at_any_step_starts_the_job_once_in_the_end(world: World, death: Life):
+    batch = world.sealed()
+    life = Life(death.calls, death.after)
+    with pytest.raises(Died):
+        hand_off_with(world, life)
+    for _ in range(2):
+        assert world.settle() == []
+    found = world.batch(batch.id)
+    assert (found.state, found.attempt, found.job_run) == (State.SUBMITTED, 1, f"{batch.id}/1")
+    assert world.jobs.started == [(batch.id, 1, False)]
+    assert world.record.jobs == 1

@@ -1,0 +1,185 @@
+"""Intake: notifications become notices; what is garbage is set aside; what was not accepted is given back."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.build import eventbridge_event, route, s3_message, s3_record
+from tests.support.fakes import Counts, MemoryDeadLetters, MemoryTopic
+from tidegate.core.routes import Route
+from tidegate.flows.intake import intake
+from tidegate.flows.ports import Delivery
+
+ROUTES = [route("flights"), route("weather")]
+TEST_EVENT = json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "landing"})
+
+
+class Intake:
+    """An intake whose surroundings can be looked at."""
+
+    def __init__(self) -> None:
+        self.topic = MemoryTopic()
+        self.dead_letters = MemoryDeadLetters()
+        self.count = Counts()
+
+    def __call__(self, *bodies: str, routes: list[Route] = ROUTES) -> set[str]:
+        """The numbers, as text, of the messages that were given back."""
+        deliveries = [Delivery(str(number), body) for number, body in enumerate(bodies)]
+        return set(
+            intake(deliveries, routes=routes, topic=self.topic, dead_letters=self.dead_letters, count=self.count)
+        )
+
+
+@pytest.fixture
+def run() -> Intake:
+    return Intake()
+
+
+def put(*keys: str, bucket: str = "landing") -> str:
+    return s3_message(*(s3_record(key, bucket=bucket) for key in keys))
+
+
+def test_uploads_become_one_notice_a_route(run: Intake):
+    assert run(put("flights/a.json", "weather/a.json"), put("flights/b.json")) == set()
+    assert [(notice.route, len(notice.entries), notice.origin) for notice in run.topic.published] == [
+        ("flights", 2, "s3"),
+        ("weather", 1, "s3"),
+    ]
+    assert run.count.of("UploadsNotified", "flights") == 2
+    assert run.count.of("UploadsNotified", "weather") == 1
+
+
+def test_both_shapes_of_s3s_notifications_are_taken(run: Intake):
+    run(put("flights/a b.json"), json.dumps(eventbridge_event("flights/a+b.json")))
+    assert run.topic.keys == ["flights/a b.json", "flights/a+b.json"]
+
+
+def test_an_upload_notified_twice_is_in_the_notice_once(run: Intake):
+    run(put("flights/a.json", "flights/a.json"), put("flights/a.json"))
+    assert run.topic.keys == ["flights/a.json"]
+
+
+def test_the_same_messages_in_another_order_make_the_same_notice(run: Intake):
+    bodies = [put("flights/a.json"), put("flights/b.json"), put("flights/c.json", "flights/a.json")]
+    run(*bodies)
+    run(*reversed(bodies))
+    assert len({notice.id for notice in run.topic.published}) == 1
+
+
+def test_garbage_is_set_aside_with_its_reason_while_its_neighbours_pass(run: Intake):
+    broken = {"eventName": "ObjectCreated:Put"}
+    assert run("garbage", s3_message(s3_record("flights/a.json"), broken), put("flights/b.json")) == set()
+    assert run.topic.keys == ["flights/a.json", "flights/b.json"]
+    (first, reason), (second, _) = run.dead_letters.letters
+    assert first == "garbage"
+    assert "not JSON" in reason
+    assert json.loads(second) == {"Records": [broken]}
+    assert run.count["RecordsSetAside"] == 2
+
+
+def test_garbage_that_cannot_be_set_aside_is_given_back_and_nothing_else_is(run: Intake):
+    run.dead_letters.refuses = lambda body: body == "garbage 1"
+    assert run("garbage 0", "garbage 1", put("flights/a.json")) == {"1"}
+    assert run.topic.keys == ["flights/a.json"]
+
+
+@pytest.mark.parametrize("body", [TEST_EVENT, '{"Records": []}', s3_message(s3_record("x", event="ObjectRemoved:Delete"))])
+def test_what_announces_no_upload_is_acknowledged(run: Intake, body: str):
+    assert run(body) == set()
+    assert run.topic.published == []
+    assert run.dead_letters.letters == []
+
+
+def test_the_test_event_is_counted(run: Intake):
+    run(TEST_EVENT)
+    assert run.count["RecordsNotUploads"] == 1
+
+
+def test_uploads_of_no_route_are_counted_and_acknowledged(run: Intake):
+    elsewhere = put("flights/a.json", bucket="somebody-elses")
+    assert run(elsewhere, put("trains/a.json"), put("flights/a.csv"), put("flights/a.json")) == set()
+    assert run.topic.keys == ["flights/a.json"]
+    assert run.count["UploadsOfNoRoute"] == 3
+    assert run.dead_letters.letters == []
+
+
+def test_when_the_topic_is_not_to_be_reached_every_message_with_an_upload_is_given_back(run: Intake):
+    run.topic.broken = True
+    assert run(put("flights/a.json"), TEST_EVENT, "garbage", put("weather/b.json"), put("trains/c.json")) == {"0", "3"}
+    assert run.count["UploadsNotified"] == 0
+
+
+def test_when_the_topic_refuses_a_routes_notice_that_routes_messages_are_given_back(run: Intake):
+    run.topic.accepts = lambda notice: notice.route != "weather"
+    bodies = [put("flights/a.json"), put("weather/a.json"), put("flights/b.json", "weather/b.json"), put("flights/c.json")]
+    assert run(*bodies) == {"1", "2"}
+    assert run.topic.keys == ["flights/a.json", "flights/b.json", "flights/c.json"]
+    assert run.count.of("UploadsNotified", "weather") == 0
+
+
+def test_when_the_topic_refuses_some_notices_of_a_route_exactly_their_messages_are_given_back(run: Intake):
+    # keys so long that each notice holds some 230 of them
+    keys = [f"flights/{number:04}-{'k' * 1000}.json" for number in range(600)]
+    bodies = [put(*keys[start : start + 100]) for start in range(0, 600, 100)]
+    refused: list[str] = []
+
+    def all_but_the_second(notice) -> bool:
+        refused.append(notice.id)
+        return len(refused) != 2
+
+    run.topic.accepts = all_but_the_second
+    given_back = run(*bodies)
+    assert len(refused) == 3
+    missing = set(keys) - set(run.topic.keys)
+    assert missing
+    assert given_back == {str(number) for number, body in enumerate(bodies) if any(key in body for key in missing)}
+    assert run.count["UploadsNotified"] == 600 - len(missing)
+
+
+def test_an_upload_that_several_messages_announce_gives_all_of_them_back(run: Intake):
+    run.topic.broken = True
+    assert run(put("flights/a.json"), put("flights/a.json"), put("trains/a.json")) == {"0", "1"}
+
+
+def test_nothing_delivered_publishes_nothing(run: Intake):
+    assert run() == set()
+    assert run.topic.published == []
+
+
+BODIES = st.lists(
+    st.one_of(
+        st.builds(put, st.sampled_from(["flights/a.json", "flights/b.json", "weather/c.json", "trains/d.json"])),
+        st.builds(
+            lambda one, other: s3_message(s3_record(one), None, s3_record(other)),
+            st.sampled_from(["flights/a.json", "weather/e.json"]),
+            st.sampled_from(["weather/c.json", "flights/f.json"]),
+        ),
+        st.just(TEST_EVENT),
+        st.just("garbage"),
+    ),
+    max_size=12,
+)
+
+
+@given(BODIES, st.sets(st.sampled_from(["flights", "weather"])), st.booleans())
+def test_every_upload_is_on_the_topic_or_every_message_of_it_is_given_back(
+    bodies: list[str], refused: set[str], no_dead_letters: bool
+):
+    run = Intake()
+    run.topic.accepts = lambda notice: notice.route not in refused
+    run.dead_letters.refuses = lambda body: no_dead_letters
+    given_back = run(*bodies)
+    for number, body in enumerate(bodies):
+        wanted = {key for name in ("flights", "weather") for key in _keys(body) if key.startswith(name)}
+        if str(number) not in given_back:
+            assert wanted <= set(run.topic.keys)
+            if "garbage" in body or "null" in body:
+                assert run.dead_letters.letters
+
+
+def _keys(body: str) -> list[str]:
+    if not body.startswith('{"Records"'):
+        return []
+    return [record["s3"]["object"]["key"] for record in json.loads(body)["Records"] if record]

@@ -1,0 +1,565 @@
+"""Settling: what the table decided is recorded once, what failed is tried again, and the route keeps moving."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.build import BUCKET, notice
+from tests.support.fakes import (
+    Died,
+    Life,
+    every_death,
+    play_fencing,
+    play_giving_up,
+    play_publishing,
+)
+from tests.support.world import World, moto_world
+from tidegate.core.batches import Batch, JobState, State, Step
+from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.manifests import batch_folder
+from tidegate.core.outcomes import Outcome, Tally
+from tidegate.flows.abort import abort
+from tidegate.flows.ports import JobReport, RouteRecord
+from tidegate.flows.resume import Resumed, resume
+from tidegate.flows.settle import settle, settle_batch
+from tidegate.flows.status import status
+
+
+def look(world: World, batch_id: str) -> Step:
+    return settle_batch(
+        world.flights, world.batch(batch_id), ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count
+    )
+
+
+def conserved(world: World) -> bool:
+    return all(each.uploads.holds for each in status([world.flights], ledger=world.ledger))
+
+
+# ---- a receipt
+
+
+def test_a_published_batch_is_committed_with_its_endings_and_sums(world: World):
+    batch = world.submitted()
+    bad, gone, good = (f"flights/0000-{number:05}.json" for number in range(3))
+    ends = {bad: (Outcome.QUARANTINED, "line 3 is no JSON"), gone: (Outcome.VANISHED, "")}
+    play_publishing(world.work, batch.id, ends, rows=10)
+    world.jobs.end(batch.id, 1)
+    world.clock.advance(60)
+    assert world.settle() == []
+    found = world.batch(batch.id)
+    tally = Tally(committed=1, quarantined=1, vanished=1, rows=10)
+    assert (found.state, found.snapshot, found.tally, found.ended_at) == (State.COMMITTED, 77, tally, world.clock.now)
+    assert (world.claim(bad).outcome, world.claim(bad).error) == ("quarantined", "line 3 is no JSON")
+    assert (world.claim(gone).outcome, world.claim(good).outcome) == ("vanished", "")
+    assert world.record == RouteRecord("flights", jobs=1, notified=3, tally=tally, committed_batches=1)
+    assert world.count.of("BatchesCommitted", "flights") == 1
+    counts = {name: world.count[f"Settled{name}"] for name in ("Committed", "Quarantined", "Vanished", "Rows")}
+    assert counts == {"Committed": 1, "Quarantined": 1, "Vanished": 1, "Rows": 10}
+    assert conserved(world)
+
+
+def test_a_receipt_counts_before_its_job_has_ended(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def test_settling_again_records_nothing_twice(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, rows=10)
+    for _ in range(3):
+        assert world.settle() == []
+    assert (world.record.tally.rows, world.record.committed_batches) == (30, 1)
+    assert world.count["SettledRows"] == 30
+
+
+def test_a_twin_that_was_faster_is_not_counted_again(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, rows=10)
+    before = world.batch(batch.id)
+    settle_batch(world.flights, before, ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count)
+    settle_batch(world.flights, before, ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count)
+    assert world.record.tally.rows == 30
+    assert world.count["BatchesCommitted"] == 1
+
+
+def test_a_receipt_of_a_halted_batch_still_commits_it(world: World):
+    batch = halted(world)
+    play_publishing(world.work, batch.id)
+    assert world.settle() == []
+    found = world.batch(batch.id)
+    assert (found.state, found.halted) == (State.COMMITTED, "")
+
+
+def test_a_receipt_of_an_earlier_attempts_driver_commits_the_batch(world: World):
+    batch = world.submitted()
+    world.jobs.end(batch.id, 1)
+    world.settle()
+    assert world.batch(batch.id).attempt == 2
+    play_publishing(world.work, batch.id)  # the first driver was not dead at all
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def test_a_receipt_that_accounts_for_fewer_uploads_than_the_header_is_refused(world: World):
+    batch = world.submitted()
+    other = world_with_one_upload_less(world, batch)
+    play_receipt(world, batch.id, other)
+    (trouble,) = world.settle()
+    assert isinstance(trouble, OutcomeUnknown)
+    assert f"{batch.id}: its receipt accounts for 2 uploads, its header for 3" in str(trouble)
+    assert world.batch(batch.id).state is State.SUBMITTED
+    assert world.record.tally == Tally()
+
+
+def world_with_one_upload_less(world: World, batch: Batch) -> Tally:
+    return Tally(committed=batch.objects - 1, rows=5)
+
+
+def play_receipt(world: World, batch_id: str, tally: Tally) -> None:
+    from tidegate.core.receipts import Outcomes, Receipt
+
+    world.work.put(f"{batch_folder(batch_id)}outcomes/76.jsonl.gz", Outcomes(76, False, tally).encode())
+    world.work.put(f"{batch_folder(batch_id)}receipt.json", Receipt(batch_id, 77, 76, False, tally).encode())
+
+
+def test_a_receipt_without_its_outcomes_is_refused(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id)
+    world.work._client.delete_object(
+        Bucket=world.work._bucket, Key=f"{batch_folder(batch.id)}outcomes/76.jsonl.gz"
+    )
+    (trouble,) = world.settle()
+    assert isinstance(trouble, OutcomeUnknown)
+    assert "outcomes/76.jsonl.gz is missing" in str(trouble)
+    assert world.batch(batch.id).state is State.SUBMITTED
+
+
+def test_the_outcomes_of_another_staged_snapshot_are_not_believed(world: World):
+    batch = world.submitted()
+    key = "flights/0000-00000.json"
+    # a twin staged when the file was gone; what was published had read it
+    play_publishing(world.work, batch.id, {key: (Outcome.VANISHED, "")}, snapshot=50, receipt=False)
+    play_publishing(world.work, batch.id, snapshot=77)
+    assert world.settle() == []
+    assert world.claim(key).outcome == ""
+    assert world.record.tally.committed == 3
+
+
+def test_endings_are_recorded_before_the_batch_ends_so_that_they_cannot_be_missed(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {"flights/0000-00000.json": (Outcome.QUARANTINED, "bad")})
+
+    class DiesBeforeCommit:
+        def __getattr__(self, name: str) -> Any:
+            if name == "commit":
+                raise Died(name)
+            return getattr(world.ledger, name)
+
+    with pytest.raises(Died):
+        settle_batch(
+            world.flights,
+            world.batch(batch.id),
+            ledger=DiesBeforeCommit(),
+            work=world.work,
+            jobs=world.jobs,
+            count=world.count,
+        )
+    assert world.claim("flights/0000-00000.json").outcome == "quarantined"
+    assert world.batch(batch.id).state is State.SUBMITTED
+
+
+# ---- a fence
+
+
+def test_a_fence_receipt_abandons_the_batch_and_its_uploads_stay_pending(world: World):
+    batch = world.submitted()
+    play_fencing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.ABANDONED
+    assert (world.record.abandoned_batches, world.record.abandoned_objects, world.record.running) == (1, 3, ())
+    assert world.claim("flights/0000-00000.json").outcome == ""
+    assert world.count.of("BatchesAbandoned", "flights") == 1
+    assert conserved(world)
+    (found,) = status([world.flights], ledger=world.ledger)
+    assert found.uploads.pending == 3
+
+
+def test_an_aborted_batch_is_abandoned_once_its_fence_is_in_the_table(world: World):
+    batch = world.submitted()
+    assert abort(batch.id, ledger=world.ledger) is Resumed.DONE
+    assert world.settle() == []
+    assert world.jobs.started[-1] == (batch.id, 2, True)
+    assert world.batch(batch.id).state is State.SUBMITTED
+    play_fencing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.ABANDONED
+
+
+def test_an_aborted_batch_whose_driver_was_faster_is_committed(world: World):
+    batch = world.submitted()
+    abort(batch.id, ledger=world.ledger)
+    world.settle()
+    play_publishing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def test_the_uploads_of_an_abandoned_batch_land_through_a_redrive_and_are_counted_once(world: World):
+    sent = world.arrive()
+    batch_id = world.open.id
+    world.ledger.seal(batch_id, "flights")
+    world.hand_off()
+    play_fencing(world.work, batch_id)
+    world.settle()
+    keys = [entry.upload.key for entry in sent[0].entries]
+    world.dispatch(notice(*keys, origin="redrive:1", takes_from=sent[0].id))
+    world.clock.advance(301)
+    world.settle()
+    (again,) = world.record.running
+    play_publishing(world.work, again)
+    world.settle()
+    assert (world.batch(again).state, world.record.tally.committed) == (State.COMMITTED, 3)
+    assert conserved(world)
+
+
+# ---- no receipt
+
+
+def test_a_job_that_ended_without_a_receipt_is_tried_again(world: World):
+    batch = world.submitted()
+    world.jobs.end(batch.id, 1, "the driver was killed")
+    assert world.settle() == []
+    found = world.batch(batch.id)
+    assert (found.attempt, found.job_run, found.halted) == (2, f"{batch.id}/2", "")
+    assert world.jobs.started == [(batch.id, 1, False), (batch.id, 2, False)]
+    assert world.count.of("AttemptsFailed", "flights") == 1
+
+
+def test_a_job_that_runs_is_waited_for(world: World):
+    batch = world.submitted()
+    for _ in range(3):
+        world.clock.advance(3600)
+        assert look(world, batch.id) is Step.WAIT
+    assert len(world.jobs.started) == 1
+
+
+def test_a_job_event_that_got_lost_is_made_up_for_by_the_schedule(world: World):
+    # settle takes no argument from the event: whoever calls it, for whatever reason, it looks at everything
+    batch = world.submitted()
+    play_publishing(world.work, batch.id)
+    world.jobs.end(batch.id, 1)
+    world.clock.advance(3600)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def exhausted(world: World) -> Batch:
+    batch = world.submitted()
+    for attempt in (1, 2, 3):
+        play_giving_up(world.work, batch.id, attempt, f"reason {attempt}", hopeless=False)
+        world.jobs.end(batch.id, attempt, f"details {attempt}")
+        world.settle()
+    return world.batch(batch.id)
+
+
+def test_a_batch_out_of_attempts_is_halted_with_the_last_reason(world: World):
+    batch = exhausted(world)
+    assert (batch.state, batch.attempt, batch.halted) == (State.SUBMITTED, 3, "reason 3")
+    assert len(world.jobs.started) == 3
+    assert world.count.of("BatchesHalted", "flights") == 1
+    assert world.count["AttemptsFailed"] == 2
+    assert conserved(world)
+
+
+def test_a_halted_batch_is_left_alone_and_counted_once(world: World):
+    batch = exhausted(world)
+    for _ in range(3):
+        assert world.settle() == []
+    assert world.batch(batch.id) == batch
+    assert world.count["BatchesHalted"] == 1
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"), [("out of memory", "out of memory"), ("", "the job ended without a receipt or a reason")]
+)
+def test_a_job_that_left_no_reason_halts_with_the_services_words(details: str, reason: str):
+    with moto_world(attempts=1) as world:
+        batch = world.submitted()
+        world.jobs.end(batch.id, 1, details)
+        world.settle()
+        assert world.batch(batch.id).halted == reason
+
+
+def test_a_hopeless_attempt_halts_at_once(world: World):
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "the floor is gone", hopeless=True)
+    world.jobs.end(batch.id, 1)
+    assert look(world, batch.id) is Step.HALT
+    assert world.batch(batch.id).halted == "the floor is gone"
+    assert len(world.jobs.started) == 1
+
+
+def test_a_hopeless_attempt_whose_job_still_runs_is_waited_for(world: World):
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "the floor is gone", hopeless=True)
+    assert look(world, batch.id) is Step.WAIT
+    assert world.batch(batch.id).halted == ""
+
+
+def test_the_reason_of_an_earlier_attempt_does_not_halt_a_later_one(world: World):
+    batch = halted(world)
+    assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
+    world.settle()
+    world.jobs.end(batch.id, 2)
+    assert look(world, batch.id) is Step.NEXT_ATTEMPT
+
+
+def halted(world: World) -> Batch:
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "the floor is gone", hopeless=True)
+    world.jobs.end(batch.id, 1)
+    world.settle()
+    return world.batch(batch.id)
+
+
+def test_a_resumed_batch_is_started_by_the_next_look(world: World):
+    batch = halted(world)
+    assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
+    assert world.settle() == []
+    assert world.jobs.started[-1] == (batch.id, 2, False)
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+@pytest.mark.parametrize("flow", [resume, abort])
+def test_what_cannot_be_resumed_or_aborted_says_so(world: World, flow: Any):
+    assert flow("01NEVER", ledger=world.ledger) is Resumed.NO_SUCH_BATCH
+    batch = world.sealed()
+    assert flow(batch.id, ledger=world.ledger) is Resumed.NOT_HALTED
+    world.hand_off()
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert flow(batch.id, ledger=world.ledger) is Resumed.NOT_HALTED
+
+
+def test_a_batch_that_runs_is_not_resumed(world: World):
+    assert resume(world.submitted().id, ledger=world.ledger) is Resumed.NOT_HALTED
+
+
+def test_a_job_run_that_the_service_forgot_has_ended(world: World):
+    # the adapter says ENDED for it; here the whole of it: the next attempt asks the table first
+    batch = world.submitted()
+    world.jobs.runs[f"{batch.id}/1"] = JobReport(JobState.ENDED, "EMR Serverless does not know it any more")
+    assert look(world, batch.id) is Step.NEXT_ATTEMPT
+
+
+def test_the_job_is_asked_before_the_receipt_is_looked_for(world: World):
+    """A job writes its receipt and ends. Looked for in the other order, both could fall in between."""
+    batch = world.submitted()
+
+    class EndsWhileAsked:
+        def report(self, job_run: str) -> JobReport:
+            # at the moment of the answer it is running; right after it, it publishes and ends
+            play_publishing(world.work, batch.id)
+            return JobReport(JobState.ENDED)
+
+    step = settle_batch(
+        world.flights, batch, ledger=world.ledger, work=world.work, jobs=EndsWhileAsked(), count=world.count
+    )
+    assert step is Step.SETTLE
+    assert len(world.jobs.started) == 1
+
+
+# ---- trouble
+
+
+def test_one_batch_in_trouble_holds_up_no_other():
+    with moto_world(in_flight=2) as world:
+        one, two = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
+        assert world.hand_off() == 2
+        for batch in (one, two):
+            play_publishing(world.work, batch.id)
+
+        class Troubled:
+            def report(self, job_run: str) -> JobReport:
+                if job_run.startswith(one.id):
+                    raise Retryable(f"could not ask for {job_run}")
+                return world.jobs.report(job_run)
+
+        world.arrive(prefix="flights/c-")
+        world.clock.advance(10_000)
+        troubles = settle(
+            world.flights,
+            ledger=world.ledger,
+            work=world.work,
+            jobs=TroubledJobs(world, Troubled()),
+            clock=world.clock,
+            count=world.count,
+        )
+        assert [str(trouble) for trouble in troubles] == [f"could not ask for {one.id}/1"]
+        assert world.batch(one.id).state is State.SUBMITTED
+        assert world.batch(two.id).state is State.COMMITTED
+        # and the route went on with what had arrived
+        assert len(world.jobs.started) == 3
+
+
+class TroubledJobs:
+    def __init__(self, world: World, reports: Any) -> None:
+        self.start = world.jobs.start
+        self.report = reports.report
+
+
+def test_trouble_with_sealing_or_handing_off_is_returned_not_raised(world: World):
+    world.arrive()
+    world.clock.advance(10_000)
+
+    class CannotSeal:
+        def __getattr__(self, name: str) -> Any:
+            if name == "seal":
+                raise Retryable("could not seal")
+            return getattr(world.ledger, name)
+
+    (trouble,) = settle(
+        world.flights, ledger=CannotSeal(), work=world.work, jobs=world.jobs, clock=world.clock, count=world.count
+    )
+    assert str(trouble) == "could not seal"
+    assert world.settle() == []
+    assert len(world.jobs.started) == 1
+
+
+# ---- dying
+
+
+def outline(world: World) -> dict[str, Any]:
+    """Where everything stands in the end, without times."""
+    record = world.record
+    return {
+        "route": (record.unfinished, record.jobs, record.notified, record.tally, record.committed_batches),
+        "jobs": list(world.jobs.started),
+        "claims": [(world.claim(f"flights/0000-{number:05}.json").outcome) for number in range(3)],
+    }
+
+
+def ready_to_commit(world: World) -> None:
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {"flights/0000-00001.json": (Outcome.QUARANTINED, "bad")}, rows=10)
+    world.jobs.end(batch.id, 1)
+
+
+def ready_for_the_next_attempt(world: World) -> None:
+    batch = world.submitted()
+    world.jobs.end(batch.id, 1)
+
+
+def ready_to_halt(world: World) -> None:
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "no floor", hopeless=True)
+    world.jobs.end(batch.id, 1)
+
+
+def ready_to_seal(world: World) -> None:
+    world.arrive()
+    world.clock.advance(301)
+
+
+def settle_with(world: World, life: Life) -> None:
+    settle(
+        world.flights,
+        ledger=life.wrap(world.ledger),
+        work=life.wrap(world.work),
+        jobs=life.wrap(world.jobs),
+        clock=world.clock,
+        count=world.count,
+    )
+
+
+@pytest.mark.parametrize("ready", [ready_to_commit, ready_for_the_next_attempt, ready_to_halt, ready_to_seal])
+def test_dying_at_any_step_of_settling_and_looking_again_ends_the_same(ready: Any):
+    with moto_world(max_wait=300) as world:
+        ready(world)
+        life = Life()
+        settle_with(world, life)
+        for _ in range(2):
+            world.settle()
+        expected = outline(world)
+    for death in every_death(life.made):
+        with moto_world(max_wait=300) as world:
+            ready(world)
+            mortal = Life(death.calls, death.after)
+            with pytest.raises(Died):
+                settle_with(world, mortal)
+            for _ in range(3):
+                assert world.settle() == []
+            assert outline(world) == expected, f"died {'after' if death.after else 'before'} {mortal.last}"
+            assert conserved(world)
+
+
+# ---- group commit
+
+
+def test_while_a_job_runs_a_thousand_uploads_in_many_notices_become_one_batch(world: World):
+    first = world.submitted()
+    for number in range(20):
+        world.arrive(50, prefix=f"flights/later-{number:02}-")
+        world.clock.advance(60)
+        assert world.settle() == []
+    gathering = world.open
+    assert (gathering.notices, gathering.objects) == (20, 1000)
+    assert len(world.jobs.started) == 1
+    play_publishing(world.work, first.id)
+    world.jobs.end(first.id, 1)
+    assert world.settle() == []
+    # the moment the job has ended, all of it goes as one
+    assert world.batch(first.id).state is State.COMMITTED
+    assert [batch for batch, *_ in world.jobs.started] == [first.id, gathering.id]
+    assert world.record.running == (gathering.id,)
+    play_publishing(world.work, gathering.id)
+    assert world.settle() == []
+    assert world.record.tally.committed == 1003
+    assert (world.record.committed_batches, world.record.jobs) == (2, 2)
+    assert conserved(world)
+
+
+def test_at_a_trickle_no_upload_waits_longer_than_max_wait_for_its_job(world: World):
+    begun = world.clock.now
+    world.arrive(1)
+    waited = None
+    for _ in range(10):
+        world.clock.advance(60)
+        world.settle()
+        if world.jobs.started:
+            waited = world.clock.now - begun
+            break
+    assert waited is not None
+    assert 180 <= waited <= 300
+
+
+def test_uploads_that_arrive_while_the_batch_gathers_go_with_it(world: World):
+    for number in range(4):
+        world.arrive(1, prefix=f"flights/{number}")
+        world.clock.advance(60)
+        world.settle()
+    world.clock.advance(60)
+    world.settle()
+    (batch_id,) = world.record.running
+    assert world.batch(batch_id).objects == 4
+
+
+def test_with_slots_a_route_runs_several_batches_at_once():
+    with moto_world(max_wait=60, in_flight=3) as world:
+        for number in range(5):
+            world.arrive(1, prefix=f"flights/{number}")
+            world.clock.advance(60)
+            world.settle()
+        assert len(world.jobs.started) == 3
+        assert world.open.objects == 2
+
+
+def test_claims_are_looked_up_in_the_routes_bucket(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {"flights/0000-00000.json": (Outcome.SUPERSEDED, "")})
+    world.settle()
+    assert world.ledger.claims(BUCKET, "flights/0000-00000.json")[0].outcome == "superseded"

@@ -1,0 +1,191 @@
+"""A topic, dead letters and a job service in memory: for what moto cannot do, or what a test must decide."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.core.batches import Batch, JobState
+from tidegate.core.errors import Retryable
+from tidegate.core.manifests import Item, batch_folder, decode_part, decode_sealed
+from tidegate.core.notices import Notice
+from tidegate.core.outcomes import NO_TALLY, Outcome
+from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, tally_of
+from tidegate.core.routes import Dataset
+from tidegate.flows.ports import JobReport, Work
+
+
+@dataclass
+class Counts:
+    """What was counted, by name and route."""
+
+    values: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __call__(self, name: str, value: int, route: str = "") -> None:
+        self.values[name, route] += value
+
+    def __getitem__(self, name: str) -> int:
+        """The count over all routes."""
+        return sum(value for (counted, _), value in self.values.items() if counted == name)
+
+    def of(self, name: str, route: str) -> int:
+        return self.values[name, route]
+
+
+@dataclass
+class MemoryTopic:
+    """Accepts what it is told to; `broken` raises instead."""
+
+    accepts: Callable[[Notice], bool] = lambda notice: True
+    broken: bool = False
+    published: list[Notice] = field(default_factory=list)
+
+    def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
+        if self.broken:
+            raise Retryable("the topic is not to be reached")
+        accepted = [notice for notice in notices if self.accepts(notice)]
+        self.published += accepted
+        return frozenset(notice.id for notice in accepted)
+
+    @property
+    def keys(self) -> list[str]:
+        return sorted(entry.upload.key for notice in self.published for entry in notice.entries)
+
+
+@dataclass
+class MemoryDeadLetters:
+    letters: list[tuple[str, str]] = field(default_factory=list)
+    refuses: Callable[[str], bool] = lambda body: False
+
+    def set_aside(self, body: str, reason: str) -> None:
+        if self.refuses(body):
+            raise Retryable("the dead-letter queue is not to be reached")
+        self.letters.append((body, reason))
+
+
+@dataclass
+class MemoryJobs:
+    """A job service that knows a client token again, and runs nothing: tests play the jobs."""
+
+    runs: dict[str, JobReport] = field(default_factory=dict)
+    started: list[tuple[str, int, bool]] = field(default_factory=list)
+    """(batch, attempt, fencing) of every run, in order."""
+    _by_token: dict[tuple[str, int], str] = field(default_factory=dict)
+    busy: bool = False
+    """Whether somebody else is starting it right now."""
+
+    def start(self, batch: Batch, dataset: Dataset) -> str | None:
+        if self.busy:
+            return None
+        token = (batch.id, batch.attempt)
+        if token not in self._by_token:
+            run = f"{batch.id}/{batch.attempt}"
+            self._by_token[token] = run
+            self.runs[run] = JobReport(JobState.ACTIVE)
+            self.started.append((*token, batch.fencing))
+        return self._by_token[token]
+
+    def report(self, job_run: str) -> JobReport:
+        return self.runs[job_run]
+
+    def end(self, batch_id: str, attempt: int, details: str = "") -> None:
+        run = f"{batch_id}/{attempt}"
+        assert self.runs[run].state is JobState.ACTIVE
+        self.runs[run] = JobReport(JobState.ENDED, details)
+
+
+def uploads_of(work: Work, batch_id: str) -> list[Item]:
+    """What a job reads: the uploads of a sealed batch."""
+    folder = batch_folder(batch_id)
+    manifest = work.get(folder + "sealed.json")
+    assert manifest is not None
+    found = []
+    for name in decode_sealed(manifest).parts:
+        part = work.get(folder + name)
+        assert part is not None
+        found += decode_part(part)
+    return found
+
+
+def play_publishing(
+    work: Work,
+    batch_id: str,
+    ends: Mapping[str, tuple[Outcome, str]] | None = None,
+    *,
+    rows: int = 1,
+    snapshot: int = 77,
+    receipt: bool = True,
+) -> Receipt:
+    """What a job leaves behind that published the batch: `ends` are those keys that were not plain success."""
+    endings, outcomes = [], []
+    for item in uploads_of(work, batch_id):
+        outcome, error = (ends or {}).get(item.upload.key, (Outcome.COMMITTED, ""))
+        outcomes.append(outcome)
+        if outcome is not Outcome.COMMITTED:
+            endings.append(Ending(item.notice, item.upload.key, item.upload.version, outcome, error))
+    tally = tally_of(outcomes, rows * outcomes.count(Outcome.COMMITTED))
+    staged = Outcomes(staged=snapshot - 1, fence=False, tally=tally, endings=tuple(endings))
+    work.put(f"{batch_folder(batch_id)}outcomes/{staged.staged}.jsonl.gz", staged.encode())
+    written = Receipt(batch_id, snapshot, staged.staged, False, tally)
+    if receipt:
+        work.put(batch_folder(batch_id) + "receipt.json", written.encode())
+    return written
+
+
+def play_fencing(work: Work, batch_id: str, snapshot: int = 88) -> None:
+    """What a job leaves behind that fenced the batch."""
+    written = Receipt(batch_id, snapshot, snapshot, True, NO_TALLY)
+    work.put(batch_folder(batch_id) + "receipt.json", written.encode())
+
+
+def play_giving_up(work: Work, batch_id: str, attempt: int, reason: str, *, hopeless: bool) -> None:
+    """What an attempt leaves behind that could not publish the batch."""
+    failure = Failure(attempt, reason, hopeless)
+    work.put(f"{batch_folder(batch_id)}failures/{attempt}.json", failure.encode())
+
+
+class Died(Exception):
+    """The process is gone. Not an error that any flow may expect."""
+
+
+@dataclass
+class Life:
+    """How many calls to ports a process makes before it dies, and whether it dies before or after the last one's work."""
+
+    calls: int | None = None
+    after: bool = False
+    made: int = 0
+    last: str = ""
+
+    def wrap(self, port: Any) -> Any:
+        return _Mortal(port, self)
+
+
+class _Mortal:
+    def __init__(self, port: Any, life: Life) -> None:
+        self._port = port
+        self._life = life
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        life = self._life
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            life.made += 1
+            life.last = name
+            dies = life.made == life.calls
+            if dies and not life.after:
+                raise Died(name)
+            answer = found(*arguments, **named)
+            if name == "names":
+                answer = iter(list(answer))
+            if dies:
+                raise Died(name)
+            return answer
+
+        return call
+
+
+def every_death(calls: int) -> Iterable[Life]:
+    """Every way for a process to die that makes so many calls."""
+    return [Life(call, after) for call in range(1, calls + 1) for after in (False, True)]

@@ -1,0 +1,434 @@
+"""The verbs: what they print, how they end, and what they say when something is wrong. Nothing runs."""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from tests.support.build import route
+from tidegate.cli import deployment, json_output, main
+from tidegate.cli.exits import Exit
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import Claim
+from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
+from tidegate.core.outcomes import Tally
+from tidegate.flows.ports import NoticeRecord, RouteRecord
+from tidegate.local import stack
+from tidegate.local.errors import LocalError
+from tidegate.local.toolchain import ToolMissing
+from tidegate.settings import SettingsError
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+NOW = 1_800_000_000
+
+DONE = Batch("01DONE", "flights", State.COMMITTED, NOW, objects=3, attempt=1, snapshot=2**62, ended_at=NOW + 60)
+RUNNING = Batch(
+    "01RUN", "flights", State.SUBMITTED, NOW, objects=2, bytes=20, attempt=1, job_run="j1", submitted_at=NOW
+)
+CLAIM = Claim("v1", "n1", NOW, NOW + 1)
+
+
+@dataclass
+class FakeLedger:
+    """As much of a ledger as the reading verbs, and resume, ask."""
+
+    record: RouteRecord = field(default_factory=lambda: RouteRecord("flights"))
+    batches: Mapping[str, Batch] = field(default_factory=dict)
+    known_claims: Sequence[Claim] = ()
+    resumed: list[tuple[str, int, bool]] = field(default_factory=list)
+
+    def route(self, name: str) -> RouteRecord:
+        return self.record
+
+    def batch(self, batch_id: str) -> Batch | None:
+        return self.batches.get(batch_id)
+
+    def claims(self, bucket: str, key: str) -> Sequence[Claim]:
+        return self.known_claims
+
+    def notice(self, notice_id: str) -> NoticeRecord | None:
+        batches = {"n1": "01DONE", "n2": "01RUN"}
+        if notice_id not in batches:
+            return None
+        return NoticeRecord(notice_id, "flights", batches[notice_id], "part", 1, 1, NOW)
+
+    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
+        self.resumed.append((batch_id, attempt, fencing))
+        return True
+
+
+@pytest.fixture
+def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
+    """A ledger with one committed and one running batch, which the verbs find."""
+    record = RouteRecord(
+        "flights",
+        running=("01RUN",),
+        refused=4,
+        jobs=2,
+        notified=3,
+        tally=Tally(committed=2, quarantined=1, rows=10),
+        committed_batches=1,
+    )
+    fake = FakeLedger(record, {"01DONE": DONE, "01RUN": RUNNING}, [CLAIM])
+    application = SimpleNamespace(
+        routes={"flights": route()},
+        settings=SimpleNamespace(core_routes=lambda: (route(),)),
+        resources=SimpleNamespace(deployment="tidegate"),
+        ledger=lambda: fake,
+    )
+    monkeypatch.setattr(deployment, "find", lambda folder: application)
+    return fake
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main.app, list(arguments), catch_exceptions=False)
+
+
+def shape(value: Any) -> Any:
+    """A document without its values: names, and kinds of what they hold; null fits anything."""
+    match value:
+        case dict():
+            return {name: shape(each) for name, each in value.items()}
+        case list():
+            return [shape(value[0])] if value else []
+        case None:
+            return None
+        case _:
+            return type(value).__name__
+
+
+def agree(one: Any, other: Any) -> bool:
+    if one is None or other is None or one == [] or other == []:
+        return True
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(agree(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return agree(one[0], other[0])
+    return bool(one == other)
+
+
+def documented(verb: str) -> Any:
+    """The example under "### tidegate VERB --json" in docs/cli.md."""
+    section = DOCUMENT.split(f"### tidegate {verb} --json", 1)[1]
+    return json.loads(re.search(r"```json\n(.*?)```", section, re.DOTALL)[1])  # type: ignore[index]
+
+
+# --- status ---
+
+
+def test_status_prints_the_sum_line_by_line(ledger: FakeLedger):
+    result = run("status")
+    assert result.exit_code == Exit.OK
+    lines = {" ".join(line.split()) for line in result.stdout.splitlines()}
+    assert {"uploads notified 5", "= committed 2", "+ quarantined 1", "+ superseded 0", "+ vanished 0"} <= lines
+    assert {"+ pending 2", "the sum holds", "rows committed 10", "duplicates refused 4", "Spark jobs 2"} <= lines
+    assert "batches 1 submitted, 1 committed" in lines
+
+
+def test_status_ends_with_a_finding_if_the_sum_does_not_hold(ledger: FakeLedger):
+    ledger.record = replace(ledger.record, notified=99)
+    result = run("status")
+    assert result.exit_code == Exit.FINDING
+    assert "DOES NOT HOLD" in result.stdout
+    assert "101 notified, but 2 committed + 1 quarantined" in result.stdout
+
+
+def test_status_ends_with_a_finding_if_a_batch_has_halted_and_says_why_and_what_next(ledger: FakeLedger):
+    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column", attempt=3)}
+    result = run("status")
+    assert result.exit_code == Exit.FINDING
+    assert "batch 01RUN of route flights after attempt 3: no such column" in result.stdout
+    assert "tidegate resume 01RUN" in result.stdout
+    assert "1 halted, 1 committed" in result.stdout
+
+
+def test_status_as_json_is_what_the_page_shows(ledger: FakeLedger):
+    result = run("status", "--json")
+    document = json.loads(result.stdout)
+    assert agree(shape(document), shape(documented("status")))
+    uploads = document["routes"][0]["uploads"]
+    assert uploads["notified"] == sum(value for name, value in uploads.items() if name not in ("notified", "holds"))
+    assert document["routes"][0]["batches"]["submitted"] == 1
+
+
+def test_a_halted_batch_is_in_the_json_with_its_reason_and_still_the_exit_code_tells(ledger: FakeLedger):
+    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column")}
+    result = run("status", "--json")
+    assert result.exit_code == Exit.FINDING
+    document = json.loads(result.stdout)
+    assert document["halted"] == 1
+    assert document["routes"][0]["unfinished"][0]["halted"] == "no such column"
+
+
+# --- trace ---
+
+
+def test_trace_tells_the_way_of_every_version(ledger: FakeLedger):
+    ledger.known_claims = [CLAIM, Claim("v2", "n2", NOW, NOW + 1), Claim("v3", "n3", NOW + 5, NOW + 9)]
+    result = run("trace", "s3://landing/flights/a.json")
+    assert result.exit_code == Exit.OK
+    committed, running, claimed = re.split(r"\n\n", result.stdout.split("\n\n", 1)[1])
+    assert committed.startswith("committed  v1")
+    assert str(2**62) in committed
+    assert running.startswith("pending  v2")
+    assert "1, job run j1" in running
+    assert claimed.startswith("pending  v3")
+    assert "will be delivered again" in claimed
+
+
+def test_trace_shows_why_an_upload_was_quarantined(ledger: FakeLedger):
+    ledger.known_claims = [replace(CLAIM, outcome="quarantined", error="broken gzip")]
+    result = run("trace", "s3://landing/flights/a.json")
+    assert "quarantined  v1" in result.stdout
+    assert "broken gzip" in result.stdout
+
+
+def test_trace_as_json_is_what_the_page_shows(ledger: FakeLedger):
+    result = run("trace", "s3://landing/flights/a.json", "--json")
+    document = json.loads(result.stdout)
+    assert agree(shape(document), shape(documented("trace")))
+    assert document["versions"][0]["batch"]["snapshot"] == str(2**62)
+
+
+def test_trace_of_a_notice_that_is_not_decided_has_no_batch(ledger: FakeLedger):
+    ledger.known_claims = [Claim("v3", "n3", NOW, NOW + 1)]
+    (version,) = json.loads(run("trace", "s3://landing/flights/a.json", "--json").stdout)["versions"]
+    assert version["batch"] is None
+    assert version["notice"] == {"id": "n3", "state": "claiming", "decided_at": None}
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("flights/a.json", "its notification has not arrived"),
+        ("trains/a.json", "no route takes s3://landing/trains/a.json"),
+    ],
+)
+def test_an_object_that_is_not_known_is_a_finding_that_says_why(ledger: FakeLedger, key: str, text: str):
+    ledger.known_claims = []
+    result = run("trace", f"s3://landing/{key}")
+    assert result.exit_code == Exit.FINDING
+    assert text in result.stderr
+    assert json.loads(run("trace", f"s3://landing/{key}", "--json").stdout)["versions"] == []
+
+
+@pytest.mark.parametrize("uri", ["landing/flights/a.json", "s3://landing", "s3:///a", "s3://landing/", "http://a/b"])
+def test_what_is_no_uri_of_an_object_is_refused(ledger: FakeLedger, uri: str):
+    result = run("trace", uri)
+    assert result.exit_code == Exit.USAGE
+    assert "s3://bucket/key" in re.sub(r"\s+", " ", result.stderr)
+
+
+# --- resume and abort ---
+
+
+def test_resume_begins_the_next_attempt_of_a_halted_batch(ledger: FakeLedger):
+    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column", attempt=3)}
+    result = run("resume", "01RUN")
+    assert result.exit_code == Exit.OK
+    assert ledger.resumed == [("01RUN", 4, False)]
+
+
+def test_resume_of_a_batch_that_runs_changes_nothing(ledger: FakeLedger):
+    result = run("resume", "01RUN")
+    assert result.exit_code == Exit.FINDING
+    assert "nothing to resume" in result.stderr
+    assert ledger.resumed == []
+
+
+def test_a_batch_that_is_not_there_is_named(ledger: FakeLedger):
+    result = run("resume", "01NONE")
+    assert result.exit_code == Exit.FINDING
+    assert "no batch 01NONE" in result.stderr
+
+
+def test_abort_asks_first(ledger: FakeLedger):
+    result = CliRunner().invoke(main.app, ["abort", "01RUN"], input="n\n")
+    assert result.exit_code != Exit.OK
+    assert ledger.resumed == []
+    assert run("abort", "01RUN", "--yes").exit_code == Exit.OK
+    assert ledger.resumed == [("01RUN", 2, True)]
+
+
+# --- routes ---
+
+
+def test_routes_as_json_is_what_the_page_shows():
+    result = run("routes", "--config", str(ROOT / "tidegate.toml"), "--json")
+    assert result.exit_code == Exit.OK
+    assert agree(shape(json.loads(result.stdout)), shape(documented("routes")))
+
+
+def test_routes_says_what_becomes_what():
+    result = run("routes", "--config", str(ROOT / "tidegate.toml"))
+    assert "s3://landing/flights/*.json.gz, read as json" in result.stdout
+    assert "lake.flights.departures" in result.stdout
+
+
+# --- errors and exit codes ---
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (SettingsError("tidegate.toml:3: route.1.table: ..."), Exit.USAGE),
+        (LocalError("no stack runs in .tidegate"), Exit.NO_STACK),
+        (ToolMissing("Java 17 or 21 is missing. Install it."), Exit.TOOL_MISSING),
+        (Retryable("could not read r#flights"), Exit.NO_STACK),
+        (OutcomeUnknown("could not connect"), Exit.NO_STACK),
+        (Rejected("it can never succeed"), Exit.FINDING),
+    ],
+)
+def test_an_expected_error_is_one_message_and_a_code(monkeypatch: pytest.MonkeyPatch, error: Exception, code: Exit):
+    def fail(folder: Path | None) -> None:
+        raise error
+
+    monkeypatch.setattr(deployment, "find", fail)
+    result = run("status")
+    assert result.exit_code == code
+    assert str(error) in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_bug_keeps_its_stack_trace(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(deployment, "find", lambda folder: {}["bug"])
+    with pytest.raises(KeyError):
+        run("status")
+
+
+def test_ctrl_c_ends_with_130(monkeypatch: pytest.MonkeyPatch):
+    def interrupt(folder: Path | None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deployment, "find", interrupt)
+    assert run("status").exit_code == Exit.INTERRUPTED
+
+
+def test_without_a_stack_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.delenv("TIDEGATE_LEDGER", raising=False)
+    result = run("status", "--dir", str(tmp_path))
+    assert result.exit_code == Exit.NO_STACK
+    assert f"no stack runs in {tmp_path}: start one with `tidegate local up`" in result.stderr
+
+
+def test_half_an_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TIDEGATE_LEDGER", "ledger")
+    monkeypatch.setenv("TIDEGATE_CONFIG", str(ROOT / "tidegate.toml"))
+    monkeypatch.delenv("TIDEGATE_DEPLOYMENT", raising=False)
+    deployment.wiring.application.cache_clear()
+    result = run("status")
+    assert result.exit_code == Exit.USAGE
+    assert "TIDEGATE_DEPLOYMENT is not" in result.stderr
+
+
+def test_a_folder_that_is_named_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("TIDEGATE_LEDGER", "of another deployment")
+    assert run("status", "--dir", str(tmp_path)).exit_code == Exit.NO_STACK
+
+
+def test_inside_a_local_deployment_nothing_leads_to_a_real_account(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(os, "environ", {"AWS_PROFILE": "work", "AWS_SESSION_TOKEN": "real", "HOME": "/home/me"})
+    deployment.enter({"AWS_ACCESS_KEY_ID": "testing", "TIDEGATE_LEDGER": "local"})
+    assert os.environ["TIDEGATE_LEDGER"] == "local"
+    assert os.environ["HOME"] == "/home/me"
+    assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & os.environ.keys()
+
+
+def test_the_page_has_every_exit_code():
+    rows = re.findall(r"^\| (\d+) \| (\w+) \|", DOCUMENT, re.MULTILINE)
+    assert {(int(code), name) for code, name in rows} == {(each.value, each.name) for each in Exit}
+
+
+def test_the_page_has_every_verb_and_option():
+    table = DOCUMENT.split("| verb |")[1].split("\n\n")[0]
+    documented = {
+        verb: set(re.findall(r"--[a-z]+", options))
+        for verb, options in re.findall(r"^\| `tidegate ((?:local )?[a-z]+)(.*?)` \|", table, re.MULTILINE)
+    }
+    actual = {}
+    group: Any = typer.main.get_command(main.app)
+    for name, command in group.commands.items():
+        for verb, each in {f"{name} {inner}": it for inner, it in getattr(command, "commands", {}).items()}.items() or [
+            (name, command)
+        ]:
+            actual[verb] = {option for one in each.params for option in one.opts if option.startswith("--")} - {
+                "--help"
+            }
+    assert documented == actual
+
+
+def test_every_json_document_carries_the_version():
+    assert json.loads(json_output.dumps({}))["version"] == json_output.VERSION
+
+
+# --- local ---
+
+
+def test_env_prints_what_a_shell_can_read_and_unsets_what_would_interfere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(stack, "describe", lambda folder: {"AWS_REGION": "us-east-1", "SPACED": "it's here"})
+    monkeypatch.setenv("AWS_PROFILE", "work")
+    result = run("local", "env", "--dir", str(tmp_path))
+    assert result.exit_code == Exit.OK
+    assert "unset AWS_PROFILE" in result.stdout
+    assert "export AWS_REGION=us-east-1" in result.stdout
+    assert """export SPACED='it'"'"'s here'""" in result.stdout
+    assert "unset AWS_REGION" not in result.stdout
+
+
+def test_down_where_nothing_runs_is_no_error(tmp_path: Path):
+    result = run("local", "down", "--dir", str(tmp_path))
+    assert result.exit_code == Exit.OK
+    assert "no stack runs" in result.stderr
+
+
+ENVIRONMENT = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "TIDEGATE_WAREHOUSE": "file:///tmp/w"}
+
+
+@pytest.mark.parametrize("existing", [True, False])
+def test_up_says_what_an_old_warehouse_means(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, existing: bool):
+    def detach(config: Path, folder: Path, **options: Any) -> stack.Detached:
+        options["on_progress"]("starting the services")
+        return stack.Detached(1, ENVIRONMENT, existing, ("a note",))
+
+    monkeypatch.setattr(stack, "detach", detach)
+    result = run("local", "up", "--detach", "--dir", str(tmp_path))
+    assert result.exit_code == Exit.OK
+    assert "http://127.0.0.1:1" in result.stdout
+    assert f"tidegate local down --dir {tmp_path}" in result.stdout
+    assert "a note" in result.stdout
+    assert ("uploaded again now is in the table a second time" in result.stdout) == existing
+
+
+def test_ctrl_c_is_how_up_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    class Running:
+        environment = ENVIRONMENT
+        existing_warehouse = False
+        notes = ()
+        stopped = False
+
+        def __enter__(self) -> "Running":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.stopped = True
+
+        def wait(self) -> None:
+            raise KeyboardInterrupt
+
+    running = Running()
+    monkeypatch.setattr(stack, "up", lambda *_, **__: running)
+    result = run("local", "up", "--dir", str(tmp_path))
+    assert result.exit_code == Exit.OK
+    assert running.stopped
