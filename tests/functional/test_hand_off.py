@@ -102,17 +102,6 @@ def test_a_batch_whose_parts_do_not_add_up_holds_up_no_other():
         assert world.batch(damaged.id).state is State.SEALED
 
 
-def test_a_batch_whose_parts_do_not_add_up_does_not_keep_the_open_one_from_being_sealed_and_run(world: World):
-    damaged = world.sealed(prefix="flights/a-")
-    lose_a_part(world, damaged.id)
-    world.arrive(prefix="flights/b-")
-    later = world.open.id
-    for _ in range(3):
-        world.clock.advance(301)
-        world.settle()
-    assert world.jobs.started == [(later, 1, False)]
-
-
 def lose_a_part(world: World, batch_id: str) -> None:
     (part,) = world.parts(batch_id)
     world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(batch_id) + part)

@@ -1,7 +1,7 @@
 """A topic, dead letters and a job service in memory: for what moto cannot do, or what a test must decide."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -186,6 +186,7 @@ class _Mortal:
         return call
 
 
-def every_death(calls: int) -> Iterable[Life]:
-    """Every way for a process to die that makes so many calls."""
-    return [Life(call, after) for call in range(1, calls + 1) for after in (False, True)]
+def every_death(calls: int) -> list[Life]:
+    """Every way for a process to die that makes so many calls: before each of them, which is after the one before,
+    and after the last."""
+    return [*(Life(call) for call in range(1, calls + 1)), Life(calls, after=True)]

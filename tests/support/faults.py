@@ -12,6 +12,10 @@ from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
 
+ANSWERED = "x-answered-by-the-test"
+"""Marks a request that got its answer, for moto: botocore asks every handler, even when one has answered."""
+
+
 @dataclass
 class Fault:
     """What a fault has done so far: the operations it struck, in order."""
@@ -58,6 +62,7 @@ def answered(
         if containing.encode() not in bytes(request.body) or len(fault.struck) >= times:
             return None
         fault.struck.append(operation)
+        request.headers[ANSWERED] = "yes"
         return answer(request.url, status, body)
 
     with _before_send(client, operation, strike):
@@ -66,10 +71,12 @@ def answered(
 
 def answer(url: str, status: int, body: dict[str, Any]) -> AWSResponse:
     """An answer in JSON as botocore would have read it from a socket."""
-    return AWSResponse(url, status, {"Content-Type": "application/x-amz-json-1.0"}, _Raw(json.dumps(body).encode()))
+    return AWSResponse(url, status, {"Content-Type": "application/x-amz-json-1.0"}, Raw(json.dumps(body).encode()))
 
 
-class _Raw:
+class Raw:
+    """The body of an answer, as botocore reads it from a socket."""
+
     def __init__(self, content: bytes) -> None:
         self._content = content
 

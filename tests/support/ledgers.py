@@ -14,6 +14,7 @@ from botocore.config import Config
 from moto import mock_aws
 from moto.core.models import botocore_stubber
 
+from tests.support.faults import ANSWERED
 from tidegate.aws.ledger import DAY, DynamoLedger
 from tidegate.core.errors import Retryable
 
@@ -96,6 +97,8 @@ def serve_one_at_a_time(client: Any) -> None:
     turn = threading.Lock()
 
     def serve(event_name: str, request: AWSPreparedRequest, **other: Any) -> Any:
+        if ANSWERED in request.headers:
+            return None
         with turn:
             return botocore_stubber(event_name, request, **other)
 

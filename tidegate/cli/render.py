@@ -48,7 +48,7 @@ def error(text: str, advice: str = "") -> None:
 # --- status ---
 
 
-ROUTES_ABREAST = 6
+ROUTES_ABREAST = 4
 """Routes in one table; more would not fit an ordinary terminal."""
 
 
@@ -71,7 +71,7 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
 def conservation(statuses: Sequence[RouteStatus]) -> Table:
     """The invariant as a sum to be checked by eye, a column for each route; below it what the sum does not count."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for each in statuses:
         table.add_column(each.route.name, justify="right", overflow="fold")
     ended = [each.uploads.ended for each in statuses]

@@ -1,0 +1,108 @@
+"""Trace: what happened to every version of one object."""
+
+import pytest
+
+from tests.support.build import BUCKET, notice, upload
+from tests.support.fakes import play_fencing, play_publishing
+from tests.support.ledgers import RETENTION
+from tests.support.world import World
+from tidegate.core.outcomes import Outcome
+from tidegate.flows.trace import Trace, trace
+
+KEY = "flights/0000-00000.json"
+
+
+def look(world: World, key: str = KEY) -> Trace:
+    (found,) = trace(BUCKET, key, ledger=world.ledger)
+    return found
+
+
+def test_an_object_that_nobody_announced_has_no_trace(world: World):
+    assert trace(BUCKET, "flights/nowhere.json", ledger=world.ledger) == []
+
+
+def test_an_upload_is_followed_from_claim_to_snapshot(world: World):
+    of = notice(upload(KEY))
+    world.ledger.claim(of)
+    found = look(world)
+    assert (found.outcome, found.notice, found.batch) == ("pending", None, None)
+    assert "not registered yet" in found.explanation
+
+    world.dispatch(of)
+    batch_id = world.open.id
+    assert look(world).explanation == f"gathering with 1 uploads in batch {batch_id}"
+
+    world.ledger.seal(batch_id, "flights")
+    assert look(world).explanation == f"in batch {batch_id}, which waits for a free slot"
+
+    world.hand_off()
+    found = look(world)
+    assert (found.outcome, found.explanation) == ("pending", f"in batch {batch_id}, attempt 1 is under way")
+
+    play_publishing(world.work, batch_id)
+    world.settle()
+    found = look(world)
+    assert (found.outcome, found.explanation) == ("committed", "in the table since snapshot 77")
+    assert found.notice is not None
+    assert found.notice.id == of.id
+
+
+def test_a_halted_batch_is_explained_by_its_reason(world: World):
+    batch = world.submitted()
+    world.ledger.halt(batch.id, 1, "the floor is gone")
+    found = look(world)
+    assert (found.outcome, found.explanation) == (
+        "pending",
+        f"batch {batch.id} halted after attempt 1: the floor is gone",
+    )
+
+
+def test_a_quarantined_upload_is_explained_by_its_error(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {KEY: (Outcome.QUARANTINED, "line 3 is no JSON")})
+    world.settle()
+    found = look(world)
+    assert (found.outcome, found.explanation) == ("quarantined", "line 3 is no JSON")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.VANISHED, Outcome.SUPERSEDED])
+def test_an_upload_that_was_not_read_is_not_said_to_be_in_the_table(world: World, outcome: Outcome):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {KEY: (outcome, "")})
+    world.settle()
+    found = look(world)
+    assert found.outcome == outcome
+    assert "in the table" not in found.explanation
+
+
+def test_an_abandoned_upload_waits_for_a_redrive(world: World):
+    batch = world.submitted()
+    play_fencing(world.work, batch.id)
+    world.settle()
+    found = look(world)
+    assert (found.outcome, found.explanation) == (
+        "pending",
+        f"batch {batch.id} was abandoned: the upload waits for a redrive",
+    )
+
+
+def test_a_void_owner_is_explained(world: World):
+    of = notice(upload(KEY))
+    world.ledger.claim(of)
+    world.ledger.void(of.id, "flights")
+    found = look(world)
+    assert found.outcome == "pending"
+    assert "void" in found.explanation
+
+
+def test_versions_are_listed_oldest_first(world: World):
+    for version in ("v2", "v1", "v3"):
+        world.dispatch(notice(upload(KEY, version)))
+        world.clock.advance(60)
+    assert [found.claim.version for found in trace(BUCKET, KEY, ledger=world.ledger)] == ["v2", "v1", "v3"]
+
+
+def test_what_has_expired_leaves_no_trace(world: World):
+    world.arrive()
+    world.clock.advance(RETENTION)
+    assert trace(BUCKET, KEY, ledger=world.ledger) == []

@@ -1,0 +1,66 @@
+"""Quantities as people say them, and a table that fits a terminal."""
+
+import pytest
+
+from tests.support.build import route
+from tidegate.cli import render
+from tidegate.core.outcomes import Conservation, Tally
+from tidegate.flows.status import RouteStatus
+
+
+def status(name: str = "flights", notified: int = 0) -> RouteStatus:
+    return RouteStatus(route(name), Conservation(notified, Tally(committed=notified), 0), 0, 0, (), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (9_949, "9.9 kB"),
+        (12_345, "12 kB"),
+        (256_000_000, "256 MB"),
+        (1_500_000_000, "1.5 GB"),
+        (3_000_000_000_000, "3.0 TB"),
+    ],
+)
+def test_bytes(count: int, text: str):
+    assert render.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-3, "0s"),
+        (5, "5s"),
+        (119, "119s"),
+        (120, "2m"),
+        (7199, "119m"),
+        (7200, "2h"),
+        (172_800, "2d 0h"),
+        (190_000, "2d 4h"),
+    ],
+)
+def test_durations(seconds: int, text: str):
+    assert render.duration(seconds) == text
+
+
+def test_many_routes_are_shown_in_tables_that_fit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [f"route-{letter}" for letter in "abcdefgh"]
+    render.status([status(name, 10**9) for name in names], now=0)
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in names)
+    assert printed.count("uploads notified") == 2
+    assert printed.count("1000000000") == 2 * len(names)
+
+
+def test_a_route_without_batches_says_so(capsys: pytest.CaptureFixture[str]):
+    render.status([status()], now=0)
+    assert "batches" in capsys.readouterr().out
+
+
+def test_markup_in_a_name_is_text(capsys: pytest.CaptureFixture[str]):
+    render.error("[red]not a colour[/red] of s3://b/[x]")
+    assert "[red]not a colour[/red] of s3://b/[x]" in capsys.readouterr().err
