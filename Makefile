@@ -15,7 +15,7 @@ export UV_SYSTEM_CERTS := 1
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: setup ## Run the whole path on this machine, duplicates and crashes included
+demo: setup ## Run the whole path on this machine, duplicates, deletions and garbage included
 	@$(BIN)/tidegate demo
 
 test: lint ## Lint, then run every test

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
-from constructs import Construct, IDependable
+from constructs import Construct, IConstruct, IDependable
 
 from infra.buckets import private_bucket
 from infra.buffer import Buffer
@@ -32,6 +32,7 @@ class Landing(Construct):
         keep_versions: cdk.Duration,
     ) -> None:
         super().__init__(scope, id)
+        self._notifying: list[IConstruct] = []
         self._routes = sorted(routes, key=lambda route: (route.bucket, route.name))
         for name, group in groupby(self._routes, key=lambda route: route.bucket):
             on_bucket = list(group)
@@ -58,6 +59,12 @@ class Landing(Construct):
             actions=["s3:ListBucket", "s3:ListBucketVersions"],
             resource_arns=list(dict.fromkeys(_bucket_arn(self, route.bucket) for route in self._routes)),
         )
+
+    def notify_after(self, reader: IDependable) -> None:
+        """Have S3 notify nothing new before `reader` is up to date: while a route is added, the old code would not
+        know whose the uploads are, and drop them."""
+        for each in self._notifying:
+            each.node.add_dependency(reader)
 
     def _create(
         self,
@@ -88,6 +95,7 @@ class Landing(Construct):
         )
         # S3 sends a test message when the notification is set up, and refuses the bucket if it may not
         resource.node.add_dependency(permission)
+        self._notifying.append(resource)
 
     def _subscribe(self, name: str, routes: list[RouteSettings], buffer: Buffer, permission: IDependable) -> None:
         """Add to the notifications of a bucket that others own; theirs stay as they are."""
@@ -97,6 +105,7 @@ class Landing(Construct):
             rules = _rules(route)
             filters = [s3.NotificationKeyFilter(**rules)] if rules else []
             bucket.add_event_notification(s3.EventType.OBJECT_CREATED, destination, *filters)
+        self._notifying.append(bucket)
 
 
 @jsii.implements(s3.IBucketNotificationDestination)

@@ -62,8 +62,7 @@ def archive_days(retention: Retention) -> int:
     A replayed notice travels once more through the queue and its dead letters. The ledger must still know
     its uploads when it arrives, else their rows are in the table twice.
     """
-    travel = 2 * retention.messages + retention.dead_letters
-    return max(0, min(ARCHIVE_DAYS, (retention.claims - travel - 1) // DAY))
+    return max(0, min(ARCHIVE_DAYS, (retention.claims - retention.travel - 1) // DAY))
 
 
 def check(settings: Settings) -> None:

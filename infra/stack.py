@@ -85,6 +85,7 @@ class TidegateStack(cdk.Stack):
                 ledger=ledger,
                 work=work,
                 emr=emr,
+                landing=landing,
             )
         outputs = Construct(self, "Outputs")
         for name, value in values.items():
@@ -100,6 +101,7 @@ class TidegateStack(cdk.Stack):
         ledger: Ledger,
         work: Work,
         emr: Emr,
+        landing: Landing,
     ) -> None:
         def function(name: str, timeout: int) -> Function:
             return Function(self, name.capitalize(), name=name, code=code, timeout=timeout, environment=environment)
@@ -108,10 +110,12 @@ class TidegateStack(cdk.Stack):
         intake.feed_from(buffer.queue, limits.INTAKE)
         buffer.grant_set_aside(intake.role)
         bus.grant_publish(intake.role)
+        landing.notify_after(intake)
 
         dispatch = function("dispatch", limits.DISPATCH.timeout)
         dispatch.feed_from(bus.queue, limits.DISPATCH)
         bus.grant_set_aside(dispatch.role)
+        bus.grant_publish(dispatch.role)
 
         settle = function("settle", limits.SETTLE_TIMEOUT)
         settle.invoke_every(limits.SETTLE_EVERY)

@@ -83,7 +83,7 @@ class Retention(_Section):
     messages: Duration = Field("4d", validate_default=True, description="How long queues keep a message.")
     dead_letters: Duration = Field("14d", validate_default=True, description="How long dead-letter queues keep one.")
     look_back: Duration = Field(
-        "30d", validate_default=True, description="How far back an audit of the bucket may look; the horizon."
+        "45d", validate_default=True, description="How far back an audit of the bucket may look; the horizon."
     )
     claims: Duration = Field(
         "60d",
@@ -96,12 +96,10 @@ class Retention(_Section):
         longest = max(self.messages, self.dead_letters)
         if longest > SQS_LONGEST_RETENTION:
             raise ValueError("`messages` and `dead_letters` may be 14d at most: SQS keeps nothing longer")
-        # an upload can wait in the buffer, then its notice in the FIFO queue and in that queue's dead letters
-        travel = 2 * self.messages + self.dead_letters
-        if self.look_back <= travel:
+        if self.look_back <= self.travel:
             raise ValueError(
                 "`look_back` must be longer than a message can travel"
-                f" (2 x messages + dead_letters = {travel // DAY}d):"
+                f" (3 x messages + 2 x dead_letters = {self.travel // DAY}d):"
                 " else an upload is audited while its message may still arrive"
             )
         if self.claims <= self.look_back:
@@ -110,6 +108,15 @@ class Retention(_Section):
                 " and its rows are in the table twice"
             )
         return self
+
+    @property
+    def travel(self) -> int:
+        """How long (seconds) after an upload a message may still bring it, if a person moves dead letters back once at
+        each queue: the buffer's dead letters count from the upload; moving a message back, and moving one to a FIFO
+        queue's dead letters, starts its clock anew
+        (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html).
+        """
+        return self.dead_letters + self.messages + (self.messages + self.dead_letters + self.messages)
 
 
 class BatchSettings(_Section):
@@ -151,7 +158,7 @@ class RouteSettings(_Section):
         description="json (one object a line), csv (with a header line) or parquet. "
         "A key that ends in .gz, .zst or .bz2 is decompressed first."
     )
-    delimiter: str = Field(",", min_length=1, max_length=1, description="csv: what separates the fields.")
+    delimiter: str = Field(",", description="csv: what separates the fields.")
     table: TableName = Field(description="catalog.namespace.table, lower case; created from `schema` if absent.")
     table_schema: str = Field(
         alias="schema",
@@ -162,12 +169,19 @@ class RouteSettings(_Section):
         (), description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region".'
     )
     max_object_bytes: ByteSize = Field(
-        ByteSize(512_000_000),
+        ByteSize(128_000_000),
         gt=0,
         description="A file larger than this, as stored or decompressed, is quarantined: "
         "a file is decoded whole in one task's memory.",
     )
     batch: BatchSettings = Field(BatchSettings(), description="When a batch is handed off.")
+
+    @field_validator("delimiter")
+    @classmethod
+    def _one_character(cls, delimiter: str) -> str:
+        if not re.fullmatch(r"[\x20-\x7e\t]", delimiter):
+            raise ValueError("a delimiter is 1 character of ASCII, or a tab")
+        return delimiter
 
     @field_validator("partition_by")
     @classmethod
@@ -284,6 +298,10 @@ def _explain(source: str, file: str, problem: ErrorDetails) -> str:
         message = f"unknown field; allowed here: {', '.join(_fields_at(location[:-1]))}"
     elif problem["type"] == "missing":
         message = "this field is required"
+    elif problem["type"].startswith("byte_size"):
+        message = 'a size is a number and a unit in quotes, such as "256MB" or "1GiB"'
+    elif location == ("route",):
+        message = "each route begins with [[route]], in double brackets"
     line = _line_of(source, location)
     return f"{file}:{line}: {where}: {message}" if line else f"{file}: {where}: {message}"
 

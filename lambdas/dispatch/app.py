@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.shared import count, logger
 from tidegate import wiring
-from tidegate.core.errors import FenceLost, Rejected, TidegateError
+from tidegate.core.errors import FenceLost, Rejected
 from tidegate.core.routes import Route
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.settle import advance
@@ -23,7 +23,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     def handle(record: SQSRecord) -> None:
         try:
             route = dispatch(
-                record.body, routes=app.routes, ledger=ledger, work=work, new_id=wiring.new_id, count=count
+                record.body,
+                routes=app.routes,
+                ledger=ledger,
+                work=work,
+                topic=app.topic(context.aws_request_id),
+                new_id=wiring.new_id,
+                count=count,
             )
             touched[route.name] = route
         except Rejected as error:
@@ -38,8 +44,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     answer = process_partial_response(event=event, record_handler=handle, processor=processor, context=context)
     for route in touched.values():
         try:
-            advance(route, ledger=ledger, work=work, jobs=jobs, clock=wiring.clock, count=count)
-        except TidegateError as error:
+            advance(route, ledger=ledger, work=work, jobs=jobs, clock=wiring.clock, next_look=0, count=count)
+        except Exception as error:
             # the notices are registered and safe: the schedule hands them off, so none of them is given back
             logger.error("the hand-off failed and will be tried again", extra={"reason": str(error)})
             count("HandOffsFailed", 1, route.name)

@@ -6,7 +6,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.shared import count, logger
 from tidegate import wiring
-from tidegate.core.errors import TidegateError
 from tidegate.flows.settle import settle
 
 
@@ -14,11 +13,12 @@ from tidegate.flows.settle import settle
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     app = wiring.application()
     ledger, work, jobs = app.ledger(), app.work(), app.jobs(context)
-    troubles: list[TidegateError] = []
+    troubles: list[Exception] = []
     for route in app.routes.values():
         try:
             troubles += settle(route, ledger=ledger, work=work, jobs=jobs, clock=wiring.clock, count=count)
-        except TidegateError as error:
+        except Exception as error:
+            # the other routes must not wait for this one
             troubles.append(error)
     for trouble in troubles:
         logger.error("settling met trouble and will try again", extra={"reason": str(trouble)})

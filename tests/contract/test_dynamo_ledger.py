@@ -7,6 +7,7 @@ import itertools
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from tidegate.core.batches import State
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.uploads import object_hash
+from tidegate.core.uploads import Upload, object_hash
 from tidegate.flows.ports import Registration
 
 ROUTE = "flights"
@@ -55,7 +56,7 @@ def write_units(table: Table, item: dict[str, Any]) -> float:
 @pytest.mark.parametrize("key", ["k" * 1024, "😀" * 256, "k"], ids=["longest", "widest", "shortest"])
 @pytest.mark.parametrize("version", ["etag:" + "0" * 32 + "-10000", "v" * 100], ids=["etag", "version id"])
 def test_a_claim_costs_one_write_unit(ledger: DynamoLedger, table: Table, key: str, version: str):
-    ledger.claim(notice(upload(key, version)))
+    ledger.claim(notice(Upload(BUCKET, key, version, 10, sequencer="0055AED6DCD90281E5")))
     (item,) = table.items()
     assert write_units(table, item) == 1.0
     assert len(str(item).encode()) < 1024  # and that with all of the types and quotes around it
@@ -69,7 +70,7 @@ def test_a_claim_costs_one_write_unit(ledger: DynamoLedger, table: Table, key: s
 def test_a_claim_with_an_error_still_costs_one_write_unit(ledger: DynamoLedger, table: Table, error: str):
     of = notice(upload("k" * 1024, "v" * 100))
     ledger.claim(of)
-    ledger.record_endings("01B", BUCKET, [Ending(of.id, "k" * 1024, "v" * 100, Outcome.QUARANTINED, error)])
+    ledger.record_endings("01B", [Ending(of.id, BUCKET, "k" * 1024, "v" * 100, Outcome.QUARANTINED, error)], 1)
     (claim,) = ledger.claims(BUCKET, "k" * 1024)
     assert claim.error
     assert error.startswith(claim.error)
@@ -124,7 +125,7 @@ CALLS: dict[str, Callable[[DynamoLedger], Any]] = {
     "begin_attempt": lambda ledger: ledger.begin_attempt("01B", ROUTE, 1, 1),
     "record_job": lambda ledger: ledger.record_job("01B", 1, "job"),
     "record_endings": lambda ledger: ledger.record_endings(
-        "01B", BUCKET, [Ending("0" * 40, "a", "v1", Outcome.VANISHED, "")]
+        "01B", [Ending("0" * 40, BUCKET, "a", "v1", Outcome.VANISHED, "")], 1
     ),
     "commit": lambda ledger: ledger.commit("01B", ROUTE, receipt("01B")),
     "halt": lambda ledger: ledger.halt("01B", 1, "reason"),
@@ -196,33 +197,64 @@ def cancelled(*codes: str) -> dict[str, Any]:
     return {"__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException", "CancellationReasons": reasons}
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long the ledger would have waited after each conflict (seconds); here it does not."""
+    taken: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=taken.append))
+    return taken
+
+
+CONFLICTS = pytest.mark.parametrize(
     "codes",
     [("None", "TransactionConflict"), ("TransactionConflict", "None"), ("ThrottlingError", "None"), ()],
     ids=lambda codes: "+".join(codes) or "no reason",
 )
+
+
+@CONFLICTS
 @pytest.mark.parametrize("name", ["register", "seal", "begin_attempt", "resume", "open_batch"])
-def test_a_transaction_cancelled_for_another_reason_than_its_conditions_is_tried_again(
-    table: Table, codes: tuple[str, ...], name: str
+def test_a_transaction_that_is_cancelled_again_and_again_is_given_back_after_some_patience(
+    table: Table, naps: list[float], codes: tuple[str, ...], name: str
 ):
     with (
-        answered(table.client, "TransactWriteItems", 400, cancelled(*codes)),
+        answered(table.client, "TransactWriteItems", 400, cancelled(*codes)) as fault,
         pytest.raises(Retryable, match="could not"),
     ):
         CALLS[name](table.ledger())
+    assert len(fault.struck) == len(naps) + 1 > 3
+    assert sum(naps) < 3
 
 
-def test_a_commit_in_conflict_is_tried_again_and_commits(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
+@CONFLICTS
+def test_a_transaction_that_was_cancelled_once_goes_through(
+    ledger: DynamoLedger, table: Table, ids: Callable[[], str], naps: list[float], codes: tuple[str, ...]
+):
     batch_id = submitted(ledger, ids)
-    with (
-        answered(table.client, "TransactWriteItems", 400, cancelled("None", "TransactionConflict")),
-        pytest.raises(Retryable),
-    ):
-        ledger.commit(batch_id, ROUTE, receipt(batch_id))
-    assert ledger.commit(batch_id, ROUTE, receipt(batch_id))
+    with answered(table.client, "TransactWriteItems", 400, cancelled(*codes), times=1) as fault:
+        assert ledger.commit(batch_id, ROUTE, receipt(batch_id))
+    assert len(fault.struck) == len(naps) == 1
+    assert ledger.route(ROUTE).committed_batches == 1
 
 
-def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(ledger: DynamoLedger, impatient_client: Any, table: Table):
+@pytest.mark.parametrize("times", [1, 100], ids=["once", "always"])
+def test_an_update_that_meets_a_transaction_waits_for_its_turn(
+    ledger: DynamoLedger, table: Table, naps: list[float], times: int
+):
+    conflict = {"__type": "com.amazonaws.dynamodb.v20120810#TransactionConflictException", "message": "busy"}
+    with answered(table.client, "UpdateItem", 400, conflict, times=times):
+        if times == 1:
+            ledger.refuse(ROUTE, 3)
+        else:
+            with pytest.raises(Retryable, match="TransactionConflictException"):
+                ledger.refuse(ROUTE, 3)
+    assert ledger.route(ROUTE).refused == (3 if times == 1 else 0)
+    assert naps
+
+
+def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(
+    ledger: DynamoLedger, impatient_client: Any, table: Table
+):
     of = notice(*uploads(40))
     body = {"__type": "com.amazonaws.dynamodb.v20120810#InternalServerError", "message": "half way"}
     cut_short = table.ledger(impatient_client)
@@ -366,5 +398,5 @@ def test_endings_are_on_record_though_the_answers_were_lost(ledger: DynamoLedger
     of = notice("a")
     ledger.claim(of)
     with lost_answers(table.client, "UpdateItem"):
-        ledger.record_endings("01B", BUCKET, [Ending(of.id, "a", "v1", Outcome.VANISHED, "")])
+        ledger.record_endings("01B", [Ending(of.id, BUCKET, "a", "v1", Outcome.VANISHED, "")], 1)
     assert ledger.claims(BUCKET, "a")[0].outcome == "vanished"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.build import BUCKET, notice, part_of, upload, uploads
+from tests.support.build import BUCKET, ETAG, notice, part_of, upload, uploads
 from tests.support.ledgers import RETENTION, SettableClock, racing
 from tidegate.core.batches import Batch, State
 from tidegate.core.manifests import make_part
@@ -167,13 +167,30 @@ def let_go_by_abandoning(ledger: Ledger, of: Notice, new_id: NewId) -> None:
     abandoned(ledger, batch.id)
 
 
-def let_go_by_quarantining(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+def end_all(ledger: Ledger, of: Notice, new_id: NewId, outcome: Outcome) -> None:
     batch = ledger.open_batch(ROUTE, new_id)
     assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
     submitted(ledger, batch.id)
-    endings = [Ending(of.id, each.upload.key, each.upload.version, Outcome.QUARANTINED, "bad") for each in of.entries]
-    ledger.record_endings(batch.id, of.bucket, endings)
+    ledger.record_endings(batch.id, endings_of(of, outcome), len(of.entries))
     assert ledger.commit(batch.id, ROUTE, receipt(batch.id, tally=Tally(quarantined=len(of.entries))))
+
+
+def endings_of(of: Notice, outcome: Outcome) -> list[Ending]:
+    """All uploads of the notice ended so."""
+    found = (entry.upload for entry in of.entries)
+    return [Ending(of.id, each.bucket, each.key, each.version, outcome, "as told") for each in found]
+
+
+def let_go_by_quarantining(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    end_all(ledger, of, new_id, Outcome.QUARANTINED)
+
+
+def let_go_by_finding_it_gone(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    end_all(ledger, of, new_id, Outcome.VANISHED)
+
+
+def let_go_by_finding_it_overwritten(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    end_all(ledger, of, new_id, Outcome.SUPERSEDED)
 
 
 def keep_undecided(ledger: Ledger, of: Notice, new_id: NewId) -> None:
@@ -210,15 +227,13 @@ def keep_in_a_committed_batch(ledger: Ledger, of: Notice, new_id: NewId) -> None
     assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=Tally(committed=len(of.entries))))
 
 
-def keep_though_vanished(ledger: Ledger, of: Notice, new_id: NewId) -> None:
-    keep_in_a_submitted_batch(ledger, of, new_id)
-    batch_id = ledger.route(ROUTE).running[0]
-    endings = [Ending(of.id, each.upload.key, each.upload.version, Outcome.VANISHED, "") for each in of.entries]
-    ledger.record_endings(batch_id, of.bucket, endings)
-    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=Tally(vanished=len(of.entries))))
-
-
-LETS_GO = [let_go_by_voiding, let_go_by_abandoning, let_go_by_quarantining]
+LETS_GO = [
+    let_go_by_voiding,
+    let_go_by_abandoning,
+    let_go_by_quarantining,
+    let_go_by_finding_it_gone,
+    let_go_by_finding_it_overwritten,
+]
 KEEPS = [
     keep_undecided,
     keep_in_an_open_batch,
@@ -227,7 +242,6 @@ KEEPS = [
     keep_in_a_halted_batch,
     keep_in_a_batch_being_fenced,
     keep_in_a_committed_batch,
-    keep_though_vanished,
 ]
 Fate = Callable[[Ledger, Notice, NewId], None]
 
@@ -282,7 +296,7 @@ def test_a_notice_takes_over_only_from_the_owner_that_it_names(ledger: Ledger):
 def test_a_quarantined_upload_is_taken_over_and_its_neighbours_are_not(ledger: Ledger, batch: Batch):
     first = join(ledger, notice("bad", "good"), batch.id)
     submitted(ledger, batch.id)
-    ledger.record_endings(batch.id, BUCKET, [Ending(first.id, "bad", "v1", Outcome.QUARANTINED, "no JSON")])
+    ledger.record_endings(batch.id, [Ending(first.id, BUCKET, "bad", "v1", Outcome.QUARANTINED, "no JSON")], 1)
     taker = notice("bad", "good", origin="redrive:1", takes_from=first.id)
     claimed = ledger.claim(taker)
     assert (claimed.owned, claimed.refused) == ((upload("bad"),), (upload("good"),))
@@ -318,6 +332,69 @@ def test_a_taker_and_a_twin_of_the_void_notice_never_both_own(ledger: Ledger, an
     assert set(taken.owned) == set(of[15:])
     assert set(late.owned) <= set(of[15:])
     assert all(owner(ledger, each) == taker.id for each in of[15:])
+
+
+# ---- decision 1: the same bytes uploaded again
+
+
+def written(sequencer: str, key: str = "a") -> Upload:
+    """An upload to an unversioned bucket: its bytes name it, its sequencer says when."""
+    return Upload(BUCKET, key, f"etag:{ETAG}", 10, sequencer)
+
+
+@pytest.mark.parametrize("fate", LETS_GO, ids=lambda fate: fate.__name__)
+def test_the_same_bytes_that_came_again_later_are_for_a_notice_made_for_them(
+    ledger: Ledger, another: Another, new_id: NewId, fate: Fate
+):
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    fate(ledger, first, new_id)
+    later = notice(written("00A2"), origin="s3 again")
+    claimed = ledger.claim(later)
+    # this very notice may not have it: of two twins one could come too early to see that the owner let go
+    assert (claimed.owned, claimed.refused) == ((), ())
+    assert claimed.again == (Entry(written("00A2"), takes_from=first.id),)
+    assert another().claim(later) == claimed
+    assert owner(ledger, written("00A1")) == first.id
+    made = make_notice(ROUTE, BUCKET, "again", claimed.again)
+    assert ledger.claim(made).owned == (written("00A2"),)
+    (claim,) = ledger.claims(BUCKET, "a")
+    assert (claim.notice, claim.sequencer, claim.outcome) == (made.id, "00A2", "")
+    # from now on all of it is a duplicate
+    assert ledger.claim(later).refused == (written("00A2"),)
+    assert ledger.claim(first).refused == (written("00A1"),)
+
+
+@pytest.mark.parametrize("fate", KEEPS, ids=lambda fate: fate.__name__)
+def test_the_same_bytes_that_came_again_are_a_duplicate_while_the_first_may_land_or_has(
+    ledger: Ledger, new_id: NewId, fate: Fate
+):
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    fate(ledger, first, new_id)
+    claimed = ledger.claim(notice(written("00A2"), origin="s3 again"))
+    assert (claimed.refused, claimed.again) == ((written("00A2"),), ())
+
+
+@pytest.mark.parametrize("sequencer", ["00A1", "00A0", "a1", ""], ids=["same", "earlier", "same, shorter", "none"])
+def test_what_did_not_come_later_is_a_duplicate_even_of_what_was_let_go(ledger: Ledger, new_id: NewId, sequencer: str):
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    let_go_by_quarantining(ledger, first, new_id)
+    claimed = ledger.claim(notice(written(sequencer), origin="s3 again"))
+    assert (claimed.refused, claimed.again) == ((written(sequencer),), ())
+
+
+def test_a_notice_may_own_refuse_and_pass_on_at_once(ledger: Ledger, new_id: NewId):
+    first = notice(written("00A1", "gone"))
+    ledger.claim(first)
+    let_go_by_finding_it_gone(ledger, first, new_id)
+    ledger.claim(notice(written("00A1", "theirs")))
+    of = notice(written("00A2", "gone"), written("00A2", "theirs"), written("00A2", "new"))
+    claimed = ledger.claim(of)
+    assert claimed.owned == (written("00A2", "new"),)
+    assert claimed.refused == (written("00A2", "theirs"),)
+    assert claimed.again == (Entry(written("00A2", "gone"), takes_from=first.id),)
 
 
 # ---- decision 2: registering
@@ -628,7 +705,10 @@ def test_no_more_batches_are_submitted_than_there_are_slots(ledger: Ledger, new_
 def test_slots_hold_in_a_race(another: Another, new_id: NewId, slots: int):
     waiting = sealed_batches(another(), new_id, 6)
     answers = racing(
-        *(lambda batch_id=batch_id: another().begin_attempt(batch_id, ROUTE, 1, in_flight=slots) for batch_id in waiting)
+        *(
+            lambda batch_id=batch_id: another().begin_attempt(batch_id, ROUTE, 1, in_flight=slots)
+            for batch_id in waiting
+        )
     )
     assert answers.count(True) == slots
     record = another().route(ROUTE)
@@ -880,11 +960,12 @@ def test_how_an_upload_ended_is_written_into_its_claim(ledger: Ledger, batch: Ba
     of = join(ledger, notice("bad", "gone", "good"), batch.id)
     submitted(ledger, batch.id)
     endings = [
-        Ending(of.id, "bad", "v1", Outcome.QUARANTINED, "line 3 is no JSON"),
-        Ending(of.id, "gone", "v1", Outcome.VANISHED, ""),
+        Ending(of.id, BUCKET, "bad", "v1", Outcome.QUARANTINED, "line 3 is no JSON"),
+        Ending(of.id, BUCKET, "gone", "v1", Outcome.VANISHED, ""),
     ]
-    ledger.record_endings(batch.id, BUCKET, endings)
-    ledger.record_endings(batch.id, BUCKET, endings)
+    ledger.record_endings(batch.id, endings, 2)
+    ledger.record_endings(batch.id, endings, 2)
+    assert ledger.batch(batch.id).endings == 2
     found = {key: ledger.claims(BUCKET, key)[0] for key in ("bad", "gone", "good")}
     assert {key: (claim.outcome, claim.error) for key, claim in found.items()} == {
         "bad": ("quarantined", "line 3 is no JSON"),
@@ -896,7 +977,7 @@ def test_how_an_upload_ended_is_written_into_its_claim(ledger: Ledger, batch: Ba
 
 def test_an_ending_is_written_only_for_the_owner(ledger: Ledger, batch: Batch):
     of = join(ledger, notice("a"), batch.id)
-    ledger.record_endings(batch.id, BUCKET, [Ending("f" * 40, "a", "v1", Outcome.QUARANTINED, "of another batch")])
+    ledger.record_endings(batch.id, [Ending("f" * 40, BUCKET, "a", "v1", Outcome.QUARANTINED, "another's")], 1)
     assert ledger.claims(BUCKET, "a")[0].outcome == ""
     assert owner(ledger, upload("a")) == of.id
 
@@ -906,21 +987,34 @@ def test_an_ending_is_not_written_once_the_claim_was_taken_over(ledger: Ledger, 
     abandoned(ledger, batch.id)
     taker = notice("a", origin="redrive:1", takes_from=first.id)
     ledger.claim(taker)
-    ledger.record_endings(batch.id, BUCKET, [Ending(first.id, "a", "v1", Outcome.QUARANTINED, "late")])
+    ledger.record_endings(batch.id, [Ending(first.id, BUCKET, "a", "v1", Outcome.QUARANTINED, "late")], 1)
     (claim,) = ledger.claims(BUCKET, "a")
     assert (claim.notice, claim.outcome) == (taker.id, "")
 
 
 def test_an_ending_makes_no_claim(ledger: Ledger):
-    ledger.record_endings("01B", BUCKET, [Ending("f" * 40, "never claimed", "v1", Outcome.VANISHED, "")])
+    ledger.record_endings("01B", [Ending("f" * 40, BUCKET, "never claimed", "v1", Outcome.VANISHED, "")], 1)
+    assert ledger.batch("01B") is None
     assert ledger.claims(BUCKET, "never claimed") == []
+
+
+def test_a_batch_notes_how_many_of_its_endings_are_written(ledger: Ledger, batch: Batch):
+    of = join(ledger, notice("a", "b", "c"), batch.id)
+    submitted(ledger, batch.id)
+    first, second, third = endings_of(of, Outcome.VANISHED)
+    assert ledger.batch(batch.id).endings == 0
+    ledger.record_endings(batch.id, [first, second], 2)
+    assert ledger.batch(batch.id).endings == 2
+    assert ledger.claims(BUCKET, "c")[0].outcome == ""
+    ledger.record_endings(batch.id, [third], 3)
+    assert ledger.batch(batch.id).endings == 3
+    assert ledger.claims(BUCKET, "c")[0].outcome == "vanished"
 
 
 def test_many_endings_are_written(ledger: Ledger):
     of = notice(*uploads(100))
     ledger.claim(of)
-    endings = [Ending(of.id, each.key, each.version, Outcome.SUPERSEDED, "") for each in uploads(100)]
-    ledger.record_endings("01B", BUCKET, iter(endings))
+    ledger.record_endings("01B", endings_of(of, Outcome.SUPERSEDED), 100)
     assert all(ledger.claims(BUCKET, each.key)[0].outcome == "superseded" for each in uploads(100)[::7])
 
 

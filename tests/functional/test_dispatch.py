@@ -1,16 +1,20 @@
 """Dispatch: a notice claims its uploads and joins the open batch, and dying anywhere on the way changes nothing."""
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.support.build import BUCKET, notice, part_of, upload, uploads
-from tests.support.fakes import Died, Life, every_death
+from tests.support.build import BUCKET, ETAG, notice, part_of, upload, uploads
+from tests.support.fakes import Died, Life, every_death, play_publishing
 from tests.support.world import World, moto_world
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.manifests import batch_folder
-from tidegate.core.notices import Notice
+from tidegate.core.notices import Entry, Notice
+from tidegate.core.outcomes import Outcome
+from tidegate.core.uploads import Upload
 from tidegate.flows.dispatch import ROUNDS, dispatch
 from tidegate.flows.ports import Registration
 
@@ -52,6 +56,7 @@ def test_a_notice_delivered_again_is_refused_by_one_read(world: World):
         routes=world.routes,
         ledger=life.wrap(world.ledger),
         work=life.wrap(world.work),
+        topic=life.wrap(world.topic),
         new_id=world.new_id,
         count=world.count,
     )
@@ -92,6 +97,8 @@ def test_a_void_notice_changes_nothing(world: World):
     world.dispatch(of)
     assert world.record.open_batch == ""
     assert world.ledger.claims(BUCKET, KEYS[0]) == []
+    assert world.count.of("NoticesVoid", "flights") == 1
+    assert world.count["DuplicatesRefused"] == 0
 
 
 def test_a_notice_voided_after_it_claimed_is_not_registered(world: World):
@@ -201,39 +208,127 @@ def test_trouble_anywhere_is_passed_on_and_cured_by_the_next_delivery(world: Wor
     assert world.count["DuplicatesRefused"] == 0
 
 
+def test_a_refusal_that_cannot_be_counted_keeps_no_notice_from_being_registered(world: World):
+    world.dispatch(notice("flights/a.json"))
+
+    class CannotCount:
+        def __getattr__(self, name: str) -> Any:
+            if name == "refuse":
+                raise Retryable("could not count")
+            return getattr(world.ledger, name)
+
+    run(world, notice(*KEYS), ledger=CannotCount())
+    assert world.open.notices == 2
+
+
+# ---- the same bytes again
+
+
+def written(key: str, sequencer: str) -> Upload:
+    """An upload to an unversioned bucket: its bytes name it, its sequencer says when."""
+    return Upload(BUCKET, key, f"etag:{ETAG}", 10, sequencer)
+
+
+def quarantined(world: World, *keys: str) -> Notice:
+    """A notice whose uploads all ended without a row."""
+    of = notice(*(written(key, "00A1") for key in keys))
+    world.dispatch(of)
+    batch_id = world.open.id
+    assert world.ledger.seal(batch_id, "flights")
+    world.hand_off()
+    play_publishing(world.work, batch_id, dict.fromkeys(keys, (Outcome.QUARANTINED, "no JSON")))
+    assert world.settle() == []
+    return of
+
+
+def test_bytes_that_ended_badly_and_came_again_travel_once_more_in_a_notice_of_their_own(world: World):
+    first = quarantined(world, *KEYS[:2])
+    world.dispatch(notice(*(written(key, "00A2") for key in KEYS)))
+    assert world.open.objects == 1
+    (made,) = world.topic.published
+    assert (made.origin, made.route) == ("again", "flights")
+    assert made.entries == tuple(Entry(written(key, "00A2"), takes_from=first.id) for key in KEYS[:2])
+    assert world.count.of("UploadsAgain", "flights") == 2
+    assert world.count["DuplicatesRefused"] == 0
+    world.dispatch(made)
+    assert (world.open.notices, world.open.objects) == (2, 3)
+
+
+def test_bytes_that_came_again_land_once_however_often_both_notices_are_delivered(world: World):
+    quarantined(world, *KEYS[:2])
+    later = notice(*(written(key, "00A2") for key in KEYS))
+    for _ in range(3):
+        world.dispatch(later)
+        for made in world.topic.published:
+            world.dispatch(made)
+    assert (world.open.notices, world.open.objects) == (2, 3)
+    assert len({made.id for made in world.topic.published}) == 1
+
+
+def test_when_the_topic_does_not_take_the_new_notice_the_old_one_is_given_back(world: World):
+    quarantined(world, *KEYS[:2])
+    later = notice(*(written(key, "00A2") for key in KEYS))
+    world.topic.accepts = lambda made: False
+    with pytest.raises(Retryable, match=f"{later.id}.*2 repeated uploads"):
+        world.dispatch(later)
+    world.topic.accepts = lambda made: True
+    world.dispatch(later)
+    assert len(world.topic.published) == 1
+    assert world.open.objects == 1
+
+
 # ---- dying
 
 
-def run(world: World, of: Notice, *, ledger: Any = None, work: Any = None) -> None:
+def run(world: World, of: Notice, *, ledger: Any = None, work: Any = None, topic: Any = None) -> None:
     dispatch(
         of.encode(),
         routes=world.routes,
         ledger=ledger or world.ledger,
         work=work or world.work,
+        topic=topic or world.topic,
         new_id=world.new_id,
         count=world.count,
     )
 
 
 def prepared(world: World) -> Notice:
-    """A notice of which one upload is somebody else's already, so that dispatch takes every step there is."""
+    """A notice of which one upload is somebody else's, and one came again: dispatch takes every step there is."""
     world.dispatch(notice("flights/a.json"))
-    return notice(*KEYS)
+    quarantined(world, "flights/z.json")
+    world.dispatch(notice("flights/first.json"))
+    return notice(*KEYS, written("flights/z.json", "00A2"))
+
+
+def deliver_again(world: World, of: Notice) -> None:
+    """The notice, and whatever it made of what came again."""
+    world.dispatch(of)
+    for made in world.topic.published:
+        world.dispatch(made)
+
+
+def live(world: World, of: Notice, life: Life) -> None:
+    run(
+        world,
+        of,
+        ledger=life.wrap(world.ledger),
+        work=life.wrap(world.work),
+        topic=life.wrap(world.topic),
+    )
 
 
 def calls_of_a_whole_life() -> int:
     with moto_world() as world:
         of = prepared(world)
         life = Life()
-        run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
+        live(world, of, life)
         return life.made
 
 
 def landed(world: World) -> dict[str, list[str]]:
     """Every key that registered parts hold, with the notices that brought it; headers are checked on the way."""
     found: dict[str, list[str]] = {}
-    record = world.record
-    for batch_id in record.unfinished:
+    for batch_id in world.record.unfinished:
         batch = world.batch(batch_id)
         sums = [0, 0]
         for part in world.parts(batch_id):
@@ -249,14 +344,15 @@ def landed(world: World) -> dict[str, list[str]]:
     return found
 
 
-DEATHS = every_death(calls_of_a_whole_life())
+STEPS = ["notice", "claim", "refuse", "publish", "open_batch", "put", "register"]
+DEATHS = every_death(len(STEPS))
 at_every_death = pytest.mark.parametrize(
-    "death", DEATHS, ids=lambda death: f"{'after' if death.after else 'before'} call {death.calls}"
+    "death", DEATHS, ids=lambda death: f"{'after' if death.after else 'before'} {STEPS[death.calls - 1]}"
 )
 
 
 def test_a_whole_life_takes_every_step():
-    assert len(DEATHS) == 1 + len(["notice", "claim", "refuse", "open_batch", "put", "register"])
+    assert calls_of_a_whole_life() == len(STEPS)
 
 
 @at_every_death
@@ -264,15 +360,16 @@ def test_dying_at_any_step_and_being_delivered_again_ends_the_same(world: World,
     of = prepared(world)
     life = Life(death.calls, death.after)
     with pytest.raises(Died):
-        run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
-    world.dispatch(of)
+        live(world, of, life)
+    deliver_again(world, of)
+    (made,) = {each.id for each in world.topic.published}
     assert landed(world) == {
-        "flights/a.json": [world.claim("flights/a.json").notice],
+        "flights/first.json": [world.claim("flights/first.json").notice],
         "flights/b.json": [of.id],
         "flights/c.json": [of.id],
+        "flights/z.json": [made],
     }
-    assert world.claim("flights/a.json").notice != of.id
-    assert world.open.notices == 2
+    assert world.open.notices == 3
 
 
 @at_every_death
@@ -280,27 +377,25 @@ def test_dying_at_any_step_and_finding_the_batch_sealed_ends_the_same(world: Wor
     of = prepared(world)
     life = Life(death.calls, death.after)
     with pytest.raises(Died):
-        run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
+        live(world, of, life)
     assert world.ledger.seal(world.open.id, "flights")
-    world.dispatch(of)
-    assert sorted(landed(world)) == KEYS
-    assert all(len(notices) == 1 for notices in landed(world).values())
+    deliver_again(world, of)
+    found = landed(world)
+    assert sorted(found) == ["flights/b.json", "flights/c.json", "flights/first.json", "flights/z.json"]
+    assert all(len(notices) == 1 for notices in found.values())
 
 
 @at_every_death
 def test_dying_twice_and_then_meeting_an_audit_lands_once(world: World, death: Life):
     of = prepared(world)
     for _ in range(2):
-        life = Life(death.calls, death.after)
-        try:
-            run(world, of, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
-        except Died:
-            continue
+        with suppress(Died):
+            live(world, of, Life(death.calls, death.after))
     voided = world.ledger.void(of.id, "flights")
     world.dispatch(notice(*KEYS[1:], origin="audit:1", takes_from=of.id))
-    world.dispatch(of)
+    deliver_again(world, of)
     found = landed(world)
-    assert sorted(found) == KEYS
+    assert {"flights/b.json", "flights/c.json"} <= set(found)
     assert all(len(notices) == 1 for notices in found.values())
     assert (found["flights/b.json"] != [of.id]) == voided
 
@@ -310,8 +405,7 @@ def test_twins_that_take_turns_land_once():
     for calls in range(1, 6):
         with moto_world() as world:
             of = notice(*KEYS)
-            twin: Callable[[], None] = lambda: run(world, of)  # noqa: E731, B023
-            _interrupt(world, of, calls, twin)
+            _interrupt(world, of, calls, partial(run, world, of))
             found = landed(world)
             assert found == {key: [of.id] for key in KEYS}
 

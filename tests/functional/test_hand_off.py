@@ -52,16 +52,16 @@ def test_the_manifest_is_in_place_before_the_attempt_begins(world: World):
                 assert world.work.get(batch_folder(batch.id) + "sealed.json") is not None
             return getattr(world.ledger, name)
 
-    hand_off_sealed(
-        world.flights, ledger=LooksAtTheBeginning(), work=world.work, jobs=world.jobs, count=world.count
-    )
+    hand_off_sealed(world.flights, ledger=LooksAtTheBeginning(), work=world.work, jobs=world.jobs, count=world.count)
     assert world.batch(batch.id).state is State.SUBMITTED
 
 
 def test_an_attempt_that_somebody_else_began_is_left_to_them(world: World):
     batch = world.sealed()
     assert world.ledger.begin_attempt(batch.id, "flights", 1, 1)
-    assert not begin(world.flights, batch.id, 1, ledger=world.ledger, jobs=world.jobs, count=world.count)
+    assert not begin(
+        world.flights, batch.id, 1, ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count
+    )
     assert world.jobs.started == []
 
 
@@ -100,6 +100,23 @@ def test_a_batch_whose_parts_do_not_add_up_holds_up_no_other():
         assert [damaged.id in str(trouble) for trouble in troubles] == [True]
         assert world.jobs.started == [(sound.id, 1, False)]
         assert world.batch(damaged.id).state is State.SEALED
+
+
+def test_batches_without_a_slot_have_their_manifests_all_the_same(world: World):
+    # what a manifest is made of does not live for ever; the batch may have to wait for long
+    batches = [world.sealed(prefix=f"flights/{number}-").id for number in range(3)]
+    assert world.hand_off() == 1
+    assert all(world.work.get(batch_folder(batch) + "sealed.json") for batch in batches)
+
+
+def test_an_attempt_of_a_batch_whose_manifest_is_gone_writes_it_again(world: World):
+    batch = world.submitted()
+    name = batch_folder(batch.id) + "sealed.json"
+    before = world.work.get(name)
+    world.work._client.delete_object(Bucket=world.work._bucket, Key=name)
+    world.jobs.end(batch.id, 1)
+    assert world.settle() == []
+    assert world.work.get(name) == before
 
 
 def lose_a_part(world: World, batch_id: str) -> None:

@@ -85,7 +85,9 @@ def test_garbage_that_cannot_be_set_aside_is_given_back_and_nothing_else_is(run:
     assert run.topic.keys == ["flights/a.json"]
 
 
-@pytest.mark.parametrize("body", [TEST_EVENT, '{"Records": []}', s3_message(s3_record("x", event="ObjectRemoved:Delete"))])
+@pytest.mark.parametrize(
+    "body", [TEST_EVENT, '{"Records": []}', s3_message(s3_record("x", event="ObjectRemoved:Delete"))]
+)
 def test_what_announces_no_upload_is_acknowledged(run: Intake, body: str):
     assert run(body) == set()
     assert run.topic.published == []
@@ -113,7 +115,12 @@ def test_when_the_topic_is_not_to_be_reached_every_message_with_an_upload_is_giv
 
 def test_when_the_topic_refuses_a_routes_notice_that_routes_messages_are_given_back(run: Intake):
     run.topic.accepts = lambda notice: notice.route != "weather"
-    bodies = [put("flights/a.json"), put("weather/a.json"), put("flights/b.json", "weather/b.json"), put("flights/c.json")]
+    bodies = [
+        put("flights/a.json"),
+        put("weather/a.json"),
+        put("flights/b.json", "weather/b.json"),
+        put("flights/c.json"),
+    ]
     assert run(*bodies) == {"1", "2"}
     assert run.topic.keys == ["flights/a.json", "flights/b.json", "flights/c.json"]
     assert run.count.of("UploadsNotified", "weather") == 0

@@ -25,12 +25,20 @@ def ensure(world: World, batch: Batch):
 def test_a_batch_is_sealed_so_early_that_no_upload_waits_longer_than_max_wait(world: World):
     world.arrive()
     batch_id = world.open.id
-    world.clock.advance(300 - SCHEDULE)
+    world.clock.advance(299 - SCHEDULE)
     assert not world.seal_if_due()
     world.clock.advance(1)
     assert world.seal_if_due()
     assert world.batch(batch_id).state is State.SEALED
     assert world.count.of("BatchesSealed", "flights") == 1
+
+
+def test_whoever_looks_in_between_leaves_the_batch_to_the_schedule_until_max_wait(world: World):
+    world.arrive()
+    world.clock.advance(299)
+    assert not world.seal_if_due(next_look=0)
+    world.clock.advance(1)
+    assert world.seal_if_due(next_look=0)
 
 
 def test_a_route_that_never_saw_an_upload_has_nothing_to_seal(world: World):
@@ -131,7 +139,9 @@ def test_a_registered_part_that_is_not_to_be_seen_stops_the_hand_off(world: Worl
         def names(self, prefix: str):
             return (name for name in world.work.names(prefix) if not any(name.endswith(each) for each in lost))
 
-    with pytest.raises(OutcomeUnknown, match=rf"{batch_id}: its parts hold .*\({kept}, {2 * kept}, {20 * kept}\).*\(3, 6, 60\)"):
+    with pytest.raises(
+        OutcomeUnknown, match=rf"{batch_id}: its parts hold .*\({kept}, {2 * kept}, {20 * kept}\).*\(3, 6, 60\)"
+    ):
         ensure_manifest(world.batch(batch_id), ledger=world.ledger, work=LosesParts())
     assert manifest_of(world, batch_id) is None
     # once they are seen again it goes on
@@ -199,7 +209,9 @@ def test_an_upload_of_no_bytes_counts_as_an_object(world: World):
     assert (sealed.objects, sealed.size) == (1, 0)
 
 
-@pytest.mark.parametrize("death", every_death(4), ids=lambda death: f"{'after' if death.after else 'before'} {death.calls}")
+@pytest.mark.parametrize(
+    "death", every_death(4), ids=lambda death: f"{'after' if death.after else 'before'} {death.calls}"
+)
 def test_dying_while_writing_the_manifest_leaves_it_to_the_next(world: World, death: Life):
     batch = world.sealed()
     life = Life(death.calls, death.after)

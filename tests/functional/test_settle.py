@@ -18,6 +18,7 @@ from tidegate.core.batches import Batch, JobState, State, Step
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.receipts import Outcomes, Receipt
 from tidegate.flows.abort import abort
 from tidegate.flows.ports import JobReport, RouteRecord
 from tidegate.flows.resume import Resumed, resume
@@ -104,22 +105,20 @@ def test_a_receipt_of_an_earlier_attempts_driver_commits_the_batch(world: World)
 
 def test_a_receipt_that_accounts_for_fewer_uploads_than_the_header_is_refused(world: World):
     batch = world.submitted()
-    other = world_with_one_upload_less(world, batch)
-    play_receipt(world, batch.id, other)
+    play_receipt(world, batch.id, Tally(committed=batch.objects - 1, rows=5))
     (trouble,) = world.settle()
     assert isinstance(trouble, OutcomeUnknown)
     assert f"{batch.id}: its receipt accounts for 2 uploads, its header for 3" in str(trouble)
-    assert world.batch(batch.id).state is State.SUBMITTED
+    found = world.batch(batch.id)
+    assert (found.state, found.halted) == (State.SUBMITTED, str(trouble))
     assert world.record.tally == Tally()
-
-
-def world_with_one_upload_less(world: World, batch: Batch) -> Tally:
-    return Tally(committed=batch.objects - 1, rows=5)
+    # and nothing more is started for it, however often somebody looks
+    world.jobs.end(batch.id, 1)
+    world.settle()
+    assert len(world.jobs.started) == 1
 
 
 def play_receipt(world: World, batch_id: str, tally: Tally) -> None:
-    from tidegate.core.receipts import Outcomes, Receipt
-
     world.work.put(f"{batch_folder(batch_id)}outcomes/76.jsonl.gz", Outcomes(76, False, tally).encode())
     world.work.put(f"{batch_folder(batch_id)}receipt.json", Receipt(batch_id, 77, 76, False, tally).encode())
 
@@ -127,13 +126,16 @@ def play_receipt(world: World, batch_id: str, tally: Tally) -> None:
 def test_a_receipt_without_its_outcomes_is_refused(world: World):
     batch = world.submitted()
     play_publishing(world.work, batch.id)
-    world.work._client.delete_object(
-        Bucket=world.work._bucket, Key=f"{batch_folder(batch.id)}outcomes/76.jsonl.gz"
-    )
+    world.work._client.delete_object(Bucket=world.work._bucket, Key=f"{batch_folder(batch.id)}outcomes/76.jsonl.gz")
     (trouble,) = world.settle()
     assert isinstance(trouble, OutcomeUnknown)
     assert "outcomes/76.jsonl.gz is missing" in str(trouble)
-    assert world.batch(batch.id).state is State.SUBMITTED
+    found = world.batch(batch.id)
+    assert (found.state, found.halted) == (State.SUBMITTED, str(trouble))
+    # once they are back it ends by itself
+    play_publishing(world.work, batch.id)
+    assert world.settle() == []
+    assert (world.batch(batch.id).state, world.batch(batch.id).halted) == (State.COMMITTED, "")
 
 
 def test_the_outcomes_of_another_staged_snapshot_are_not_believed(world: World):
@@ -168,6 +170,25 @@ def test_endings_are_recorded_before_the_batch_ends_so_that_they_cannot_be_misse
         )
     assert world.claim("flights/0000-00000.json").outcome == "quarantined"
     assert world.batch(batch.id).state is State.SUBMITTED
+
+
+@pytest.mark.parametrize(("per_look", "looks"), [(1, 3), (2, 2), (3, 1), (100, 1)])
+def test_a_batch_of_too_many_endings_for_one_look_is_settled_in_several(
+    world: World, monkeypatch: pytest.MonkeyPatch, per_look: int, looks: int
+):
+    monkeypatch.setattr("tidegate.flows.settle.ENDINGS_PER_WRITE", 2)
+    monkeypatch.setattr("tidegate.flows.settle.ENDINGS_PER_LOOK", per_look)
+    batch = world.submitted()
+    keys = [f"flights/0000-{number:05}.json" for number in range(3)]
+    play_publishing(world.work, batch.id, dict.fromkeys(keys, (Outcome.QUARANTINED, "no JSON")))
+    for look_number in range(1, looks + 1):
+        assert world.batch(batch.id).state is State.SUBMITTED
+        assert world.settle() == []
+        recorded = [world.claim(key).outcome for key in keys].count("quarantined")
+        assert recorded == min(3, look_number * per_look)
+    assert world.batch(batch.id).state is State.COMMITTED
+    assert world.record.tally.quarantined == 3
+    assert len(world.jobs.started) == 1
 
 
 # ---- a fence
@@ -406,6 +427,25 @@ def test_one_batch_in_trouble_holds_up_no_other():
         assert len(world.jobs.started) == 3
 
 
+@pytest.mark.parametrize("name", ["receipt.json", "failures/1.json", "outcomes/76.jsonl.gz"])
+def test_a_file_that_cannot_be_read_is_trouble_of_its_batch_only(name: str):
+    with moto_world(in_flight=2) as world:
+        one, two = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
+        world.hand_off()
+        for batch in (one, two):
+            play_publishing(world.work, batch.id)
+        world.work.put(batch_folder(one.id) + name, b"half a fi")
+        (trouble,) = world.settle()
+        assert one.id in str(trouble)
+        assert world.batch(one.id).state is State.SUBMITTED
+        assert world.batch(two.id).state is State.COMMITTED
+        # repaired, it is settled as if nothing had been
+        world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(one.id) + name)
+        play_publishing(world.work, one.id)
+        assert world.settle() == []
+        assert world.batch(one.id).state is State.COMMITTED
+
+
 class TroubledJobs:
     def __init__(self, world: World, reports: Any) -> None:
         self.start = world.jobs.start
@@ -482,8 +522,7 @@ def test_dying_at_any_step_of_settling_and_looking_again_ends_the_same(ready: An
         ready(world)
         life = Life()
         settle_with(world, life)
-        for _ in range(2):
-            world.settle()
+        world.settle()
         expected = outline(world)
     for death in every_death(life.made):
         with moto_world(max_wait=300) as world:
@@ -491,7 +530,7 @@ def test_dying_at_any_step_of_settling_and_looking_again_ends_the_same(ready: An
             mortal = Life(death.calls, death.after)
             with pytest.raises(Died):
                 settle_with(world, mortal)
-            for _ in range(3):
+            for _ in range(2):
                 assert world.settle() == []
             assert outline(world) == expected, f"died {'after' if death.after else 'before'} {mortal.last}"
             assert conserved(world)

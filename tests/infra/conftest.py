@@ -33,8 +33,8 @@ name = "house"
 [retention]
 messages = "6h"
 dead_letters = "2d"
-look_back = "3d"
-claims = "110h"
+look_back = "5d"
+claims = "170h"
 
 [[route]]
 name = "orders"

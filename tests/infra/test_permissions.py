@@ -62,7 +62,7 @@ def resources(template, who, action):
     ("who", "actions"),
     [
         ("intake", LOG | RECEIVE | {"sqs:SendMessage", "sns:Publish"}),
-        ("dispatch", LOG | RECEIVE | HAND_OFF | {"sqs:SendMessage"}),
+        ("dispatch", LOG | RECEIVE | HAND_OFF | {"sqs:SendMessage", "sns:Publish"}),
         ("settle", LOG | HAND_OFF),
         (
             "job",

@@ -69,8 +69,22 @@ def test_the_bucket_waits_for_the_permission_to_notify(simple):
     assert policy in simple.resources[bucket]["DependsOn"]
 
 
+def test_s3_notifies_nothing_new_before_intake_knows_the_route(simple, many):
+    """Else the old code would drop the first uploads of a route that is just being added."""
+    for template in (simple, many):
+        notifying = [
+            each
+            for each in template.resources.values()
+            if "NotificationConfiguration" in each.get("Properties", {})
+            or each["Type"] == "Custom::S3BucketNotifications"
+        ]
+        assert notifying
+        for each in notifying:
+            assert any(name.startswith("IntakeFunction") for name in each["DependsOn"])
+
+
 def test_overwritten_uploads_stay_readable_while_the_ledger_knows_them(simple, many):
-    for template, days in ((simple, 60), (many, 5)):
+    for template, days in ((simple, 60), (many, 8)):
         for name, bucket in template.of("AWS::S3::Bucket").items():
             if name.startswith("Landing"):
                 assert bucket["VersioningConfiguration"] == {"Status": "Enabled"}
@@ -150,7 +164,7 @@ def test_the_topic_is_fifo_and_keeps_an_archive(simple):
 
 
 def test_the_archive_ends_before_the_ledger_forgets(many):
-    # 110 h of claims, and a replayed notice may travel 2 x 6 h and 48 h more: 2 days are left
+    # 170 h of claims, and a replayed notice may travel 3 x 6 h and 2 x 48 h more: 2 days are left
     assert many.one("AWS::SNS::Topic")[1]["ArchivePolicy"] == {"MessageRetentionPeriod": 2}
 
 

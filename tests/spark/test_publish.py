@@ -270,3 +270,42 @@ def test_a_table_without_staging_is_refused_before_anything_is_written(world: Wo
     world.spark.sql(f"ALTER TABLE {world.dataset.table} SET TBLPROPERTIES ('write.wap.enabled'='true')")
     assert run(world.attempt(batch, 2), "ingest") == 0
     assert world.ids() == IDS
+
+
+def test_rows_that_went_straight_in_are_never_joined_by_the_same_rows(
+    world: World, batch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody switches staging off between the check and the write, and on again before the next attempt."""
+    sealed(world, batch)
+    attempt = world.attempt(batch, 1)
+    attempt.prepare_table()
+    assert world.spark is not None
+    switch = f"ALTER TABLE {world.dataset.table} SET TBLPROPERTIES ('write.wap.enabled'='%s')"
+    stage = Attempt.stage
+
+    def off(self: Attempt) -> int:
+        assert self.spark is not None
+        self.spark.sql(switch % "false")
+        return stage(self)
+
+    monkeypatch.setattr(Attempt, "stage", off)
+    assert run(attempt, "ingest") == 1
+    monkeypatch.undo()
+    world.spark.sql(switch % "true")
+    for mode in ("ingest", "fence"):
+        number = 2 if mode == "ingest" else 3
+        assert run(world.attempt(batch, number), mode) == 1
+        failure = world.failure(batch, number)
+        assert failure.hopeless
+        assert "went straight into the table" in failure.reason
+    assert world.ids() == IDS
+
+
+def test_a_fence_stands_also_where_no_table_was(world: World, batch: str) -> None:
+    sealed(world, batch)
+    assert run(world.attempt(batch, 1), "fence") == 0
+    assert run(world.attempt(batch, 2), "ingest") == 0
+    receipt = world.receipt(batch)
+    assert receipt is not None
+    assert receipt.fence
+    assert world.ids() == []

@@ -66,7 +66,11 @@ def s3_record(
         "s3": {
             "s3SchemaVersion": "1.0",
             "configurationId": "landing",
-            "bucket": {"name": bucket, "ownerIdentity": {"principalId": "A3NL1KOZZKExample"}, "arn": f"arn:aws:s3:::{bucket}"},
+            "bucket": {
+                "name": bucket,
+                "ownerIdentity": {"principalId": "A3NL1KOZZKExample"},
+                "arn": f"arn:aws:s3:::{bucket}",
+            },
             "object": {
                 "key": quote_plus(key, safe="/", encoding="utf-8"),
                 **{name: value for name, value in described.items() if value is not None},
@@ -81,7 +85,12 @@ def s3_message(*records: Any) -> str:
 
 
 def eventbridge_event(
-    key: str, *, bucket: str = BUCKET, kind: str = "Object Created", etag: str | None = ETAG, version_id: str | None = None
+    key: str,
+    *,
+    bucket: str = BUCKET,
+    kind: str = "Object Created",
+    etag: str | None = ETAG,
+    version_id: str | None = None,
 ) -> dict[str, Any]:
     """The event as EventBridge delivers it: the key as it is, names with dashes."""
     described = {"key": key, "size": 10, "etag": etag, "version-id": version_id, "sequencer": "00617F08299329D189"}

@@ -50,7 +50,10 @@ class DynamoDbLocal:
 
     def client(self, **config: Any) -> Any:
         """A client that allows as many connections as the ledger has threads."""
-        settings: dict[str, Any] = {"max_pool_connections": 64, "retries": {"mode": "standard", "total_max_attempts": 4}}
+        settings: dict[str, Any] = {
+            "max_pool_connections": 64,
+            "retries": {"mode": "standard", "total_max_attempts": 4},
+        }
         return boto3.client(
             "dynamodb",
             endpoint_url=self.endpoint,

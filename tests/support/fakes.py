@@ -122,7 +122,8 @@ def play_publishing(
         outcome, error = (ends or {}).get(item.upload.key, (Outcome.COMMITTED, ""))
         outcomes.append(outcome)
         if outcome is not Outcome.COMMITTED:
-            endings.append(Ending(item.notice, item.upload.key, item.upload.version, outcome, error))
+            found = item.upload
+            endings.append(Ending(item.notice, found.bucket, found.key, found.version, outcome, error))
     tally = tally_of(outcomes, rows * outcomes.count(Outcome.COMMITTED))
     staged = Outcomes(staged=snapshot - 1, fence=False, tally=tally, endings=tuple(endings))
     work.put(f"{batch_folder(batch_id)}outcomes/{staged.staged}.jsonl.gz", staged.encode())
@@ -144,13 +145,13 @@ def play_giving_up(work: Work, batch_id: str, attempt: int, reason: str, *, hope
     work.put(f"{batch_folder(batch_id)}failures/{attempt}.json", failure.encode())
 
 
-class Died(Exception):
-    """The process is gone. Not an error that any flow may expect."""
+class Died(BaseException):
+    """The process is gone: nothing that any flow may catch."""
 
 
 @dataclass
 class Life:
-    """How many calls to ports a process makes before it dies, and whether it dies before or after the last one's work."""
+    """How many calls to ports a process makes, and whether it dies before or after what the last one does."""
 
     calls: int | None = None
     after: bool = False

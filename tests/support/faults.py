@@ -11,7 +11,6 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.exceptions import ConnectionClosedError
 from botocore.httpsession import URLLib3Session
 
-
 ANSWERED = "x-answered-by-the-test"
 """Marks a request that got its answer, for moto: botocore asks every handler, even when one has answered."""
 
@@ -29,7 +28,8 @@ def lost_answers(
 ) -> Iterator[Fault]:
     """Apply the first `times` calls of `operation` and lose their answers, so that the SDK sends the requests again.
 
-    Only requests that hold `containing`. `token_forgotten` is a service that does not recognise the repeated request token any more.
+    Only requests that hold `containing`. `token_forgotten` is a service that does not recognise the request's token
+    when it comes again.
     """
     network = URLLib3Session(max_pool_connections=64)
     fault = Fault()
@@ -59,7 +59,7 @@ def answered(
     fault = Fault()
 
     def strike(event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse | None:
-        if containing.encode() not in bytes(request.body) or len(fault.struck) >= times:
+        if containing.encode() not in bytes(request.body or b"") or len(fault.struck) >= times:
             return None
         fault.struck.append(operation)
         request.headers[ANSWERED] = "yes"

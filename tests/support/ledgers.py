@@ -51,7 +51,9 @@ class Table:
         return DynamoLedger(client or self.client, self.name, clock=self.clock, claim_retention=RETENTION)
 
     def item(self, pk: str, sk: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get_item(TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}})["Item"]
+        found: dict[str, Any] = self.client.get_item(TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}})[
+            "Item"
+        ]
         return found
 
     def items(self) -> list[dict[str, Any]]:
@@ -60,7 +62,7 @@ class Table:
 
 
 def create_table(client: Any, name: str) -> None:
-    """The ledger's table as the stack describes it. Without TTL: what has expired must not count even while it is there."""
+    """The ledger's table as the stack has it, but without TTL: what has expired must not count while it is there."""
     client.create_table(
         TableName=name,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tests.support.build import BUCKET, route, uploads
-from tests.support.fakes import Counts, MemoryJobs
+from tests.support.fakes import Counts, MemoryJobs, MemoryTopic
 from tests.support.ledgers import SettableClock, Table, moto_client, moto_table
 from tidegate.aws.ledger import DynamoLedger
 from tidegate.aws.work import S3Work
@@ -19,7 +19,7 @@ from tidegate.core.routes import Route
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import RouteRecord, Work
-from tidegate.flows.seal import seal_if_due
+from tidegate.flows.seal import SCHEDULE, seal_if_due
 from tidegate.flows.settle import settle
 
 WORK_BUCKET = "work"
@@ -32,6 +32,7 @@ class World:
     work: Work
     flights: Route
     jobs: MemoryJobs = field(default_factory=MemoryJobs)
+    topic: MemoryTopic = field(default_factory=MemoryTopic)
     count: Counts = field(default_factory=Counts)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -51,11 +52,17 @@ class World:
     def dispatch(self, notice: Notice | str) -> Route:
         body = notice if isinstance(notice, str) else notice.encode()
         return dispatch(
-            body, routes=self.routes, ledger=self.ledger, work=self.work, new_id=self.new_id, count=self.count
+            body,
+            routes=self.routes,
+            ledger=self.ledger,
+            work=self.work,
+            topic=self.topic,
+            new_id=self.new_id,
+            count=self.count,
         )
 
-    def seal_if_due(self) -> bool:
-        return seal_if_due(self.flights, ledger=self.ledger, clock=self.clock, count=self.count)
+    def seal_if_due(self, next_look: int = SCHEDULE) -> bool:
+        return seal_if_due(self.flights, ledger=self.ledger, clock=self.clock, next_look=next_look, count=self.count)
 
     def hand_off(self) -> int:
         return hand_off_sealed(self.flights, ledger=self.ledger, work=self.work, jobs=self.jobs, count=self.count)

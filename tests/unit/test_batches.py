@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.core.batches import Batch, JobState, Limits, State, Step, is_due, is_full, next_step
+from tidegate.core.batches import MAX_NOTICES, Batch, JobState, Limits, State, Step, is_due, is_full, next_step
 
 NOW = 1_000_000
 LIMITS = Limits(max_wait=300, target_bytes=1000, target_objects=100, in_flight=1, attempts=3)
@@ -18,6 +18,11 @@ def opened(ago: int = 0, *, state: State = State.OPEN, objects: int = 1, size: i
 
 def due(batch: Batch, *, slot_free: bool = True, next_look: int = 60) -> bool:
     return is_due(batch, LIMITS, now=NOW, slot_free=slot_free, next_look=next_look)
+
+
+def test_a_batch_of_ever_so_small_notices_is_full_before_its_manifest_takes_too_long():
+    assert not is_full(opened(notices=MAX_NOTICES - 1), LIMITS)
+    assert is_full(opened(notices=MAX_NOTICES), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +39,7 @@ def test_a_full_batch_is_due_at_once_slot_or_not(slot_free: bool):
     assert due(opened(0, size=1000), slot_free=slot_free)
 
 
-@pytest.mark.parametrize(("ago", "expected"), [(0, False), (240, False), (241, True), (300, True), (10_000, True)])
+@pytest.mark.parametrize(("ago", "expected"), [(0, False), (239, False), (240, True), (300, True), (10_000, True)])
 def test_an_old_batch_is_due_so_early_that_max_wait_holds_until_the_next_look(ago: int, expected: bool):
     assert due(opened(ago)) == expected
 
@@ -44,8 +49,8 @@ def test_an_old_batch_waits_while_no_slot_is_free():
 
 
 def test_a_look_that_comes_sooner_lets_the_batch_wait_longer():
-    assert not due(opened(299), next_look=1)
-    assert due(opened(300), next_look=1)
+    assert not due(opened(298), next_look=1)
+    assert due(opened(299), next_look=1)
 
 
 def test_an_empty_batch_is_never_due():

@@ -1,10 +1,13 @@
 """Whose upload it is, judged from the claim that is already there."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.build import upload
-from tidegate.core.claims import Claim, Ownership, is_live, judge
+from tidegate.core.claims import Claim, Ownership, is_later, is_live, judge
 from tidegate.core.notices import Entry
+from tidegate.core.uploads import Upload
 
 ME, OTHER, THIRD = "a" * 40, "b" * 40, "c" * 40
 
@@ -28,3 +31,34 @@ def test_only_the_owner_in_the_claim_decides(owner: str, takes_from: str, owners
 @pytest.mark.parametrize(("expires_at", "live"), [(99, False), (100, False), (101, True)])
 def test_what_has_expired_is_absent_to_the_second(expires_at: int, live: bool):
     assert is_live(expires_at, now=100) == live
+
+
+@pytest.mark.parametrize(
+    ("claimed", "notified", "ownership"),
+    [
+        ("00A1", "00A2", Ownership.UPLOADED_AGAIN),
+        ("00A2", "00A2", Ownership.DUPLICATE),  # the notification came twice
+        ("00A2", "00A1", Ownership.DUPLICATE),  # a late one of an earlier upload of the same bytes
+        ("", "00A2", Ownership.DUPLICATE),  # an audit's listing has no sequencer: nothing can be said
+        ("00A1", "", Ownership.DUPLICATE),
+    ],
+)
+def test_the_same_bytes_uploaded_later_are_told_from_a_repeated_notification(
+    claimed: str, notified: str, ownership: Ownership
+):
+    existing = Claim("etag:abc", OTHER, claimed_at=0, expires_at=1, sequencer=claimed)
+    assert judge(existing, ME, Entry(Upload("landing", "k", "etag:abc", 1, notified))) is ownership
+
+
+def test_a_notice_made_to_take_over_takes_over_whatever_the_sequencers_say():
+    existing = Claim("etag:abc", OTHER, claimed_at=0, expires_at=1, sequencer="00A1")
+    entry = Entry(Upload("landing", "k", "etag:abc", 1, "00A2"), takes_from=OTHER)
+    assert judge(existing, ME, entry) is Ownership.ASK_OWNER
+
+
+@given(st.integers(0, 2**80), st.integers(0, 2**80), st.booleans(), st.integers(0, 6))
+def test_sequencers_are_compared_as_numbers_however_long_they_are_written(
+    one: int, other: int, upper: bool, zeros: int
+):
+    first = f"{one:x}".upper() if upper else f"{one:x}"
+    assert is_later("0" * zeros + first, f"{other:X}") == (one > other)

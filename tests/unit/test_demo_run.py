@@ -7,9 +7,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.support.build import route
-from tidegate.cli.narrator import Narrator, progress_text
+from tidegate.cli.narrator import Narrator, progress_bars, progress_text
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.outcomes import Conservation, Tally
@@ -304,6 +305,19 @@ def test_progress_is_one_line_of_numbers():
     assert progress_text(Progress(12, 100, 101, running)) == (
         "uploaded 12/100 | notified 10/101 | gathering 2 | in Spark 5 | ended 3 | rows 40 | refused 1 | jobs 2"
     )
+
+
+def test_on_a_terminal_progress_is_a_few_lines_that_fit():
+    running = status(1010, Tally(committed=1003, rows=40_000), 7, unfinished=(BATCH,), jobs=2, refused=1)
+    console = Console(width=80, force_terminal=True, color_system=None)
+    with console.capture() as captured:
+        console.print(progress_bars(Progress(1990, 2000, 2001, running), "  1:05"))
+    lines = captured.get().splitlines()
+    assert len(lines) == 5
+    assert "1990/2000" in lines[0]
+    assert "1010/2001" in lines[1]
+    assert "1003/2001" in lines[2]
+    assert "gathering 2, in Spark 5, rows 40000" in lines[3]
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]):

@@ -80,13 +80,18 @@ def test_more_hours_than_there_are_is_told():
         source.hours(flights(), 5, "")
 
 
-def test_the_timetable_knows_no_delays_but_every_flight():
+def test_a_draft_lacks_the_last_flight_and_what_really_happened():
     hour = source.hours(flights(), 1, "")[0]
-    early = source.timetable(hour)
-    assert len(early) == len(hour.flights)
-    assert {flight["dep_time"] for flight in early} == {None}
-    assert [flight["flight"] for flight in early] == [flight["flight"] for flight in hour.flights]
-    assert source.encode(early) != hour.body
+    (early,) = source.draft(hour)
+    assert early["flight"] == hour.flights[0]["flight"]
+    assert early["dep_time"] is None
+
+
+def test_a_draft_is_another_upload_even_if_every_flight_was_cancelled():
+    cancelled = dict.fromkeys(("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"))
+    for count in (1, 2):
+        hour = Hour("k", tuple({"flight": number, **cancelled} for number in range(count)))
+        assert source.encode(source.draft(hour)) != hour.body
 
 
 def test_what_broke_off_cannot_be_decompressed():

@@ -59,7 +59,10 @@ def test_the_name_of_a_part_names_its_notice():
 
 
 def test_the_name_of_a_part_is_pinned_for_batches_under_way_hold_it():
-    assert part_of(notice("flights/a.json", "flights/b.json")).name == "parts/4dfa6cc7b696d3774a7607ef34d6c555777e069b-08ee3023b7acdff5.jsonl.gz"
+    assert (
+        part_of(notice("flights/a.json", "flights/b.json")).name
+        == "parts/4dfa6cc7b696d3774a7607ef34d6c555777e069b-08ee3023b7acdff5.jsonl.gz"
+    )
 
 
 @pytest.mark.parametrize("key", ["line\nbreak", "line\u2028separator", "next\x85line", "form\ffeed", "\x1c\x1d\x1e"])
@@ -108,7 +111,9 @@ def test_every_object_is_in_exactly_one_task(sizes: list[int], parallelism: int,
 
 
 @given(SIZES, st.integers(1, 8), st.integers(1, 2000), st.integers(1, 50))
-def test_no_task_is_empty_and_none_is_without_need(sizes: list[int], parallelism: int, task_bytes: int, task_objects: int):
+def test_no_task_is_empty_and_none_is_without_need(
+    sizes: list[int], parallelism: int, task_bytes: int, task_objects: int
+):
     tasks = bin_pack(sizes, parallelism=parallelism, task_bytes=task_bytes, task_objects=task_objects)
     assert all(tasks)
     assert len(tasks) <= len(sizes)

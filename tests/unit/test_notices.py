@@ -1,6 +1,7 @@
 """Notices: sets of uploads whose id is their content."""
 
 import contextlib
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import BUCKET, ETAG, notice, upload, uploads
 from tidegate.core.errors import Rejected
-from tidegate.core.notices import MAX_BYTES, Entry, Notice, decode, make_notice, pack
+from tidegate.core.notices import MAX_BYTES, Entry, Notice, decode, make_notice, pack, pack_entries
 from tidegate.core.uploads import Upload
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -225,7 +226,7 @@ def test_the_same_set_packs_into_the_same_notices(of: list[Upload], max_bytes: i
 @given(MANY, st.integers(0, 2000))
 def test_a_notice_is_begun_only_when_the_one_before_is_full(of: list[Upload], max_bytes: int):
     found = packed(of, max_bytes)
-    for one, following in zip(found, found[1:], strict=False):
+    for one, following in itertools.pairwise(found):
         joined = notice(*(entry.upload for entry in (*one.entries, following.entries[0])))
         # the room kept for the envelope is a little more than it needs
         assert len(joined.encode()) > max_bytes - 20
@@ -250,6 +251,18 @@ def test_the_longest_key_of_the_widest_characters_fits():
 
 def test_no_uploads_make_no_notice():
     assert packed([]) == []
+
+
+@given(MANY, st.integers(400, 2000), st.data())
+def test_entries_that_take_over_are_packed_with_their_owners(of: list[Upload], max_bytes: int, data: st.DataObject):
+    entries = [Entry(each, data.draw(OWNERS)) for each in of]
+    found = list(pack_entries("flights", BUCKET, entries, origin="again", max_bytes=max_bytes))
+    carried = [entry for each in found for entry in each.entries]
+    assert sorted(carried, key=lambda each: each.upload.identity) == sorted(
+        entries, key=lambda each: each.upload.identity
+    )
+    assert all(len(each.encode()) <= max_bytes or len(each.entries) == 1 for each in found)
+    assert {each.origin for each in found} == {"again"}
 
 
 def test_a_packed_notice_is_the_one_that_anybody_would_make():

@@ -24,7 +24,7 @@ AWKWARD_KEYS = [
     "a%2Bb.json",
     "a%20b+c d.json",
     "100%.json",
-    "quote'd \"twice\".json",
+    'quote\'d "twice".json',
     "line\nbreak\r\n.json",
     "tab\tand\0nul",
     "naïve/日本語/😀.json",
@@ -128,7 +128,10 @@ def test_the_version_is_the_version_id_or_where_that_names_nothing_the_etag(
 
 @pytest.mark.parametrize(("version_id", "etag"), [(None, None), ("null", None), ("null", ""), ("", '""')])
 def test_an_upload_without_any_version_is_garbage(version_id: str | None, etag: str | None):
-    assert "neither a version id nor an ETag" in parsed(s3_message(s3_record("k", version_id=version_id, etag=etag))).reason
+    assert (
+        "neither a version id nor an ETag"
+        in parsed(s3_message(s3_record("k", version_id=version_id, etag=etag))).reason
+    )
 
 
 def test_both_shapes_give_one_upload_the_same_identity():
@@ -141,7 +144,9 @@ def test_both_shapes_give_one_upload_the_same_identity():
 
 
 def test_s3s_test_event_is_no_upload():
-    body = json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": BUCKET, "RequestId": "5582815E1AEA5ADF"})
+    body = json.dumps(
+        {"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": BUCKET, "RequestId": "5582815E1AEA5ADF"}
+    )
     assert parse(body) == [NotAnUpload("s3:TestEvent")]
 
 
@@ -151,7 +156,12 @@ def test_a_message_of_no_records_says_nothing():
 
 @pytest.mark.parametrize(
     "event",
-    ["ObjectRemoved:Delete", "ObjectRemoved:DeleteMarkerCreated", "ObjectRestore:Completed", "LifecycleExpiration:Delete"],
+    [
+        "ObjectRemoved:Delete",
+        "ObjectRemoved:DeleteMarkerCreated",
+        "ObjectRestore:Completed",
+        "LifecycleExpiration:Delete",
+    ],
 )
 def test_a_deletion_and_the_like_are_no_uploads(event: str):
     # a delete marker's record has no size and no ETag, which must not make it garbage
@@ -199,7 +209,9 @@ def test_json_that_is_no_object_is_garbage(body: str):
     assert parse(body) == [Garbage(body, "the message is JSON but not an object")]
 
 
-@pytest.mark.parametrize("body", ["{}", '{"Records": null}', '{"Records": {}}', '{"records": []}', '{"Event": "other"}'])
+@pytest.mark.parametrize(
+    "body", ["{}", '{"Records": null}', '{"Records": {}}', '{"records": []}', '{"Event": "other"}']
+)
 def test_an_object_of_no_known_shape_is_garbage(body: str):
     found = parsed(body)
     assert isinstance(found, Garbage)
@@ -249,7 +261,7 @@ def test_a_record_that_is_no_object_is_garbage(record: Any):
     assert isinstance(parsed(s3_message(record)), Garbage)
 
 
-@pytest.mark.parametrize("size", ["10", -1, 1.5, True, None, [], float("nan")], ids=repr)
+@pytest.mark.parametrize("size", ["10", -1, 1.5, True, None, [], float("nan"), 2**63], ids=repr)
 def test_a_size_that_is_no_count_of_bytes_is_garbage(size: Any):
     record = s3_record("k")
     record["s3"]["object"]["size"] = size
@@ -264,9 +276,23 @@ def test_a_version_that_is_no_text_is_garbage(field: str, value: Any):
     assert "not text" in parsed(s3_message(record)).reason
 
 
+@pytest.mark.parametrize("version", ["v" * 1025, "é", "\ud83d"], ids=["too long", "no ASCII", "half a pair"])
+def test_a_version_that_s3_would_never_give_is_garbage(version: str):
+    assert "none of S3's" in parsed(s3_message(s3_record("k", version_id=version))).reason
+
+
+@pytest.mark.parametrize("sequencer", [None, 0, ""])
+def test_a_record_without_a_sequencer_is_an_upload(sequencer: Any):
+    record = s3_record("k")
+    record["s3"]["object"]["sequencer"] = sequencer
+    assert parsed(s3_message(record)).upload.sequencer == ""
+
+
 def test_a_broken_record_takes_no_neighbour_with_it():
     broken = {"eventName": "ObjectCreated:Put", "s3": "oops"}
-    records = parse(s3_message(s3_record("a"), broken, s3_record("b"), None, s3_record("c", event="ObjectRemoved:Delete")))
+    records = parse(
+        s3_message(s3_record("a"), broken, s3_record("b"), None, s3_record("c", event="ObjectRemoved:Delete"))
+    )
     assert [type(record) for record in records] == [Notified, Garbage, Notified, Garbage, NotAnUpload]
     assert [record.upload.key for record in records if isinstance(record, Notified)] == ["a", "b"]
 

@@ -24,7 +24,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 COUNTS = st.integers(0, 2**60)
 SNAPSHOTS = st.integers(-(2**63), 2**63 - 1)
 TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
-ENDINGS = st.builds(Ending, TEXT, TEXT, TEXT, st.sampled_from(Outcome), TEXT)
+ENDINGS = st.builds(Ending, TEXT, TEXT, TEXT, TEXT, st.sampled_from(Outcome), TEXT)
 
 
 @given(SNAPSHOTS, st.booleans(), TALLIES, st.lists(ENDINGS))
@@ -56,7 +56,7 @@ def test_the_floor_of_an_empty_table_is_not_that_of_snapshot_zero():
 
 @pytest.mark.parametrize("error", ["line\nbreak", "separator\u2028", "next\x85line", "\x1c\x1d\x1e\x0b\x0c"])
 def test_a_line_break_in_an_error_breaks_no_line(error: str):
-    ending = Ending("n", "k", "v", Outcome.QUARANTINED, error)
+    ending = Ending("n", "b", "k", "v", Outcome.QUARANTINED, error)
     body = Outcomes(1, False, Tally(quarantined=2), (ending, ending)).encode()
     assert decode_outcomes(body).endings == (ending, ending)
     assert len(gzip.decompress(body).decode().splitlines()) == 3

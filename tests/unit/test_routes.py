@@ -12,7 +12,9 @@ WORDS = st.text("ab", max_size=4)
 
 
 @given(WORDS, WORDS, WORDS, WORDS, WORDS)
-def test_routes_that_do_not_overlap_share_no_key(prefix: str, suffix: str, other_prefix: str, other_suffix: str, key: str):
+def test_routes_that_do_not_overlap_share_no_key(
+    prefix: str, suffix: str, other_prefix: str, other_suffix: str, key: str
+):
     one, other = route("one", prefix=prefix, suffix=suffix), route("other", prefix=other_prefix, suffix=other_suffix)
     assume(not one.overlaps(other))
     for each in (key, prefix + key + suffix, other_prefix + key + other_suffix, prefix + other_suffix, prefix + suffix):

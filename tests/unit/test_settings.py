@@ -22,7 +22,7 @@ name = "lake"
 [retention]
 messages = "4d"
 dead_letters = "14d"
-look_back = "30d"
+look_back = "45d"
 claims = "60d"
 
 [[route]]
@@ -93,7 +93,7 @@ def test_everything_arrives_where_the_core_needs_it():
 
 
 def test_a_route_alone_is_enough():
-    route = GOOD[GOOD.index("[[route]]\nname = \"weather\"") :]
+    route = GOOD[GOOD.index('[[route]]\nname = "weather"') :]
     found = parse(route)
     assert found.deployment.name == "tidegate"
     assert found.catalog.name == "lake"
@@ -112,7 +112,9 @@ def test_durations(written: str, seconds: int):
     assert parse(source).routes[0].batch.max_wait == seconds
 
 
-@pytest.mark.parametrize(("written", "size"), [('"1GiB"', 2**30), ('"256MB"', 256_000_000), ("1000", 1000), ('"1kb"', 1000)])
+@pytest.mark.parametrize(
+    ("written", "size"), [('"1GiB"', 2**30), ('"256MB"', 256_000_000), ("1000", 1000), ('"1kb"', 1000)]
+)
 def test_sizes(written: str, size: int):
     source = with_line('target_bytes = "1GiB"', f"target_bytes = {written}")
     assert parse(source).routes[0].batch.target_bytes == size
@@ -120,7 +122,16 @@ def test_sizes(written: str, size: int):
 
 @pytest.mark.parametrize(
     "transform",
-    ["region", "days(time)", "hours(t)", "months(t_1)", "years(T)", "bucket(16, id)", "bucket(16,id)", "truncate(4, name)"],
+    [
+        "region",
+        "days(time)",
+        "hours(t)",
+        "months(t_1)",
+        "years(T)",
+        "bucket(16, id)",
+        "bucket(16,id)",
+        "truncate(4, name)",
+    ],
 )
 def test_partition_transforms(transform: str):
     source = with_line('partition_by = ["days(time)"]', f'partition_by = ["{transform}"]')
@@ -152,7 +163,12 @@ def test_partition_transforms(transform: str):
         ('table = "lake.raw.flights"', 'table = "raw.flights"', "route.1.table", "pattern"),
         ('table = "lake.raw.flights"', 'table = "lake.raw.Flights"', "route.1.table", "pattern"),
         ('schema = "id bigint"', 'schema = ""', "route.1.schema", "1 character"),
-        ('partition_by = ["days(time)"]', 'partition_by = ["day(time)"]', "route.1.partition_by", r"days\(c\).*bucket\(n, c\)"),
+        (
+            'partition_by = ["days(time)"]',
+            'partition_by = ["day(time)"]',
+            "route.1.partition_by",
+            r"days\(c\).*bucket\(n, c\)",
+        ),
         ('partition_by = ["days(time)"]', 'partition_by = ["days(a), b"]', "route.1.partition_by", "truncate"),
         ('partition_by = ["days(time)"]', 'partition_by = "days(time)"', "route.1.partition_by", "valid tuple"),
         ('max_object_bytes = "100MB"', 'max_object_bytes = "large"', "route.1.max_object_bytes", "256MB|512MB"),
@@ -276,7 +292,9 @@ def test_two_routes_of_one_name_are_refused_at_the_second():
 @pytest.mark.parametrize("prefix", ["flights/", "flights/2013/", "fl", ""])
 def test_overlapping_routes_are_refused_at_the_second(prefix: str):
     message = refusal(with_line('prefix = "weather/"', f'prefix = "{prefix}"'))
-    assert message.startswith(f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: routes 'flights' and 'weather' overlap")
+    assert message.startswith(
+        f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: routes 'flights' and 'weather' overlap"
+    )
 
 
 def test_routes_told_apart_by_their_suffixes_do_not_overlap():
@@ -309,11 +327,11 @@ def test_routes_must_agree_about_their_bucket(field: str, complaint: str):
     [
         ("15d", "14d", "60d", "90d", "may be 14d at most"),
         ("4d", "15d", "60d", "90d", "may be 14d at most"),
-        ("4d", "14d", "22d", "60d", r"`look_back` must be longer .*= 22d"),
-        ("4d", "14d", "21d", "60d", r"`look_back` must be longer .*= 22d"),
-        ("14d", "14d", "42d", "60d", r"`look_back` must be longer .*= 42d"),
-        ("4d", "14d", "30d", "30d", "`claims` must be longer than `look_back`"),
-        ("4d", "14d", "30d", "29d", "`claims` must be longer than `look_back`"),
+        ("4d", "14d", "40d", "60d", r"`look_back` must be longer .*= 40d"),
+        ("4d", "14d", "39d", "60d", r"`look_back` must be longer .*= 40d"),
+        ("14d", "14d", "70d", "90d", r"`look_back` must be longer .*= 70d"),
+        ("4d", "14d", "45d", "45d", "`claims` must be longer than `look_back`"),
+        ("4d", "14d", "45d", "44d", "`claims` must be longer than `look_back`"),
     ],
 )
 def test_each_retention_must_outlive_the_one_before_it(
@@ -321,7 +339,7 @@ def test_each_retention_must_outlive_the_one_before_it(
 ):
     source = GOOD.replace('messages = "4d"', f'messages = "{messages}"')
     source = source.replace('dead_letters = "14d"', f'dead_letters = "{dead_letters}"')
-    source = source.replace('look_back = "30d"', f'look_back = "{look_back}"')
+    source = source.replace('look_back = "45d"', f'look_back = "{look_back}"')
     source = source.replace('claims = "60d"', f'claims = "{claims}"')
     message = refusal(source)
     assert message.startswith(f"tidegate.toml:{line_of('[retention]')}: retention: ")
@@ -330,14 +348,14 @@ def test_each_retention_must_outlive_the_one_before_it(
 
 @pytest.mark.parametrize(
     ("messages", "dead_letters", "look_back", "claims"),
-    [("14d", "14d", "43d", "44d"), ("1s", "1s", "4s", "5s"), ("4d", "14d", "23d", "24d")],
+    [("14d", "14d", "71d", "72d"), ("1s", "1s", "6s", "7s"), ("4d", "14d", "41d", "42d")],
 )
 def test_retentions_that_outlive_one_another_by_the_least_are_accepted(
     messages: str, dead_letters: str, look_back: str, claims: str
 ):
     source = GOOD.replace('messages = "4d"', f'messages = "{messages}"')
     source = source.replace('dead_letters = "14d"', f'dead_letters = "{dead_letters}"')
-    source = source.replace('look_back = "30d"', f'look_back = "{look_back}"')
+    source = source.replace('look_back = "45d"', f'look_back = "{look_back}"')
     parse(source.replace('claims = "60d"', f'claims = "{claims}"'))
 
 

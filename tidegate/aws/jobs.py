@@ -14,11 +14,12 @@ from aws_lambda_powertools.utilities.idempotency import (
     IdempotencyConfig,
     idempotent_function,
 )
-from aws_lambda_powertools.utilities.idempotency.exceptions import IdempotencyAlreadyInProgressError
+from aws_lambda_powertools.utilities.idempotency.exceptions import BaseError, IdempotencyAlreadyInProgressError
 from botocore.exceptions import ClientError
 
 from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, JobState
+from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.routes import Dataset
 from tidegate.flows.ports import JobReport
 
@@ -60,6 +61,8 @@ class EmrServerless:
         self._start_once = idempotent_function(
             self._start,
             data_keyword_argument="hand_off",
+            # else the key holds the function's name, and what dispatch started settle would start again
+            key_prefix="hand-off",
             config=config,
             persistence_store=DynamoDBPersistenceLayer(
                 table_name=ledger_table,
@@ -78,6 +81,11 @@ class EmrServerless:
             job_run: str = self._start_once(hand_off=hand_off, batch=batch, dataset=dataset)
         except IdempotencyAlreadyInProgressError:
             return None
+        except BaseError as error:
+            # its records could not be read or written: the job may have been started
+            raise OutcomeUnknown(
+                f"could not start the job of batch {batch.id}, attempt {batch.attempt}: {error}"
+            ) from error
         return job_run
 
     def _start(self, *, hand_off: dict[str, Any], batch: Batch, dataset: Dataset) -> str:

@@ -11,12 +11,13 @@ the way (`ReturnValuesOnConditionCheckFailure`), so finding out whose claim it i
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 from boto3.dynamodb.types import TypeDeserializer, TypeSerializer
 from botocore.exceptions import ClientError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, State
@@ -24,10 +25,12 @@ from tidegate.core.claims import Claim, Ownership, is_live, judge
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import Part
 from tidegate.core.notices import Entry, Notice
-from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.uploads import Upload, object_hash
+from tidegate.core.uploads import object_hash
 from tidegate.flows.ports import Claimed, Clock, NewId, NoticeRecord, Registration, RouteRecord
+
+T = TypeVar("T")
 
 RECORD_VERSION = 1
 DAY = 24 * 60 * 60
@@ -35,7 +38,7 @@ DAY = 24 * 60 * 60
 NOTICE_OUTLIVES_CLAIM = DAY
 BATCH_OUTLIVES_NOTICE = DAY
 THREADS = 16
-MAX_ERROR_CHARACTERS = 300  # keeps a claim under 1 KB, hence at 1 write unit
+MAX_ERROR_BYTES = 300  # keeps a claim under 1 KB, hence at 1 write unit
 
 _serialize = TypeSerializer().serialize
 _deserialize = TypeDeserializer().deserialize
@@ -69,9 +72,9 @@ class DynamoLedger:
             request = {self._table: {"Keys": wanted[:100], "ConsistentRead": True}}
             with asking(f"read notices in ledger {self._table}"):
                 answer = self._client.batch_get_item(RequestItems=request)
-            for raw in answer["Responses"].get(self._table, ()):
-                record = _notice_record(_plain(raw))
-                found[record.id] = record
+            for item in map(_plain, answer["Responses"].get(self._table, ())):
+                if is_live(int(item["expires_at"]), self._clock()):
+                    found[item["pk"].removeprefix("n#")] = _notice_record(item)
             left_over = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
             wanted = left_over + wanted[100:]
         return found
@@ -99,33 +102,30 @@ class DynamoLedger:
 
     def claim(self, notice: Notice) -> Claimed:
         now = self._clock()
-        owned: list[Upload] = []
-        refused: list[Upload] = []
         # list() before judging any: a put that failed must not leave others unread in the pool
-        for entry, mine in zip(
-            notice.entries,
-            list(self._pool.map(lambda each: self._claim_one(notice, each, now), notice.entries)),
-            strict=True,
-        ):
-            (owned if mine else refused).append(entry.upload)
-        return Claimed(tuple(owned), tuple(refused))
+        results = list(self._pool.map(lambda entry: self._claim_one(notice, entry, now), notice.entries))
+        entries = list(zip(notice.entries, results, strict=True))
+        return Claimed(
+            owned=tuple(entry.upload for entry, result in entries if result is Ownership.MINE),
+            refused=tuple(entry.upload for entry, result in entries if result is Ownership.DUPLICATE),
+            again=tuple(result for _, result in entries if isinstance(result, Entry)),
+        )
 
-    def _claim_one(self, notice: Notice, entry: Entry, now: int) -> bool:
+    def _claim_one(self, notice: Notice, entry: Entry, now: int) -> Ownership | Entry:
+        """MINE, DUPLICATE, or the entry of a notice that may have what this one may not."""
         existing = self._put_claim(notice, entry, now, _ABSENT, {":now": now})
         if existing is None:
-            return True
-        match judge(existing, notice.id, entry):
-            case Ownership.MINE:
-                return True
-            case Ownership.DUPLICATE:
-                return False
-            case Ownership.ASK_OWNER:
-                if not self._let_go(existing):
-                    return False
-                # conditional on the owner that let go: a twin of this notice may have been faster
-                condition = "#notice = :owner"
-                now_there = self._put_claim(notice, entry, now, condition, {":owner": entry.takes_from})
-                return now_there is None or now_there.notice == notice.id
+            return Ownership.MINE
+        ownership = judge(existing, notice.id, entry)
+        if ownership not in (Ownership.ASK_OWNER, Ownership.UPLOADED_AGAIN):
+            return ownership
+        if not self._let_go(existing):
+            return Ownership.DUPLICATE
+        if ownership is Ownership.UPLOADED_AGAIN:
+            return Entry(entry.upload, takes_from=existing.notice)
+        # conditional on the owner that let go: a twin of this notice may have been faster
+        now_there = self._put_claim(notice, entry, now, "#notice = :owner", {":owner": entry.takes_from})
+        return Ownership.MINE if now_there is None or now_there.notice == notice.id else Ownership.DUPLICATE
 
     def _put_claim(
         self, notice: Notice, entry: Entry, now: int, condition: str, values: dict[str, Any]
@@ -137,6 +137,7 @@ class DynamoLedger:
             "sk": upload.version,
             "v": RECORD_VERSION,
             "notice": notice.id,
+            **({"sequencer": upload.sequencer} if upload.sequencer else {}),
             "claimed_at": now,
             "expires_at": now + self._claim_retention,
         }
@@ -162,7 +163,8 @@ class DynamoLedger:
 
     def _let_go(self, claim: Claim) -> bool:
         """Whether the claim's owner will never publish this upload. Each of these facts is final."""
-        if claim.outcome == Outcome.QUARANTINED:
+        if claim.outcome:
+            # recorded once the table had decided: the batch is published, without a row of this upload
             return True
         owner = self.notice(claim.notice)
         if owner is None:
@@ -272,8 +274,7 @@ class DynamoLedger:
 
     def refuse(self, route: str, count: int) -> None:
         update = self._update(_route_key(route), "ADD #refused :n", None, {":n": count})["Update"]
-        with asking(f"count duplicates of route {route} in ledger {self._table}"):
-            self._client.update_item(**update)
+        _patiently(self._change_once, f"count duplicates of route {route}", update)
 
     # ---- the life of a batch
 
@@ -330,22 +331,29 @@ class DynamoLedger:
             {":job": job_run, ":submitted": State.SUBMITTED, ":attempt": attempt},
         )
 
-    def record_endings(self, batch_id: str, bucket: str, endings: Iterable[Ending]) -> None:
+    def record_endings(self, batch_id: str, endings: Sequence[Ending], done: int) -> None:
         def record(ending: Ending) -> None:
             self._change(
-                f"record that s3://{bucket}/{ending.key} was {ending.outcome}",
-                {"pk": _claim_pk(bucket, ending.key), "sk": ending.version},
+                f"record that s3://{ending.bucket}/{ending.key} was {ending.outcome}",
+                {"pk": _claim_pk(ending.bucket, ending.key), "sk": ending.version},
                 "SET #outcome = :outcome, #error = :error",
                 # a claim that was taken over since is another notice's, and so is its ending
                 "#notice = :owner",
                 {
                     ":outcome": ending.outcome,
-                    ":error": ending.error[:MAX_ERROR_CHARACTERS],
+                    ":error": ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore"),
                     ":owner": ending.notice,
                 },
             )
 
         list(self._pool.map(record, endings))
+        self._change(
+            f"note that {done} endings of batch {batch_id} are recorded",
+            _batch_key(batch_id),
+            "SET #endings = :done",
+            "#state = :submitted",
+            {":done": done, ":submitted": State.SUBMITTED},
+        )
 
     def commit(self, batch_id: str, route: str, receipt: Receipt) -> bool:
         batch = self.batch(batch_id)
@@ -464,15 +472,35 @@ class DynamoLedger:
         values: dict[str, Any],
     ) -> bool:
         """One conditional update; False if the condition did not hold."""
-        update = self._update(key, expression, condition, values)["Update"]
+        return _patiently(self._change_once, what, self._update(key, expression, condition, values)["Update"])
+
+    def _change_once(self, what: str, update: dict[str, Any]) -> bool:
         with asking(f"{what} in ledger {self._table}"):
             try:
                 self._client.update_item(**update)
             except ClientError as error:
+                if code_of(error) == "TransactionConflictException":
+                    raise _Conflict(f"could not {what} in ledger {self._table}: {code_of(error)}") from error
                 if code_of(error) != "ConditionalCheckFailedException":
                     raise
                 return False
         return True
+
+    def _transact_once(self, what: str, actions: Sequence[Any]) -> list[Any] | None:
+        """None if it was done; else DynamoDB's reasons, a failed condition among them. Raises _Conflict."""
+        with asking(f"{what} in ledger {self._table}"):
+            try:
+                self._client.transact_write_items(TransactItems=list(actions))
+                return None
+            except ClientError as error:
+                if code_of(error) != "TransactionCanceledException":
+                    raise
+                reasons: list[Any] = error.response.get("CancellationReasons", [])
+        codes = [reason.get("Code", "None") for reason in reasons]
+        if "ConditionalCheckFailed" not in codes:
+            # a conflict with another transaction, or throttling
+            raise _Conflict(f"could not {what} in ledger {self._table}: {', '.join(codes) or 'no reason given'}")
+        return reasons
 
     def _transact(self, what: str, *actions: dict[str, dict[str, Any]]) -> list[dict[str, Any] | None] | None:
         """Both or neither. None if it was done; else, by action, the item that stood in its way (or None).
@@ -482,24 +510,30 @@ class DynamoLedger:
         for action in actions:
             for request in action.values():
                 request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-        with asking(f"{what} in ledger {self._table}"):
-            try:
-                self._client.transact_write_items(TransactItems=list(actions))
-                return None
-            except ClientError as error:
-                if code_of(error) != "TransactionCanceledException":
-                    raise
-                reasons = error.response.get("CancellationReasons", [])
-        codes = [reason.get("Code", "None") for reason in reasons]
-        if "ConditionalCheckFailed" not in codes:
-            # a conflict with another transaction, or throttling: nothing was done
-            raise Retryable(f"could not {what} in ledger {self._table}: {', '.join(codes) or 'no reason given'}")
+        reasons = _patiently(self._transact_once, what, actions)
+        if reasons is None:
+            return None
         if len(reasons) != len(actions):
             raise OutcomeUnknown(f"could not {what} in ledger {self._table}: unreadable answer {reasons}")
         return [
             _plain(reason["Item"]) if reason.get("Code") == "ConditionalCheckFailed" and "Item" in reason else None
             for reason in reasons
         ]
+
+
+class _Conflict(Retryable):
+    """Somebody else was at the same item: nothing was done, and a moment later it will go through."""
+
+
+def _patiently(call: Callable[..., T], *arguments: Any) -> T:
+    """Call it again after a conflict, for a second or so: SQS would take minutes. The SDK repeats no conflicts."""
+    retrying = Retrying(
+        retry=retry_if_exception_type(_Conflict),
+        stop=stop_after_attempt(6),
+        wait=wait_random_exponential(0.03, max=0.5),
+        reraise=True,
+    )
+    return retrying(call, *arguments)
 
 
 def _names(expression: str) -> dict[str, str]:
@@ -539,6 +573,7 @@ def _claim(item: Mapping[str, Any]) -> Claim:
         expires_at=int(item["expires_at"]),
         outcome=item.get("outcome", ""),
         error=item.get("error", ""),
+        sequencer=item.get("sequencer", ""),
     )
 
 
@@ -555,7 +590,7 @@ def _notice_record(item: Mapping[str, Any]) -> NoticeRecord:
 
 
 def _batch(item: Mapping[str, Any]) -> Batch:
-    numbers = ("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot")
+    numbers = ("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot", "endings")
     return Batch(
         id=item["pk"].removeprefix("b#"),
         route=item["route"],

@@ -1,6 +1,6 @@
 """The SNS FIFO topic that carries notices, and the dead-letter queues."""
 
-import hashlib
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -80,12 +80,17 @@ class SqsDeadLetters:
         }
         fifo: dict[str, str] = {}
         if self._url.endswith(".fifo"):
-            digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
-            fifo = {"MessageGroupId": "set-aside", "MessageDeduplicationId": digest}
+            # a new id each time: set aside again within five minutes, the same id would make it vanish
+            fifo = {"MessageGroupId": "set-aside", "MessageDeduplicationId": uuid.uuid4().hex}
         with asking(f"set a message aside in {self._url}"):
             self._client.send_message(
-                QueueUrl=self._url, MessageBody=body or "(empty)", MessageAttributes=attributes, **fifo
+                QueueUrl=self._url, MessageBody=_sendable(body) or "(empty)", MessageAttributes=attributes, **fifo
             )
+
+
+def _sendable(text: str) -> str:
+    """Half a surrogate pair cannot be sent: it is escaped, as JSON writes it."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _printable(text: str) -> str:

@@ -35,8 +35,8 @@ class S3Work:
             try:
                 self._client.put_object(Bucket=self._bucket, Key=name, Body=body, IfNoneMatch="*")
             except ClientError as error:
-                # 409: another conditional write to this key is under way; the caller reads what won
-                if code_of(error) in ("PreconditionFailed", "ConditionalRequestConflict"):
+                # 409, another conditional write under way, says nothing: that one may fail. It is raised, as Retryable
+                if code_of(error) == "PreconditionFailed":
                     return False
                 raise
         return True

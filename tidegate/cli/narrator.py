@@ -4,7 +4,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from tidegate.cli import render
@@ -48,7 +51,7 @@ class Narrator:
                 # transient: what remains on the screen is the last state, printed when the chapter ends
                 self._live = Live(console=self.console, refresh_per_second=4, transient=True)
                 self._live.start()
-            self._live.update(Text(f"{self._clock()}  {text}", "cyan"))
+            self._live.update(progress_bars(progress, self._clock()))
         elif time.monotonic() - self._last_plain >= PLAIN_EVERY:
             self._last_plain = time.monotonic()
             self.console.print(f"{self._clock()}  {text}", soft_wrap=True, markup=False)
@@ -80,14 +83,35 @@ class Narrator:
         return f"{seconds // 60:3}:{seconds % 60:02}"
 
 
+def progress_bars(progress: Progress, clock: str) -> RenderableType:
+    """A few short lines for a terminal: the uploads as they go from S3 to the ledger to their end."""
+    status = progress.status
+    bars = Table.grid(padding=(0, 1))
+    for name, count, total in (
+        ("uploaded", progress.uploaded, progress.objects),
+        ("notified", status.uploads.notified, progress.expected),
+        ("ended", status.uploads.ended.uploads, progress.expected),
+    ):
+        bars.add_row(f"        {name}", ProgressBar(total=total, completed=count, width=40), f"{count}/{total}")
+    waiting, running = _waiting_and_running(status)
+    numbers = f"gathering {waiting}, in Spark {running}, rows {status.uploads.ended.rows}"
+    more = f"duplicates refused {status.refused}, jobs {status.jobs}"
+    return Group(bars, Text(f"        {numbers}, {more}"), Text(clock, "dim"))
+
+
 def progress_text(progress: Progress) -> str:
     """One line: how many objects were put, what the ledger knows of them, and what Spark is at."""
     status = progress.status
-    running = sum(batch.objects for batch in status.unfinished if batch.state is State.SUBMITTED)
-    waiting = status.uploads.pending - running
+    waiting, running = _waiting_and_running(status)
     return (
         f"uploaded {progress.uploaded}/{progress.objects}"
         f" | notified {status.uploads.notified}/{progress.expected}"
         f" | gathering {waiting} | in Spark {running} | ended {status.uploads.ended.uploads}"
         f" | rows {status.uploads.ended.rows} | refused {status.refused} | jobs {status.jobs}"
     )
+
+
+def _waiting_and_running(status: RouteStatus) -> tuple[int, int]:
+    """How many pending uploads are in no job yet, and how many are in one."""
+    running = sum(batch.objects for batch in status.unfinished if batch.state is State.SUBMITTED)
+    return status.uploads.pending - running, running

@@ -34,7 +34,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The header of a batch as the ledger holds it; times in epoch seconds, 0 for "not yet"."""
+    """The header of a batch as the ledger holds it; times in epoch seconds, 0 for "not yet".
+
+    `endings` is how many of the exceptional endings have been written into their claims.
+    """
 
     id: str
     route: str
@@ -52,10 +55,15 @@ class Batch:
     snapshot: int = 0
     tally: Tally = NO_TALLY
     fencing: bool = False
+    endings: int = 0
+
+
+MAX_NOTICES = 50_000
+"""Whoever writes the manifest reads a record for each, and must be done before a function's time is up."""
 
 
 def is_full(batch: Batch, limits: Limits) -> bool:
-    return batch.bytes >= limits.target_bytes or batch.objects >= limits.target_objects
+    return batch.bytes >= limits.target_bytes or batch.objects >= limits.target_objects or batch.notices >= MAX_NOTICES
 
 
 def is_due(batch: Batch, limits: Limits, *, now: int, slot_free: bool, next_look: int) -> bool:
@@ -67,7 +75,7 @@ def is_due(batch: Batch, limits: Limits, *, now: int, slot_free: bool, next_look
     """
     if batch.state is not State.OPEN or not batch.notices:
         return False
-    return is_full(batch, limits) or (slot_free and now + next_look - batch.opened_at > limits.max_wait)
+    return is_full(batch, limits) or (slot_free and now + next_look - batch.opened_at >= limits.max_wait)
 
 
 class JobState(Enum):

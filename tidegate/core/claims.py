@@ -8,7 +8,10 @@ from tidegate.core.notices import Entry
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An upload's owner: a notice. `outcome` only where it is not plain success. Times in epoch seconds."""
+    """An upload's owner: a notice. `outcome` only where it is not plain success. Times in epoch seconds.
+
+    `sequencer` is that of the notification that brought it, where it had one.
+    """
 
     version: str
     notice: str
@@ -16,6 +19,7 @@ class Claim:
     expires_at: int
     outcome: str = ""
     error: str = ""
+    sequencer: str = ""
 
 
 class Ownership(Enum):
@@ -24,6 +28,7 @@ class Ownership(Enum):
     MINE = auto()  # a retry, or the SDK's own retry of a put whose answer was lost
     DUPLICATE = auto()  # somebody else's: refuse it
     ASK_OWNER = auto()  # this notice was made to take it from its owner, if the owner let go of it
+    UPLOADED_AGAIN = auto()  # the same bytes came again, later: a new upload, if the owner let go of the old one
 
 
 def judge(existing: Claim, notice_id: str, entry: Entry) -> Ownership:
@@ -32,7 +37,21 @@ def judge(existing: Claim, notice_id: str, entry: Entry) -> Ownership:
         return Ownership.MINE
     if entry.takes_from and existing.notice == entry.takes_from:
         return Ownership.ASK_OWNER
+    if is_later(entry.upload.sequencer, existing.sequencer):
+        return Ownership.UPLOADED_AGAIN
     return Ownership.DUPLICATE
+
+
+def is_later(sequencer: str, other: str) -> bool:
+    """Whether S3 gave `sequencer` to a later event of the same key. Hexadecimal, compared after padding
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html); False if one is
+    missing.
+
+    In an unversioned bucket an upload is named by its ETag, so only this tells the same bytes uploaded again from the
+    same notification delivered again.
+    """
+    width = max(len(sequencer), len(other))
+    return bool(sequencer and other) and sequencer.lower().zfill(width) > other.lower().zfill(width)
 
 
 def is_live(expires_at: int, now: int) -> bool:

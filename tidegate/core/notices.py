@@ -16,6 +16,8 @@ from tidegate.core.uploads import Upload
 
 WIRE_VERSION = 1
 ORIGIN_S3 = "s3"
+ORIGIN_AGAIN = "again"
+"""Of a notice that dispatch makes for uploads whose same bytes ended badly before (docs/adr/0020)."""
 # SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html); the envelope and the
 # transport's own attributes need a little of it.
 MAX_BYTES = 250_000
@@ -76,25 +78,32 @@ def decode(body: str) -> Notice:
         bucket = data["bucket"]
         entries = [_decode_entry(bucket, fields) for fields in data["uploads"]]
         notice = make_notice(data["route"], bucket, data["origin"], entries)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        said = data["id"]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Rejected(f"the message is not a notice ({type(error).__name__}: {error})") from error
-    if notice.id != data["id"]:
-        raise Rejected(f"the notice says its id is {data['id']}, its content says {notice.id}")
+    if notice.id != said:
+        raise Rejected(f"the notice says its id is {said}, its content says {notice.id}")
     return notice
 
 
 def pack(
     route: str, bucket: str, uploads: Iterable[Upload], *, origin: str = ORIGIN_S3, max_bytes: int = MAX_BYTES
 ) -> Iterator[Notice]:
-    """As few notices as hold `uploads`, each at most `max_bytes` when encoded as UTF-8.
+    """`pack_entries` of uploads that are taken from nobody."""
+    return pack_entries(route, bucket, map(Entry, uploads), origin=origin, max_bytes=max_bytes)
 
-    The uploads are sorted first, so the same set packs into the same notices.
+
+def pack_entries(
+    route: str, bucket: str, entries: Iterable[Entry], *, origin: str, max_bytes: int = MAX_BYTES
+) -> Iterator[Notice]:
+    """As few notices as hold `entries`, each at most `max_bytes` when encoded as UTF-8.
+
+    They are sorted first, so the same set packs into the same notices.
     """
     envelope = len(_json({"v": WIRE_VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin})) + 20
     gathered: list[Entry] = []
     size = envelope
-    for upload in sorted(uploads, key=lambda each: each.identity):
-        entry = Entry(upload)
+    for entry in sorted(entries, key=lambda each: each.upload.identity):
         length = len(_json(_encode_entry(entry))) + 1  # and its comma; _json is ASCII, so characters are bytes
         if gathered and size + length > max_bytes:
             yield make_notice(route, bucket, origin, gathered)

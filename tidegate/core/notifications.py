@@ -15,6 +15,7 @@ from tidegate.core.errors import Rejected
 from tidegate.core.uploads import Upload, version_of
 
 MAX_KEY_BYTES = 1024
+MAX_VERSION_CHARACTERS = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ def parse(body: str) -> list[Record]:
     """Every record in one message, each judged by itself: a broken one takes no neighbour with it."""
     try:
         message = json.loads(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return [Garbage(body, f"the message is not JSON: {error}")]
     if not isinstance(message, dict):
         return [Garbage(body, "the message is JSON but not an object")]
@@ -62,7 +63,7 @@ def parse(body: str) -> list[Record]:
 
 def _from_records(records: list[Any]) -> Iterator[Record]:
     for record in records:
-        yield _judge(record, _from_s3, json.dumps({"Records": [record]}, ensure_ascii=False))
+        yield _judge(record, _from_s3, json.dumps({"Records": [record]}))
 
 
 def _judge(record: Any, read: Any, body: str) -> Record:
@@ -106,6 +107,8 @@ def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, 
     version = version_of(version_id, etag)
     if not version:
         raise Rejected(f"the record of s3://{bucket}/{key} has neither a version id nor an ETag")
+    if not version.isascii() or len(version) > MAX_VERSION_CHARACTERS:
+        raise Rejected(f"the version of s3://{bucket}/{key} is none of S3's: {version[:100]!r}")
     try:
         length = len(key.encode())
     except UnicodeEncodeError:
@@ -114,7 +117,7 @@ def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, 
         raise Rejected(f"the key of {length} bytes is longer than S3's {MAX_KEY_BYTES}")
     # S3 leaves `size` out in some event types; 0 is then a hint that is wrong, never a fact relied upon
     size = details.get("size", 0)
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
         raise Rejected(f"the size of s3://{bucket}/{key} is not a count of bytes: {size!r}")
     sequencer = details.get("sequencer") or ""
     return Notified(Upload(bucket, key, version, size, str(sequencer)))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 STAGED_WAP_ID = "wap.id"
 PUBLISHED_WAP_ID = "published-wap-id"
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
+# and one of ours, on whatever this project writes: a write that was not staged has it, and no wap id
+BATCH = "tidegate.batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,12 @@ def verdict(history: History, batch_id: str, floor: Floor) -> Verdict:
         if batch_id in (snapshot.summary.get(STAGED_WAP_ID), snapshot.summary.get(PUBLISHED_WAP_ID)):
             # a fast-forward keeps the staged snapshot's own id; a rebase names its source
             found.append(Published(snapshot.id, int(snapshot.summary.get(SOURCE_SNAPSHOT_ID, snapshot.id))))
+        elif snapshot.summary.get(BATCH) == batch_id:
+            return Unprovable(
+                f"snapshot {snapshot.id} holds rows of batch {batch_id} that went straight into the table, because"
+                " write.wap.enabled was switched off while they were written: roll it back or keep it, and then"
+                " decide about the batch"
+            )
         current = snapshot.parent
     if len(found) > 1:
         return Unprovable(f"batch {batch_id} is in the table {len(found)} times: {found}; keep everything as it is")

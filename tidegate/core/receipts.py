@@ -16,6 +16,7 @@ class Ending:
     """How one upload ended, where that is not plain success; `notice` is the owner whose batch found out."""
 
     notice: str
+    bucket: str
     key: str
     version: str
     outcome: Outcome
@@ -44,15 +45,18 @@ class Outcomes:
 def decode_outcomes(body: bytes) -> Outcomes:
     header, *lines = gzip.decompress(body).decode().splitlines()
     about = json.loads(header)
-    endings = (json.loads(line) for line in lines)
-    return Outcomes(
-        about["staged"],
-        about["fence"],
-        Tally.from_dict(about["tally"]),
-        tuple(
-            Ending(each["notice"], each["key"], each["version"], Outcome(each["outcome"]), each["error"])
-            for each in endings
-        ),
+    endings = tuple(_decode_ending(json.loads(line)) for line in lines)
+    return Outcomes(about["staged"], about["fence"], Tally.from_dict(about["tally"]), endings)
+
+
+def _decode_ending(fields: dict[str, str]) -> Ending:
+    return Ending(
+        fields["notice"],
+        fields["bucket"],
+        fields["key"],
+        fields["version"],
+        Outcome(fields["outcome"]),
+        fields["error"],
     )
 
 

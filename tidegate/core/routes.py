@@ -19,7 +19,7 @@ class Dataset:
     schema: str
     format: str
     partition_by: tuple[str, ...] = ()
-    max_object_bytes: int = 512_000_000
+    max_object_bytes: int = 128_000_000
     delimiter: str = ","
 
 

@@ -198,7 +198,7 @@ def perform(stage: Stage, hours: dict[str, Hour], flights: Any) -> list[Finding]
 def upload_all(stage: Stage, hours: dict[str, Hour]) -> None:
     """Put every object with plain `put_object`; the two that change before they are read come first. Raises Stalled."""
     plan = stage.plan
-    put(stage, plan.overwritten, source.encode(source.timetable(hours[plan.overwritten])))
+    put(stage, plan.overwritten, source.encode(source.draft(hours[plan.overwritten])))
     put(stage, plan.overwritten, hours[plan.overwritten].body)
     put(stage, plan.deleted, hours[plan.deleted].body)
     stage.s3.delete_object(Bucket=stage.route.bucket, Key=plan.deleted)

@@ -86,10 +86,13 @@ def encode(flights: tuple[dict[str, Any], ...]) -> bytes:
     return gzip.compress(lines.encode(), mtime=0)
 
 
-def timetable(hour: Hour) -> tuple[dict[str, Any], ...]:
-    """What the airport knew of this hour in advance: the schedule, and nothing of what really happened."""
+def draft(hour: Hour) -> tuple[dict[str, Any], ...]:
+    """What was uploaded too early: the schedule of all flights but the last, and nothing of what really happened.
+
+    Never the same as the hour itself, even if every flight was cancelled: the same bytes would be the same upload.
+    """
     actual = ("dep_time", "dep_delay", "arr_time", "arr_delay", "air_time")
-    return tuple({**flight, **dict.fromkeys(actual)} for flight in hour.flights)
+    return tuple({**flight, **dict.fromkeys(actual)} for flight in hour.flights[:-1])
 
 
 def truncated(body: bytes) -> bytes:

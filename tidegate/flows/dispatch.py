@@ -3,22 +3,27 @@
     step                      if the process dies right after it
     1 read the notice         nothing has happened
     2 claim its uploads       the message comes again; claims that name this notice are its own (rule 1)
-    3 write the part          a file nobody names; the next try writes the same bytes under the same name
-    4 register the notice     the message comes again; step 1 finds it decided and acknowledges
-    5 acknowledge
+    3 publish what it may     the message comes again, and the same notice is published again under the same id
+      not take itself
+    4 write the part          a file nobody names; the next try writes the same bytes under the same name
+    5 register the notice     the message comes again; step 1 finds it decided and acknowledges
+    6 acknowledge
 
 A twin (the same notice in two invocations) meets the claims of the other as its own, since they name the same
 notice, and one of the two registers. A notice that owns nothing is not registered: it has nothing to lose, and no
-twin of it can own anything either, because an ordinary notice never takes a claim over.
+twin of it can own anything either, because an ordinary notice never takes a claim over. Not even when the owner let
+go: of two twins, one would come too early to see that, and could register a part without the upload that the other
+took. Hence step 3: a notice made for those uploads, whose every delivery sees the same (docs/adr/0020).
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 
-from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
-from tidegate.core.notices import Notice, decode
+from tidegate.core.notices import ORIGIN_AGAIN, Entry, Notice, decode, pack_entries
 from tidegate.core.routes import Route
-from tidegate.flows.ports import Counter, Ledger, NewId, Registration, Work
+from tidegate.flows.ports import Counter, Ledger, NewId, Registration, Topic, Work
 
 # A batch can be sealed between finding it open and registering in it. Each round then meets a newer one; that
 # many in a row mean that something seals in a loop, and the queue is the better place to wait.
@@ -31,6 +36,7 @@ def dispatch(
     routes: Mapping[str, Route],
     ledger: Ledger,
     work: Work,
+    topic: Topic,
     new_id: NewId,
     count: Counter,
 ) -> Route:
@@ -46,12 +52,17 @@ def dispatch(
             f"notice {notice.id} is of route {notice.route!r}, which tidegate.toml does not have:"
             " put the route back, or delete the message if it was removed on purpose"
         )
-    if ledger.notice(notice.id):
-        _refuse(notice.route, len(notice.entries), ledger, count)
+    if decided := ledger.notice(notice.id):
+        if decided.void:
+            count("NoticesVoid", 1, notice.route)
+        else:
+            _refuse(notice.route, len(notice.entries), ledger, count)
         return route
     claimed = ledger.claim(notice)
     if claimed.refused:
         _refuse(notice.route, len(claimed.refused), ledger, count)
+    if claimed.again:
+        _publish_again(notice, claimed.again, topic, count)
     if claimed.owned:
         part = make_part(notice.id, notice.bucket, claimed.owned)
         _join_open_batch(notice, part, ledger=ledger, work=work, new_id=new_id, count=count)
@@ -81,6 +92,14 @@ def _join_open_batch(notice: Notice, part: Part, *, ledger: Ledger, work: Work, 
     )
 
 
+def _publish_again(notice: Notice, entries: tuple[Entry, ...], topic: Topic, count: Counter) -> None:
+    notices = list(pack_entries(notice.route, notice.bucket, entries, origin=ORIGIN_AGAIN))
+    if len(topic.publish(notices)) < len(notices):
+        raise Retryable(f"notice {notice.id}: the topic did not take the notice of {len(entries)} repeated uploads")
+    count("UploadsAgain", len(entries), notice.route)
+
+
 def _refuse(route: str, uploads: int, ledger: Ledger, count: Counter) -> None:
-    ledger.refuse(route, uploads)
     count("DuplicatesRefused", uploads, route)
+    with suppress(TidegateError):  # a statistic must not keep a notice from being registered
+        ledger.refuse(route, uploads)

@@ -9,37 +9,48 @@ step                        if the process dies right after it
 """
 
 from tidegate.core.batches import Batch, State
+from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Counter, Jobs, Ledger, Work
 from tidegate.flows.seal import ensure_manifest
 
 
 def hand_off_sealed(route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> int:
-    """Hand off the route's sealed batches, oldest first, while slots are free. Returns how many."""
-    handed = 0
+    """Hand off the route's sealed batches, oldest first, while slots are free. Returns how many.
+
+    A batch whose manifest cannot be written is passed over, and raised as OutcomeUnknown after the others had their
+    turn. Manifests are written slot or not: the records they are made of do not live for ever.
+    """
+    handed, slots, trouble = 0, True, None
     for batch_id in sorted(ledger.route(route.name).sealed):  # ULIDs sort by age
         batch = ledger.batch(batch_id)
         if batch is None or batch.state is not State.SEALED:
             continue
-        ensure_manifest(batch, ledger=ledger, work=work)
-        if not begin(route, batch_id, 1, ledger=ledger, jobs=jobs, count=count):
-            break
-        handed += 1
+        try:
+            ensure_manifest(batch, ledger=ledger, work=work)
+        except OutcomeUnknown as error:
+            trouble = error
+            continue
+        if slots and (slots := begin(route, batch_id, 1, ledger=ledger, work=work, jobs=jobs, count=count)):
+            handed += 1
+    if trouble:
+        raise trouble
     return handed
 
 
-def begin(route: Route, batch_id: str, attempt: int, *, ledger: Ledger, jobs: Jobs, count: Counter) -> bool:
+def begin(route: Route, batch_id: str, attempt: int, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> bool:
     """Begin an attempt and start its job; False if no slot is free, or somebody else began it."""
     if not ledger.begin_attempt(batch_id, route.name, attempt, route.limits.in_flight):
         return False
     batch = ledger.batch(batch_id)
     if batch is not None and batch.attempt == attempt:
-        start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
+        start_job(route, batch, ledger=ledger, work=work, jobs=jobs, count=count)
     return True
 
 
-def start_job(route: Route, batch: Batch, *, ledger: Ledger, jobs: Jobs, count: Counter) -> None:
+def start_job(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> None:
     """Start the job of the batch's current attempt, or find the one that was started, and record its run."""
+    ensure_manifest(batch, ledger=ledger, work=work)
     job_run = jobs.start(batch, route.dataset)
     if job_run:
         ledger.record_job(batch.id, batch.attempt, job_run)

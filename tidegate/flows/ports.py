@@ -8,7 +8,7 @@ from typing import Protocol
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.claims import Claim
 from tidegate.core.manifests import Part
-from tidegate.core.notices import Notice
+from tidegate.core.notices import Entry, Notice
 from tidegate.core.outcomes import NO_TALLY, Tally
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.routes import Dataset
@@ -61,10 +61,15 @@ class RouteRecord:
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """What a notice owns after claiming, and what it was refused because another notice owns it."""
+    """What a notice owns after claiming, and what it was refused because another notice owns it.
+
+    `again` are uploads that ended without a row and came again, later and with the same bytes: this notice may not
+    have them, but one that is made to take them from their owner may (rule 4).
+    """
 
     owned: tuple[Upload, ...]
     refused: tuple[Upload, ...]
+    again: tuple[Entry, ...] = ()
 
 
 class Registration(Enum):
@@ -125,8 +130,9 @@ class Ledger(Protocol):
 
     def record_job(self, batch_id: str, attempt: int, job_run: str) -> None: ...
 
-    def record_endings(self, batch_id: str, bucket: str, endings: Iterable[Ending]) -> None:
-        """Write how uploads ended, where that is not plain success, into their claims."""
+    def record_endings(self, batch_id: str, endings: Sequence[Ending], done: int) -> None:
+        """Write how uploads ended, where that is not plain success, into their claims; then note in the batch that
+        `done` of its endings are written."""
         ...
 
     def commit(self, batch_id: str, route: str, receipt: Receipt) -> bool:

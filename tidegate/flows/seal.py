@@ -15,15 +15,19 @@ from tidegate.flows.ports import Clock, Counter, Ledger, Work
 SCHEDULE = 60
 
 
-def seal_if_due(route: Route, *, ledger: Ledger, clock: Clock, count: Counter) -> bool:
-    """Seal the route's open batch if it is full, or old and a job could start. True if this call did it."""
+def seal_if_due(route: Route, *, ledger: Ledger, clock: Clock, next_look: int, count: Counter) -> bool:
+    """Seal the route's open batch if it is full, or old and a job could start. True if this call did it.
+
+    `next_look` is how long (seconds) a batch that is left open now may have to wait until somebody looks again: the
+    schedule says `SCHEDULE`, whoever looks in between says 0, because the schedule will look in time.
+    """
     record = ledger.route(route.name)
     batch = ledger.batch(record.open_batch) if record.open_batch else None
     if batch is None:
         return False
     # a sealed batch that waits for a slot is ahead in the line, so the slot is not this one's
     slot_free = len(record.running) + len(record.sealed) < route.limits.in_flight
-    if not is_due(batch, route.limits, now=clock(), slot_free=slot_free, next_look=SCHEDULE):
+    if not is_due(batch, route.limits, now=clock(), slot_free=slot_free, next_look=next_look):
         return False
     if not ledger.seal(batch.id, route.name):
         return False

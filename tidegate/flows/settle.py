@@ -3,7 +3,8 @@
 Runs on job events (best effort) and once a minute (what correctness rests on). It never opens the table: it reads
 the receipt that a job left. Every step may be repeated, by itself or by a twin:
 
-    endings are written into claims   the same values again; only where the claim still names this batch's notice
+    endings are written into claims   the same values again; only where the claim still names this batch's notice; the
+                                      batch notes how many are written, so that a look goes on where the last one ended
     SUBMITTED -> COMMITTED            conditional on SUBMITTED, with the route's sums in the same transaction
     SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k
 """
@@ -15,7 +16,12 @@ from tidegate.core.receipts import Receipt, decode_failure, decode_outcomes, dec
 from tidegate.core.routes import Route
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Work
-from tidegate.flows.seal import seal_if_due
+from tidegate.flows.seal import SCHEDULE, seal_if_due
+
+ENDINGS_PER_WRITE = 1_000
+ENDINGS_PER_LOOK = 20_000
+"""A wrong schema can quarantine a whole batch. What one look does must fit a function's time, and leave some of it to
+the other routes; the next look goes on where this one stopped."""
 
 
 def settle(
@@ -32,18 +38,28 @@ def settle(
             continue
         try:
             settle_batch(route, batch, ledger=ledger, work=work, jobs=jobs, count=count)
-        except TidegateError as trouble:
-            troubles.append(trouble)
+        except Exception as error:
+            troubles.append(_trouble(f"settling batch {batch_id}", error))
     try:
-        advance(route, ledger=ledger, work=work, jobs=jobs, clock=clock, count=count)
-    except TidegateError as trouble:
-        troubles.append(trouble)
+        advance(route, ledger=ledger, work=work, jobs=jobs, clock=clock, next_look=SCHEDULE, count=count)
+    except Exception as error:
+        troubles.append(_trouble(f"handing off batches of route {route.name}", error))
     return troubles
 
 
-def advance(route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, clock: Clock, count: Counter) -> None:
-    """Seal the open batch if it is due, and hand off whatever is sealed: also what somebody sealed and then died."""
-    seal_if_due(route, ledger=ledger, clock=clock, count=count)
+def _trouble(what: str, error: Exception) -> TidegateError:
+    """Any error as one of the four: an unreadable receipt must not keep other batches from being settled."""
+    return error if isinstance(error, TidegateError) else OutcomeUnknown(f"{what}: {type(error).__name__}: {error}")
+
+
+def advance(
+    route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, clock: Clock, next_look: int, count: Counter
+) -> None:
+    """Seal the open batch if it is due, and hand off whatever is sealed: also what somebody sealed and then died.
+
+    `next_look` as in `seal_if_due`.
+    """
+    seal_if_due(route, ledger=ledger, clock=clock, next_look=next_look, count=count)
     hand_off_sealed(route, ledger=ledger, work=work, jobs=jobs, count=count)
 
 
@@ -65,12 +81,17 @@ def settle_batch(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs
     match step:
         case Step.SETTLE:
             assert receipt is not None
-            _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, count=count)
+            try:
+                _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, count=count)
+            except OutcomeUnknown as trouble:
+                # tried again at every look, so it ends by itself once the cause is gone; until then a person must know
+                ledger.halt(batch.id, batch.attempt, str(trouble))
+                raise
         case Step.HAND_OFF:
-            start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
+            start_job(route, batch, ledger=ledger, work=work, jobs=jobs, count=count)
         case Step.NEXT_ATTEMPT:
             count("AttemptsFailed", 1, route.name)
-            begin(route, batch.id, batch.attempt + 1, ledger=ledger, jobs=jobs, count=count)
+            begin(route, batch.id, batch.attempt + 1, ledger=ledger, work=work, jobs=jobs, count=count)
         case Step.HALT:
             reason = reported.reason if reported else report.details or "the job ended without a receipt or a reason"
             ledger.halt(batch.id, batch.attempt, reason)
@@ -91,7 +112,13 @@ def _record(route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, wor
         body = work.get(name)
         if body is None:
             raise OutcomeUnknown(f"batch {batch.id}: it is published, but {name} is missing in the work bucket")
-        ledger.record_endings(batch.id, route.bucket, decode_outcomes(body).endings)
+        endings = decode_outcomes(body).endings
+        written = min(batch.endings + ENDINGS_PER_LOOK, len(endings))
+        for start in range(batch.endings, written, ENDINGS_PER_WRITE):
+            done = min(start + ENDINGS_PER_WRITE, written)
+            ledger.record_endings(batch.id, endings[start:done], done)
+        if written < len(endings):
+            return
     if ledger.commit(batch.id, route.name, receipt):
         count("BatchesAbandoned" if receipt.fence else "BatchesCommitted", 1, route.name)
         for ending, how_many in receipt.tally.as_dict().items():

@@ -360,7 +360,7 @@ def _sha256(path: Path) -> str:
 def _spark_home() -> Path:
     if home := _inside_wheel("pyspark", "."):
         return home
-    raise ToolMissing("PySpark is missing. Run `make`, or install this package with its extra `local`.")
+    raise ToolMissing("PySpark is missing. Run `make setup`, or install this package with its extra `local`.")
 
 
 # --- The CDK CLI ---

@@ -1,4 +1,4 @@
-"""What spark-submit is given. The job itself is in the wheel, next to this file's folder."""
+"""What spark-submit is given. The job itself comes with the archive of modules that each job is given."""
 
 from tidegate.spark.job import main
 

@@ -5,18 +5,23 @@ obstore (Rust) costs a fifth of boto3's processor time, but its paths cannot say
 """
 
 import os
+import re
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
 import boto3
 from botocore.exceptions import ClientError
 from obstore.auth.boto3 import Boto3CredentialProvider
-from obstore.exceptions import NotFoundError, PreconditionError
+from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedError, PreconditionError
 from obstore.store import S3Store
 
 from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload
+
+CREDENTIALS_LIVE = timedelta(minutes=10)
+"""How long obstore may use credentials before it asks again: boto3 renews them in their last 15 minutes only."""
 
 
 class BucketMissing(Exception):
@@ -38,7 +43,16 @@ class TooLarge:
     size: int
 
 
-Fetched = bytes | Missed | TooLarge
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The version is there, but S3 will not hand it out however often it is asked."""
+
+    reason: str
+
+
+Fetched = bytes | Missed | TooLarge | Unreadable
+
+_ARCHIVED = Unreadable("archived: restore it to a storage class that can be read, and upload it again")
 
 _GONE = Missed(Outcome.VANISHED, "deleted before it was read")
 _OVERWRITTEN = Missed(Outcome.SUPERSEDED, "overwritten before it was read; the newer version is an upload of its own")
@@ -64,10 +78,28 @@ def _with_obstore(upload: Upload, max_bytes: int) -> Fetched:
         return TooLarge(size) if size > max_bytes else bytes(answer.bytes())
     except PreconditionError:
         return _OVERWRITTEN
-    except (NotFoundError, FileNotFoundError) as error:
-        if "NoSuchBucket" in str(error):
-            raise BucketMissing(f"bucket {upload.bucket} does not exist") from error
+    except (NotFoundError, FileNotFoundError, PermissionDeniedError, GenericError) as error:
+        # only S3's own words count: a 404 may as well come from a proxy, or from a wrong endpoint
+        found = re.search(r"<Code>([\w.]+)</Code>", str(error))
+        ending = _ending_of(found[1] if found else "", upload)
+        if ending is None:
+            raise
+        return ending
+
+
+def _ending_of(code: str, upload: Upload) -> Fetched | None:
+    """What an error of S3's says about the upload, if it says anything for good. Raises BucketMissing."""
+    if code == "PreconditionFailed":
+        return _OVERWRITTEN
+    if code in ("NoSuchKey", "NoSuchVersion"):
         return _GONE
+    if code == "NoSuchBucket":
+        raise BucketMissing(f"bucket {upload.bucket} does not exist")
+    if code == "InvalidObjectState":
+        return _ARCHIVED
+    if code.startswith("KMS."):
+        return Unreadable(f"its KMS key cannot be used ({code}): make it usable and upload the file again")
+    return None
 
 
 def _with_boto3(upload: Upload, max_bytes: int) -> Fetched:
@@ -77,14 +109,10 @@ def _with_boto3(upload: Upload, max_bytes: int) -> Fetched:
         size = answer["ContentLength"]
         return TooLarge(size) if size > max_bytes else bytes(answer["Body"].read())
     except ClientError as error:
-        code = error.response.get("Error", {}).get("Code", "")
-        if code == "PreconditionFailed":
-            return _OVERWRITTEN
-        if code in ("NoSuchKey", "NoSuchVersion", "404"):
-            return _GONE
-        if code == "NoSuchBucket":
-            raise BucketMissing(f"bucket {upload.bucket} does not exist") from error
-        raise
+        ending = _ending_of(str(error.response.get("Error", {}).get("Code", "")), upload)
+        if ending is None:
+            raise
+        return ending
 
 
 @cache
@@ -92,7 +120,7 @@ def _store(bucket: str) -> S3Store:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     # boto3's idea of credentials, because it knows every place where AWS puts them, and renews them
-    config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider()}
+    config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider(ttl=CREDENTIALS_LIVE)}
     if region:
         config["region"] = region
     if endpoint:

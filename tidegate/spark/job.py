@@ -22,7 +22,13 @@ from typing import Any, cast
 
 import boto3
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -33,7 +39,7 @@ from tidegate.aws.work import S3Work
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import Item, batch_folder, bin_pack, decode_part, decode_sealed
 from tidegate.core.outcomes import Outcome
-from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, staged_by, verdict
+from tidegate.core.publication import BATCH, Floor, NotPublished, Published, Unprovable, staged_by, verdict
 from tidegate.core.receipts import (
     Ending,
     Failure,
@@ -46,6 +52,7 @@ from tidegate.core.receipts import (
 )
 from tidegate.core.routes import Dataset
 from tidegate.flows.ports import Work
+from tidegate.spark.decode import decoder
 from tidegate.spark.read import LINEAGE_DDL, Contradiction, Endings, Read, Reader
 from tidegate.spark.table import WAP_ENABLED, IcebergTable, cause
 
@@ -79,6 +86,11 @@ class Attempt:
         return batch_folder(self.batch)
 
     @property
+    def marks(self) -> dict[str, str]:
+        """What is written into the summary of each snapshot that this driver stages."""
+        return {BATCH: self.batch, DRIVER: self.driver, ATTEMPT: str(self.attempt)}
+
+    @property
     def table(self) -> IcebergTable:
         return IcebergTable(self.spark, self.dataset.table)
 
@@ -95,7 +107,11 @@ class Attempt:
         return self.write_receipt(decided)
 
     def fence(self) -> Receipt:
-        """Publish nothing under the batch's id, so that nothing else can be; or find that it was published before."""
+        """Publish nothing under the batch's id, so that nothing else can be; or find that it was published before.
+
+        The fence needs a table to stand in, also if none was ever created: a zombie may be about to.
+        """
+        self.create_table_if_absent()
         self.require_staging()
         floor = self.floor()
         decided = self.ask(floor)
@@ -108,16 +124,31 @@ class Attempt:
 
     def prepare_table(self) -> None:
         """Create the table if it is absent; refuse one that would leak or that lacks columns."""
+        struct = _struct(self.dataset.schema)
+        try:
+            decoder(self.dataset.format, to_arrow_schema(struct), delimiter=self.dataset.delimiter)
+        except (ValueError, TypeError, PySparkException) as error:
+            raise Hopeless(
+                f"the route's schema has a column that {self.dataset.format} files cannot fill: {cause(error)}."
+                " Correct it in tidegate.toml"
+            ) from error
+        self.create_table_if_absent()
+        self.require_staging()
+        self.require_columns()
+
+    def create_table_if_absent(self) -> None:
         if not self.table.exists:
             try:
                 self.table.create_if_absent(f"{self.dataset.schema}, {LINEAGE_DDL}", self.dataset.partition_by)
-            except (ParseException, AnalysisException) as error:
+            except PySparkException as error:
+                # the catalog itself may be out of reach, which passes; the rest are mistakes in the configuration
+                kinds = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
+                if not isinstance(error, kinds):
+                    raise
                 raise Hopeless(
                     f"table {self.dataset.table} cannot be created from the route's schema and partition_by:"
                     f" {cause(error)}. Correct them in tidegate.toml"
                 ) from error
-        self.require_staging()
-        self.require_columns()
 
     def require_staging(self) -> None:
         if not self.table.stages:
@@ -140,6 +171,11 @@ class Attempt:
                 raise Hopeless(
                     f"column {name} of table {self.dataset.table} is {there[name].dataType.simpleString()}, in the"
                     f" route's schema it is {field.dataType.simpleString()}. Make them the same"
+                )
+            if field.nullable and not there[name].nullable:
+                raise Hopeless(
+                    f"column {name} of table {self.dataset.table} takes no nulls, in the route's schema it may be null."
+                    f" Say `not null` there, or run: ALTER TABLE {self.dataset.table} ALTER COLUMN {name} DROP NOT NULL"
                 )
         for name, field in there.items():
             if name not in wanted and not field.nullable:
@@ -186,11 +222,16 @@ class Attempt:
         refusal = "no error"
         try:
             self.table.publish(staged)
-        except Py4JJavaError as error:
+        except (Py4JJavaError, PySparkException) as error:
             # refused, conflict, or an answer that got lost: the history knows, the exception does not
             refusal = cause(error)
             log.warning("publishing snapshot %s: %s", staged, refusal)
-        decided = self.ask(floor)
+        try:
+            decided = self.ask(floor)
+        except (Py4JJavaError, PySparkException) as error:
+            raise OutcomeUnknown(
+                f"whether snapshot {staged} of batch {self.batch} is published cannot be read: {cause(error)}"
+            ) from error
         if decided is None:
             raise OutcomeUnknown(f"snapshot {staged} of batch {self.batch} is not published yet: {refusal}")
         return decided
@@ -206,14 +247,14 @@ class Attempt:
         rows = self._rows(reader, items, endings)
         for name in (field.name for field in self.table.schema if field.name not in rows.columns):
             rows = rows.withColumn(name, lit(None))
-        self.table.stage(rows, self.batch, {DRIVER: self.driver, ATTEMPT: str(self.attempt)})
+        self.table.stage(rows, self.batch, self.marks)
         staged = self._staged()
         outcomes = self._account_for(items, endings.value, staged)
         self.work.put(f"{self.folder}outcomes/{staged}.jsonl.gz", outcomes.encode())
         return staged
 
     def stage_fence(self) -> int:
-        self.table.stage_nothing(self.batch, {DRIVER: self.driver, ATTEMPT: str(self.attempt)})
+        self.table.stage_nothing(self.batch, self.marks)
         staged = self._staged()
         outcomes = Outcomes(staged, fence=True, tally=tally_of([], 0))
         self.work.put(f"{self.folder}outcomes/{staged}.jsonl.gz", outcomes.encode())
@@ -284,7 +325,7 @@ class Attempt:
             raise Retryable(f"batch {self.batch}: {tally.rows} rows were read, {added} are in snapshot {staged}")
         ended = ((item, endings[position]) for position, item in enumerate(items))
         exceptions = tuple(
-            Ending(item.notice, item.upload.key, item.upload.version, read.outcome, read.error)
+            Ending(item.notice, item.upload.bucket, item.upload.key, item.upload.version, read.outcome, read.error)
             for item, read in ended
             if read.outcome is not Outcome.COMMITTED
         )
@@ -322,7 +363,10 @@ def run(attempt: Attempt, mode: str) -> int:
         reason = str(error) if isinstance(error, (Hopeless, Retryable, OutcomeUnknown)) else cause(error)
         log.error("attempt %s of batch %s gave up: %s", attempt.attempt, attempt.batch, reason, exc_info=not hopeless)
         failure = Failure(attempt.attempt, reason, hopeless)
-        attempt.work.put(f"{attempt.folder}failures/{attempt.attempt}.json", failure.encode())
+        try:
+            attempt.work.put(f"{attempt.folder}failures/{attempt.attempt}.json", failure.encode())
+        except Exception:
+            log.exception("the reason could not be left in the work bucket")
         return 1
     log.info("batch %s: %s as snapshot %s", receipt.batch, "fenced" if receipt.fence else "published", receipt.snapshot)
     return 0

@@ -17,10 +17,11 @@ from tidegate.core.manifests import Item
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Dataset
 from tidegate.spark.decode import Decoder, Undecodable, decoder, decompress
-from tidegate.spark.fetch import Fetched, Missed, TooLarge, fetch
+from tidegate.spark.fetch import Fetched, Missed, TooLarge, Unreadable, fetch
 
 FETCH_THREADS = 16
 FETCH_AHEAD_BYTES = 64_000_000
+EMIT_BYTES = 16_000_000
 EMIT_ROWS = 16_384
 
 LINEAGE = pa.schema(
@@ -77,9 +78,14 @@ class Reader:
 
     def read(self, items: Sequence[tuple[int, Item]], report: Callable[[int, Read], None]) -> Iterator[pa.RecordBatch]:
         """Batches of `schema` plus lineage. `report` is told each item's ending before its rows are emitted."""
-        decode = decoder(self.dataset.format, self.schema, delimiter=self.dataset.delimiter)
+        decode = decoder(
+            self.dataset.format,
+            self.schema,
+            delimiter=self.dataset.delimiter,
+            max_bytes=self.dataset.max_object_bytes,
+        )
         waiting: list[pa.Table] = []
-        rows = 0
+        size = 0
         for position, item, body in self._fetch_ahead(items):
             result = self._decode(item, body, decode)
             if isinstance(result, Read):
@@ -87,10 +93,10 @@ class Reader:
                 continue
             report(position, Read(Outcome.COMMITTED, result.num_rows))
             waiting.append(self._with_lineage(result, item))
-            rows += result.num_rows
-            if rows >= EMIT_ROWS:
+            size += waiting[-1].nbytes
+            if size >= EMIT_BYTES:
                 yield from _batches(waiting)
-                waiting, rows = [], 0
+                waiting, size = [], 0
         yield from _batches(waiting)
 
     def _fetch_ahead(self, items: Sequence[tuple[int, Item]]) -> Iterator[tuple[int, Item, Fetched]]:
@@ -115,6 +121,8 @@ class Reader:
         limit = self.dataset.max_object_bytes
         if isinstance(body, Missed):
             return Read(body.outcome, 0, body.reason)
+        if isinstance(body, Unreadable):
+            return Read(Outcome.QUARANTINED, 0, body.reason)
         if isinstance(body, TooLarge):
             return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
         try:
@@ -135,5 +143,12 @@ class Reader:
 
 
 def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
-    if tables:
-        yield from pa.concat_tables(tables).combine_chunks().to_batches(max_chunksize=EMIT_ROWS)
+    """The tables' rows in batches: small tables together, because a batch has a price, large ones in slices, because
+    Spark holds a batch whole, and Arrow at most 2 GB in one column."""
+    small = [table for table in tables if table.nbytes < EMIT_BYTES]
+    if small:
+        yield from pa.concat_tables(small).combine_chunks().to_batches(max_chunksize=EMIT_ROWS)
+    for table in tables:
+        if table.nbytes >= EMIT_BYTES:
+            rows = max(1, min(EMIT_ROWS, table.num_rows * EMIT_BYTES // table.nbytes))
+            yield from table.to_batches(max_chunksize=rows)

@@ -103,8 +103,11 @@ def cause(error: Exception) -> str:
     """What went wrong, in one line: Py4J and Spark put the Java class and a trace in front of it."""
     if isinstance(error, Py4JJavaError):
         java = error.java_exception
-        while java.getCause() is not None:
-            java = java.getCause()
+        try:
+            while java.getCause() is not None:
+                java = java.getCause()
+        except Exception:
+            return "Spark's process does not answer any more"
         return f"{java.getClass().getSimpleName()}: {_first_line(str(java.getMessage()))}"
     # a Python worker's exception arrives as the tail of a Java one
     raised = re.findall(r"^(?:\w+\.)*(\w+(?:Error|Exception|Missing|Contradiction)): (.*)$", str(error), re.MULTILINE)

@@ -1,0 +1,586 @@
+"""The three Lambda handlers, as Lambda calls them: real events, moto behind boto3, metrics on standard output."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from moto import mock_aws
+
+from lambdas.dispatch.app import handler as dispatch
+from lambdas.intake.app import handler as intake
+from lambdas.settle.app import handler as settle
+from tests.support.build import BUCKET
+from tests.support.emr import APPLICATION, EmrService
+from tests.support.fakes import play_publishing
+from tests.support.faults import answered
+from tests.support.ledgers import START, SettableClock, create_table, serve_one_at_a_time
+from tidegate import wiring
+from tidegate.aws.jobs import REMEMBER_SECONDS, EmrServerless
+from tidegate.aws.ledger import DynamoLedger
+from tidegate.aws.work import S3Work
+from tidegate.core.batches import Batch, JobState, State
+from tidegate.core.errors import OutcomeUnknown, Retryable, TidegateError
+from tidegate.core.notices import decode
+from tidegate.core.routes import Dataset
+
+EVENTS = Path(__file__).parents[1] / "events"
+
+CONFIG = """
+[deployment]
+name = "tidegate"
+
+[[route]]
+name = "flights"
+bucket = "landing"
+prefix = "flights/"
+suffix = ".json"
+format = "json"
+table = "lake.raw.flights"
+schema = "id bigint"
+
+[route.batch]
+max_wait = "5m"
+
+[[route]]
+name = "weather"
+bucket = "landing"
+prefix = "weather/"
+suffix = ".json"
+format = "json"
+table = "lake.raw.weather"
+schema = "id bigint"
+
+[route.batch]
+max_wait = "5m"
+target_objects = 2
+"""
+
+
+@dataclass
+class Context:
+    """What Lambda tells a function of the invocation."""
+
+    function_name: str = "tidegate"
+    memory_limit_in_mb: int = 512
+    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:tidegate"
+    aws_request_id: str = "52fdfc07-2182-454f-963f-5f0f9a621d72"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 60_000
+
+
+@dataclass
+class Deployment:
+    emr: EmrService
+    clock: SettableClock
+    resources: wiring.Resources
+
+    @property
+    def ledger(self) -> DynamoLedger:
+        return wiring.application().ledger()
+
+    @property
+    def work(self) -> S3Work:
+        return wiring.application().work()
+
+    def jobs(self) -> EmrServerless:
+        """As another invocation has it."""
+        return wiring.application().jobs(Context())
+
+    def bodies(self, url: str) -> list[str]:
+        found: list[str] = []
+        while batch := wiring._client("sqs").receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+            for message in batch:
+                wiring._client("sqs").delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+                found.append(message["Body"])
+        return found
+
+
+EMR = EmrService()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def clients() -> Iterator[None]:
+    """The clients as the product makes them. They take longer to make than these tests to run, so they are kept."""
+    with pytest.MonkeyPatch.context() as patch:
+        for service in ("", "_DYNAMODB", "_S3", "_SNS", "_SQS", "_EMR_SERVERLESS"):
+            patch.delenv(f"AWS_ENDPOINT_URL{service}", raising=False)
+        wiring._client.cache_clear()
+        serve_one_at_a_time(wiring._client("dynamodb"))
+        EMR.attach(wiring._client("emr-serverless"))
+        yield
+        wiring._client.cache_clear()
+
+
+@pytest.fixture
+def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Deployment]:
+    config = tmp_path / "tidegate.toml"
+    config.write_text(CONFIG)
+    EMR.forget()
+    with mock_aws():
+        # moto's S3 works with the bucket's name in the host as well as in the path
+        sqs, sns = wiring._client("sqs"), wiring._client("sns")
+        fifo = {"FifoQueue": "true"}
+        notices = sqs.create_queue(QueueName="notices.fifo", Attributes=fifo)["QueueUrl"]
+        topic = sns.create_topic(Name="notices.fifo", Attributes={"FifoTopic": "true"})["TopicArn"]
+        sns.subscribe(
+            TopicArn=topic,
+            Protocol="sqs",
+            Endpoint="arn:aws:sqs:us-east-1:123456789012:notices.fifo",
+            Attributes={"RawMessageDelivery": "true"},
+        )
+        resources = wiring.Resources(
+            deployment="tidegate",
+            ledger="ledger",
+            topic=topic,
+            buffer=sqs.create_queue(QueueName="buffer")["QueueUrl"],
+            dead_letters=sqs.create_queue(QueueName="dead")["QueueUrl"],
+            notices=notices,
+            notices_dead_letters=sqs.create_queue(QueueName="dead.fifo", Attributes=fifo)["QueueUrl"],
+            work="work",
+            application=APPLICATION,
+            job_role="arn:aws:iam::123456789012:role/job",
+            entry_point="s3://assets/entry.py",
+            spark_parameters="--conf spark.archives=s3://assets/environment.zip#environment",
+        )
+        for name in wiring.Resources.__slots__:
+            monkeypatch.setenv(f"TIDEGATE_{name.upper()}", getattr(resources, name))
+        monkeypatch.setenv("TIDEGATE_CONFIG", str(config))
+        clock = SettableClock()
+        monkeypatch.setattr(wiring, "clock", clock)
+        create_table(wiring._client("dynamodb"), "ledger")
+        wiring._client("s3").create_bucket(Bucket="work")
+        wiring.application.cache_clear()
+        yield Deployment(EMR, clock, resources)
+        wiring.application.cache_clear()
+
+
+def event(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text())
+    return found
+
+
+def failures(answer: dict[str, Any]) -> list[str]:
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+@pytest.fixture
+def metrics(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Reads what was counted since it was last asked: {(name, route): sum}."""
+
+    def read() -> dict[tuple[str, str], float]:
+        found: dict[tuple[str, str], float] = {}
+        for line in capsys.readouterr().out.splitlines():
+            if '"_aws"' not in line:
+                continue
+            written = json.loads(line)
+            (directive,) = written["_aws"]["CloudWatchMetrics"]
+            assert directive["Namespace"] == "Tidegate"
+            for metric in directive["Metrics"]:
+                assert metric["Unit"] == "Count"
+                value = written[metric["Name"]]
+                key = (metric["Name"], written.get("route", ""))
+                assert ("route" in directive["Dimensions"][0]) == ("route" in written)
+                found[key] = found.get(key, 0) + sum(value if isinstance(value, list) else [value])
+        return found
+
+    return read
+
+
+# ---- intake
+
+
+def test_notifications_of_s3_become_notices(deployment: Deployment, metrics: Any):
+    assert intake(event("intake_s3"), Context()) == {"batchItemFailures": []}
+    found = {each.route: each for each in map(decode, deployment.bodies(deployment.resources.notices))}
+    assert [entry.upload.key for entry in found["flights"].entries] == ["flights/2013/01 a+b.json"]
+    assert [entry.upload.key for entry in found["weather"].entries] == ["weather/é.json"]
+    assert found["flights"].entries[0].upload.version == "096fKKXTRTtl3on89fVO.nfljtsv6qko"
+    assert found["weather"].entries[0].upload.version.startswith("etag:")
+    assert metrics() == {("UploadsNotified", "flights"): 1, ("UploadsNotified", "weather"): 1}
+
+
+def test_events_of_eventbridge_become_notices(deployment: Deployment):
+    assert intake(event("intake_eventbridge"), Context()) == {"batchItemFailures": []}
+    (body,) = deployment.bodies(deployment.resources.notices)
+    assert [entry.upload.key for entry in decode(body).entries] == ["flights/2013/02 a+b.json"]
+
+
+def test_s3s_test_event_is_acknowledged(deployment: Deployment, metrics: Any):
+    assert intake(event("intake_test_event"), Context()) == {"batchItemFailures": []}
+    assert deployment.bodies(deployment.resources.notices) == []
+    assert deployment.bodies(deployment.resources.dead_letters) == []
+    assert metrics() == {("RecordsNotUploads", ""): 1}
+
+
+def test_garbage_goes_to_the_dead_letters_and_takes_nothing_with_it(deployment: Deployment, metrics: Any):
+    assert intake(event("intake_garbage"), Context()) == {"batchItemFailures": []}
+    (body,) = deployment.bodies(deployment.resources.notices)
+    assert [entry.upload.key for entry in decode(body).entries] == ["flights/good.json"]
+    first, second = sorted(deployment.bodies(deployment.resources.dead_letters), key=len)
+    assert first == "this is no JSON"
+    assert "flights/%FF.json" in second
+    assert metrics() == {
+        ("UploadsNotified", "flights"): 1,
+        ("RecordsSetAside", ""): 2,
+        ("UploadsOfNoRoute", ""): 1,
+        ("RecordsNotUploads", ""): 1,
+    }
+
+
+def test_when_the_topic_is_gone_the_messages_are_given_back(deployment: Deployment):
+    wiring._client("sns").delete_topic(TopicArn=deployment.resources.topic)
+    assert failures(intake(event("intake_s3"), Context())) == ["message-0"]
+    assert failures(intake(event("intake_test_event"), Context())) == []
+
+
+# ---- dispatch
+
+
+def test_notices_of_two_groups_join_their_routes_batches(deployment: Deployment, metrics: Any):
+    assert dispatch(event("dispatch_two_groups"), Context()) == {"batchItemFailures": []}
+    flights = deployment.ledger.route("flights")
+    assert deployment.ledger.batch(flights.open_batch).objects == 3
+    counted = metrics()
+    assert counted["UploadsRegistered", "flights"] == 3
+    assert counted["UploadsRegistered", "weather"] == 2
+
+
+def test_a_batch_that_became_full_is_handed_off_at_once(deployment: Deployment, metrics: Any):
+    dispatch(event("dispatch_two_groups"), Context())
+    weather = deployment.ledger.route("weather")
+    (batch_id,) = weather.running
+    batch = deployment.ledger.batch(batch_id)
+    assert (batch.state, batch.attempt, batch.job_run, batch.objects) == (State.SUBMITTED, 1, "run-1", 2)
+    assert deployment.work.get(f"batches/{batch_id}/sealed.json") is not None
+    assert deployment.ledger.route("flights").running == ()
+    counted = metrics()
+    assert (counted["BatchesSealed", "weather"], counted["JobsStarted", "weather"]) == (1, 1)
+
+
+def test_of_two_groups_the_one_that_fails_is_given_back_from_its_first_failure_on(deployment: Deployment):
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    failing = decode(event("dispatch_two_groups")["Records"][0]["body"])
+    with answered(wiring._client("dynamodb"), "PutItem", 400, denied, containing=failing.id):
+        answer = dispatch(event("dispatch_two_groups"), Context())
+    assert failures(answer) == ["message-0", "message-2"]
+    assert deployment.ledger.route("flights").open_batch == ""
+    assert len(deployment.ledger.route("weather").running) == 1
+    # the next delivery finds nothing in its way
+    assert failures(dispatch(event("dispatch_two_groups"), Context())) == []
+    assert deployment.ledger.batch(deployment.ledger.route("flights").open_batch).objects == 3
+
+
+def test_a_failure_in_the_middle_of_a_group_gives_back_what_follows_it_only(deployment: Deployment):
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    failing = decode(event("dispatch_two_groups")["Records"][2]["body"])
+    with answered(wiring._client("dynamodb"), "PutItem", 400, denied, containing=failing.id):
+        answer = dispatch(event("dispatch_two_groups"), Context())
+    assert failures(answer) == ["message-2"]
+
+
+def test_when_everything_fails_everything_is_given_back_and_nothing_raised(deployment: Deployment):
+    wiring._client("dynamodb").delete_table(TableName="ledger")
+    answer = dispatch(event("dispatch_two_groups"), Context())
+    assert sorted(failures(answer)) == ["message-0", "message-1", "message-2", "message-3"]
+
+
+def test_a_notice_delivered_twice_is_refused_once(deployment: Deployment, metrics: Any):
+    assert dispatch(event("dispatch_duplicate"), Context()) == {"batchItemFailures": []}
+    record = deployment.ledger.route("flights")
+    assert (deployment.ledger.batch(record.open_batch).objects, record.refused) == (2, 2)
+    counted = metrics()
+    assert (counted["UploadsRegistered", "flights"], counted["DuplicatesRefused", "flights"]) == (2, 2)
+
+
+def test_what_is_no_notice_of_ours_is_set_aside_and_its_group_goes_on(deployment: Deployment):
+    assert dispatch(event("dispatch_garbage"), Context()) == {"batchItemFailures": []}
+    letters = deployment.bodies(deployment.resources.notices_dead_letters)
+    assert sorted(letters) == sorted(record["body"] for record in event("dispatch_garbage")["Records"][:3])
+    assert deployment.ledger.batch(deployment.ledger.route("flights").open_batch).objects == 1
+
+
+def test_what_cannot_be_set_aside_is_given_back(deployment: Deployment):
+    wiring._client("sqs").delete_queue(QueueUrl=deployment.resources.notices_dead_letters)
+    # of the group flights everything, for its order; of the group trains its one message
+    assert sorted(failures(dispatch(event("dispatch_garbage"), Context()))) == [
+        "message-0",
+        "message-1",
+        "message-2",
+        "message-3",
+    ]
+
+
+@pytest.mark.parametrize("refusal", [(400, "ValidationException"), (402, "ServiceQuotaExceededException")])
+def test_a_hand_off_that_fails_gives_no_notice_back(deployment: Deployment, refusal: tuple[int, str], metrics: Any):
+    deployment.emr.refusal = refusal
+    assert dispatch(event("dispatch_two_groups"), Context()) == {"batchItemFailures": []}
+    assert metrics()["HandOffsFailed", "weather"] == 1
+    (batch_id,) = deployment.ledger.route("weather").running
+    assert deployment.ledger.batch(batch_id).job_run == ""
+    deployment.emr.refusal = None
+    settle(event("settle_schedule"), Context())
+    assert deployment.ledger.batch(batch_id).job_run == "run-1"
+
+
+def test_an_empty_batch_of_messages_is_answered(deployment: Deployment):
+    assert intake({"Records": []}, Context()) == {"batchItemFailures": []}
+
+
+# ---- settle
+
+
+def test_an_error_that_nobody_foresaw_in_a_hand_off_gives_no_notice_back(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+):
+    def unforeseen(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("lambdas.dispatch.app.advance", unforeseen)
+    assert dispatch(event("dispatch_two_groups"), Context()) == {"batchItemFailures": []}
+
+
+@pytest.mark.parametrize("name", ["settle_schedule", "settle_job_state_change"])
+def test_settling_commits_what_was_published_and_hands_off_what_is_due(deployment: Deployment, name: str, metrics: Any):
+    dispatch(event("dispatch_two_groups"), Context())
+    (weather,) = deployment.ledger.route("weather").running
+    play_publishing(deployment.work, weather, rows=5)
+    deployment.emr.end("run-1")
+    deployment.clock.advance(300)
+    metrics()
+    assert settle(event(name), Context()) == {"troubles": 0}
+    assert deployment.ledger.batch(weather).state is State.COMMITTED
+    (flights,) = deployment.ledger.route("flights").running
+    assert deployment.ledger.batch(flights).job_run == "run-2"
+    assert metrics() == {
+        ("BatchesCommitted", "weather"): 1,
+        ("SettledCommitted", "weather"): 2,
+        ("SettledRows", "weather"): 10,
+        ("BatchesSealed", "flights"): 1,
+        ("JobsStarted", "flights"): 1,
+    }
+
+
+def test_a_job_that_failed_is_tried_again_under_another_token(deployment: Deployment):
+    dispatch(event("dispatch_two_groups"), Context())
+    deployment.emr.end("run-1", "FAILED", "the driver was killed")
+    settle(event("settle_job_state_change"), Context())
+    (weather,) = deployment.ledger.route("weather").running
+    assert (deployment.ledger.batch(weather).attempt, deployment.ledger.batch(weather).job_run) == (2, "run-2")
+    tokens = [asked["clientToken"] for asked in deployment.emr.asked]
+    assert tokens == [f"{weather}-1", f"{weather}-2"]
+
+
+def test_trouble_with_one_route_does_not_keep_another_from_settling(deployment: Deployment, metrics: Any):
+    dispatch(event("dispatch_two_groups"), Context())
+    (weather,) = deployment.ledger.route("weather").running
+    del deployment.emr.runs["run-1"]
+    deployment.clock.advance(300)
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    with answered(wiring._client("dynamodb"), "GetItem", 400, denied, containing="r#weather"):
+        assert settle(event("settle_schedule"), Context()) == {"troubles": 1}
+    assert len(deployment.ledger.route("flights").running) == 1
+    assert metrics()["SettlingTroubles", ""] == 1
+    assert deployment.ledger.batch(weather).attempt == 1
+
+
+def test_with_nothing_to_do_nothing_is_done(deployment: Deployment):
+    assert settle(event("settle_schedule"), Context()) == {"troubles": 0}
+    assert deployment.emr.asked == []
+
+
+def test_an_upload_goes_the_whole_way_from_notification_to_committed(deployment: Deployment):
+    intake(event("intake_s3"), Context())
+    records = [
+        {**event("dispatch_two_groups")["Records"][0], "messageId": f"message-{number}", "body": body}
+        for number, body in enumerate(deployment.bodies(deployment.resources.notices))
+    ]
+    assert failures(dispatch({"Records": records}, Context())) == []
+    deployment.clock.advance(300)
+    settle(event("settle_schedule"), Context())
+    for name, key in (("flights", "flights/2013/01 a+b.json"), ("weather", "weather/é.json")):
+        (batch_id,) = deployment.ledger.route(name).running
+        play_publishing(deployment.work, batch_id)
+        settle(event("settle_job_state_change"), Context())
+        assert deployment.ledger.route(name).tally.committed == 1
+        assert len(deployment.ledger.claims(BUCKET, key)) == 1
+
+
+# ---- the hand-off to EMR Serverless
+
+BATCH = Batch("01JABCDEFGHJKMNPQRSTVWXYZ0", "flights", State.SUBMITTED, START, objects=3, attempt=1)
+DATASET = Dataset("lake.raw.flights", "id bigint", "json")
+
+
+def test_a_second_start_of_an_attempt_is_the_same_run_and_asks_nobody(deployment: Deployment):
+    deployment.emr.knows_tokens = False  # so that only what Powertools remembers can tell
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+    assert len(deployment.emr.asked) == 1
+
+
+def test_another_attempt_is_another_run(deployment: Deployment):
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+    second = Batch(BATCH.id, "flights", State.SUBMITTED, START, attempt=2)
+    assert deployment.jobs().start(second, DATASET) == "run-2"
+
+
+def test_what_powertools_forgot_the_client_token_remembers(deployment: Deployment):
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+    table = wiring._client("dynamodb")
+    for item in table.scan(TableName="ledger")["Items"]:
+        table.delete_item(TableName="ledger", Key={"pk": item["pk"], "sk": item["sk"]})
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+    assert len(deployment.emr.asked) == 2
+
+
+def test_the_hand_offs_record_lives_in_the_ledger_and_expires(deployment: Deployment):
+    deployment.jobs().start(BATCH, DATASET)
+    (item,) = wiring._client("dynamodb").scan(TableName="ledger")["Items"]
+    assert item["pk"] == {"S": "h#hand-off"}
+    assert item["status"] == {"S": "COMPLETED"}
+    digest = hashlib.sha256(json.dumps({"attempt": 1, "batch": BATCH.id}).encode()).hexdigest()
+    assert item["sk"]["S"].endswith(f"#{digest}")
+    assert REMEMBER_SECONDS == 24 * 60 * 60
+    assert "expires_at" in item
+
+
+def test_what_the_job_is_told(deployment: Deployment):
+    deployment.jobs().start(BATCH, DATASET)
+    (asked,) = deployment.emr.asked
+    assert asked["clientToken"] == f"{BATCH.id}-1"
+    assert len(asked["clientToken"]) <= 64
+    assert asked["executionRoleArn"] == deployment.resources.job_role
+    assert asked["tags"] == {"tidegate:route": "flights", "tidegate:batch": BATCH.id}
+    submit = asked["jobDriver"]["sparkSubmit"]
+    assert submit["entryPoint"] == "s3://assets/entry.py"
+    assert submit["sparkSubmitParameters"] == deployment.resources.spark_parameters
+    verb, *rest = submit["entryPointArguments"]
+    assert verb == "ingest"
+    told = dict(argument.removeprefix("--").split("=", 1) for argument in rest)
+    assert (told["batch"], told["attempt"], told["work"]) == (BATCH.id, "1", "work")
+    assert json.loads(told["dataset"])["table"] == "lake.raw.flights"
+
+
+def test_a_batch_that_is_being_fenced_is_told_to_fence(deployment: Deployment):
+    deployment.jobs().start(Batch(BATCH.id, "flights", State.SUBMITTED, START, attempt=2, fencing=True), DATASET)
+    assert deployment.emr.asked[0]["jobDriver"]["sparkSubmit"]["entryPointArguments"][0] == "fence"
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [(400, "ValidationException", Retryable), (402, "ServiceQuotaExceededException", Retryable)],
+)
+def test_a_start_that_was_refused_can_be_tried_again(
+    deployment: Deployment, status: int, code: str, kind: type[TidegateError]
+):
+    deployment.emr.refusal = (status, code)
+    with pytest.raises(kind, match=f"batch {BATCH.id}, attempt 1.*{code}"):
+        deployment.jobs().start(BATCH, DATASET)
+    deployment.emr.refusal = None
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+
+
+def test_a_start_that_somebody_else_is_in_the_middle_of_is_left_to_them(deployment: Deployment):
+    found: list[str | None] = []
+
+    def meanwhile(**_: Any) -> None:
+        if not found:
+            found.append("asking")
+            found.append(deployment.jobs().start(BATCH, DATASET))
+
+    events = wiring._client("emr-serverless").meta.events
+    events.register_first("before-send.emr-serverless.StartJobRun", meanwhile)
+    try:
+        assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+    finally:
+        events.unregister("before-send.emr-serverless.StartJobRun", meanwhile)
+    assert found == ["asking", None]
+
+
+def test_a_ledger_that_cannot_be_asked_is_one_of_the_four_errors(deployment: Deployment):
+    wiring._client("dynamodb").delete_table(TableName="ledger")
+    with pytest.raises(TidegateError):
+        deployment.jobs().start(BATCH, DATASET)
+
+
+def test_a_start_whose_record_could_not_be_completed_is_one_of_the_four_errors(deployment: Deployment):
+    # the job runs, but Powertools could not note which: that may have happened, says OutcomeUnknown
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    with (
+        answered(wiring._client("dynamodb"), "UpdateItem", 400, denied, containing="hand-off"),
+        pytest.raises(TidegateError),
+    ):
+        deployment.jobs().start(BATCH, DATASET)
+
+
+def test_trouble_with_the_hand_offs_record_of_one_batch_does_not_keep_the_others_from_settling(deployment: Deployment):
+    dispatch(event("dispatch_two_groups"), Context())
+    deployment.clock.advance(300)
+    (weather,) = deployment.ledger.route("weather").running
+    play_publishing(deployment.work, weather)
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    with answered(wiring._client("dynamodb"), "PutItem", 400, denied, containing="hand-off"):
+        assert settle(event("settle_schedule"), Context())["troubles"] == 1
+    assert deployment.ledger.batch(weather).state is State.COMMITTED
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        *(
+            (state, JobState.ACTIVE)
+            for state in ("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "RUNNING", "CANCELLING")
+        ),
+        *((state, JobState.ENDED) for state in ("SUCCESS", "FAILED", "CANCELLED")),
+    ],
+)
+def test_what_emr_says_of_a_run(deployment: Deployment, state: str, expected: JobState):
+    run = deployment.jobs().start(BATCH, DATASET)
+    assert run is not None
+    deployment.emr.end(run, state, "in its words")
+    report = deployment.jobs().report(run)
+    assert (report.state, report.details) == (expected, "in its words")
+
+
+def test_a_run_that_emr_does_not_know_any_more_has_ended(deployment: Deployment):
+    report = deployment.jobs().report("run-of-last-year")
+    assert report.state is JobState.ENDED
+    assert "run-of-last-year" in report.details
+
+
+def test_emr_that_does_not_answer_leaves_the_outcome_unknown(deployment: Deployment, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(wiring._client("emr-serverless").meta.config, "retries", {"total_max_attempts": 1})
+    body = {"message": "no"}
+    with (
+        answered(wiring._client("emr-serverless"), "GetJobRun", 501, body),
+        pytest.raises(OutcomeUnknown, match="ask for job run run-1"),
+    ):
+        deployment.jobs().report("run-1")
+
+
+# ---- wiring
+
+
+def test_a_missing_variable_is_named(monkeypatch: pytest.MonkeyPatch, deployment: Deployment):
+    monkeypatch.delenv("TIDEGATE_TOPIC")
+    wiring.application.cache_clear()
+    with pytest.raises(KeyError, match="TIDEGATE_TOPIC"):
+        wiring.application()
+
+
+def test_where_the_settings_are():
+    assert wiring.settings_file({"TIDEGATE_CONFIG": "/etc/mine.toml"}) == Path("/etc/mine.toml")
+    assert wiring.settings_file({"LAMBDA_TASK_ROOT": "/var/task"}) == Path("/var/task/tidegate.toml")
+    assert wiring.settings_file({}) == Path("tidegate.toml")
+
+
+def test_batch_ids_are_ulids_that_sort_by_age_and_never_repeat():
+    ids = [wiring.new_id() for _ in range(1000)]
+    assert len(set(ids)) == 1000
+    assert {len(each) for each in ids} == {26}
+    assert [each[:10] for each in ids] == sorted(each[:10] for each in ids)

@@ -1,0 +1,115 @@
+"""What S3's answers say about an upload, and what they do not."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import pytest
+
+from tidegate.core.outcomes import Outcome
+from tidegate.core.uploads import Upload
+from tidegate.spark import fetch as module
+from tidegate.spark.fetch import BucketMissing, Missed, TooLarge, Unreadable, fetch, is_plain
+
+PLAIN, ODD = "in/a.json", "in//a.json"
+
+
+class S3(http.server.BaseHTTPRequestHandler):
+    answer: ClassVar[tuple[int, bytes]] = (200, b"")
+
+    def do_GET(self) -> None:
+        status, body = self.answer
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", '"e"')
+        self.send_header("Last-Modified", "Sat, 21 Nov 2026 00:00:00 GMT")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module", autouse=True)
+def server() -> Iterator[None]:
+    running = http.server.ThreadingHTTPServer(("127.0.0.1", 0), S3)
+    threading.Thread(target=running.serve_forever, daemon=True).start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{running.server_port}")
+        for name, value in (("AWS_REGION", "us-east-1"), ("AWS_DEFAULT_REGION", "us-east-1")):
+            patch.setenv(name, value)
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            patch.setenv(name, "testing")
+        patch.setenv("AWS_MAX_ATTEMPTS", "1")
+        module._store.cache_clear()
+        module._client.cache_clear()
+        yield
+    module._store.cache_clear()
+    module._client.cache_clear()
+    running.shutdown()
+
+
+def error(code: str) -> bytes:
+    return f'<?xml version="1.0"?><Error><Code>{code}</Code><Message>m</Message></Error>'.encode()
+
+
+def ask(key: str, status: int, body: bytes, max_bytes: int = 100) -> Any:
+    S3.answer = (status, body)
+    return fetch(Upload("landing", key, "etag:e", 1), max_bytes)
+
+
+@pytest.mark.parametrize("key", [PLAIN, ODD])
+class TestEitherClient:
+    def test_the_bytes(self, key: str):
+        assert ask(key, 200, b"body") == b"body"
+
+    def test_a_large_one_is_left_unread(self, key: str):
+        assert ask(key, 200, b"x" * 101) == TooLarge(101)
+
+    @pytest.mark.parametrize(
+        ("status", "code", "outcome"),
+        [
+            (404, "NoSuchKey", Outcome.VANISHED),
+            (404, "NoSuchVersion", Outcome.VANISHED),
+            (412, "PreconditionFailed", Outcome.SUPERSEDED),
+        ],
+    )
+    def test_what_ends_an_upload(self, key: str, status: int, code: str, outcome: Outcome):
+        answer = ask(key, status, error(code))
+        assert isinstance(answer, Missed)
+        assert answer.outcome is outcome
+
+    @pytest.mark.parametrize(
+        ("status", "body"),
+        [
+            (404, b""),
+            (404, b"<html>not found</html>"),
+            (404, error("NoSuchAccessPoint")),
+            (403, error("AccessDenied")),
+            (400, error("ExpiredToken")),
+            (405, error("MethodNotAllowed")),
+        ],
+    )
+    def test_what_says_nothing_about_the_upload_is_raised(self, key: str, status: int, body: bytes):
+        with pytest.raises(Exception) as raised:  # noqa: PT011
+            ask(key, status, body)
+        assert not isinstance(raised.value, BucketMissing)
+
+    def test_a_missing_bucket_is_no_missing_object(self, key: str):
+        with pytest.raises(BucketMissing, match="bucket landing does not exist"):
+            ask(key, 404, error("NoSuchBucket"))
+
+    def test_what_will_never_be_handed_out_is_set_aside(self, key: str):
+        assert isinstance(ask(key, 403, error("InvalidObjectState")), Unreadable)
+        assert isinstance(ask(key, 400, error("KMS.DisabledException")), Unreadable)
+
+
+def test_a_key_that_looks_like_an_error_is_a_key():
+    answer = ask("in/NoSuchBucket<Code>NoSuchBucket", 404, error("NoSuchKey"))
+    assert isinstance(answer, Missed)
+
+
+@pytest.mark.parametrize("key", ["/a", "a/", "a//b", "./a", "a/../b", "a\nb", "\x7f"])
+def test_keys_that_paths_cannot_name_go_the_other_way(key: str):
+    assert not is_plain(key)
