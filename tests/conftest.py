@@ -23,6 +23,11 @@ for profile in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
 
 # A noisy machine must not fail a property for being slow, and what fails once must fail again.
 settings.register_profile(
-    "tidegate", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "tidegate",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
 )
 settings.load_profile("tidegate")

@@ -110,8 +110,8 @@ def test_the_same_key_in_two_buckets_are_two_objects(ledger: Ledger):
     assert ledger.claim(notice(upload("a", bucket="elsewhere"))).refused == ()
 
 
-def test_a_notice_of_hundreds_of_uploads_is_claimed_whole_and_in_order(ledger: Ledger):
-    of = notice(*uploads(300))
+def test_a_notice_of_many_uploads_is_claimed_whole_and_in_order(ledger: Ledger):
+    of = notice(*uploads(150))
     assert ledger.claim(of).owned == tuple(entry.upload for entry in of.entries)
 
 
@@ -135,7 +135,7 @@ def test_a_claim_that_has_expired_counts_as_absent_though_it_is_still_there(ledg
 
 
 def test_of_two_notices_that_race_for_an_upload_exactly_one_owns_it(another: Another):
-    of = uploads(40)
+    of = uploads(24)
     one, other = notice(*of, origin="one"), notice(*of, origin="other")
     first, second = racing(lambda: another().claim(one), lambda: another().claim(other))
     assert set(first.owned) | set(second.owned) == set(of)
@@ -148,7 +148,7 @@ def test_of_two_notices_that_race_for_an_upload_exactly_one_owns_it(another: Ano
 
 
 def test_two_deliveries_of_one_notice_that_race_both_own_everything(another: Another):
-    of = notice(*uploads(40))
+    of = notice(*uploads(24))
     first, second = racing(lambda: another().claim(of), lambda: another().claim(of))
     assert first == second
     assert first.refused == ()
@@ -1012,10 +1012,10 @@ def test_a_batch_notes_how_many_of_its_endings_are_written(ledger: Ledger, batch
 
 
 def test_many_endings_are_written(ledger: Ledger):
-    of = notice(*uploads(100))
+    of = notice(*uploads(60))
     ledger.claim(of)
-    ledger.record_endings("01B", endings_of(of, Outcome.SUPERSEDED), 100)
-    assert all(ledger.claims(BUCKET, each.key)[0].outcome == "superseded" for each in uploads(100)[::7])
+    ledger.record_endings("01B", endings_of(of, Outcome.SUPERSEDED), 60)
+    assert all(ledger.claims(BUCKET, each.key)[0].outcome == "superseded" for each in uploads(60)[::7])
 
 
 # ---- reading
@@ -1031,15 +1031,15 @@ def test_what_is_unknown_is_absent(ledger: Ledger):
 
 
 def test_more_than_a_hundred_notices_are_read_at_once(ledger: Ledger, batch: Batch):
-    of = [notice(f"key{number}") for number in range(230)]
-    for each in of[:220]:
+    of = [notice(f"key{number}") for number in range(130)]
+    for each in of[:120]:
         ledger.void(each.id, ROUTE)
-    for each in of[220:225]:
+    for each in of[120:125]:
         ledger.register(each, batch.id, part_of(each))
     found = ledger.notices([each.id for each in of] + [of[0].id])
-    assert set(found) == {each.id for each in of[:225]}
+    assert set(found) == {each.id for each in of[:125]}
     assert found[of[0].id].void
-    assert found[of[220].id] == ledger.notice(of[220].id)
+    assert found[of[120].id] == ledger.notice(of[120].id)
 
 
 def test_a_notice_that_has_expired_is_absent_alone_and_among_others(ledger: Ledger, batch: Batch, clock: SettableClock):

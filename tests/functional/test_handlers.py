@@ -423,6 +423,14 @@ def test_a_second_start_of_an_attempt_is_the_same_run_and_asks_nobody(deployment
     assert len(deployment.emr.asked) == 1
 
 
+def test_what_one_function_started_another_finds(deployment: Deployment, monkeypatch: pytest.MonkeyPatch):
+    deployment.emr.knows_tokens = False
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "tidegate-dispatch")
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "tidegate-settle")
+    assert deployment.jobs().start(BATCH, DATASET) == "run-1"
+
+
 def test_another_attempt_is_another_run(deployment: Deployment):
     assert deployment.jobs().start(BATCH, DATASET) == "run-1"
     second = Batch(BATCH.id, "flights", State.SUBMITTED, START, attempt=2)
