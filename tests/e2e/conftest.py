@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +46,16 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
+
+[[route]]
+name = "stuck"
+bucket = "landing-stuck"
+format = "json"
+table = "lake.e2e.stuck"
+schema = "id bigint"
+
+[route.batch]
+max_wait = "2s"
 """
 
 
@@ -65,15 +76,18 @@ class LocalStack:
             aws_secret_access_key="testing",
         )
 
-    def rows(self, table: str) -> list[dict[str, Any]]:
-        """The table's rows as an independent reader sees them."""
-        catalog = SqlCatalog(
+    @property
+    def catalog(self) -> SqlCatalog:
+        return SqlCatalog(
             "lake",
             uri=self.environment["TIDEGATE_CATALOG_URI"],
             warehouse=self.environment["TIDEGATE_WAREHOUSE"],
         )
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The table's rows as an independent reader sees them."""
         try:
-            rows: list[dict[str, Any]] = catalog.load_table(table).scan().to_arrow().to_pylist()
+            rows: list[dict[str, Any]] = self.catalog.load_table(table).scan().to_arrow().to_pylist()
         except NoSuchTableError:
             return []
         return rows
@@ -90,6 +104,16 @@ class LocalStack:
             check=check,
             timeout=60,
         )
+
+    def look(self) -> bool:
+        """Have settle look now, as the schedule does once a minute: tests need not wait for it."""
+        url = json.loads((self.folder / "stack.json").read_text())["invoke"]["settle"]
+        request = urllib.request.Request(
+            f"{url}/2015-03-31/functions/settle/invocations",
+            data=json.dumps({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}).encode(),
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return bool(answer.status == 200)
 
     def status(self, route: str) -> dict[str, Any]:
         answer = json.loads(self.cli("status", "--json", check=False).stdout)

@@ -5,15 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from tests.e2e.conftest import CONFIG, LocalStack, eventually
 from tidegate.local import stack as local_stack
 from tidegate.local.errors import LocalError
+from tidegate.spark.read import LINEAGE
 
 pytestmark = pytest.mark.e2e
 
@@ -42,7 +44,7 @@ def notification(bucket: str, key: str, answer: dict[str, str], size: int) -> st
 def settled(stack: LocalStack, route: str, notified: int) -> dict[str, object]:
     """The route's status once so many uploads were notified in all, and none is pending."""
     return eventually(
-        lambda: stack.status(route),
+        lambda: stack.look() and stack.status(route),
         lambda now: now["uploads"]["notified"] == notified and now["uploads"]["pending"] == 0,
         JOB,
         f"{notified} uploads of route {route} to end",
@@ -112,29 +114,56 @@ def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStac
     before = stack.status("events")
     done = before["uploads"]["notified"]
     put(stack, bucket, "events/first.json", lines(1000))
-    # the first upload's batch is sealed by the next arrival or by the schedule
-    deadline = time.monotonic() + 90
-    nudges = 0
-    while not any(batch["state"] == "SUBMITTED" for batch in stack.status("events")["unfinished"]):
-        assert time.monotonic() < deadline, "no job was started"
-        time.sleep(1.5)
-        nudges += 1
-        put(stack, bucket, f"events/nudge{nudges}.json", lines(1000 + nudges))
-    jobs = stack.status("events")["jobs"]
-    for number in range(1000):
-        put(stack, bucket, f"events/many{number}.json", lines(2000 + number))
-    settled(stack, "events", done + 1 + nudges + 1000)
-    after = stack.status("events")
-    assert after["jobs"] - jobs <= 2, "a handful of uploads may have missed the gathering batch; never one job each"
-    ids = stack.ids("e2e.events")
-    assert len(ids) == len(set(ids)) == done + 1 + nudges + 1000
-    largest = max(
-        json.loads(stack.cli("trace", f"s3://{bucket}/events/many{number}.json", "--json").stdout)["versions"][0][
-            "batch"
-        ]["objects"]
-        for number in (0, 500, 999)
+    batch = eventually(
+        lambda: stack.look() and stack_batch(stack), bool, JOB, "the first upload's batch to be submitted"
     )
-    assert largest >= 900
+    driver = eventually(lambda: pids(f"--batch={batch}"), bool, JOB, "its driver to start")
+    # the job runs for as long as the test wants, however fast this machine is
+    signal_all(driver, signal.SIGSTOP)
+    try:
+        for number in range(1000):
+            put(stack, bucket, f"events/many{number}.json", lines(2000 + number))
+        eventually(
+            lambda: stack.status("events")["uploads"]["notified"], lambda now: now == done + 1001, JOB, "the notices"
+        )
+        stack.look()
+        gathered = stack.status("events")
+        assert gathered["jobs"] == before["jobs"] + 1, "the running job is the only one"
+    finally:
+        signal_all(driver, signal.SIGCONT)
+    settled(stack, "events", done + 1001)
+    assert stack.status("events")["jobs"] == before["jobs"] + 2
+    ids = stack.ids("e2e.events")
+    assert len(ids) == len(set(ids)) == done + 1001
+    traced = [
+        json.loads(stack.cli("trace", f"s3://{bucket}/events/many{number}.json", "--json").stdout)["versions"][0]
+        for number in (0, 999)
+    ]
+    assert [version["batch"]["objects"] for version in traced] == [1000, 1000]
+
+
+def test_a_halted_batch_says_why_and_goes_on_when_a_person_has_acted(stack: LocalStack) -> None:
+    """A table that somebody made without staging: nothing is written to it until it has it."""
+    catalog = stack.catalog
+    catalog.create_namespace_if_not_exists("e2e")
+    columns = [pa.field("id", pa.int64()), *LINEAGE]
+    table = catalog.create_table("e2e.stuck", pa.schema(columns))
+    put(stack, "landing-stuck", "a.json", lines(1))
+    halted = eventually(
+        lambda: stack.look() and [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]],
+        bool,
+        JOB,
+        "the halt",
+    )
+    assert stack.cli("status", check=False).returncode == 1
+    assert "SET TBLPROPERTIES ('write.wap.enabled'='true')" in halted[0]["halted"]
+    assert stack.rows("e2e.stuck") == []
+    with table.transaction() as change:
+        change.set_properties({"write.wap.enabled": "true"})
+    stack.cli("resume", halted[0]["id"])
+    settled(stack, "stuck", 1)
+    assert stack.ids("e2e.stuck") == [1]
+    assert stack.status("stuck")["jobs"] == 2
 
 
 def test_killed_functions_and_a_killed_job_change_nothing(stack: LocalStack) -> None:
@@ -146,10 +175,12 @@ def test_killed_functions_and_a_killed_job_change_nothing(stack: LocalStack) -> 
         if position in (15, 30, 45):
             kill_functions(stack)
     submitted = eventually(
-        lambda: pids(f"--batch={stack_batch(stack)}") if stack_batch(stack) else [], bool, 120, "spark-submit to run"
+        lambda: stack.look() and (batch := stack_batch(stack)) and pids(f"--batch={batch}"),
+        bool,
+        JOB,
+        "spark-submit to run",
     )
-    for pid in submitted:
-        os.kill(pid, signal.SIGKILL)
+    signal_all(submitted, signal.SIGKILL)
     settled(stack, "events", done + len(numbers))
     ids = stack.ids("e2e.events")
     assert len(ids) == len(set(ids))
@@ -174,6 +205,12 @@ def pids(argument: str) -> list[int]:
             if argument.encode() in words:
                 found.append(int(folder.name))
     return found
+
+
+def signal_all(processes: list[int], number: int) -> None:
+    for pid in processes:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def kill_functions(stack: LocalStack) -> None:
@@ -238,7 +275,13 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         "--dir",
         str(folder),
     ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     try:
         eventually(lambda: local_stack.is_running(folder) and pids("tidegate.local.worker"), bool, 60, "the workers")
         eventually(lambda: (folder / "stack.json").exists(), bool, 60, "the description")

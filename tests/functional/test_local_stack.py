@@ -421,7 +421,14 @@ with stack.up(Path(sys.argv[1]), Path(sys.argv[3]), on_progress=lambda step: Non
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_however_it_ends_no_process_stays_behind(tmp_path, number):
     command = [sys.executable, "-c", UP, str(CONFIG), str(write_assembly(tmp_path)), str(tmp_path / "dir")]
-    supervisor = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    supervisor = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        # whoever runs the tests in the background ignores SIGINT, and so would every child
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     pids = [int(pid) for pid in supervisor.stdout.readline().split()]
     assert len(pids) == 6
     supervisor.send_signal(number)
