@@ -102,6 +102,9 @@ class TestCsv:
             (b"text,id,more\na,1,z\n", [(1, "a")]),
             (b"\xef\xbb\xbfid,text\n1,a", [(1, "a")]),
             (b'"id","text"\n1,"x,y"\n', [(1, "x,y")]),
+            (b'text,id,"more, of\nit"\na,1,z\n', [(1, "a")]),
+            (b"\n\nid,text\n1,a\n", [(1, "a")]),
+            (b'id,text\n1,"' + b"x" * 3_000_000 + b'"\n', [(1, "x" * 3_000_000)]),
         ],
     )
     def test_what_is_valid_is_read(self, body: bytes, expected: list[Any]):
@@ -111,6 +114,10 @@ class TestCsv:
     def test_a_file_without_one_column_of_the_schema_is_not_all_null(self, body: bytes):
         with pytest.raises(Undecodable, match="none of the schema's columns"):
             rows(csv(), body)
+
+    def test_a_header_without_end_is_refused(self):
+        with pytest.raises(Undecodable, match="header"):
+            rows(csv(), b'"' + b"x" * 1_000_000 + b"\n1,a\n")
 
     def test_two_columns_of_one_name(self):
         with pytest.raises(Undecodable, match="several columns called 'id'"):

@@ -4,8 +4,10 @@ A file is decoded whole before any of its rows is emitted, so that a file that b
 behind. Every way in which a file can be bad ends in `Undecodable`; anything else that is raised is a bug.
 """
 
+import csv
 import datetime
 import decimal
+import io
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
@@ -177,15 +179,17 @@ def _read_csv(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) ->
     """CSV with a header line. An empty field is null, in text columns too; columns the file lacks are null."""
     if not body.strip():
         return schema.empty_table()
-    header = body.split(b"\n", 1)[0].count(delimiter.encode()) + 1
-    _check_cells(body.count(b"\n") + 1, max(header, len(schema)), max_bytes)
+    names = _header_of(body, delimiter)
+    _check_names(names, schema)
+    _check_cells(body.count(b"\n") + 1, max(len(names), len(schema)), max_bytes)
     # A quote that is never closed swallows the rest of the file and leaves a smaller but valid one. So a row that no
     # file has is put behind it: if it does not come out again, it was swallowed.
-    last = delimiter.join(["_"] * (header + 7))
+    width = len(names) + 7
+    last = delimiter.join(["_"] * width)
     met: list[bool] = []
 
     def judge(row: pyarrow.csv.InvalidRow) -> str:
-        if row.actual_columns == header + 7 and row.text is not None and row.text.strip() == last:
+        if row.actual_columns == width and row.text is not None and row.text.strip() == last:
             met.append(True)
             return "skip"
         return "error"
@@ -211,22 +215,19 @@ def _read_csv(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) ->
     if not met:
         raise Undecodable("not CSV: a quote is opened and never closed")
     if len(met) > 1:
-        raise Undecodable(f"not CSV of this schema: a row has {header + 7} columns")
-    names = _header_of(body, delimiter)
-    _check_names(names, schema)
+        raise Undecodable(f"not CSV of this schema: a row has {width} columns")
     if any(_infinite(column) for column in table.columns):
         raise Undecodable("not CSV of this schema: a number is infinite, or too large for its column")
     return _conform(table, schema)
 
 
 def _header_of(body: bytes, delimiter: str) -> list[str]:
-    """The names in the header line, as Arrow reads them."""
-    options = pyarrow.csv.ParseOptions(
-        delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda row: "skip"
-    )
-    with pyarrow.csv.open_csv(pa.BufferReader(body.rstrip(b"\r\n") + b"\n"), parse_options=options) as reader:
-        names: list[str] = reader.schema.names
-    return names
+    """The names in the header, read by themselves: a file of another kind is not worth decoding."""
+    lines = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", errors="replace", newline="")
+    try:
+        return next((names for names in csv.reader(lines, delimiter=delimiter) if names), [])
+    except csv.Error as error:
+        raise Undecodable(f"not CSV: the header: {_first_line(error)}") from error
 
 
 def _read_parquet(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
