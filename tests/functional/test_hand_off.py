@@ -59,9 +59,7 @@ def test_the_manifest_is_in_place_before_the_attempt_begins(world: World):
 def test_an_attempt_that_somebody_else_began_is_left_to_them(world: World):
     batch = world.sealed()
     assert world.ledger.begin_attempt(batch.id, "flights", 1, 1)
-    assert not begin(
-        world.flights, batch.id, 1, ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count
-    )
+    assert not begin(world.flights, batch.id, 1, ledger=world.ledger, jobs=world.jobs, count=world.count)
     assert world.jobs.started == []
 
 

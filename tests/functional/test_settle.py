@@ -191,6 +191,22 @@ def test_a_batch_of_too_many_endings_for_one_look_is_settled_in_several(
     assert len(world.jobs.started) == 1
 
 
+def test_a_ledger_that_does_not_answer_halts_nothing(world: World, monkeypatch: pytest.MonkeyPatch):
+    """Halting is for what a person must look at; an answer that got lost passes."""
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {"flights/0000-00000.json": (Outcome.QUARANTINED, "no JSON")})
+
+    def no_answer(*_: Any) -> None:
+        raise OutcomeUnknown("no answer")
+
+    with monkeypatch.context() as silent:
+        silent.setattr(world.ledger, "record_endings", no_answer)
+        assert [str(trouble) for trouble in world.settle()] == ["no answer"]
+    assert world.batch(batch.id).halted == ""
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
 # ---- a fence
 
 

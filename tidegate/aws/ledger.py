@@ -141,25 +141,15 @@ class DynamoLedger:
             "claimed_at": now,
             "expires_at": now + self._claim_retention,
         }
-        with asking(f"claim {upload} in ledger {self._table}"):
-            try:
-                self._client.put_item(
-                    TableName=self._table,
-                    Item=_item(item),
-                    ConditionExpression=condition,
-                    ExpressionAttributeNames=_names(condition),
-                    ExpressionAttributeValues=_item(values),
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                )
-                return None
-            except ClientError as error:
-                if code_of(error) != "ConditionalCheckFailedException":
-                    raise
-                old = error.response.get("Item")
+        try:
+            self._put_once(f"claim {upload}", self._put(item, condition, values)["Put"])
+            return None
+        except _Refused as refused:
+            old = refused.item
         if not old:
             # a put conditional on an owner met no claim at all: it expired and was deleted in between
             raise Retryable(f"the claim on {upload} changed while it was being taken; it will be tried again")
-        return _claim(_plain(old))
+        return _claim(old)
 
     def _let_go(self, claim: Claim) -> bool:
         """Whether the claim's owner will never publish this upload. Each of these facts is final."""
@@ -256,25 +246,14 @@ class DynamoLedger:
             "decided_at": now,
             "expires_at": now + self._claim_retention + NOTICE_OUTLIVES_CLAIM,
         }
-        with asking(f"void notice {notice_id} in ledger {self._table}"):
-            try:
-                self._client.put_item(
-                    TableName=self._table,
-                    Item=_item(item),
-                    ConditionExpression=_ABSENT,
-                    ExpressionAttributeNames=_names(_ABSENT),
-                    ExpressionAttributeValues=_item({":now": now}),
-                    ReturnValuesOnConditionCheckFailure="ALL_OLD",
-                )
-                return True
-            except ClientError as error:
-                if code_of(error) != "ConditionalCheckFailedException":
-                    raise
-                return _notice_record(_plain(error.response["Item"])).void
+        try:
+            self._put_once(f"void notice {notice_id}", self._put(item, _ABSENT, {":now": now})["Put"])
+            return True
+        except _Refused as refused:
+            return _notice_record(refused.item).void
 
     def refuse(self, route: str, count: int) -> None:
-        update = self._update(_route_key(route), "ADD #refused :n", None, {":n": count})["Update"]
-        _patiently(self._change_once, f"count duplicates of route {route}", update)
+        self._change(f"count duplicates of route {route}", _route_key(route), "ADD #refused :n", None, {":n": count})
 
     # ---- the life of a batch
 
@@ -463,15 +442,25 @@ class DynamoLedger:
         update["ExpressionAttributeNames"] = _names(expression + (condition or ""))
         return {"Update": update}
 
+    def _put_once(self, what: str, put: dict[str, Any]) -> None:
+        """One conditional put. Raises _Refused if the condition did not hold."""
+        with asking(f"{what} in ledger {self._table}"):
+            try:
+                self._client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+            except ClientError as error:
+                if code_of(error) != "ConditionalCheckFailedException":
+                    raise
+                raise _Refused(_plain(error.response.get("Item", {}))) from None
+
     def _change(
         self,
         what: str,
         key: dict[str, str],
         expression: str,
-        condition: str,
+        condition: str | None,
         values: dict[str, Any],
     ) -> bool:
-        """One conditional update; False if the condition did not hold."""
+        """One update; False if its condition did not hold."""
         return _patiently(self._change_once, what, self._update(key, expression, condition, values)["Update"])
 
     def _change_once(self, what: str, update: dict[str, Any]) -> bool:
@@ -519,6 +508,14 @@ class DynamoLedger:
             _plain(reason["Item"]) if reason.get("Code") == "ConditionalCheckFailed" and "Item" in reason else None
             for reason in reasons
         ]
+
+
+class _Refused(Exception):
+    """A condition did not hold; `item` is what stood in the way, empty if nothing was there."""
+
+    def __init__(self, item: dict[str, Any]) -> None:
+        super().__init__(item)
+        self.item = item
 
 
 class _Conflict(Retryable):

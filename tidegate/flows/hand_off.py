@@ -31,26 +31,25 @@ def hand_off_sealed(route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, cou
         except OutcomeUnknown as error:
             trouble = error
             continue
-        if slots and (slots := begin(route, batch_id, 1, ledger=ledger, work=work, jobs=jobs, count=count)):
+        if slots and (slots := begin(route, batch_id, 1, ledger=ledger, jobs=jobs, count=count)):
             handed += 1
     if trouble:
         raise trouble
     return handed
 
 
-def begin(route: Route, batch_id: str, attempt: int, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> bool:
+def begin(route: Route, batch_id: str, attempt: int, *, ledger: Ledger, jobs: Jobs, count: Counter) -> bool:
     """Begin an attempt and start its job; False if no slot is free, or somebody else began it."""
     if not ledger.begin_attempt(batch_id, route.name, attempt, route.limits.in_flight):
         return False
     batch = ledger.batch(batch_id)
     if batch is not None and batch.attempt == attempt:
-        start_job(route, batch, ledger=ledger, work=work, jobs=jobs, count=count)
+        start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
     return True
 
 
-def start_job(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> None:
+def start_job(route: Route, batch: Batch, *, ledger: Ledger, jobs: Jobs, count: Counter) -> None:
     """Start the job of the batch's current attempt, or find the one that was started, and record its run."""
-    ensure_manifest(batch, ledger=ledger, work=work)
     job_run = jobs.start(batch, route.dataset)
     if job_run:
         ledger.record_job(batch.id, batch.attempt, job_run)

@@ -16,7 +16,7 @@ from tidegate.core.receipts import Receipt, decode_failure, decode_outcomes, dec
 from tidegate.core.routes import Route
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Work
-from tidegate.flows.seal import SCHEDULE, seal_if_due
+from tidegate.flows.seal import SCHEDULE, ensure_manifest, seal_if_due
 
 ENDINGS_PER_WRITE = 1_000
 ENDINGS_PER_LOOK = 20_000
@@ -81,17 +81,14 @@ def settle_batch(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs
     match step:
         case Step.SETTLE:
             assert receipt is not None
-            try:
-                _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, count=count)
-            except OutcomeUnknown as trouble:
-                # tried again at every look, so it ends by itself once the cause is gone; until then a person must know
-                ledger.halt(batch.id, batch.attempt, str(trouble))
-                raise
+            _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, count=count)
         case Step.HAND_OFF:
-            start_job(route, batch, ledger=ledger, work=work, jobs=jobs, count=count)
+            ensure_manifest(batch, ledger=ledger, work=work)
+            start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
         case Step.NEXT_ATTEMPT:
             count("AttemptsFailed", 1, route.name)
-            begin(route, batch.id, batch.attempt + 1, ledger=ledger, work=work, jobs=jobs, count=count)
+            ensure_manifest(batch, ledger=ledger, work=work)
+            begin(route, batch.id, batch.attempt + 1, ledger=ledger, jobs=jobs, count=count)
         case Step.HALT:
             reason = reported.reason if reported else report.details or "the job ended without a receipt or a reason"
             ledger.halt(batch.id, batch.attempt, reason)
@@ -104,14 +101,17 @@ def settle_batch(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs
 def _record(route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work, count: Counter) -> None:
     if not receipt.fence:
         if receipt.tally.uploads != batch.objects:
-            raise OutcomeUnknown(
+            raise _halted(
+                batch,
                 f"batch {batch.id}: its receipt accounts for {receipt.tally.uploads} uploads, its header for"
-                f" {batch.objects}. It stays as it is; compare parts/ and outcomes/ in the work bucket"
+                f" {batch.objects}. It stays as it is; compare parts/ and outcomes/ in the work bucket",
+                ledger,
             )
         name = f"{batch_folder(batch.id)}outcomes/{receipt.staged}.jsonl.gz"
         body = work.get(name)
         if body is None:
-            raise OutcomeUnknown(f"batch {batch.id}: it is published, but {name} is missing in the work bucket")
+            missing = f"batch {batch.id}: it is published, but {name} is missing in the work bucket"
+            raise _halted(batch, missing, ledger)
         endings = decode_outcomes(body).endings
         written = min(batch.endings + ENDINGS_PER_LOOK, len(endings))
         for start in range(batch.endings, written, ENDINGS_PER_WRITE):
@@ -123,3 +123,10 @@ def _record(route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, wor
         count("BatchesAbandoned" if receipt.fence else "BatchesCommitted", 1, route.name)
         for ending, how_many in receipt.tally.as_dict().items():
             count(f"Settled{ending.title()}", how_many, route.name)
+
+
+def _halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:
+    """Halt a batch whose receipt cannot be believed, so that a person sees it. It is looked at again every time, and
+    settles by itself once the cause is gone."""
+    ledger.halt(batch.id, batch.attempt, reason)
+    return OutcomeUnknown(reason)
