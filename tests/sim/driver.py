@@ -1,0 +1,118 @@
+"""The Spark step on the model of a table: `tidegate.spark.job`, but for Spark itself.
+
+The whole of `Attempt` runs as it is (floor, verdict, staging, outcomes, publishing, receipt), and so do the reader and
+the decoders; what is replaced is the cluster that would run them, and the catalog.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from tests.sim.product import HERE
+from tests.sim.table import Catalog, ModelTable, Rows
+from tidegate import wiring
+from tidegate.core.manifests import Item
+from tidegate.spark import fetch, job
+from tidegate.spark.read import LINEAGE, Endings, Reader
+
+SCHEMA = "id bigint"
+_LINEAGE_TYPES = {
+    "_source_row": LongType(),
+    "_ingested_at": TimestampType(),
+}
+
+
+@functools.cache
+def _struct(ddl: str) -> StructType:
+    """Spark would need a JVM to read its own DDL; worlds know one schema."""
+    assert ddl.startswith(SCHEMA), ddl
+    fields = [StructField("id", LongType())]
+    if ddl != SCHEMA:
+        fields += [StructField(name, _LINEAGE_TYPES.get(name, StringType()), nullable=False) for name in LINEAGE.names]
+    return StructType(fields)
+
+
+class _Accumulator:
+    def __init__(self, value: Any, parameter: Endings) -> None:
+        self.value = value
+        self._parameter = parameter
+
+    def add(self, value: Any) -> None:
+        self.value = self._parameter.addInPlace(self.value, value)
+
+
+def _spark() -> Any:
+    return SimpleNamespace(sparkContext=SimpleNamespace(accumulator=_Accumulator), stop=lambda: None)
+
+
+@dataclass
+class SimulatedAttempt(job.Attempt):
+    """`job.Attempt` with the model in place of Iceberg, and a loop in place of executors."""
+
+    @property
+    def table(self) -> Any:
+        assert HERE.network is not None
+        full = f"{self.dataset.schema}, {job.LINEAGE_DDL}"
+        return ModelTable(CATALOG.of(HERE.network), HERE.network, self.dataset.table, lambda: _struct(full))
+
+    def _rows(self, reader: Reader, items: list[Item], endings: Any) -> Any:
+        read = [
+            (row["_source_uri"], row["_source_version"], row["_source_row"])
+            for batch in reader.read(list(enumerate(items)), lambda position, ended: endings.add({position: ended}))
+            for row in batch.select(["_source_uri", "_source_version", "_source_row"]).to_pylist()
+        ]
+        return Rows(("id", *LINEAGE.names), tuple(read))
+
+
+class _Catalogs:
+    """Which world has which catalog."""
+
+    def __init__(self) -> None:
+        self._by_network: dict[int, Catalog] = {}
+
+    def of(self, network: Any) -> Catalog:
+        return self._by_network[id(network)]
+
+    @contextmanager
+    def belonging(self, network: Any, catalog: Catalog) -> Iterator[None]:
+        self._by_network[id(network)] = catalog
+        try:
+            yield
+        finally:
+            del self._by_network[id(network)]
+
+
+CATALOG = _Catalogs()
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """`tidegate.spark.job.main` runs on the model."""
+    builder = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=_spark))
+    # obstore opens its own sockets; keys that it cannot say go through boto3, and here all of them do
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(job, "SparkSession", SimpleNamespace(builder=builder)))
+        stack.enter_context(patch.object(job, "Attempt", SimulatedAttempt))
+        stack.enter_context(patch.object(job, "_struct", _struct))
+        stack.enter_context(patch.object(job, "boto3", SimpleNamespace(client=wiring._client)))
+        stack.enter_context(patch.object(fetch, "is_plain", lambda key: False))
+        stack.enter_context(patch.object(fetch, "_client", lambda: wiring._client("s3")))
+        yield
+
+
+def drive(arguments: Sequence[str]) -> int:
+    """Run a driver as spark-submit does; its exit code."""
+    try:
+        job.main(list(arguments))
+    except SystemExit as end:
+        return int(end.code or 0)
+    raise AssertionError("the driver ended without an exit code")
+
+
+Drive = Callable[[Sequence[str]], int]

@@ -1,0 +1,198 @@
+"""The product, unchanged, with a simulated world around it.
+
+What is replaced is what reaches out of the process: the socket (botocore's `before-send`), the clock, sleeping, chance,
+threads (a pool becomes a loop, because one seed must give one order), and Spark. No line of `lambdas`, `flows`, `core`
+or `aws` is.
+"""
+
+import logging
+import os
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import botocore.retries.quota
+import time_machine
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+
+from tests.sim.kernel import START, Kernel
+from tests.sim.network import Network
+
+SERVICES = ("dynamodb", "emr-serverless", "s3", "sns", "sqs")
+
+RESOURCES = {
+    "deployment": "simulated",
+    "account": "123456789012",
+    "ledger": "ledger",
+    "topic": "arn:aws:sns:us-east-1:123456789012:topic.fifo",
+    "buffer": "https://sqs.us-east-1.amazonaws.com/123456789012/buffer",
+    "dead_letters": "https://sqs.us-east-1.amazonaws.com/123456789012/dead-letters",
+    "notices": "https://sqs.us-east-1.amazonaws.com/123456789012/notices.fifo",
+    "notices_dead_letters": "https://sqs.us-east-1.amazonaws.com/123456789012/notices-dead-letters.fifo",
+    "work": "work",
+    "application": "app",
+    "job_role": "arn:aws:iam::123456789012:role/job",
+    "entry_point": "s3://assets/entry.py",
+    "spark_parameters": "--conf spark.simulated=true",
+}
+
+
+class _Here:
+    """The world that this operating system's process is simulating right now."""
+
+    kernel: Kernel | None = None
+    network: Network | None = None
+
+
+HERE = _Here()
+
+
+@contextmanager
+def inhabited(kernel: Kernel, network: Network) -> Iterator[None]:
+    """Everything the product asks for in here is answered by this world."""
+    random.seed(kernel.random.random())
+    for quota in _QUOTAS:
+        quota._available_capacity = quota._max_capacity
+    HERE.kernel, HERE.network = kernel, network
+    with time_machine.travel(START, tick=False) as clock:
+        kernel.on_tick = clock.move_to
+        try:
+            yield
+        finally:
+            HERE.kernel = HERE.network = None
+
+
+_QUOTAS: list[Any] = []
+
+
+@contextmanager
+def installed(config: str, folder: Path) -> Iterator[None]:
+    """The product, ready to be simulated; `config` is its tidegate.toml. Clients are made once: that takes longer than
+    most simulations."""
+    path = folder / "tidegate.toml"
+    path.write_text(config)
+    environment = {
+        "AWS_ACCESS_KEY_ID": "simulated",
+        "AWS_SECRET_ACCESS_KEY": "simulated",
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "POWERTOOLS_METRICS_DISABLED": "true",
+        "POWERTOOLS_SERVICE_NAME": "simulated",
+        "POWERTOOLS_METRICS_NAMESPACE": "Tidegate",
+        "POWERTOOLS_LOG_LEVEL": "CRITICAL",
+        "TIDEGATE_CONFIG": str(path),
+        **{f"TIDEGATE_{name.upper()}": value for name, value in RESOURCES.items()},
+    }
+    hidden = {name: "" for name in os.environ if name.startswith("AWS_ENDPOINT_URL")}
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, environment))
+        for name in hidden:
+            del os.environ[name]
+        stack.enter_context(patch("botocore.retries.quota.RetryQuota", _remembered(botocore.retries.quota.RetryQuota)))
+        stack.enter_context(patch.object(time, "sleep", _sleep(time.sleep)))
+        stack.enter_context(patch.object(uuid, "uuid4", _uuid4))
+        stack.enter_context(patch.object(logging, "basicConfig", lambda **_: None))
+        # a third of the SDK's time, and nothing that a fault could touch
+        stack.enter_context(patch("botocore.signers.RequestSigner.sign", lambda *_, **__: None))
+        stack.enter_context(patch("botocore.useragent.UserAgentString.to_string", lambda *_: "simulated"))
+        stack.enter_context(
+            patch("aws_lambda_powertools.shared.user_agent.register_feature_to_client", lambda **_: None)
+        )
+        from tidegate import wiring
+
+        stack.enter_context(patch("tidegate.aws.ledger.ThreadPoolExecutor", _Loop))
+        stack.enter_context(patch("tidegate.spark.read.ThreadPoolExecutor", _Loop))
+        stack.enter_context(patch.object(wiring, "new_id", _new_id))
+        for cached in (wiring.application, wiring._client, wiring._ledger):
+            cached.cache_clear()
+            stack.callback(cached.cache_clear)
+        logging.disable(logging.CRITICAL)
+        stack.callback(logging.disable, logging.NOTSET)
+        for service in SERVICES:
+            _answer_for(wiring._client(service), service)
+        yield
+
+
+def _answer_for(client: Any, service: str) -> None:
+    def answer(event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+        assert HERE.network is not None, f"{event_name} outside of any world"
+        return HERE.network.send(service, event_name.rsplit(".", 1)[1], request)
+
+    client.meta.events.register_first(f"before-send.{client.meta.service_model.service_id.hyphenize()}", answer)
+
+
+def _remembered(quota: type[Any]) -> Any:
+    """The SDK's allowance for retries belongs to a process, and every world must begin with a full one."""
+
+    def make(*arguments: Any, **named: Any) -> Any:
+        made = quota(*arguments, **named)
+        _QUOTAS.append(made)
+        return made
+
+    return make
+
+
+def _sleep(real: Callable[[float], None]) -> Callable[[float], None]:
+    def sleep(seconds: float) -> None:
+        if HERE.kernel is not None and HERE.kernel.current is not None:
+            HERE.kernel.sleep(seconds)
+        else:
+            real(seconds)
+
+    return sleep
+
+
+def _uuid4() -> uuid.UUID:
+    return uuid.UUID(int=random.getrandbits(128), version=4)
+
+
+def _new_id() -> str:
+    """Sortable by time, like a ULID, and random behind that."""
+    return f"{int(time.time()):010X}{random.getrandbits(48):012X}"
+
+
+class _Loop:
+    """A pool of threads, one after the other."""
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def map(self, function: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        results, errors = [], []
+        for item in items:
+            try:
+                results.append(function(item))
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return results
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return _Done(function, arguments)
+
+    def __enter__(self) -> "_Loop":
+        return self
+
+    def __exit__(self, *_: Any) -> None: ...
+
+
+class _Done:
+    """A future that is worked out when it is asked for."""
+
+    def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    @cached_property
+    def _result(self) -> Any:
+        return self._function(*self._arguments)
+
+    def result(self) -> Any:
+        return self._result

@@ -1,0 +1,59 @@
+"""What is uploaded, and when S3 says so. Small on purpose: every call of every one of them is struck by every fault."""
+
+from collections.abc import Callable
+
+from tests.sim.s3 import Version
+from tests.sim.world import World
+
+GOOD = b'{"id": 1}\n{"id": 2}\n'
+MORE = b'{"id": 3}\n{"id": 4}\n{"id": 5}\n'
+BAD = b'{"id": 6}\n{"id": \n'
+
+Scenario = Callable[[World], None]
+
+
+def core(world: World) -> None:
+    """Three uploads, one of them announced twice: at once, and again after everything was committed."""
+    world.announce = lambda version: [1.0, 2_000.0] if version.key.endswith("b.json") else [1.0]
+    for name in ("a", "b", "c d+e"):
+        world.upload(f"events/{name}.json", GOOD)
+
+
+def growing(world: World) -> None:
+    """A second wave arrives while the first one's job runs."""
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=95.0)
+    world.announce = lambda version: [1.0, 2.0]
+
+
+def outcomes(world: World) -> None:
+    """An unversioned bucket: one upload overwritten before it is read, one deleted, one broken, one of the same bytes again."""
+    world.upload("a.json", GOOD, bucket="plain")
+    world.upload("a.json", MORE, bucket="plain", after=5.0)
+    world.upload("b.json", GOOD, bucket="plain")
+    world.remove("b.json", bucket="plain", after=6.0)
+    world.upload("c.json", BAD, bucket="plain")
+    world.upload("b.json", GOOD, bucket="plain", after=900.0)
+
+
+def chance(world: World) -> None:
+    """A handful of uploads to both buckets, overwritten, deleted and broken by chance; announced late, often, never."""
+    random = world.kernel.random
+
+    def announce(version: Version) -> list[float]:
+        times = random.choices((0, 1, 2, 3), (1, 12, 5, 1))[0]
+        return [random.choice((0.2, 1.0, 5.0, 70.0, 700.0, 9_000.0)) for _ in range(times)]
+
+    world.announce = announce
+    for _ in range(random.randrange(2, 7)):
+        bucket = random.choice(("landing", "landing", "plain"))
+        key = ("events/" if bucket == "landing" else "") + random.choice("abc") + ".json"
+        when = random.choice((0.0, 3.0, 30.0, 200.0, 1_000.0))
+        world.upload(key, random.choice((GOOD, GOOD, MORE, BAD)), bucket=bucket, after=when)
+        if random.random() < 0.1:
+            world.remove(key, bucket=bucket, after=when + random.choice((1.0, 50.0)))
+
+
+CHANCE = "chance"
+CORE = ("core", "growing", "outcomes")
+SCENARIOS: dict[str, Scenario] = {"core": core, "growing": growing, "outcomes": outcomes, CHANCE: chance}

@@ -1,0 +1,135 @@
+"""SQS: standard and FIFO queues, what they hide and for how long, what they remember, and their dead letters."""
+
+import itertools
+import json
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.sim.kernel import Kernel
+from tests.sim.wire import Answer, Refusal, json_answer
+
+DEDUPLICATION_SECONDS = 300
+"""https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html
+It outlives the message's deletion."""
+
+
+@dataclass
+class Message:
+    id: str
+    body: str
+    group: str
+    sent_at: float
+    receives: int = 0
+    visible_at: float = 0.0
+    receipt: int = 0
+    attributes: dict[str, Any] = field(default_factory=dict)
+
+
+class Queue:
+    """`visibility` in seconds; after `receives` deliveries a message goes to `dead_letters`."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        *,
+        visibility: float = 30,
+        receives: int = 0,
+        dead_letters: "Queue | None" = None,
+        retention: float = 14 * 86_400,
+    ) -> None:
+        self.kernel = kernel
+        self.name = name
+        self.visibility = visibility
+        self.receives = receives
+        self.dead_letters = dead_letters
+        self.retention = retention
+        self.messages: dict[str, Message] = {}
+        self.lost = 0
+        """Messages whose time was over before anybody had dealt with them."""
+        self._seen: dict[str, float] = {}
+        self._order: deque[str] = deque()
+        self._numbers = itertools.count(1)
+
+    @property
+    def fifo(self) -> bool:
+        return self.name.endswith(".fifo")
+
+    def send(self, body: str, *, group: str = "", deduplication: str = "", attributes: Any = None) -> bool:
+        """False if a FIFO queue has seen this deduplication id in the last 5 minutes, and drops the message."""
+        now = self.kernel.now
+        if self.fifo:
+            if now - self._seen.get(deduplication, float("-inf")) < DEDUPLICATION_SECONDS:
+                return False
+            self._seen[deduplication] = now
+        number = next(self._numbers)
+        message = Message(f"{self.name}-{number}", body, group, now, visible_at=now, attributes=attributes or {})
+        self.messages[message.id] = message
+        self._order.append(message.id)
+        return True
+
+    def receive(self, most: int, *, busy_groups: Sequence[str] = ()) -> list[Message]:
+        """Up to `most` visible messages, hidden from now on. A FIFO queue gives none of a group of which any message
+        is in flight, and a group's in order."""
+        now, found, blocked = self.kernel.now, [], set(busy_groups)
+        for message_id in list(self._order):
+            message = self.messages.get(message_id)
+            if message is None:
+                self._order.remove(message_id)
+                continue
+            if now - message.sent_at > self.retention:
+                del self.messages[message_id]
+                self.lost += 1
+                continue
+            if self.fifo and message.group in blocked:
+                continue
+            if message.visible_at > now:
+                blocked.add(message.group)
+                continue
+            if self.receives and message.receives >= self.receives:
+                del self.messages[message_id]
+                assert self.dead_letters is not None
+                self.dead_letters.send(message.body, group=message.group, deduplication=f"{message.id}@{now}")
+                continue
+            message.receives += 1
+            message.receipt += 1
+            message.visible_at = now + self.visibility
+            found.append(message)
+            if len(found) == most:
+                break
+        return found
+
+    def delete(self, message_id: str, receipt: int) -> None:
+        """A standard queue takes an old receipt, too; a FIFO queue does not, once the message was visible again."""
+        message = self.messages.get(message_id)
+        if message is None or (self.fifo and message.receipt != receipt):
+            return
+        del self.messages[message_id]
+
+
+class Sqs:
+    """The queues, by name."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.queues: dict[str, Queue] = {}
+
+    def add(self, queue: Queue) -> Queue:
+        self.queues[queue.name] = queue
+        return queue
+
+    def answer(self, operation: str, body: bytes) -> Answer:
+        assert operation == "SendMessage", f"SQS {operation} is not simulated"
+        request = json.loads(body)
+        queue = self.queues.get(request["QueueUrl"].rsplit("/", 1)[1])
+        if queue is None:
+            raise Refusal(400, "QueueDoesNotExist", request["QueueUrl"])
+        queue.send(
+            request["MessageBody"],
+            group=request.get("MessageGroupId", ""),
+            deduplication=request.get("MessageDeduplicationId", ""),
+            attributes=request.get("MessageAttributes"),
+        )
+        return json_answer({"MessageId": "sent", "MD5OfMessageBody": "unchecked"})

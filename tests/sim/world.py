@@ -1,0 +1,266 @@
+"""One deployment in one world: the buckets, the queues, the functions, the jobs, and a person who looks after them."""
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote_plus
+
+from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT
+from tests.sim import driver, product
+from tests.sim.dynamodb import DynamoDb
+from tests.sim.emr import Emr, JobRun
+from tests.sim.faults import At, Chance, Kind, Plan
+from tests.sim.kernel import START, Kernel
+from tests.sim.lambdas import EventSource, Function
+from tests.sim.network import Network
+from tests.sim.s3 import S3, Bucket, Version
+from tests.sim.sns import Sns
+from tests.sim.sqs import Queue, Sqs
+from tests.sim.table import Catalog
+from tests.sim.wire import body_of
+
+CONFIG = """
+[[route]]
+name = "events"
+bucket = "landing"
+prefix = "events/"
+suffix = ".json"
+format = "json"
+table = "lake.sim.events"
+schema = "id bigint"
+
+[[route]]
+name = "plain"
+bucket = "plain"
+versioned = false
+format = "json"
+table = "lake.sim.plain"
+schema = "id bigint"
+"""
+
+SCHEDULE = 60.0
+HOUR = 3_600.0
+PATIENCE = 12 * HOUR
+"""How long after its last fault a world may take to come to rest: five deliveries of a notice take one hour, three
+attempts of a batch with half an hour of silence each another two."""
+
+
+@dataclass
+class World:
+    """Build it, say what is uploaded, `run` it. `chance` makes latencies, delays and job times vary by the seed."""
+
+    seed: int = 0
+    plan: Plan = field(default_factory=At)
+    chance: bool = False
+
+    def __post_init__(self) -> None:
+        self.kernel = kernel = Kernel(self.seed)
+        self.s3 = S3(kernel)
+        self.s3.buckets = {"landing": Bucket(versioned=True), "plain": Bucket(versioned=False), "work": Bucket(False)}
+        self.s3.on_put = self._put
+        self.dynamodb = DynamoDb(kernel)
+        self.sqs = Sqs(kernel)
+        self.sns = Sns(kernel)
+        self.emr = Emr(kernel, driver.drive, self._job_ended)
+        self.catalog = Catalog()
+        self.network = Network(
+            kernel,
+            {
+                "dynamodb": lambda operation, request: self.dynamodb.answer(operation, body_of(request)),
+                "s3": self.s3.answer,
+                "sns": lambda operation, request: self.sns.answer(operation, body_of(request)),
+                "sqs": lambda operation, request: self.sqs.answer(operation, body_of(request)),
+                "emr-serverless": self.emr.answer,
+            },
+            self.plan,
+        )
+        self.dead_letters = self.sqs.add(Queue(kernel, "dead-letters"))
+        self.buffer = self.sqs.add(
+            Queue(
+                kernel,
+                "buffer",
+                visibility=INTAKE.visibility,
+                receives=INTAKE.receives,
+                dead_letters=self.dead_letters,
+                retention=4 * 86_400,
+            )
+        )
+        self.notices_dead_letters = self.sqs.add(Queue(kernel, "notices-dead-letters.fifo"))
+        self.notices = self.sqs.add(
+            Queue(
+                kernel,
+                "notices.fifo",
+                visibility=DISPATCH.visibility,
+                receives=DISPATCH.receives,
+                dead_letters=self.notices_dead_letters,
+                retention=4 * 86_400,
+            )
+        )
+        from lambdas.dispatch.app import handler as dispatch
+        from lambdas.intake.app import handler as intake
+        from lambdas.settle.app import handler as settle
+
+        self.intake = Function(kernel, "intake", intake, INTAKE.timeout)
+        self.dispatch = Function(kernel, "dispatch", dispatch, DISPATCH.timeout)
+        self.settle = Function(kernel, "settle", settle, SETTLE_TIMEOUT)
+        self.from_buffer = EventSource(
+            self.network, self.buffer, self.intake, batch_size=INTAKE.batch_size, window=INTAKE.window
+        )
+        self.from_notices = EventSource(self.network, self.notices, self.dispatch, batch_size=DISPATCH.batch_size)
+        self.sns.subscribers.append(self.notices)
+        self.sns.on_delivery = lambda: self.from_notices.wake(0.0)
+        self.notified: dict[int, int] = {}
+        """How often a notification of each version (by its number) reached the buffer."""
+        self.announce: Callable[[Version], list[float]] = lambda version: [1.0]
+        """When (seconds after the put) S3 notifies of a version: once, several times, or never."""
+        self.history: list[Version] = []
+        """Every version put into a landing bucket, in order."""
+        self.moved_back = 0
+        self.resumed = 0
+        self.committed: dict[str, tuple[str, int]] = {}
+        self._stack = ExitStack()
+        if self.chance:
+            self._by_chance()
+
+    def _by_chance(self) -> None:
+        random = self.kernel.random
+        self.network.latency = lambda: random.choice((0.002, 0.005, 0.02, 0.2))
+        self.sns.delay = lambda: random.choice((0.02, 0.1, 3.0))
+        self.emr.startup = lambda: random.choice((20.0, 45.0, 90.0))
+        self.emr.forgets_tokens = lambda: random.random() < 0.3
+        self.emr.twin_after = lambda: random.choice((0.01, 1.0, 300.0)) if random.random() < 0.15 else None
+        self.dynamodb.forgets_tokens = random.random() < 0.3
+
+    # ---- what happens outside
+
+    def upload(self, key: str, body: bytes, *, bucket: str = "landing", after: float = 0.0) -> None:
+        self.kernel.after(after, lambda: self.s3.put(bucket, key, body) and None)
+
+    def remove(self, key: str, *, bucket: str, after: float) -> None:
+        self.kernel.after(after, lambda: self.s3.delete(bucket, key))
+
+    def _put(self, version: Version) -> None:
+        if version.bucket == "work":
+            return
+        self.history.append(version)
+        self.kernel.note("put", version.bucket, version.key, version.version_id)
+        for delay in self.announce(version):
+            self.kernel.after(delay, lambda: self._notify(version))
+
+    def _notify(self, version: Version) -> None:
+        struck = self.network.platform("s3 notification")
+        if struck is Kind.DROP:
+            return
+        for _ in range(2 if struck is Kind.TWICE else 1):
+            self.notified[version.number] = self.notified.get(version.number, 0) + 1
+            self.buffer.send(json.dumps(notification(version)))
+        self.from_buffer.wake()
+
+    def _job_ended(self, run: JobRun) -> None:
+        struck = self.network.platform("emr state event")
+        event = {
+            "detail-type": "EMR Serverless Job Run State Change",
+            "source": "aws.emr-serverless",
+            "detail": {"jobRunId": run.id, "applicationId": "app", "state": run.state},
+        }
+        for number in range({Kind.DROP: 0, Kind.TWICE: 2}.get(struck, 1) if struck else 1):
+            self.kernel.after(1.0 + 30.0 * number, lambda: self.settle.invoke_asynchronously(event))
+
+    def _tick(self) -> None:
+        self.kernel.after(SCHEDULE, self._tick, background=True)
+        if self.chance and self.kernel.random.random() < 0.05:
+            return
+        if self.unfinished:
+            self.settle.invoke_asynchronously({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}})
+        for table, pk, sk in [key for key in self.dynamodb.items if key[1].startswith("b#")]:
+            item = self.dynamodb.items[table, pk, sk]
+            if item["state"] in ("COMMITTED", "ABANDONED"):
+                self.committed.setdefault(pk, (item["state"], item["snapshot"]))
+
+    # ---- the person on call
+
+    def _attend(self) -> None:
+        """What the runbook says: move dead letters back, resume what halted. Only once everything else is done."""
+        for letters, queue, source in (
+            (self.dead_letters, self.buffer, self.from_buffer),
+            (self.notices_dead_letters, self.notices, self.from_notices),
+        ):
+            for message in list(letters.messages.values()):
+                if "reason" in message.attributes:
+                    continue
+                del letters.messages[message.id]
+                self.moved_back += 1
+                queue.send(message.body, group=message.group, deduplication=f"back-{self.moved_back}")
+                source.wake(0.0)
+        for (_, pk, _), item in list(self.dynamodb.items.items()):
+            if pk.startswith("b#") and item.get("halted") and item["state"] == "SUBMITTED":
+                self.resumed += 1
+                self.kernel.spawn("person", lambda batch=pk[2:]: _resume(batch))
+
+    # ---- running
+
+    @property
+    def errors(self) -> list[BaseException]:
+        """What the functions raised."""
+        return [error for function in (self.intake, self.dispatch, self.settle) for error in function.errors]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a batch is under way. An open one that nothing joined may stay so for ever."""
+        return any(
+            pk.startswith("b#")
+            and (item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices")))
+            for (_, pk, _), item in self.dynamodb.items.items()
+        )
+
+    @property
+    def at_rest(self) -> bool:
+        return not self.kernel.busy and not self.unfinished and not self.buffer.messages and not self.notices.messages
+
+    def run(self) -> bool:
+        """Until everything is at rest; False if it does not come to rest in time (liveness is lost)."""
+        with self._stack, product.inhabited(self.kernel, self.network):
+            with driver.CATALOG.belonging(self.network, self.catalog):
+                self.kernel.after(SCHEDULE, self._tick, background=True)
+                deadline = START + PATIENCE
+                quiet = False
+                for _ in range(4):
+                    quiet = self.kernel.run(lambda: self.at_rest, deadline)
+                    before = self.moved_back + self.resumed
+                    self._attend()
+                    if self.moved_back + self.resumed == before:
+                        break
+                    deadline = self.kernel.now + PATIENCE
+                self.kernel.note("at rest" if quiet else "NOT AT REST")
+                return quiet
+
+
+def _resume(batch: str) -> Any:
+    from tidegate import wiring
+    from tidegate.flows.resume import resume
+
+    return resume(batch, ledger=wiring.application().ledger())
+
+
+def notification(version: Version) -> dict[str, Any]:
+    """What S3 says of a put."""
+    described = {
+        "key": quote_plus(version.key),
+        "size": len(version.body),
+        "eTag": version.etag,
+        "sequencer": version.sequencer,
+        **({"versionId": version.version_id} if version.version_id else {}),
+    }
+    record = {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "eventName": "ObjectCreated:Put",
+        "s3": {"bucket": {"name": version.bucket}, "object": described},
+    }
+    return {"Records": [record]}
+
+
+def by_chance(seed: int, most: int = 4) -> World:
+    return World(seed, Chance(seed, most), chance=True)
