@@ -254,6 +254,16 @@ def test_bytes_that_ended_badly_and_came_again_travel_once_more_in_a_notice_of_t
     assert (world.open.notices, world.open.objects) == (2, 3)
 
 
+def test_the_very_same_notice_is_no_repeat_if_its_upload_came_again(world: World):
+    """Alone in their notices, the old upload and the new one differ in nothing but the sequencer."""
+    first = quarantined(world, KEYS[0])
+    world.dispatch(notice(written(KEYS[0], "00A2")))
+    (made,) = world.topic.published
+    assert made.entries == (Entry(written(KEYS[0], "00A2"), takes_from=first.id),)
+    world.dispatch(made)
+    assert world.open.objects == 1
+
+
 def test_bytes_that_came_again_land_once_however_often_both_notices_are_delivered(world: World):
     quarantined(world, *KEYS[:2])
     later = notice(*(written(key, "00A2") for key in KEYS))

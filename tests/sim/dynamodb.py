@@ -1,6 +1,7 @@
 """DynamoDB as AWS documents it: conditions, transactions and their token, items that outlive their time."""
 
 import json
+import re
 from typing import Any
 
 from tests.sim.expressions import Item, holds, updated
@@ -61,7 +62,8 @@ class DynamoDb:
         self._tokens: dict[str, float] = {}
 
     def answer(self, operation: str, body: bytes) -> Answer:
-        handler = getattr(self, f"_{operation}", None)
+        name = re.sub(r"([A-Z])", lambda letter: f"_{letter[1].lower()}", operation)
+        handler = getattr(self, name, None)
         assert handler, f"DynamoDB {operation} is not simulated"
         return json_answer(handler(json.loads(body)))
 
@@ -74,11 +76,11 @@ class DynamoDb:
 
     # ---- operations
 
-    def _GetItem(self, request: Any) -> Any:
+    def _get_item(self, request: Any) -> Any:
         item = self.items.get(_key(request, request["Key"]))
         return {"Item": _typed(item)} if item is not None else {}
 
-    def _BatchGetItem(self, request: Any) -> Any:
+    def _batch_get_item(self, request: Any) -> Any:
         found: dict[str, list[Any]] = {}
         for table, wanted in request["RequestItems"].items():
             keys = [_key({"TableName": table}, each) for each in wanted["Keys"]]
@@ -89,25 +91,25 @@ class DynamoDb:
             found[table] = [_typed(self.items[key]) for key in keys if key in self.items]
         return {"Responses": found, "UnprocessedKeys": {}}
 
-    def _Query(self, request: Any) -> Any:
+    def _query(self, request: Any) -> Any:
         values = {name: plain(each) for name, each in request["ExpressionAttributeValues"].items()}
         assert request["KeyConditionExpression"] == "pk = :pk", request["KeyConditionExpression"]
         found = sorted(key for key in self.items if key[:2] == (request["TableName"], values[":pk"]))
         return {"Items": [_typed(self.items[key]) for key in found], "Count": len(found)}
 
-    def _PutItem(self, request: Any) -> Any:
+    def _put_item(self, request: Any) -> Any:
         self._write([("Put", request)])
         return {}
 
-    def _UpdateItem(self, request: Any) -> Any:
+    def _update_item(self, request: Any) -> Any:
         self._write([("Update", request)])
         return {}
 
-    def _DeleteItem(self, request: Any) -> Any:
+    def _delete_item(self, request: Any) -> Any:
         self._write([("Delete", request)])
         return {}
 
-    def _TransactWriteItems(self, request: Any) -> Any:
+    def _transact_write_items(self, request: Any) -> Any:
         token = request.get("ClientRequestToken", "")
         if not self.forgets_tokens and self.kernel.now - self._tokens.get(token, float("-inf")) < TOKEN_SECONDS:
             return {}

@@ -1,4 +1,4 @@
-"""EMR Serverless: job runs, a client token that it may forget, state events that it may lose, drivers that may be two."""
+"""EMR Serverless: job runs, a client token that it may forget, events that it may lose, drivers that may be two."""
 
 import itertools
 import json

@@ -117,7 +117,7 @@ class Kernel:
         return self._queue[0][0] if self._queue else float("inf")
 
     def run(self, until: Callable[[], bool], deadline: float) -> bool:
-        """Let events happen until `until` holds; False if `deadline` (epoch seconds) comes first, or nothing is left."""
+        """Let events happen until `until` holds; False if `deadline` (epoch seconds) comes first or nothing is left."""
         while not until():
             if not self._queue or self._queue[0][0] > deadline:
                 return until()

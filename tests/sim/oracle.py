@@ -14,7 +14,7 @@ from tidegate.core.publication import PUBLISHED_WAP_ID, STAGED_WAP_ID
 
 @dataclass
 class Judgement:
-    """`broken` names every promise that was broken; `lost` and `repeated` count uploads, `unheard` those never notified."""
+    """`broken` names each promise that was broken; `lost`, `repeated` and `unheard` (never notified) count uploads."""
 
     broken: list[str] = field(default_factory=list)
     lost: int = 0

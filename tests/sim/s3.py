@@ -1,4 +1,4 @@
-"""S3: versions, conditional reads and writes, listings that are never behind, and its history, which the oracle reads."""
+"""S3: versions, conditional reads and writes, listings that are never behind."""
 
 import hashlib
 import itertools

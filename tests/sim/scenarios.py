@@ -27,7 +27,7 @@ def growing(world: World) -> None:
 
 
 def outcomes(world: World) -> None:
-    """An unversioned bucket: one upload overwritten before it is read, one deleted, one broken, one of the same bytes again."""
+    """Unversioned: an upload is overwritten before it is read, one deleted, one broken; the deleted one comes again."""
     world.upload("a.json", GOOD, bucket="plain")
     world.upload("a.json", MORE, bucket="plain", after=5.0)
     world.upload("b.json", GOOD, bucket="plain")

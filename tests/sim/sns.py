@@ -1,4 +1,4 @@
-"""An SNS FIFO topic in front of SQS FIFO queues: order by group, 5 minutes of deduplication, delivery a moment later."""
+"""An SNS FIFO topic before SQS FIFO queues: order by group, 5 minutes of deduplication, delivery a moment later."""
 
 from collections.abc import Callable
 from urllib.parse import parse_qs

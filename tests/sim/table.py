@@ -1,8 +1,8 @@
 """A model of Iceberg's commits: what `tidegate.spark.table.IcebergTable` does, on a catalog that swaps one pointer.
 
-Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, validate, swap, again after a conflict), `CherryPickOperation`
-(fast-forward if the staged snapshot's parent is the head, else a new snapshot with its files), `WapUtil`
-(`isWapIdPublished` walks the ancestors of main for `wap.id` and `published-wap-id`).
+Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, validate, swap, again after a conflict),
+`CherryPickOperation` (fast-forward if the staged snapshot's parent is the head, else a new snapshot with its files),
+`WapUtil` (`isWapIdPublished` walks the ancestors of main for `wap.id` and `published-wap-id`).
 """
 
 import itertools

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote_plus
@@ -120,7 +119,6 @@ class World:
         self.moved_back = 0
         self.resumed = 0
         self.committed: dict[str, tuple[str, int]] = {}
-        self._stack = ExitStack()
         if self.chance:
             self._by_chance()
 
@@ -221,20 +219,25 @@ class World:
 
     def run(self) -> bool:
         """Until everything is at rest; False if it does not come to rest in time (liveness is lost)."""
-        with self._stack, product.inhabited(self.kernel, self.network):
-            with driver.CATALOG.belonging(self.network, self.catalog):
-                self.kernel.after(SCHEDULE, self._tick, background=True)
-                deadline = START + PATIENCE
-                quiet = False
-                for _ in range(4):
-                    quiet = self.kernel.run(lambda: self.at_rest, deadline)
-                    before = self.moved_back + self.resumed
-                    self._attend()
-                    if self.moved_back + self.resumed == before:
-                        break
-                    deadline = self.kernel.now + PATIENCE
-                self.kernel.note("at rest" if quiet else "NOT AT REST")
-                return quiet
+        with (
+            product.inhabited(self.kernel, self.network),
+            driver.CATALOG.belonging(self.network, self.catalog),
+        ):
+            return self._run()
+
+    def _run(self) -> bool:
+        self.kernel.after(SCHEDULE, self._tick, background=True)
+        deadline = START + PATIENCE
+        quiet = False
+        for _ in range(4):
+            quiet = self.kernel.run(lambda: self.at_rest, deadline)
+            before = self.moved_back + self.resumed
+            self._attend()
+            if self.moved_back + self.resumed == before:
+                break
+            deadline = self.kernel.now + PATIENCE
+        self.kernel.note("at rest" if quiet else "NOT AT REST")
+        return quiet
 
 
 def _resume(batch: str) -> Any:

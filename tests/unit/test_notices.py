@@ -40,12 +40,23 @@ def test_the_id_depends_on_neither_order_nor_repeats(of: list[Upload], random: A
 
 @given(MANY, MANY)
 def test_different_sets_have_different_ids(one: list[Upload], other: list[Upload]):
-    same = {each.identity for each in one} == {each.identity for each in other}
+    same = {(each.identity, each.sequencer) for each in one} == {(each.identity, each.sequencer) for each in other}
     assert (notice(*one).id == notice(*other).id) == same
 
 
-def test_size_and_sequencer_are_hints_and_do_not_change_the_id():
-    assert notice(Upload(BUCKET, "k", "v", 1, "A")).id == notice(Upload(BUCKET, "k", "v", 2, "B")).id
+def test_the_size_is_a_hint_and_does_not_change_the_id():
+    assert notice(Upload(BUCKET, "k", "v", 1, "A")).id == notice(Upload(BUCKET, "k", "v", 2, "A")).id
+
+
+def test_the_same_bytes_uploaded_again_are_another_notice():
+    first, again = (notice(Upload(BUCKET, "k", "etag:0", 1, sequencer)) for sequencer in ("00A1", "00A2"))
+    assert first.id != again.id
+
+
+@pytest.mark.parametrize("order", [("00A1", "00A2"), ("00A2", "00A1"), ("", "00A2"), ("00A2", "")])
+def test_of_the_same_bytes_notified_twice_the_later_upload_stays(order: tuple[str, str]):
+    (entry,) = notice(*(Upload(BUCKET, "k", "etag:0", 1, sequencer) for sequencer in order)).entries
+    assert entry.upload.sequencer == "00A2"
 
 
 def test_the_same_uploads_of_another_origin_are_another_notice():
@@ -73,7 +84,7 @@ def test_the_parts_of_an_id_cannot_be_cut_differently():
 
 
 def test_the_id_is_pinned_for_ledgers_remember_it():
-    assert notice("flights/a.json", "flights/b.json").id == "4dfa6cc7b696d3774a7607ef34d6c555777e069b"
+    assert notice("flights/a.json", "flights/b.json").id == "6444962112b2a8037aee5ad05d66e23c06122e72"
 
 
 def test_the_same_version_twice_is_one_upload():
@@ -169,8 +180,8 @@ def test_json_nested_too_deeply_to_be_read_is_rejected():
 
 
 def test_a_notice_of_a_later_version_is_rejected_and_says_which():
-    body = _rewritten(lambda data: data.update(v=2))
-    with pytest.raises(Rejected, match="wire version 2; this code reads 1"):
+    body = _rewritten(lambda data: data.update(v=3))
+    with pytest.raises(Rejected, match="wire version 3; this code reads 1 to 2: deploy the newer code again"):
         decode(body)
 
 
@@ -188,14 +199,27 @@ def test_whatever_json_comes_it_is_a_notice_or_rejected(value: Any):
             decode(_rewritten(change))
 
 
+PINNED = [Upload("landing", "a b+c.json", "v1", 10), Upload("landing", "é.json", "v2", 20, "0055AED6")]
+PINNED_UPLOADS = '"uploads":[["a b+c.json","v1",10,""],["\\u00e9.json","v2",20,"0055AED6"]]}'
+
+
 def test_the_wire_format_is_pinned_for_queues_hold_it_while_code_is_deployed():
     body = (
-        '{"v":1,"id":"97fe8ca93def05b504c15d73250328c625f36f1f","route":"flights","bucket":"landing","origin":"s3",'
-        '"uploads":[["a b+c.json","v1",10,""],["\\u00e9.json","v2",20,"0055AED6"]]}'
+        '{"v":2,"id":"c445f715a6ba6fec46a55cbf23dec030b5a5d4d7","route":"flights","bucket":"landing","origin":"s3",'
+        + PINNED_UPLOADS
     )
-    of = [Upload("landing", "a b+c.json", "v1", 10), Upload("landing", "é.json", "v2", 20, "0055AED6")]
-    assert notice(*of).encode() == body
-    assert decode(body) == notice(*of)
+    assert notice(*PINNED).encode() == body
+    assert decode(body) == notice(*PINNED)
+
+
+def test_notices_of_the_version_before_are_read_and_keep_their_id():
+    body = (
+        '{"v":1,"id":"97fe8ca93def05b504c15d73250328c625f36f1f","route":"flights","bucket":"landing","origin":"s3",'
+        + PINNED_UPLOADS
+    )
+    read = decode(body)
+    assert (read.id, read.entries) == ("97fe8ca93def05b504c15d73250328c625f36f1f", notice(*PINNED).entries)
+    assert read.encode() == body
 
 
 # ---- packing

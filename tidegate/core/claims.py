@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from tidegate.core.notices import Entry
+from tidegate.core.uploads import is_later
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +41,6 @@ def judge(existing: Claim, notice_id: str, entry: Entry) -> Ownership:
     if is_later(entry.upload.sequencer, existing.sequencer):
         return Ownership.UPLOADED_AGAIN
     return Ownership.DUPLICATE
-
-
-def is_later(sequencer: str, other: str) -> bool:
-    """Whether S3 gave `sequencer` to a later event of the same key. Hexadecimal, compared after padding
-    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html); False if one is
-    missing.
-
-    In an unversioned bucket an upload is named by its ETag, so only this tells the same bytes uploaded again from the
-    same notification delivered again.
-    """
-    width = max(len(sequencer), len(other))
-    return bool(sequencer and other) and sequencer.lower().zfill(width) > other.lower().zfill(width)
 
 
 def is_live(expires_at: int, now: int) -> bool:

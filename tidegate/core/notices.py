@@ -2,7 +2,8 @@
 
 Its id is a hash of its content, so a second delivery of the same notice is recognised by one read. The
 origin is part of the content: a deliberate resubmission (audit, redrive, backfill) names its run there and
-is therefore never mistaken for a repeated delivery.
+is therefore never mistaken for a repeated delivery. So is each sequencer: in an unversioned bucket nothing else
+tells the same bytes uploaded again from the same notification delivered again.
 """
 
 import hashlib
@@ -12,9 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.errors import Rejected
-from tidegate.core.uploads import Upload
+from tidegate.core.uploads import Upload, is_later
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
+READABLE = (1, WIRE_VERSION)
+"""Version 1 left the sequencers out of the id. Notices of it may be in a queue while a deployment is upgraded, and in
+the topic's archive for as long as that is kept."""
 ORIGIN_S3 = "s3"
 ORIGIN_AGAIN = "again"
 """Of a notice that dispatch makes for uploads whose same bytes ended badly before (docs/adr/0020)."""
@@ -33,19 +37,23 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A set of uploads of one route and bucket. Build it with `make_notice`, which keeps the id honest."""
+    """A set of uploads of one route and bucket. Build it with `make_notice`, which keeps the id honest.
+
+    `wire` is the version of the format that it came in, or leaves in.
+    """
 
     id: str
     route: str
     bucket: str
     origin: str
     entries: tuple[Entry, ...]
+    wire: int = WIRE_VERSION
 
     def encode(self) -> str:
         """The message body; compact JSON, the same text for the same notice."""
         return _json(
             {
-                "v": WIRE_VERSION,
+                "v": self.wire,
                 "id": self.id,
                 "route": self.route,
                 "bucket": self.bucket,
@@ -55,29 +63,45 @@ class Notice:
         )
 
 
-def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry]) -> Notice:
-    """The notice of these entries: a set, so order does not matter and repeats collapse.
+def make_notice(
+    route: str, bucket: str, origin: str, entries: Iterable[Entry], *, wire: int = WIRE_VERSION
+) -> Notice:
+    """The notice of these entries: a set, so order does not matter and repeats collapse, the latest of them stays.
 
     Raises ValueError for a programming mistake: no entries, or entries of several buckets.
     """
-    by_identity = {entry.upload.identity: entry for entry in entries}
+    by_identity: dict[tuple[str, str, str], Entry] = {}
+    for entry in entries:
+        known = by_identity.get(entry.upload.identity)
+        # an upload that was repeated with the same bytes is not the old one: what a claim remembers is the later
+        if known is None or not known.upload.sequencer or is_later(entry.upload.sequencer, known.upload.sequencer):
+            by_identity[entry.upload.identity] = entry
     ordered = tuple(by_identity[identity] for identity in sorted(by_identity))
     if not ordered or any(entry.upload.bucket != bucket for entry in ordered):
         raise ValueError(f"a notice of route {route} needs uploads, all of bucket {bucket}")
-    content = [[entry.upload.key, entry.upload.version, entry.takes_from] for entry in ordered]
+    content = [_hashed(entry, wire) for entry in ordered]
     digest = hashlib.sha256(_json([route, bucket, origin, content]).encode()).hexdigest()[:40]
-    return Notice(digest, route, bucket, origin, ordered)
+    return Notice(digest, route, bucket, origin, ordered, wire)
+
+
+def _hashed(entry: Entry, wire: int) -> list[str]:
+    fields = [entry.upload.key, entry.upload.version, entry.takes_from]
+    return fields if wire == 1 else [*fields, entry.upload.sequencer]
 
 
 def decode(body: str) -> Notice:
     """The notice in a message body. Raises Rejected if it is none, or if its id is not its content's."""
     try:
         data = json.loads(body)
-        if data["v"] != WIRE_VERSION:
-            raise Rejected(f"the notice has wire version {data['v']!r}; this code reads {WIRE_VERSION}")
+        wire = data["v"]
+        if wire not in READABLE:
+            raise Rejected(
+                f"the notice has wire version {wire!r}; this code reads {READABLE[0]} to {READABLE[-1]}:"
+                " deploy the newer code again, then move the message back"
+            )
         bucket = data["bucket"]
         entries = [_decode_entry(bucket, fields) for fields in data["uploads"]]
-        notice = make_notice(data["route"], bucket, data["origin"], entries)
+        notice = make_notice(data["route"], bucket, data["origin"], entries, wire=wire)
         said = data["id"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Rejected(f"the message is not a notice ({type(error).__name__}: {error})") from error

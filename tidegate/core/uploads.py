@@ -54,6 +54,18 @@ def version_of(version_id: str | None, etag: str | None) -> str:
     return ETAG_PREFIX + etag.strip('"') if etag and etag.strip('"') else ""
 
 
+def is_later(sequencer: str, other: str) -> bool:
+    """Whether S3 gave `sequencer` to a later event of the same key. Hexadecimal, compared after padding
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html); False if one is
+    missing.
+
+    In an unversioned bucket an upload is named by its ETag, so only this tells the same bytes uploaded again from the
+    same notification delivered again.
+    """
+    width = max(len(sequencer), len(other))
+    return bool(sequencer and other) and sequencer.lower().zfill(width) > other.lower().zfill(width)
+
+
 def object_hash(bucket: str, key: str) -> str:
     """A short fixed-length name for (bucket, key): keys may be 1,024 bytes, DynamoDB bills by the KB.
 
