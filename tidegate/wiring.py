@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.config import Config
 from ulid import ULID
 
-from tidegate.aws.jobs import EmrServerless
+from tidegate.aws.jobs import EmrServerless, hand_off_records
 from tidegate.aws.ledger import THREADS, DynamoLedger
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import Route
-from tidegate.settings import Settings, load
+from tidegate.settings import MINUTE, Settings, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class Resources:
     job_role: str
     entry_point: str
     spark_parameters: str
+    account: str = ""
+    """Of the deployment; the environment always says it."""
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> "Resources":
@@ -61,7 +64,7 @@ class Application:
         return _ledger(self.resources.ledger, self.settings.retention.claims)
 
     def work(self) -> S3Work:
-        return S3Work(_client("s3"), self.resources.work)
+        return S3Work(_client("s3"), self.resources.work, self.resources.account)
 
     def topic(self, attempt: str) -> SnsTopic:
         return SnsTopic(_client("sns"), self.resources.topic, attempt)
@@ -80,8 +83,10 @@ class Application:
             entry_point=self.resources.entry_point,
             spark_parameters=self.resources.spark_parameters,
             work=self.resources.work,
-            ledger_table=self.resources.ledger,
-            dynamodb=_client("dynamodb"),
+            account=self.resources.account,
+            owners={route.name: route.bucket_owner for route in self.settings.routes if route.bucket_owner},
+            timeout_minutes=self.settings.limits.job_timeout // MINUTE,
+            records=_hand_off_records(self.resources.ledger),
             lambda_context=lambda_context,
         )
 
@@ -109,6 +114,11 @@ def new_id() -> str:
 def _ledger(table: str, claim_retention: int) -> DynamoLedger:
     """One for the process: it keeps threads, and a warm function is invoked many times."""
     return DynamoLedger(_client("dynamodb"), table, clock=clock, claim_retention=claim_retention)
+
+
+@cache
+def _hand_off_records(table: str) -> DynamoDBPersistenceLayer:
+    return hand_off_records(table, _client("dynamodb"))
 
 
 @cache

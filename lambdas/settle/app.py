@@ -2,21 +2,25 @@
 
 from typing import Any
 
+from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.shared import count, logger
+from lambdas.shared import count, logger, measure
 from tidegate import wiring
-from tidegate.flows.settle import settle
+from tidegate.flows.settle import settle, standing
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     app = wiring.application()
-    ledger, work, jobs = app.ledger(), app.work(), app.jobs(context)
+    ledger, work, jobs, topic = app.ledger(), app.work(), app.jobs(context), app.topic(context.aws_request_id)
     troubles: list[Exception] = []
     for route in app.routes.values():
         try:
-            troubles += settle(route, ledger=ledger, work=work, jobs=jobs, clock=wiring.clock, count=count)
+            troubles += settle(route, ledger=ledger, work=work, jobs=jobs, topic=topic, clock=wiring.clock, count=count)
+            now = standing(route, ledger=ledger, clock=wiring.clock)
+            measure("OldestPendingSeconds", now.oldest_pending, MetricUnit.Seconds, route.name)
+            measure("HaltedNow", now.halted, MetricUnit.Count, route.name)
         except Exception as error:
             # the other routes must not wait for this one
             troubles.append(error)

@@ -70,7 +70,7 @@ def test_a_claim_costs_one_write_unit(ledger: DynamoLedger, table: Table, key: s
 def test_a_claim_with_an_error_still_costs_one_write_unit(ledger: DynamoLedger, table: Table, error: str):
     of = notice(upload("k" * 1024, "v" * 100))
     ledger.claim(of)
-    ledger.record_endings("01B", [Ending(of.id, BUCKET, "k" * 1024, "v" * 100, Outcome.QUARANTINED, error)], 1)
+    ledger.record_endings([Ending(of.id, BUCKET, "k" * 1024, "v" * 100, Outcome.QUARANTINED, error)])
     (claim,) = ledger.claims(BUCKET, "k" * 1024)
     assert claim.error
     assert error.startswith(claim.error)
@@ -124,9 +124,8 @@ CALLS: dict[str, Callable[[DynamoLedger], Any]] = {
     "seal": lambda ledger: ledger.seal("01B", ROUTE),
     "begin_attempt": lambda ledger: ledger.begin_attempt("01B", ROUTE, 1, 1),
     "record_job": lambda ledger: ledger.record_job("01B", 1, "job"),
-    "record_endings": lambda ledger: ledger.record_endings(
-        "01B", [Ending("0" * 40, BUCKET, "a", "v1", Outcome.VANISHED, "")], 1
-    ),
+    "record_endings": lambda ledger: ledger.record_endings([Ending("0" * 40, BUCKET, "a", "v1", Outcome.VANISHED, "")]),
+    "note_endings": lambda ledger: ledger.note_endings("01B", 1),
     "commit": lambda ledger: ledger.commit("01B", ROUTE, receipt("01B")),
     "halt": lambda ledger: ledger.halt("01B", 1, "reason"),
     "resume": lambda ledger: ledger.resume("01B", ROUTE, 2, False),
@@ -398,5 +397,5 @@ def test_endings_are_on_record_though_the_answers_were_lost(ledger: DynamoLedger
     of = notice("a")
     ledger.claim(of)
     with lost_answers(table.client, "UpdateItem"):
-        ledger.record_endings("01B", [Ending(of.id, BUCKET, "a", "v1", Outcome.VANISHED, "")], 1)
+        ledger.record_endings([Ending(of.id, BUCKET, "a", "v1", Outcome.VANISHED, "")])
     assert ledger.claims(BUCKET, "a")[0].outcome == "vanished"

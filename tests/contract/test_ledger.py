@@ -171,7 +171,7 @@ def end_all(ledger: Ledger, of: Notice, new_id: NewId, outcome: Outcome) -> None
     batch = ledger.open_batch(ROUTE, new_id)
     assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
     submitted(ledger, batch.id)
-    ledger.record_endings(batch.id, endings_of(of, outcome), len(of.entries))
+    ledger.record_endings(endings_of(of, outcome))
     assert ledger.commit(batch.id, ROUTE, receipt(batch.id, tally=Tally(quarantined=len(of.entries))))
 
 
@@ -296,7 +296,7 @@ def test_a_notice_takes_over_only_from_the_owner_that_it_names(ledger: Ledger):
 def test_a_quarantined_upload_is_taken_over_and_its_neighbours_are_not(ledger: Ledger, batch: Batch):
     first = join(ledger, notice("bad", "good"), batch.id)
     submitted(ledger, batch.id)
-    ledger.record_endings(batch.id, [Ending(first.id, BUCKET, "bad", "v1", Outcome.QUARANTINED, "no JSON")], 1)
+    ledger.record_endings([Ending(first.id, BUCKET, "bad", "v1", Outcome.QUARANTINED, "no JSON")])
     taker = notice("bad", "good", origin="redrive:1", takes_from=first.id)
     claimed = ledger.claim(taker)
     assert (claimed.owned, claimed.refused) == ((upload("bad"),), (upload("good"),))
@@ -963,9 +963,8 @@ def test_how_an_upload_ended_is_written_into_its_claim(ledger: Ledger, batch: Ba
         Ending(of.id, BUCKET, "bad", "v1", Outcome.QUARANTINED, "line 3 is no JSON"),
         Ending(of.id, BUCKET, "gone", "v1", Outcome.VANISHED, ""),
     ]
-    ledger.record_endings(batch.id, endings, 2)
-    ledger.record_endings(batch.id, endings, 2)
-    assert ledger.batch(batch.id).endings == 2
+    assert ledger.record_endings(endings) == ()
+    assert ledger.record_endings(endings) == ()
     found = {key: ledger.claims(BUCKET, key)[0] for key in ("bad", "gone", "good")}
     assert {key: (claim.outcome, claim.error) for key, claim in found.items()} == {
         "bad": ("quarantined", "line 3 is no JSON"),
@@ -977,7 +976,7 @@ def test_how_an_upload_ended_is_written_into_its_claim(ledger: Ledger, batch: Ba
 
 def test_an_ending_is_written_only_for_the_owner(ledger: Ledger, batch: Batch):
     of = join(ledger, notice("a"), batch.id)
-    ledger.record_endings(batch.id, [Ending("f" * 40, BUCKET, "a", "v1", Outcome.QUARANTINED, "another's")], 1)
+    ledger.record_endings([Ending("f" * 40, BUCKET, "a", "v1", Outcome.QUARANTINED, "another's")])
     assert ledger.claims(BUCKET, "a")[0].outcome == ""
     assert owner(ledger, upload("a")) == of.id
 
@@ -987,34 +986,59 @@ def test_an_ending_is_not_written_once_the_claim_was_taken_over(ledger: Ledger, 
     abandoned(ledger, batch.id)
     taker = notice("a", origin="redrive:1", takes_from=first.id)
     ledger.claim(taker)
-    ledger.record_endings(batch.id, [Ending(first.id, BUCKET, "a", "v1", Outcome.QUARANTINED, "late")], 1)
+    ledger.record_endings([Ending(first.id, BUCKET, "a", "v1", Outcome.QUARANTINED, "late")])
     (claim,) = ledger.claims(BUCKET, "a")
     assert (claim.notice, claim.outcome) == (taker.id, "")
 
 
 def test_an_ending_makes_no_claim(ledger: Ledger):
-    ledger.record_endings("01B", [Ending("f" * 40, BUCKET, "never claimed", "v1", Outcome.VANISHED, "")], 1)
+    ledger.record_endings([Ending("f" * 40, BUCKET, "never claimed", "v1", Outcome.VANISHED, "")])
     assert ledger.batch("01B") is None
     assert ledger.claims(BUCKET, "never claimed") == []
 
 
 def test_a_batch_notes_how_many_of_its_endings_are_written(ledger: Ledger, batch: Batch):
-    of = join(ledger, notice("a", "b", "c"), batch.id)
+    join(ledger, notice("a", "b", "c"), batch.id)
     submitted(ledger, batch.id)
-    first, second, third = endings_of(of, Outcome.VANISHED)
     assert ledger.batch(batch.id).endings == 0
-    ledger.record_endings(batch.id, [first, second], 2)
-    assert ledger.batch(batch.id).endings == 2
-    assert ledger.claims(BUCKET, "c")[0].outcome == ""
-    ledger.record_endings(batch.id, [third], 3)
-    assert ledger.batch(batch.id).endings == 3
-    assert ledger.claims(BUCKET, "c")[0].outcome == "vanished"
+    for done in (2, 2, 3):
+        ledger.note_endings(batch.id, done)
+        assert ledger.batch(batch.id).endings == done
+
+
+@pytest.mark.parametrize("fate", KEEPS[:2], ids=lambda fate: fate.__name__)
+def test_what_came_again_before_it_had_ended_is_told_to_whoever_records_that_it_did_not_land(
+    ledger: Ledger, another: Another, new_id: NewId, fate: Fate
+):
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    fate(ledger, first, new_id)
+    for sequencer in ("00A3", "00A2", "00A3"):
+        ledger.claim(notice(written(sequencer), origin=f"s3 {sequencer}"))
+    ending = Ending(first.id, BUCKET, "a", f"etag:{ETAG}", Outcome.VANISHED, "")
+    again = ledger.record_endings([ending])
+    # the last of them, from the owner that lets go of it with this very write
+    assert [(entry.upload.identity, entry.upload.sequencer, entry.takes_from) for entry in again] == [
+        (written("").identity, "00A3", first.id)
+    ]
+    assert another().record_endings([ending]) == again
+    made = make_notice(ROUTE, BUCKET, "again", again)
+    assert ledger.claim(made).owned == (again[0].upload,)
+    assert ledger.record_endings([ending]) == ()
+
+
+def test_what_came_again_after_it_had_ended_is_nobody_elses_to_send(ledger: Ledger, new_id: NewId):
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    let_go_by_finding_it_gone(ledger, first, new_id)
+    assert ledger.claim(notice(written("00A2"), origin="s3 again")).again != ()
+    assert ledger.record_endings([Ending(first.id, BUCKET, "a", f"etag:{ETAG}", Outcome.VANISHED, "")]) == ()
 
 
 def test_many_endings_are_written(ledger: Ledger):
     of = notice(*uploads(60))
     ledger.claim(of)
-    ledger.record_endings("01B", endings_of(of, Outcome.SUPERSEDED), 60)
+    ledger.record_endings(endings_of(of, Outcome.SUPERSEDED))
     assert all(ledger.claims(BUCKET, each.key)[0].outcome == "superseded" for each in uploads(60)[::7])
 
 

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aws_lambda_powertools.shared import user_agent
 from moto import mock_aws
 
 from lambdas.dispatch.app import handler as dispatch
 from lambdas.intake.app import handler as intake
 from lambdas.settle.app import handler as settle
 from tests.support.build import BUCKET
+from tests.support.emf import emitted
 from tests.support.emr import APPLICATION, EmrService
-from tests.support.fakes import play_publishing
+from tests.support.fakes import play_giving_up, play_publishing
 from tests.support.faults import answered
 from tests.support.ledgers import START, SettableClock, create_table, serve_one_at_a_time
 from tidegate import wiring
@@ -110,10 +112,12 @@ def clients() -> Iterator[None]:
         for service in ("", "_DYNAMODB", "_S3", "_SNS", "_SQS", "_EMR_SERVERLESS"):
             patch.delenv(f"AWS_ENDPOINT_URL{service}", raising=False)
         wiring._client.cache_clear()
+        wiring._hand_off_records.cache_clear()
         serve_one_at_a_time(wiring._client("dynamodb"))
         EMR.attach(wiring._client("emr-serverless"))
         yield
         wiring._client.cache_clear()
+        wiring._hand_off_records.cache_clear()
 
 
 @pytest.fixture
@@ -155,6 +159,7 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
         create_table(wiring._client("dynamodb"), "ledger")
         wiring._client("s3").create_bucket(Bucket="work")
         wiring.application.cache_clear()
+        wiring._ledger.cache_clear()  # it would keep the clock and the client of whoever asked first
         yield Deployment(EMR, clock, resources)
         wiring.application.cache_clear()
 
@@ -168,27 +173,46 @@ def failures(answer: dict[str, Any]) -> list[str]:
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
+GAUGES = {"OldestPendingSeconds": "Seconds", "HaltedNow": "Count"}
+
+
 @pytest.fixture
 def metrics(capsys: pytest.CaptureFixture[str]) -> Any:
     """Reads what was counted since it was last asked: {(name, route): sum}."""
 
     def read() -> dict[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
-        for line in capsys.readouterr().out.splitlines():
-            if '"_aws"' not in line:
-                continue
-            written = json.loads(line)
-            (directive,) = written["_aws"]["CloudWatchMetrics"]
-            assert directive["Namespace"] == "Tidegate"
-            for metric in directive["Metrics"]:
-                assert metric["Unit"] == "Count"
-                value = written[metric["Name"]]
-                key = (metric["Name"], written.get("route", ""))
-                assert ("route" in directive["Dimensions"][0]) == ("route" in written)
-                found[key] = found.get(key, 0) + sum(value if isinstance(value, list) else [value])
+        for each in emitted(capsys.readouterr().out):
+            assert each.namespace == "Tidegate"
+            assert each.dimensions == {("deployment", "tidegate"), *([("route", each.route)] if each.route else [])}
+            if each.name not in GAUGES:
+                assert each.unit == "Count"
+                found[each.name, each.route] = found.get((each.name, each.route), 0) + each.value
         return found
 
     return read
+
+
+@pytest.fixture
+def gauges(capsys: pytest.CaptureFixture[str]) -> Any:
+    """Reads how routes stood when it was last said: {(name, route): value}."""
+
+    def read() -> dict[tuple[str, str], float]:
+        found = [each for each in emitted(capsys.readouterr().out) if each.name in GAUGES]
+        assert all(each.unit == GAUGES[each.name] for each in found)
+        return {(each.name, each.route): each.value for each in found}
+
+    return read
+
+
+def test_a_warm_function_leaves_nothing_behind_in_the_client(deployment: Deployment, monkeypatch: pytest.MonkeyPatch):
+    registered: list[str] = []
+    monkeypatch.setattr(user_agent, "register_feature_to_client", lambda client, feature: registered.append(feature))
+    wiring._hand_off_records.cache_clear()
+    for _ in range(3):
+        settle(event("settle_schedule"), Context())
+        dispatch(event("dispatch_two_groups"), Context())
+    assert registered == ["idempotency"]
 
 
 # ---- intake
@@ -386,6 +410,40 @@ def test_trouble_with_one_route_does_not_keep_another_from_settling(deployment: 
     assert len(deployment.ledger.route("flights").running) == 1
     assert metrics()["SettlingTroubles", ""] == 1
     assert deployment.ledger.batch(weather).attempt == 1
+
+
+def test_settling_says_of_every_route_how_old_its_oldest_batch_is_and_how_many_have_halted(
+    deployment: Deployment, gauges: Any
+):
+    dispatch(event("dispatch_two_groups"), Context())  # the batch of weather is full and its job starts
+    deployment.clock.advance(40)
+    settle(event("settle_schedule"), Context())
+    assert gauges() == {
+        ("OldestPendingSeconds", "flights"): 40,
+        ("OldestPendingSeconds", "weather"): 40,
+        ("HaltedNow", "flights"): 0,
+        ("HaltedNow", "weather"): 0,
+    }
+    (weather,) = deployment.ledger.route("weather").running
+    play_giving_up(deployment.work, weather, 1, "no such column", hopeless=True)
+    deployment.emr.end("run-1", "FAILED")
+    for _ in range(2):  # said again every minute, until somebody acts
+        deployment.clock.advance(60)
+        settle(event("settle_schedule"), Context())
+        found = gauges()
+        assert (found["HaltedNow", "weather"], found["HaltedNow", "flights"]) == (1, 0)
+    assert found["OldestPendingSeconds", "weather"] == 160
+    play_publishing(deployment.work, weather)
+    settle(event("settle_schedule"), Context())
+    found = gauges()
+    assert (found["HaltedNow", "weather"], found["OldestPendingSeconds", "weather"]) == (0, 0)
+
+
+def test_of_a_route_that_cannot_be_asked_nothing_is_said_and_of_the_others_all_is(deployment: Deployment, gauges: Any):
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    with answered(wiring._client("dynamodb"), "GetItem", 400, denied, containing="r#flights"):
+        assert settle(event("settle_schedule"), Context()) == {"troubles": 1}
+    assert gauges() == {("OldestPendingSeconds", "weather"): 0, ("HaltedNow", "weather"): 0}
 
 
 def test_with_nothing_to_do_nothing_is_done(deployment: Deployment):

@@ -352,12 +352,10 @@ def test_uploads_reach_the_function_and_only_what_failed_comes_again(running):
         running.client("s3").put_object(Bucket="landing", Key=key, Body=b"x")
     running.client("s3").put_object(Bucket="theirs", Key="other", Body=b"x")
     eventually(lambda: ["in/bad", "2"] in running.recorded("buffer"))
-    assert sorted(running.recorded("buffer")) == [
-        ["in/bad", "1"],
-        ["in/bad", "2"],
-        ["in/good", "1"],
-        ["other", "1"],
-    ]
+    # patience is one second here: on a slow machine there may be a third time already
+    recorded = sorted(running.recorded("buffer"))
+    assert [each for each in recorded if each[0] != "in/bad"] == [["in/good", "1"], ["other", "1"]]
+    assert recorded[:2] == [["in/bad", "1"], ["in/bad", "2"]]
 
 
 def test_a_fifo_group_is_handled_in_order_through_a_failure(running):
@@ -403,6 +401,14 @@ def test_a_worker_that_dies_or_times_out_is_started_again(running, event):
     assert not is_alive(before)
     if "sleep" in event:
         assert "timed out after 2" in (running.folder / "dir" / "logs" / "timer.log").read_text()
+
+
+def test_a_worker_that_is_killed_again_and_again_is_started_every_time(running):
+    for _ in range(stack._QUICK_DEATHS + 2):
+        before = running.pids()["timer"]
+        os.kill(before, signal.SIGKILL)
+        eventually(lambda before=before: running.pids()["timer"] != before)
+    assert json.loads(running.invoke("timer", {})["Payload"].read())["pid"] == running.pids()["timer"]
 
 
 # --- the end ---

@@ -1,10 +1,11 @@
 """Settling: what the table decided is recorded once, what failed is tried again, and the route keeps moving."""
 
+import contextlib
 from typing import Any
 
 import pytest
 
-from tests.support.build import BUCKET, notice
+from tests.support.build import BUCKET, ETAG, notice
 from tests.support.fakes import (
     Died,
     Life,
@@ -17,18 +18,30 @@ from tests.support.world import World, moto_world
 from tidegate.core.batches import Batch, JobState, State, Step
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder
+from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Outcomes, Receipt
+from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
 from tidegate.flows.ports import JobReport, RouteRecord
 from tidegate.flows.resume import Resumed, resume
-from tidegate.flows.settle import settle, settle_batch
+from tidegate.flows.settle import Standing, settle, settle_batch, standing
 from tidegate.flows.status import status
 
 
 def look(world: World, batch_id: str) -> Step:
+    return look_at(world, world.batch(batch_id))
+
+
+def look_at(world: World, batch: Batch, ledger: Any = None) -> Step:
     return settle_batch(
-        world.flights, world.batch(batch_id), ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count
+        world.flights,
+        batch,
+        ledger=ledger or world.ledger,
+        work=world.work,
+        jobs=world.jobs,
+        topic=world.topic,
+        count=world.count,
     )
 
 
@@ -79,8 +92,8 @@ def test_a_twin_that_was_faster_is_not_counted_again(world: World):
     batch = world.submitted()
     play_publishing(world.work, batch.id, rows=10)
     before = world.batch(batch.id)
-    settle_batch(world.flights, before, ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count)
-    settle_batch(world.flights, before, ledger=world.ledger, work=world.work, jobs=world.jobs, count=world.count)
+    look_at(world, before)
+    look_at(world, before)
     assert world.record.tally.rows == 30
     assert world.count["BatchesCommitted"] == 1
 
@@ -160,14 +173,7 @@ def test_endings_are_recorded_before_the_batch_ends_so_that_they_cannot_be_misse
             return getattr(world.ledger, name)
 
     with pytest.raises(Died):
-        settle_batch(
-            world.flights,
-            world.batch(batch.id),
-            ledger=DiesBeforeCommit(),
-            work=world.work,
-            jobs=world.jobs,
-            count=world.count,
-        )
+        look_at(world, world.batch(batch.id), DiesBeforeCommit())
     assert world.claim("flights/0000-00000.json").outcome == "quarantined"
     assert world.batch(batch.id).state is State.SUBMITTED
 
@@ -189,6 +195,73 @@ def test_a_batch_of_too_many_endings_for_one_look_is_settled_in_several(
     assert world.batch(batch.id).state is State.COMMITTED
     assert world.record.tally.quarantined == 3
     assert len(world.jobs.started) == 1
+
+
+# ---- the same bytes again, while it was open how they would end
+
+
+def written(sequencer: str) -> Upload:
+    """An upload to an unversioned bucket: its bytes name it, its sequencer says when."""
+    return Upload(BUCKET, "flights/a.json", f"etag:{ETAG}", 10, sequencer)
+
+
+def deleted_and_uploaded_again(world: World) -> tuple[Batch, Notice]:
+    """A job found the file deleted; it was uploaded again before anybody knew."""
+    first = notice(written("00A1"))
+    world.dispatch(first)
+    batch = world.open
+    assert world.ledger.seal(batch.id, "flights")
+    world.hand_off()
+    world.dispatch(notice(written("00A2")))
+    assert world.topic.published == []
+    play_publishing(world.work, batch.id, {"flights/a.json": (Outcome.VANISHED, "")})
+    return world.batch(batch.id), first
+
+
+def test_what_came_again_before_its_end_was_known_is_sent_again(world: World):
+    batch, first = deleted_and_uploaded_again(world)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+    (made,) = world.topic.published
+    (entry,) = made.entries
+    assert (made.origin, entry.upload.sequencer, entry.takes_from) == ("again", "00A2", first.id)
+    assert world.count.of("UploadsAgain", "flights") == 1
+    world.dispatch(made)
+    assert world.open.objects == 1
+    assert conserved(world)
+
+
+def test_a_batch_does_not_end_before_what_came_again_is_sent(world: World):
+    batch, _ = deleted_and_uploaded_again(world)
+    world.topic.broken = True
+    assert [type(trouble) for trouble in world.settle()] == [Retryable]
+    assert world.batch(batch.id).state is State.SUBMITTED
+    world.topic.broken = False
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+    assert len(world.topic.published) == 1
+
+
+def test_wherever_settling_dies_what_came_again_is_sent_and_lands_once():
+    for life in every_death(12):
+        with moto_world() as world:
+            batch, _ = deleted_and_uploaded_again(world)
+            with contextlib.suppress(Died):
+                settle_batch(
+                    world.flights,
+                    world.batch(batch.id),
+                    ledger=life.wrap(world.ledger),
+                    work=life.wrap(world.work),
+                    jobs=life.wrap(world.jobs),
+                    topic=life.wrap(world.topic),
+                    count=world.count,
+                )
+            assert world.settle() == []
+            assert world.batch(batch.id).state is State.COMMITTED
+            assert len({made.id for made in world.topic.published}) == 1
+            for made in world.topic.published:
+                world.dispatch(made)
+            assert world.open.objects == 1
 
 
 def test_a_ledger_that_does_not_answer_halts_nothing(world: World, monkeypatch: pytest.MonkeyPatch):
@@ -404,10 +477,62 @@ def test_the_job_is_asked_before_the_receipt_is_looked_for(world: World):
             return JobReport(JobState.ENDED)
 
     step = settle_batch(
-        world.flights, batch, ledger=world.ledger, work=world.work, jobs=EndsWhileAsked(), count=world.count
+        world.flights,
+        batch,
+        ledger=world.ledger,
+        work=world.work,
+        jobs=EndsWhileAsked(),
+        topic=world.topic,
+        count=world.count,
     )
     assert step is Step.SETTLE
     assert len(world.jobs.started) == 1
+
+
+# ---- how a route stands
+
+
+def stands(world: World) -> Standing:
+    return standing(world.flights, ledger=world.ledger, clock=world.clock)
+
+
+def test_the_oldest_batch_counts_from_when_it_was_opened_until_it_has_ended(world: World):
+    assert stands(world) == Standing(oldest_pending=0, halted=0)
+    world.arrive()
+    world.clock.advance(100)
+    assert stands(world).oldest_pending == 100, "open"
+    first = world.open.id
+    world.ledger.seal(first, "flights")
+    world.clock.advance(100)
+    assert stands(world).oldest_pending == 200, "sealed"
+    world.hand_off()
+    world.clock.advance(100)
+    world.arrive(prefix="flights/later-")
+    world.clock.advance(100)
+    assert stands(world).oldest_pending == 400, "submitted, and the open one is younger"
+    play_publishing(world.work, first)
+    world.settle()
+    assert stands(world).oldest_pending == 100, "the younger one is left"
+
+
+def test_a_batch_that_nothing_has_joined_is_not_pending(world: World):
+    world.ledger.open_batch("flights", world.new_id)  # and whoever opened it died
+    world.clock.advance(86_400)
+    assert stands(world).oldest_pending == 0
+    # from its first notice on it is as old as it looks: sealing takes it for that old, too
+    world.arrive()
+    assert stands(world).oldest_pending == 86_400
+    assert world.seal_if_due()
+
+
+def test_a_batch_whose_receipt_is_not_believed_counts_as_halted_until_it_is(world: World):
+    batch = world.submitted()
+    play_receipt(world, batch.id, Tally(committed=batch.objects - 1, rows=5))
+    world.settle()
+    assert stands(world).halted == 1
+    play_publishing(world.work, batch.id)
+    assert world.settle() == []
+    assert stands(world).halted == 0
 
 
 # ---- trouble
@@ -433,6 +558,7 @@ def test_one_batch_in_trouble_holds_up_no_other():
             ledger=world.ledger,
             work=world.work,
             jobs=TroubledJobs(world, Troubled()),
+            topic=world.topic,
             clock=world.clock,
             count=world.count,
         )
@@ -479,7 +605,13 @@ def test_trouble_with_sealing_or_handing_off_is_returned_not_raised(world: World
             return getattr(world.ledger, name)
 
     (trouble,) = settle(
-        world.flights, ledger=CannotSeal(), work=world.work, jobs=world.jobs, clock=world.clock, count=world.count
+        world.flights,
+        ledger=CannotSeal(),
+        work=world.work,
+        jobs=world.jobs,
+        topic=world.topic,
+        clock=world.clock,
+        count=world.count,
     )
     assert str(trouble) == "could not seal"
     assert world.settle() == []
@@ -527,6 +659,7 @@ def settle_with(world: World, life: Life) -> None:
         ledger=life.wrap(world.ledger),
         work=life.wrap(world.work),
         jobs=life.wrap(world.jobs),
+        topic=life.wrap(world.topic),
         clock=world.clock,
         count=world.count,
     )

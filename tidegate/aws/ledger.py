@@ -22,12 +22,13 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim, Ownership, is_live, judge
-from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.manifests import Part
 from tidegate.core.notices import Entry, Notice
 from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.uploads import object_hash
+from tidegate.core.uploads import Upload, is_later, object_hash
+from tidegate.core.versions import check_version
 from tidegate.flows.ports import Claimed, Clock, NewId, NoticeRecord, Registration, RouteRecord
 
 T = TypeVar("T")
@@ -117,15 +118,33 @@ class DynamoLedger:
         if existing is None:
             return Ownership.MINE
         ownership = judge(existing, notice.id, entry)
-        if ownership not in (Ownership.ASK_OWNER, Ownership.UPLOADED_AGAIN):
+        if ownership is Ownership.UPLOADED_AGAIN:
+            return self._uploaded_again(existing, entry)
+        if ownership is not Ownership.ASK_OWNER:
             return ownership
         if not self._let_go(existing):
             return Ownership.DUPLICATE
-        if ownership is Ownership.UPLOADED_AGAIN:
-            return Entry(entry.upload, takes_from=existing.notice)
         # conditional on the owner that let go: a twin of this notice may have been faster
         now_there = self._put_claim(notice, entry, now, "#notice = :owner", {":owner": entry.takes_from})
         return Ownership.MINE if now_there is None or now_there.notice == notice.id else Ownership.DUPLICATE
+
+    def _uploaded_again(self, existing: Claim, entry: Entry) -> Ownership | Entry:
+        """What the owner let go of is for a notice made for it. What may still land is a duplicate, but the claim is
+        told: whoever writes into it that it did not land reads, in the same write, that it came again."""
+        if self._let_go(existing):
+            return Entry(entry.upload, takes_from=existing.notice)
+        if is_later(existing.later, entry.upload.sequencer) or existing.later == entry.upload.sequencer:
+            return Ownership.DUPLICATE
+        told = self._change(
+            f"note that {entry.upload} came again",
+            {"pk": _claim_pk(entry.upload.bucket, entry.upload.key), "sk": entry.upload.version},
+            "SET #later = :later",
+            "#notice = :owner AND attribute_not_exists(#outcome)",
+            {":later": entry.upload.sequencer, ":owner": existing.notice},
+        )
+        if told is None:
+            raise Retryable(f"the claim on {entry.upload} changed while it was looked at; it will be tried again")
+        return Ownership.DUPLICATE
 
     def _put_claim(
         self, notice: Notice, entry: Entry, now: int, condition: str, values: dict[str, Any]
@@ -310,9 +329,9 @@ class DynamoLedger:
             {":job": job_run, ":submitted": State.SUBMITTED, ":attempt": attempt},
         )
 
-    def record_endings(self, batch_id: str, endings: Sequence[Ending], done: int) -> None:
-        def record(ending: Ending) -> None:
-            self._change(
+    def record_endings(self, endings: Sequence[Ending]) -> tuple[Entry, ...]:
+        def record(ending: Ending) -> Entry | None:
+            written = self._change(
                 f"record that s3://{ending.bucket}/{ending.key} was {ending.outcome}",
                 {"pk": _claim_pk(ending.bucket, ending.key), "sk": ending.version},
                 "SET #outcome = :outcome, #error = :error",
@@ -324,8 +343,14 @@ class DynamoLedger:
                     ":owner": ending.notice,
                 },
             )
+            if written is None or not (later := _claim(written).later):
+                return None
+            # its size is a hint only, and was not kept
+            return Entry(Upload(ending.bucket, ending.key, ending.version, 0, later), takes_from=ending.notice)
 
-        list(self._pool.map(record, endings))
+        return tuple(again for again in self._pool.map(record, endings) if again)
+
+    def note_endings(self, batch_id: str, done: int) -> None:
         self._change(
             f"note that {done} endings of batch {batch_id} are recorded",
             _batch_key(batch_id),
@@ -459,21 +484,21 @@ class DynamoLedger:
         expression: str,
         condition: str | None,
         values: dict[str, Any],
-    ) -> bool:
-        """One update; False if its condition did not hold."""
+    ) -> dict[str, Any] | None:
+        """One update; the item after it, or None if its condition did not hold."""
         return _patiently(self._change_once, what, self._update(key, expression, condition, values)["Update"])
 
-    def _change_once(self, what: str, update: dict[str, Any]) -> bool:
+    def _change_once(self, what: str, update: dict[str, Any]) -> dict[str, Any] | None:
         with asking(f"{what} in ledger {self._table}"):
             try:
-                self._client.update_item(**update)
+                answer = self._client.update_item(**update, ReturnValues="ALL_NEW")
             except ClientError as error:
                 if code_of(error) == "TransactionConflictException":
                     raise _Conflict(f"could not {what} in ledger {self._table}: {code_of(error)}") from error
                 if code_of(error) != "ConditionalCheckFailedException":
                     raise
-                return False
-        return True
+                return None
+        return _plain(answer["Attributes"])
 
     def _transact_once(self, what: str, actions: Sequence[Any]) -> list[Any] | None:
         """None if it was done; else DynamoDB's reasons, a failed condition among them. Raises _Conflict."""
@@ -562,7 +587,19 @@ def _route_key(name: str) -> dict[str, str]:
     return {"pk": f"r#{name}", "sk": "route"}
 
 
+def _readable(item: Mapping[str, Any]) -> None:
+    """Raises Retryable if newer code wrote the record: nothing happens until that code is deployed again.
+
+    A route's record, which updates alone make, has no version and counts as of the first.
+    """
+    try:
+        check_version(int(item.get("v", 1)), f"the ledger's record {item.get('pk')}", RECORD_VERSION)
+    except Rejected as error:
+        raise Retryable(str(error)) from error
+
+
 def _claim(item: Mapping[str, Any]) -> Claim:
+    _readable(item)
     return Claim(
         version=item["sk"],
         notice=item["notice"],
@@ -571,10 +608,12 @@ def _claim(item: Mapping[str, Any]) -> Claim:
         outcome=item.get("outcome", ""),
         error=item.get("error", ""),
         sequencer=item.get("sequencer", ""),
+        later=item.get("later", ""),
     )
 
 
 def _notice_record(item: Mapping[str, Any]) -> NoticeRecord:
+    _readable(item)
     return NoticeRecord(
         id=item["pk"].removeprefix("n#"),
         route=item["route"],
@@ -587,6 +626,7 @@ def _notice_record(item: Mapping[str, Any]) -> NoticeRecord:
 
 
 def _batch(item: Mapping[str, Any]) -> Batch:
+    _readable(item)
     numbers = ("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot", "endings")
     return Batch(
         id=item["pk"].removeprefix("b#"),
@@ -602,6 +642,7 @@ def _batch(item: Mapping[str, Any]) -> Batch:
 
 
 def _route_record(name: str, item: Mapping[str, Any]) -> RouteRecord:
+    _readable(item)
     numbers = ("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects")
     return RouteRecord(
         name=name,

@@ -11,7 +11,8 @@ from tidegate.core.uploads import is_later
 class Claim:
     """An upload's owner: a notice. `outcome` only where it is not plain success. Times in epoch seconds.
 
-    `sequencer` is that of the notification that brought it, where it had one.
+    `sequencer` is that of the notification that brought it, where it had one; `later` that of the last one that brought
+    the same bytes again while it was open how they would end.
     """
 
     version: str
@@ -21,6 +22,7 @@ class Claim:
     outcome: str = ""
     error: str = ""
     sequencer: str = ""
+    later: str = ""
 
 
 class Ownership(Enum):

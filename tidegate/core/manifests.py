@@ -17,8 +17,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tidegate.core.errors import Rejected
 from tidegate.core.uploads import Upload
+from tidegate.core.versions import check_version
 
 VERSION = 1
 
@@ -71,7 +71,7 @@ class Item:
 
 def decode_sealed(body: bytes) -> Sealed:
     data = json.loads(body)
-    _check_version(data["v"], "sealed.json")
+    check_version(data["v"], "sealed.json", VERSION)
     return Sealed(data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"])
 
 
@@ -96,7 +96,7 @@ def make_part(notice_id: str, bucket: str, uploads: Iterable[Upload]) -> Part:
 def decode_part(body: bytes) -> list[Item]:
     header, *lines = gzip.decompress(body).decode().splitlines()
     about = json.loads(header)
-    _check_version(about["v"], "a part")
+    check_version(about["v"], "a part", VERSION)
     return [Item(about["notice"], Upload(about["bucket"], *json.loads(line))) for line in lines]
 
 
@@ -123,8 +123,3 @@ def bin_pack(sizes: Sequence[int], *, parallelism: int, task_bytes: int, task_ob
         tasks[number].append(position)
         heapq.heappush(heap, (weight + weights[position], number))
     return [sorted(task) for task in tasks]
-
-
-def _check_version(version: int, what: str) -> None:
-    if version != VERSION:
-        raise Rejected(f"{what} has version {version}; this code reads {VERSION}")

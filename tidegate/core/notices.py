@@ -63,9 +63,7 @@ class Notice:
         )
 
 
-def make_notice(
-    route: str, bucket: str, origin: str, entries: Iterable[Entry], *, wire: int = WIRE_VERSION
-) -> Notice:
+def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry], *, wire: int = WIRE_VERSION) -> Notice:
     """The notice of these entries: a set, so order does not matter and repeats collapse, the latest of them stays.
 
     Raises ValueError for a programming mistake: no entries, or entries of several buckets.

@@ -4,9 +4,11 @@ import gzip
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.publication import Floor
+from tidegate.core.versions import check_version
 
 VERSION = 1
 
@@ -43,8 +45,9 @@ class Outcomes:
 
 
 def decode_outcomes(body: bytes) -> Outcomes:
+    """Raises Rejected, as all decoders here, if newer code wrote it."""
     header, *lines = gzip.decompress(body).decode().splitlines()
-    about = json.loads(header)
+    about = _load(header, "a file of outcomes")
     endings = tuple(_decode_ending(json.loads(line)) for line in lines)
     return Outcomes(about["staged"], about["fence"], Tally.from_dict(about["tally"]), endings)
 
@@ -75,7 +78,7 @@ class Receipt:
 
 
 def decode_receipt(body: bytes) -> Receipt:
-    data = json.loads(body)
+    data = _load(body, "receipt.json")
     return Receipt(data["batch"], data["snapshot"], data["staged"], data["fence"], Tally.from_dict(data["tally"]))
 
 
@@ -92,7 +95,7 @@ class Failure:
 
 
 def decode_failure(body: bytes) -> Failure:
-    data = json.loads(body)
+    data = _load(body, "the report of a failed attempt")
     return Failure(data["attempt"], data["reason"], data["hopeless"])
 
 
@@ -101,8 +104,14 @@ def encode_floor(floor: Floor) -> bytes:
 
 
 def decode_floor(body: bytes) -> Floor:
-    data = json.loads(body)
+    data = _load(body, "floor.json")
     return Floor(data["table_uuid"], data["head"])
+
+
+def _load(text: str | bytes, what: str) -> Any:
+    data = json.loads(text)
+    check_version(data["v"], what, VERSION)
+    return data
 
 
 def tally_of(outcomes: Iterable[Outcome], rows: int) -> Tally:

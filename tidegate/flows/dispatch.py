@@ -21,9 +21,10 @@ from contextlib import suppress
 
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
-from tidegate.core.notices import ORIGIN_AGAIN, Entry, Notice, decode, pack_entries
+from tidegate.core.notices import Notice, decode
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Counter, Ledger, NewId, Registration, Topic, Work
+from tidegate.flows.send_again import send_again
 
 # A batch can be sealed between finding it open and registering in it. Each round then meets a newer one; that
 # many in a row mean that something seals in a loop, and the queue is the better place to wait.
@@ -62,7 +63,7 @@ def dispatch(
     if claimed.refused:
         _refuse(notice.route, len(claimed.refused), ledger, count)
     if claimed.again:
-        _publish_again(notice, claimed.again, topic, count)
+        send_again(notice.route, claimed.again, topic=topic, count=count)
     if claimed.owned:
         part = make_part(notice.id, notice.bucket, claimed.owned)
         _join_open_batch(notice, part, ledger=ledger, work=work, new_id=new_id, count=count)
@@ -90,13 +91,6 @@ def _join_open_batch(notice: Notice, part: Part, *, ledger: Ledger, work: Work, 
     raise Retryable(
         f"notice {notice.id}: {ROUNDS} batches of route {notice.route} were sealed before it could join one"
     )
-
-
-def _publish_again(notice: Notice, entries: tuple[Entry, ...], topic: Topic, count: Counter) -> None:
-    notices = list(pack_entries(notice.route, notice.bucket, entries, origin=ORIGIN_AGAIN))
-    if len(topic.publish(notices)) < len(notices):
-        raise Retryable(f"notice {notice.id}: the topic did not take the notice of {len(entries)} repeated uploads")
-    count("UploadsAgain", len(entries), notice.route)
 
 
 def _refuse(route: str, uploads: int, ledger: Ledger, count: Counter) -> None:

@@ -130,9 +130,16 @@ class Ledger(Protocol):
 
     def record_job(self, batch_id: str, attempt: int, job_run: str) -> None: ...
 
-    def record_endings(self, batch_id: str, endings: Sequence[Ending], done: int) -> None:
-        """Write how uploads ended, where that is not plain success, into their claims; then note in the batch that
-        `done` of its endings are written."""
+    def record_endings(self, endings: Sequence[Ending]) -> tuple[Entry, ...]:
+        """Write how uploads ended, where that is not plain success, into their claims.
+
+        Returns those that had been uploaded again meanwhile, as entries of the notice to be made for them. Writing the
+        same endings again returns the same, until a notice has taken the claims over.
+        """
+        ...
+
+    def note_endings(self, batch_id: str, done: int) -> None:
+        """Note in the batch that `done` of its endings need no further look."""
         ...
 
     def commit(self, batch_id: str, route: str, receipt: Receipt) -> bool:

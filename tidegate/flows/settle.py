@@ -5,9 +5,12 @@ the receipt that a job left. Every step may be repeated, by itself or by a twin:
 
     endings are written into claims   the same values again; only where the claim still names this batch's notice; the
                                       batch notes how many are written, so that a look goes on where the last one ended
+    what came again meanwhile         is sent again, in a notice made for it, before they are noted as written
     SUBMITTED -> COMMITTED            conditional on SUBMITTED, with the route's sums in the same transaction
     SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k
 """
+
+from dataclasses import dataclass
 
 from tidegate.core.batches import Batch, JobState, State, Step, next_step
 from tidegate.core.errors import OutcomeUnknown, TidegateError
@@ -15,8 +18,10 @@ from tidegate.core.manifests import batch_folder
 from tidegate.core.receipts import Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
-from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Work
+from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Topic, Work
 from tidegate.flows.seal import SCHEDULE, ensure_manifest, seal_if_due
+from tidegate.flows.send_again import send_again
+from tidegate.flows.status import status
 
 ENDINGS_PER_WRITE = 1_000
 ENDINGS_PER_LOOK = 20_000
@@ -25,7 +30,7 @@ the other routes; the next look goes on where this one stopped."""
 
 
 def settle(
-    route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, clock: Clock, count: Counter
+    route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, topic: Topic, clock: Clock, count: Counter
 ) -> list[TidegateError]:
     """Settle the route's submitted batches, seal what is due, hand off what is sealed.
 
@@ -37,7 +42,7 @@ def settle(
         if batch is None or batch.state is not State.SUBMITTED:
             continue
         try:
-            settle_batch(route, batch, ledger=ledger, work=work, jobs=jobs, count=count)
+            settle_batch(route, batch, ledger=ledger, work=work, jobs=jobs, topic=topic, count=count)
         except Exception as error:
             troubles.append(_trouble(f"settling batch {batch_id}", error))
     try:
@@ -45,6 +50,27 @@ def settle(
     except Exception as error:
         troubles.append(_trouble(f"handing off batches of route {route.name}", error))
     return troubles
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What of a route has not ended: the age of its oldest batch (seconds, 0 if there is none), and how many have
+    halted."""
+
+    oldest_pending: int
+    halted: int
+
+
+def standing(route: Route, *, ledger: Ledger, clock: Clock) -> Standing:
+    """How the route stands after a look.
+
+    The age counts from when the batch was opened. That is a moment before its first notice joined, or longer if whoever
+    opened it died right then: never too young. While nothing has joined, nothing is pending.
+    """
+    (found,) = status([route], ledger=ledger)
+    now = clock()
+    ages = [now - batch.opened_at for batch in found.unfinished if batch.notices]
+    return Standing(oldest_pending=max([0, *ages]), halted=len(found.halted))
 
 
 def _trouble(what: str, error: Exception) -> TidegateError:
@@ -63,7 +89,9 @@ def advance(
     hand_off_sealed(route, ledger=ledger, work=work, jobs=jobs, count=count)
 
 
-def settle_batch(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> Step:
+def settle_batch(
+    route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs: Jobs, topic: Topic, count: Counter
+) -> Step:
     """One look at one submitted batch; returns the step that was taken."""
     folder = batch_folder(batch.id)
     # the job first and the receipt second: see `next_step`
@@ -81,7 +109,7 @@ def settle_batch(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs
     match step:
         case Step.SETTLE:
             assert receipt is not None
-            _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, count=count)
+            _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, topic=topic, count=count)
         case Step.HAND_OFF:
             ensure_manifest(batch, ledger=ledger, work=work)
             start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
@@ -98,7 +126,9 @@ def settle_batch(route: Route, batch: Batch, *, ledger: Ledger, work: Work, jobs
     return step
 
 
-def _record(route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work, count: Counter) -> None:
+def _record(
+    route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work, topic: Topic, count: Counter
+) -> None:
     if not receipt.fence:
         if receipt.tally.uploads != batch.objects:
             raise _halted(
@@ -116,7 +146,10 @@ def _record(route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, wor
         written = min(batch.endings + ENDINGS_PER_LOOK, len(endings))
         for start in range(batch.endings, written, ENDINGS_PER_WRITE):
             done = min(start + ENDINGS_PER_WRITE, written)
-            ledger.record_endings(batch.id, endings[start:done], done)
+            again = ledger.record_endings(endings[start:done])
+            # before they are noted as done: whoever repeats this finds the same uploads, and sends the same notice
+            send_again(route.name, again, topic=topic, count=count)
+            ledger.note_endings(batch.id, done)
         if written < len(endings):
             return
     if ledger.commit(batch.id, route.name, receipt):

@@ -1,0 +1,137 @@
+"""What older code wrote is read for ever, and what newer code wrote is not misread. The files are never changed."""
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.aws.ledger import RECORD_VERSION, _batch, _claim, _notice_record, _route_record
+from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.manifests import Item, Sealed, decode_part, decode_sealed
+from tidegate.core.notices import READABLE, Entry, decode
+from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.publication import Floor
+from tidegate.core.receipts import (
+    Ending,
+    Failure,
+    Outcomes,
+    Receipt,
+    decode_failure,
+    decode_floor,
+    decode_outcomes,
+    decode_receipt,
+)
+from tidegate.core.uploads import Upload
+from tidegate.core.versions import check_version
+
+WIRE = Path(__file__).parents[1] / "wire"
+NOTICE = "5c99eb67e7cd1a5f1b22a4fc60beba41d8706ffb"
+VERSIONED = Upload(
+    "landing", "flights/2013/01 a+b.json", "096fKKXTRTtl3on89fVO.nfljtsv6qko", 4096, "0055AED6DCD90281E5"
+)
+PLAIN = Upload("landing", "flights/é.json", "etag:9bb58f26192e4ba00f01e2e7b136bbd8", 17)
+STAGED = 8070450532247928832
+TALLY = Tally(committed=1, quarantined=1, rows=12)
+
+
+def stored(name: str) -> bytes:
+    """As it lies in the work bucket: lines are compressed there."""
+    body = (WIRE / name).read_bytes()
+    return gzip.compress(body) if name.endswith(".jsonl") else body
+
+
+@pytest.mark.parametrize(
+    ("version", "id"),
+    [(1, "bca7f2210536b930c6d2e2b14a42b0e42bfb4635"), (2, "5c99eb67e7cd1a5f1b22a4fc60beba41d8706ffb")],
+)
+def test_a_notice_of_each_version_is_read(version: int, id: str):
+    found = decode((WIRE / f"notice_v{version}.json").read_text())
+    assert (found.id, found.wire) == (id, version)
+    assert (found.route, found.bucket, found.origin) == ("flights", "landing", "again")
+    assert found.entries == (Entry(VERSIONED), Entry(PLAIN, "a" * 40))
+    # delivered again, set aside and moved back, it is still the same text
+    assert found.encode() + "\n" == (WIRE / f"notice_v{version}.json").read_text()
+
+
+def test_every_version_of_a_notice_that_is_read_has_its_file():
+    assert sorted(path.name for path in WIRE.glob("notice_v*")) == [f"notice_v{each}.json" for each in READABLE]
+
+
+FILES: list[tuple[str, Callable[[bytes], Any], Any]] = [
+    ("part_v1.jsonl", decode_part, [Item(NOTICE, VERSIONED), Item(NOTICE, PLAIN)]),
+    (
+        "sealed_v1.json",
+        decode_sealed,
+        Sealed("01JABCDEFGHJKMNPQRSTVWXYZ0", "flights", (f"parts/{NOTICE}-94ad0564f7c89957.jsonl.gz",), 2, 4113),
+    ),
+    (
+        "outcomes_v1.jsonl",
+        decode_outcomes,
+        Outcomes(
+            STAGED,
+            False,
+            TALLY,
+            (Ending(NOTICE, "landing", "flights/é.json", PLAIN.version, Outcome.QUARANTINED, "line 3: no JSON"),),
+        ),
+    ),
+    (
+        "receipt_v1.json",
+        decode_receipt,
+        Receipt("01JABCDEFGHJKMNPQRSTVWXYZ0", STAGED + 1, STAGED, False, TALLY),
+    ),
+    ("failure_v1.json", decode_failure, Failure(2, "table lake.raw.flights has no column day", True)),
+    ("floor_v1.json", decode_floor, Floor("f79c3e09-677c-4bbd-a479-3f349cb785e7", None)),
+]
+
+
+@pytest.mark.parametrize(("name", "read", "expected"), FILES)
+def test_a_file_of_each_version_is_read(name: str, read: Callable[[bytes], Any], expected: Any):
+    assert read(stored(name)) == expected
+
+
+def test_every_file_is_read_by_some_test():
+    assert {path.name for path in WIRE.iterdir()} == {name for name, *_ in FILES} | {
+        f"notice_v{each}.json" for each in READABLE
+    }
+
+
+@pytest.mark.parametrize(("name", "read", "expected"), FILES)
+@pytest.mark.parametrize("version", [2, 0, "1", None, True])
+def test_a_file_of_another_version_is_not_misread(name: str, read: Callable[[bytes], Any], expected: Any, version: Any):
+    header, *lines = (WIRE / name).read_text().splitlines() if name.endswith("l") else [(WIRE / name).read_text()]
+    body = "\n".join([json.dumps({**json.loads(header), "v": version}), *lines]).encode()
+    with pytest.raises(Rejected, match=f"has version {version!r}; this code reads 1"):
+        read(gzip.compress(body) if name.endswith(".jsonl") else body)
+
+
+def test_whoever_meets_newer_writing_is_told_what_to_do():
+    with pytest.raises(
+        Rejected, match=r"receipt\.json has version 3; this code reads 2: newer code wrote it, deploy that"
+    ):
+        check_version(3, "receipt.json", 2)
+    check_version(1, "receipt.json", 2)
+
+
+# ---- the ledger's records, as DynamoDB hands them out
+
+RECORDS: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]] = [
+    (_claim, {"pk": "o#1", "sk": "v1", "v": 1, "notice": "n", "claimed_at": 1, "expires_at": 2}),
+    (_notice_record, {"pk": "n#1", "sk": "notice", "v": 1, "route": "flights", "decided_at": 1, "expires_at": 2}),
+    (_batch, {"pk": "b#1", "sk": "batch", "v": 1, "route": "flights", "state": "OPEN", "opened_at": 1}),
+    (lambda item: _route_record("flights", item), {"pk": "r#flights", "sk": "route"}),
+]
+
+
+@pytest.mark.parametrize(("read", "item"), RECORDS)
+def test_a_record_of_each_version_is_read(read: Callable[[dict[str, Any]], Any], item: dict[str, Any]):
+    assert RECORD_VERSION == 1, "add the records of the new version"
+    read(item)
+
+
+@pytest.mark.parametrize(("read", "item"), RECORDS)
+def test_a_newer_record_is_left_for_newer_code(read: Callable[[dict[str, Any]], Any], item: dict[str, Any]):
+    with pytest.raises(Retryable, match=f"record {item['pk']} has version 2; .* newer code wrote it, deploy that"):
+        read({**item, "v": 2})
