@@ -9,24 +9,45 @@ PINS := requirements.txt pyproject.toml tidegate/local/toolchain.py
 # uv would trust its own list of authorities only, which a company's proxy is not on.
 export UV_SYSTEM_CERTS := 1
 
+# Tests that use all cores themselves, or that nothing should slow down.
+ALONE := tests/sim/test_simulation.py tests/spark tests/e2e
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock clean setup
+.PHONY: help demo test lint format lock bundle sim sim-all replay evidence chaos clean setup
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: setup ## Run the whole path on this machine, duplicates, deletions and garbage included
 	@$(BIN)/tidegate demo
 
 test: lint ## Lint, then run every test
-	$(BIN)/pytest tests --ignore=tests/spark --ignore=tests/e2e --numprocesses=auto
-	$(BIN)/pytest tests/spark tests/e2e
+	$(BIN)/pytest tests $(addprefix --ignore=,$(ALONE)) --numprocesses=auto --dist=loadgroup
+	$(BIN)/pytest $(ALONE)
 
 lint: setup ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+bundle: setup ## Build what Lambda and EMR run into build/, and hold it against its budgets
+	@$(BIN)/python -m infra.budgets
+
+sim: setup ## Simulate schedules by seed: make sim SEEDS=0-2000, or SEEDS=184 to replay one
+	@$(BIN)/python -m tests.sim seeds $(or $(SEEDS),0-2000)
+
+sim-all: setup ## Simulate every fault, every recovery, every pair (hours)
+	@$(BIN)/python -m tests.sim all
+
+replay: setup ## Replay 104 hours of measured traffic in virtual time
+	@$(BIN)/python -m tests.sim.traffic
+
+evidence: setup ## Compare Tidegate with the schemes people use, and write docs/evidence.md anew
+	@$(BIN)/python -m tests.sim.evidence
+
+chaos: setup ## Kill processes of the local stack at random, then count: make chaos MINUTES=5
+	@$(BIN)/python -m tests.chaos $(or $(MINUTES),5)
 
 format: setup ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix-only .

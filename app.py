@@ -30,6 +30,8 @@ def main() -> int:
     local = str(app.node.try_get_context("tidegate:local")).lower() == "true"
     try:
         TidegateStack(app, load(config), sources=SOURCES, config=config, local=local)
+        if not local:
+            _check(app)
         app.synth()
     except SettingsError as error:
         print(error, file=sys.stderr)
@@ -40,7 +42,19 @@ def main() -> int:
     except BundlingError as error:
         print(error, file=sys.stderr)
         return 1
+    except RuntimeError as error:
+        if "ValidationFailed" not in str(error):
+            raise
+        # CDK has said what was found, and where
+        return 1
     return 0
+
+
+def _check(app: cdk.App) -> None:
+    """Have cdk-nag look at what is to be deployed: half a second, and a finding that nobody answers for stops it."""
+    from cdk_nag import AwsSolutionsChecks  # loads another module into Node, which the local stack need not wait for
+
+    cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
 
 
 if __name__ == "__main__":

@@ -4,21 +4,35 @@ Run it to write the page again; a test compares the two.
 """
 
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
-from tidegate.settings import BatchSettings, Catalog, Deployment, Retention, RouteSettings
+from tidegate.settings import (
+    BatchSettings,
+    Catalog,
+    Deployment,
+    LimitSettings,
+    Network,
+    OperationsSettings,
+    Retention,
+    RouteSettings,
+    Security,
+)
 
 PAGE = Path(__file__).with_name("configuration.md")
 
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[deployment]", Deployment),
+    ("[security]", Security),
+    ("[network]", Network),
     ("[catalog]", Catalog),
     ("[retention]", Retention),
+    ("[limits]", LimitSettings),
+    ("[operations]", OperationsSettings),
     ("[[route]]", RouteSettings),
     ("[route.batch]", BatchSettings),
 )
@@ -85,11 +99,12 @@ When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retentio
 - There is at least one route. Names of routes differ.
 - No key can belong to two routes of one bucket: prefixes or suffixes must exclude each other. Else its rows would land
   twice.
-- Routes of one bucket agree on `existing` and on `versioned`.
+- Routes of one bucket agree on `existing`, `versioned`, `source` and `bucket_owner`.
+- A catalog has the fields that its `type` needs, and no others. `[network]` has both of its fields or neither.
 - Every table is in the catalog that `[catalog]` names.
 - `messages` and `dead_letters` are 14 days at most. SQS keeps nothing longer
   ([Amazon SQS message quotas](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)).
-- `look_back` is longer than 2 x `messages` + `dead_letters`, the time that a message can travel.
+- `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, the time that a message can travel.
 - `claims` is longer than `look_back`.
 
 There is no audit yet. `look_back` is checked, and nothing else reads it.
@@ -98,9 +113,54 @@ When the stack is synthesized (`infra.limits.check`):
 
 - `messages` is longer than the time for which a failing message is tried: 5 deliveries of 720 s each for a notice.
 - `dead_letters` is longer than `messages`.
+- `vcpu`, `memory_gb` and `disk_gb` hold a driver and one executor: 6 vCPU, 24 GB, 40 GB.
+- `concurrent_jobs`, if given, is not less than the sum of the routes' `in_flight`.
+- `queue_timeout` and `job_timeout` are less than 24 hours together: that long hand-off knows that it started a job.
+
+That two deployments do not take uploads from the same bucket cannot be checked, as neither knows of the other. S3
+refuses notifications that overlap; EventBridge and existing buckets' rules do not, and every row would land in both.
+
+## The policy of a key of your own
+
+With `kms_key_arn` the stack uses a key that it did not make, and whose policy it cannot change. Roles of the account
+get their permissions by IAM, so the policy must leave the decision to the account, as the default policy does. Besides,
+services act in their own name. These are the statements that a key of `encryption = "customer"` gets:
+
+```json
+@KEY_POLICY@
+```
+
+`REGION` and `ACCOUNT` are yours; the accounts of `bucket_owner` join yours in the first. Who uploads into a bucket that
+the stack created needs `kms:GenerateDataKey` on the key, and `kms:Decrypt` for uploads in parts.
 
 [architecture.md](architecture.md#how-long-things-are-remembered) says what each of these relations is for.
 """
+
+
+KEY_POLICY = """\
+[
+  {"Sid": "SendS3", "Effect": "Allow", "Principal": {"Service": "s3.amazonaws.com"},
+   "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
+   "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
+  {"Sid": "SendSns", "Effect": "Allow", "Principal": {"Service": "sns.amazonaws.com"},
+   "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
+   "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
+  {"Sid": "SendEvents", "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"},
+   "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
+   "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
+  {"Sid": "SendCloudwatch", "Effect": "Allow", "Principal": {"Service": "cloudwatch.amazonaws.com"},
+   "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
+   "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
+  {"Sid": "FunctionLogs", "Effect": "Allow", "Principal": {"Service": "logs.REGION.amazonaws.com"},
+   "Action": ["kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+   "Resource": "*",
+   "Condition": {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": "arn:aws:logs:REGION:ACCOUNT:log-group:*"}}},
+  {"Sid": "JobLogs", "Effect": "Allow", "Principal": {"Service": "emr-serverless.amazonaws.com"},
+   "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
+   "Condition": {"ArnLike": {"aws:SourceArn": "arn:aws:emr-serverless:REGION:ACCOUNT:/applications/*"},
+                 "StringEquals": {"aws:SourceAccount": "ACCOUNT"}}}
+]"""
+"""What `infra.encryption.Encryption.statements` makes; a test compares the two."""
 
 
 def render() -> str:
@@ -110,9 +170,14 @@ def render() -> str:
         parts.append(f"\n## {header}\n\n{about}\n")
         parts.append("\n| field | default | allowed | meaning |\n|---|---|---|---|\n")
         for name, field in model.model_fields.items():
-            cells = (f"`{field.alias or name}`", _default(field), _allowed(field), field.description or "")
+            cells = (
+                f"`{field.alias or name}`",
+                _default(field),
+                _allowed(field.annotation, field.metadata),
+                field.description or "",
+            )
             parts.append(f"| {' | '.join(map(_cell, cells))} |\n")
-    return "".join(parts) + TAIL
+    return "".join(parts) + TAIL.replace("@KEY_POLICY@", KEY_POLICY)
 
 
 def _cell(text: str) -> str:
@@ -123,6 +188,8 @@ def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "*required*"
     value: Any = field.default
+    if value is None:
+        return "*none*"
     if isinstance(value, BaseModel):
         return "its own defaults"
     if isinstance(value, bool):
@@ -142,8 +209,7 @@ def _size(count: int) -> str:
     return next((f"{count // factor}{unit}" for unit, factor in units if count % factor == 0), f"{count}B")
 
 
-def _allowed(field: FieldInfo) -> str:
-    kind, bounds = field.annotation, field.metadata
+def _allowed(kind: Any, bounds: list[Any]) -> str:
     if get_origin(kind) is Literal:
         return ", ".join(f"`{each}`" for each in get_args(kind))
     if kind is ByteSize:
@@ -160,9 +226,22 @@ def _allowed(field: FieldInfo) -> str:
         return "a list of texts"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "the section below"
+    if get_origin(kind) in (Union, UnionType) and (inner := _optional(kind)):
+        return _allowed(inner[0], [*bounds, *inner[1]])
     if get_origin(kind) in (Union, UnionType):
         raise TypeError(f"say how to describe {kind}")
     return _text(bounds)
+
+
+def _optional(kind: Any) -> tuple[Any, list[Any]] | None:
+    """The type and the bounds that `kind` is, if it is that or None."""
+    others = [each for each in get_args(kind) if each is not NoneType]
+    if len(others) != 1:
+        return None
+    if get_origin(others[0]) is Annotated:
+        inner, *metadata = get_args(others[0])
+        return inner, metadata
+    return others[0], []
 
 
 def _text(bounds: list[Any]) -> str:

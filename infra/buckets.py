@@ -1,6 +1,7 @@
 """What every bucket of the stack has in common, and the two that Tidegate keeps for itself."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import aws_cdk as cdk
@@ -8,31 +9,54 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from infra.encryption import Encryption
 from infra.limits import UNFINISHED_UPLOAD_DAYS
+from infra.permissions import accept, allow
 
 BATCHES = "batches/"
 UNFINISHED_UPLOADS = cdk.Duration.days(UNFINISHED_UPLOAD_DAYS)
 
 
-def private_bucket(
-    scope: Construct, id: str, *, lifecycle_rules: Sequence[s3.LifecycleRule] = (), **options: Any
-) -> s3.Bucket:
-    """A bucket that nobody reads by accident, nobody reaches without TLS, and that outlives its stack."""
-    return s3.Bucket(
-        scope,
-        id,
-        block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
-        encryption=s3.BucketEncryption.S3_MANAGED,
-        enforce_ssl=True,
-        object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-        removal_policy=cdk.RemovalPolicy.RETAIN,
-        lifecycle_rules=[
-            # parts of an upload that was never completed are billed, and no listing shows them
-            s3.LifecycleRule(abort_incomplete_multipart_upload_after=UNFINISHED_UPLOADS),
-            *lifecycle_rules,
-        ],
-        **options,
-    )
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """Makes buckets that nobody reads by accident, nobody reaches without TLS, and that outlive their stack, unless it
+    is there for a trial (`dev`)."""
+
+    encryption: Encryption
+    access_logs: str | None
+    dev: bool
+
+    def make(
+        self, scope: Construct, id: str, *, lifecycle_rules: Sequence[s3.LifecycleRule] = (), **options: Any
+    ) -> s3.Bucket:
+        logs = s3.Bucket.from_bucket_name(scope, f"{id}AccessLogs", self.access_logs) if self.access_logs else None
+        bucket = s3.Bucket(
+            scope,
+            id,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            enforce_ssl=True,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            removal_policy=cdk.RemovalPolicy.DESTROY if self.dev else cdk.RemovalPolicy.RETAIN,
+            auto_delete_objects=self.dev,
+            lifecycle_rules=[
+                # parts of an upload that was never completed are billed, and no listing shows them
+                s3.LifecycleRule(abort_incomplete_multipart_upload_after=UNFINISHED_UPLOADS),
+                *lifecycle_rules,
+            ],
+            server_access_logs_bucket=logs,
+            # several buckets may log into one
+            server_access_logs_prefix=f"{cdk.Stack.of(scope).stack_name}/{scope.node.id}/{id}/" if logs else None,
+            **self.encryption.bucket,
+            **options,
+        )
+        if not logs:
+            accept(
+                bucket,
+                "S1",
+                "Access logs need a bucket to go to, which an account has once and not per deployment: it is named in"
+                " [security] access_logs. CloudTrail's data events tell the same.",
+            )
+        return bucket
 
 
 class Work(Construct):
@@ -42,33 +66,35 @@ class Work(Construct):
     manifest its uploads would be lost. A million uploads a day leave some 10 GB a year.
     """
 
-    def __init__(self, scope: Construct, id: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, buckets: Buckets) -> None:
         super().__init__(scope, id)
-        self.bucket = private_bucket(self, "Bucket")
+        self.bucket = buckets.make(self, "Bucket")
 
-    def grant_use(self, grantee: iam.IGrantable) -> None:
+    def grant_use(self, role: iam.Role) -> None:
         """Read and write the batches; delete nothing."""
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:GetObject", "s3:PutObject"],
-            resource_arns=[self.bucket.arn_for_objects(f"{BATCHES}*")],
+        allow(
+            role,
+            ["s3:GetObject", "s3:PutObject"],
+            self.bucket.arn_for_objects(f"{BATCHES}*"),
+            wildcard="The files of every batch, whose ids are made while it runs.",
         )
         # Without it S3 answers 403 for an object that does not exist, and "no receipt yet" could not be told
         # from "no permission". A condition on the prefix would take that away again.
-        iam.Grant.add_to_principal(grantee=grantee, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn])
+        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
 
 
 class Warehouse(Construct):
     """Where the tables' files live. Iceberg alone decides which of them to delete."""
 
-    def __init__(self, scope: Construct, id: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, buckets: Buckets) -> None:
         super().__init__(scope, id)
-        self.bucket = private_bucket(self, "Bucket")
+        self.bucket = buckets.make(self, "Bucket")
 
-    def grant_use(self, grantee: iam.IGrantable) -> None:
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-            resource_arns=[self.bucket.arn_for_objects("*")],
+    def grant_use(self, role: iam.Role) -> None:
+        allow(
+            role,
+            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+            self.bucket.arn_for_objects("*"),
+            wildcard="Iceberg names the tables' files, and this bucket holds nothing else.",
         )
-        iam.Grant.add_to_principal(grantee=grantee, actions=["s3:ListBucket"], resource_arns=[self.bucket.bucket_arn])
+        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)

@@ -5,21 +5,25 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IDependable
 
+from infra.encryption import Encryption
 from infra.limits import Source
+from infra.permissions import allow, only_this_account
 from tidegate.settings import Retention
 
 
 class Buffer(Construct):
     """Takes what S3 says, as often and as fast as S3 says it."""
 
-    def __init__(self, scope: Construct, id: str, *, source: Source, retention: Retention) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, source: Source, retention: Retention, encryption: Encryption
+    ) -> None:
         super().__init__(scope, id)
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
             retention_period=cdk.Duration.seconds(retention.dead_letters),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
+            **encryption.queue,
         )
         self.queue = sqs.Queue(
             self,
@@ -27,33 +31,44 @@ class Buffer(Construct):
             visibility_timeout=cdk.Duration.seconds(source.visibility),
             retention_period=cdk.Duration.seconds(retention.messages),
             receive_message_wait_time=cdk.Duration.seconds(20),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=source.receives),
+            **encryption.queue,
         )
 
-    def accept_from(self, bucket_arn: str) -> IDependable:
-        """Let S3 send notifications of one bucket of this account; returns what the bucket must wait for.
+    def accept_from_bucket(self, bucket_arn: str, owner: str) -> IDependable:
+        """Let S3 send notifications of one bucket of the account `owner`; returns what the bucket must wait for.
 
         A bucket's ARN has no account in it: without the second condition, whoever takes the name after the
         bucket is deleted could write here.
         """
         result = self.queue.add_to_resource_policy(
-            iam.PolicyStatement(
-                actions=["sqs:SendMessage"],
-                principals=[iam.ServicePrincipal("s3.amazonaws.com")],
-                resources=[self.queue.queue_arn],
-                conditions={
+            _send(
+                self.queue,
+                "s3.amazonaws.com",
+                {
                     "ArnEquals": {"aws:SourceArn": bucket_arn},
-                    "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
+                    "StringEquals": {"aws:SourceAccount": owner},
                 },
             )
         )
         assert result.policy_dependable is not None
         return result.policy_dependable
 
-    def grant_set_aside(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` put what it cannot parse among the dead letters itself."""
-        iam.Grant.add_to_principal(
-            grantee=grantee, actions=["sqs:SendMessage"], resource_arns=[self.dead_letters.queue_arn]
-        )
+    def accept_from_rule(self, rule_arn: str) -> None:
+        """Let EventBridge send what one rule of this account matches, and set aside what cannot be sent."""
+        for queue in (self.queue, self.dead_letters):
+            queue.add_to_resource_policy(_send(queue, "events.amazonaws.com", only_this_account(rule_arn)))
+
+    def grant_set_aside(self, role: iam.Role) -> None:
+        """Let `role` put what it cannot parse among the dead letters itself."""
+        allow(role, ["sqs:SendMessage"], self.dead_letters.queue_arn)
+
+
+def _send(queue: sqs.Queue, service: str, conditions: dict[str, dict[str, str]]) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        actions=["sqs:SendMessage"],
+        principals=[iam.ServicePrincipal(service)],
+        resources=[queue.queue_arn],
+        conditions=conditions,
+    )

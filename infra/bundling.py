@@ -5,8 +5,11 @@
 
 It happens before CDK sees it, as a folder like any other: CDK's own bundling would do the same behind a
 Docker image that nobody pulls, and wrap every error in a JavaScript one.
+
+uv takes only wheels whose names fit the target. What lies in them is looked at afterwards (`check_native`).
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -18,17 +21,49 @@ from pathlib import Path
 
 PYTHON = "3.13"
 
+ELF = b"\x7fELF"
+# https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html, and for Arm
+# https://github.com/ARM-software/abi-aa/blob/main/aaelf64/aaelf64.rst
+AARCH64 = 183
+_HEADER = 20
+_CLASS_64, _LITTLE_ENDIAN = 2, 1
+
+
+def _header(path: Path) -> bytes:
+    with path.open("rb") as content:
+        return content.read(_HEADER)
+
+
+def _machine(header: bytes) -> int | None:
+    """`e_machine` of a file's header; None if it is no ELF file."""
+    if not header.startswith(ELF) or len(header) < _HEADER:
+        return None
+    return int.from_bytes(header[18:20], "little")
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The machine that a bundle is for: how uv is told to choose wheels."""
+    """The machine that a bundle is for."""
 
     flags: tuple[str, ...]
+    """How uv is told to choose wheels."""
+    python: str
+    """The tag of its CPython: `313`, as in `_core.cpython-313-aarch64-linux-gnu.so`."""
+    machine: int | None
+    """`e_machine` of its ELF files; None where native files are not ELF, as on a Mac."""
 
 
-AWS = Target(("--python-version", PYTHON, "--python-platform", "aarch64-manylinux_2_28"))
+AWS = Target(
+    ("--python-version", PYTHON, "--python-platform", "aarch64-manylinux_2_28"),
+    python=PYTHON.replace(".", ""),
+    machine=AARCH64,
+)
 """Lambda's python3.13 and EMR's images run on Amazon Linux 2023, whose glibc is 2.34."""
-THIS_MACHINE = Target(("--python", sys.executable))
+THIS_MACHINE = Target(
+    ("--python", sys.executable),
+    python=f"{sys.version_info.major}{sys.version_info.minor}",
+    machine=_machine(_header(Path(sys.executable))),
+)
 """For running a bundle, built the same way, where there is no Arm and perhaps another Python."""
 
 
@@ -48,6 +83,7 @@ def functions(sources: Path, config: Path, *, dependencies: bool, target: Target
         shutil.copyfile(config, root / "tidegate.toml")
         if dependencies:
             _install(root, sources, target)
+        check_native(root, target)
         yield root
 
 
@@ -61,7 +97,40 @@ def spark(sources: Path, *, target: Target = AWS) -> Iterator[Path]:
         root = Path(folder)
         _copy(root, sources, "tidegate")
         _install(root, sources, target, "--extra", "spark")
+        check_native(root, target)
         yield root
+
+
+def check_native(root: Path, target: Target) -> None:
+    """Raises BundlingError with every native file below `root` that the target's Python could not load."""
+    wrong = [
+        f"{path.relative_to(root)} {fault}"
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and (fault := _fault(path, target))
+    ]
+    if wrong:
+        raise BundlingError("these native files are not for the target:\n" + "\n".join(wrong))
+
+
+_NATIVE_NAME = re.compile(r"\.(so(\.[\d.]+)?|pyd|dll|dylib)$")
+_PYTHON_TAG = re.compile(r"\.(?:cpython-|cp)(\d+)[^.]*\.(?:so|pyd)$")
+
+
+def _fault(path: Path, target: Target) -> str:
+    """What is wrong with a file that the target would have to load; empty for any other."""
+    header = _header(path)
+    if not header.startswith(ELF) and not _NATIVE_NAME.search(path.name):
+        return ""
+    if (tag := _PYTHON_TAG.search(path.name)) and tag[1] != target.python:
+        return f"is for CPython {tag[1]}, not {target.python}"
+    if target.machine is None:
+        return ""
+    machine = _machine(header)
+    if machine is None:
+        return "is no ELF file"
+    if (header[4], header[5]) != (_CLASS_64, _LITTLE_ENDIAN):
+        return "is not 64 bits wide and little-endian"
+    return "" if machine == target.machine else f"is for ELF machine {machine}, not {target.machine}"
 
 
 def _copy(root: Path, sources: Path, *packages: str) -> None:

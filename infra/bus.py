@@ -1,20 +1,24 @@
 """The bus: notices go through an SNS FIFO topic into an SQS FIFO queue, one group per route."""
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
-from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.encryption import Encryption
 from infra.limits import Source, archive_days
+from infra.permissions import allow, only_this_account
 from tidegate.settings import Retention
 
 
 class Bus(Construct):
     """Keeps a route's notices in order, and an archive of them for replays and other subscribers."""
 
-    def __init__(self, scope: Construct, id: str, *, source: Source, retention: Retention) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, source: Source, retention: Retention, encryption: Encryption, dev: bool
+    ) -> None:
         super().__init__(scope, id)
         self.topic = sns.Topic(
             self,
@@ -23,16 +27,17 @@ class Bus(Construct):
             # a notice carries its own id: hashing its body again would only hide a deliberate resubmission
             content_based_deduplication=False,
             # SNS refuses to delete a topic with an archive: take the archive away first
-            message_retention_period_in_days=archive_days(retention) or None,
+            message_retention_period_in_days=None if dev else archive_days(retention) or None,
             enforce_ssl=True,
+            master_key=encryption.key,
         )
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
             fifo=True,
             retention_period=cdk.Duration.seconds(retention.dead_letters),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
+            **encryption.queue,
         )
         self.queue = sqs.Queue(
             self,
@@ -41,21 +46,47 @@ class Bus(Construct):
             content_based_deduplication=False,
             visibility_timeout=cdk.Duration.seconds(source.visibility),
             retention_period=cdk.Duration.seconds(retention.messages),
-            encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=source.receives),
+            **encryption.queue,
         )
+        subscription = self.topic.add_subscription(_Notices(self.queue)).node.default_child
+        assert isinstance(subscription, sns.CfnSubscription)
         # SNS gives up at once on a queue that is gone or refuses it: undelivered notices are dead letters too
-        self.topic.add_subscription(
-            subscriptions.SqsSubscription(self.queue, raw_message_delivery=True, dead_letter_queue=self.dead_letters)
+        subscription.redrive_policy = {"deadLetterTargetArn": self.dead_letters.queue_arn}
+        self.dead_letters.add_to_resource_policy(_deliver(self.topic, self.dead_letters))
+
+    def grant_set_aside(self, role: iam.Role) -> None:
+        """Let `role` put what is no notice among the dead letters itself."""
+        allow(role, ["sqs:SendMessage"], self.dead_letters.queue_arn)
+
+    def grant_publish(self, role: iam.Role) -> None:
+        allow(role, ["sns:Publish"], self.topic.topic_arn)
+
+
+@jsii.implements(sns.ITopicSubscription)
+class _Notices:
+    """The queue, as a subscriber. CDK's own would add permissions without the account, and to the key's policy too."""
+
+    def __init__(self, queue: sqs.Queue) -> None:
+        self._queue = queue
+
+    def bind(self, topic: sns.ITopic) -> sns.TopicSubscriptionConfig:
+        permission = self._queue.add_to_resource_policy(_deliver(topic, self._queue))
+        return sns.TopicSubscriptionConfig(
+            subscriber_scope=self._queue,
+            subscriber_id=cdk.Names.node_unique_id(topic.node),
+            endpoint=self._queue.queue_arn,
+            protocol=sns.SubscriptionProtocol.SQS,
+            raw_message_delivery=True,
+            subscription_dependency=permission.policy_dependable,
         )
 
-    def grant_set_aside(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` put what is no notice among the dead letters itself."""
-        iam.Grant.add_to_principal(
-            grantee=grantee, actions=["sqs:SendMessage"], resource_arns=[self.dead_letters.queue_arn]
-        )
 
-    def grant_publish(self, grantee: iam.IGrantable) -> None:
-        arn = self.topic.topic_arn
-        iam.Grant.add_to_principal(grantee=grantee, actions=["sns:Publish"], resource_arns=[arn])
+def _deliver(topic: sns.ITopic, queue: sqs.Queue) -> iam.PolicyStatement:
+    return iam.PolicyStatement(
+        actions=["sqs:SendMessage"],
+        principals=[iam.ServicePrincipal("sns.amazonaws.com")],
+        resources=[queue.queue_arn],
+        conditions=only_this_account(topic.topic_arn),
+    )

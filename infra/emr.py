@@ -1,6 +1,5 @@
 """EMR Serverless: the application that runs ingest, and the role it runs under."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -10,24 +9,20 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from infra.buckets import Warehouse, Work
+from infra.buckets import Work
 from infra.bundling import PYTHON
+from infra.catalogs import Catalog
+from infra.encryption import Encryption
 from infra.landing import Landing
-from infra.limits import IDLE_MINUTES
-from tidegate.settings import RouteSettings, Settings
+from infra.limits import IDLE_MINUTES, WORKERS, concurrent_jobs
+from infra.permissions import allow
+from tidegate.settings import MINUTE, Settings
 
 RELEASE = "emr-spark-8.1.0"
 """Spark 4.1.1, Iceberg 1.11.0; supported until September 2029."""
 PRINCIPAL = "emr-serverless.amazonaws.com"
+RUNS = "The runs of this application, whose ids EMR makes."
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
-
-GLUE_ACTIONS = (
-    "glue:CreateDatabase",
-    "glue:CreateTable",
-    "glue:GetDatabase",
-    "glue:GetTable",
-    "glue:UpdateTable",
-)
 
 ICEBERG = "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
 """On every image, whatever Spark it has
@@ -35,19 +30,6 @@ ICEBERG = "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
 
 MODULES = "modules"
 """The folder, beside where each of Spark's processes starts, that the archive of modules is unpacked into."""
-
-WORKERS = {
-    "spark.driver.cores": "2",
-    "spark.driver.memory": "4g",
-    "spark.driver.memoryOverhead": "4g",
-    "spark.executor.cores": "4",
-    "spark.executor.memory": "6g",
-    "spark.executor.memoryOverhead": "10g",
-    "spark.dynamicAllocation.initialExecutors": "1",
-}
-"""Python holds the manifest and the decoded files, and Python lives in the overhead. EMR's own defaults would
-start 16 vCPU for every job, which is all that a new account may use
-(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html)."""
 
 
 class Emr(Construct):
@@ -67,7 +49,8 @@ class Emr(Construct):
         settings: Settings,
         landing: Landing,
         work: Work,
-        warehouse: Warehouse,
+        catalog: Catalog,
+        encryption: Encryption,
     ) -> None:
         """`modules` is the folder of what the entry script imports; None for a Spark that has all of it."""
         super().__init__(scope, id)
@@ -89,10 +72,36 @@ class Emr(Construct):
             auto_stop_configuration=emrserverless.CfnApplication.AutoStopConfigurationProperty(
                 enabled=True, idle_timeout_minutes=IDLE_MINUTES
             ),
+            maximum_capacity=emrserverless.CfnApplication.MaximumAllowedResourcesProperty(
+                cpu=f"{settings.limits.vcpu} vCPU",
+                memory=f"{settings.limits.memory_gb} GB",
+                disk=f"{settings.limits.disk_gb} GB",
+            ),
+            # a job that finds no capacity waits instead of failing
+            scheduler_configuration=emrserverless.CfnApplication.SchedulerConfigurationProperty(
+                max_concurrent_runs=concurrent_jobs(settings),
+                queue_timeout_minutes=settings.limits.queue_timeout // MINUTE,
+            ),
+            # EMR keeps the logs of jobs for 30 days, as the functions' are, and asks nothing for it
+            # (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/logging.html)
+            monitoring_configuration=emrserverless.CfnApplication.MonitoringConfigurationProperty(
+                managed_persistence_monitoring_configuration=(
+                    emrserverless.CfnApplication.ManagedPersistenceMonitoringConfigurationProperty(
+                        enabled=True, encryption_key_arn=encryption.key.key_arn if encryption.key else None
+                    )
+                )
+            ),
+            network_configuration=(
+                emrserverless.CfnApplication.NetworkConfigurationProperty(
+                    subnet_ids=[*settings.network.subnets], security_group_ids=[*settings.network.security_groups]
+                )
+                if settings.network.subnets
+                else None
+            ),
             runtime_configuration=[
                 emrserverless.CfnApplication.ConfigurationObjectProperty(
                     classification="spark-defaults",
-                    properties=_catalog(settings.catalog.name, warehouse) | (_image() if archive else {}),
+                    properties=catalog.properties | (_image() if archive else {}),
                 )
             ],
         )
@@ -110,36 +119,30 @@ class Emr(Construct):
         )
         landing.grant_read(self.job_role)
         work.grant_use(self.job_role)
-        warehouse.grant_use(self.job_role)
-        files = [self.entry_point, archive] if archive else [self.entry_point]
-        iam.Grant.add_to_principal(
-            grantee=self.job_role,
-            actions=["s3:GetObject"],
-            resource_arns=[each.bucket.arn_for_objects(each.s3_object_key) for each in files],
-        )
-        iam.Grant.add_to_principal(
-            grantee=self.job_role,
-            actions=[*GLUE_ACTIONS],
-            resource_arns=_glue_arns(cdk.Stack.of(self), settings.routes),
-        )
+        catalog.grant_use(self.job_role)
+        encryption.grant_messages(self.job_role)
+        for file in [self.entry_point, archive] if archive else [self.entry_point]:
+            allow(self.job_role, ["s3:GetObject"], file.bucket.arn_for_objects(file.s3_object_key))
 
-    def grant_run(self, grantee: iam.IGrantable) -> None:
-        """Start jobs of this application under the job role, and ask how they are."""
-        arn = self._application.attr_arn
-        start = ["emr-serverless:StartJobRun"]
-        iam.Grant.add_to_principal(grantee=grantee, actions=start, resource_arns=[arn])
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            # a job is tagged as it starts
-            actions=["emr-serverless:GetJobRun", "emr-serverless:TagResource"],
-            resource_arns=[f"{arn}/jobruns/*"],
-        )
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["iam:PassRole"],
-            resource_arns=[self.job_role.role_arn],
+    def grant_start(self, role: iam.Role) -> None:
+        """Start jobs of this application under the job role."""
+        allow(role, ["emr-serverless:StartJobRun"], self._application.attr_arn)
+        # a job is tagged as it starts
+        allow(role, ["emr-serverless:TagResource"], self._runs, wildcard=RUNS)
+        allow(
+            role,
+            ["iam:PassRole"],
+            self.job_role.role_arn,
             conditions={"StringEquals": {"iam:PassedToService": PRINCIPAL}},
         )
+
+    def grant_ask(self, role: iam.Role) -> None:
+        """Ask how jobs of this application are."""
+        allow(role, ["emr-serverless:GetJobRun"], self._runs, wildcard=RUNS)
+
+    @property
+    def _runs(self) -> str:
+        return f"{self._application.attr_arn}/jobruns/*"
 
     @property
     def job_ended(self) -> events.EventPattern:
@@ -149,18 +152,6 @@ class Emr(Construct):
             detail_type=["EMR Serverless Job Run State Change"],
             detail={"applicationId": [self.application_id], "state": [*ENDED]},
         )
-
-
-def _catalog(catalog: str, warehouse: Warehouse) -> dict[str, str]:
-    """The Iceberg catalog, as Spark knows it."""
-    name = f"spark.sql.catalog.{catalog}"
-    return {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        name: "org.apache.iceberg.spark.SparkCatalog",
-        f"{name}.type": "glue",
-        f"{name}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        f"{name}.warehouse": warehouse.bucket.s3_url_for_object(),
-    }
 
 
 def _image() -> dict[str, str]:
@@ -177,12 +168,3 @@ def _image() -> dict[str, str]:
         **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
         **WORKERS,
     }
-
-
-def _glue_arns(stack: cdk.Stack, routes: Iterable[RouteSettings]) -> list[str]:
-    """The Glue catalog, and the databases and tables that the routes name as catalog.database.table."""
-    names = {"catalog"}
-    for route in routes:
-        _, database, table = route.table.split(".")
-        names |= {f"database/{database}", f"table/{database}/{table}"}
-    return [stack.format_arn(service="glue", resource=name) for name in sorted(names)]

@@ -6,13 +6,16 @@ import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.bundling import PYTHON
 from infra.limits import MEMORY_MB, Source
+from infra.permissions import accept, allow
 
 NAMESPACE = "Tidegate"
 
@@ -29,18 +32,21 @@ class Function(Construct):
         code: lambda_.Code,
         timeout: int,
         environment: Mapping[str, str],
+        log_key: kms.IKey | None = None,
+        reserved: int | None = None,
     ) -> None:
+        """`timeout` in seconds; `reserved` invocations at once are kept for this function, and never more."""
         super().__init__(scope, id)
         log_group = logs.LogGroup(
-            self, "Log", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY
+            self,
+            "Log",
+            retention=logs.RetentionDays.ONE_MONTH,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+            encryption_key=log_key,
         )
         # a role of its own, because the one CDK would make may write to every log group of the account
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        iam.Grant.add_to_principal(
-            grantee=self.role,
-            actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-            resource_arns=[log_group.log_group_arn],
-        )
+        allow(self.role, ["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -52,6 +58,7 @@ class Function(Construct):
             memory_size=MEMORY_MB,
             role=self.role,
             log_group=log_group,
+            reserved_concurrent_executions=reserved,
             environment={
                 **environment,
                 "POWERTOOLS_SERVICE_NAME": name,
@@ -60,14 +67,22 @@ class Function(Construct):
             },
         )
 
-    def feed_from(self, queue: sqs.IQueue, source: Source) -> None:
-        """Invoke this function with the queue's messages; it answers which of them failed."""
+        accept(
+            self.function,
+            "L1",
+            f"Python {PYTHON} is supported, and the newest that EMR's image has: functions and job share one lock.",
+        )
+
+    def feed_from(self, queue: sqs.IQueue, source: Source, concurrency: int) -> None:
+        """Invoke this function with the queue's messages, at most `concurrency` times at once; it answers which of them
+        failed. Without the bound the queue's poller would be throttled, and each throttled delivery counts as one."""
         self.function.add_event_source(
             sources.SqsEventSource(
                 queue,
                 batch_size=source.batch_size,
                 max_batching_window=cdk.Duration.seconds(source.window) if source.window else None,
                 report_batch_item_failures=True,
+                max_concurrency=concurrency,
             )
         )
 

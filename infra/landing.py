@@ -7,12 +7,14 @@ from urllib.parse import quote_plus
 
 import aws_cdk as cdk
 import jsii
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct, IDependable
 
-from infra.buckets import private_bucket
+from infra.buckets import Buckets
 from infra.buffer import Buffer
+from infra.permissions import allow
 from tidegate.settings import RouteSettings
 
 EVENTS = "s3:ObjectCreated:*"
@@ -29,35 +31,40 @@ class Landing(Construct):
         *,
         routes: Iterable[RouteSettings],
         buffer: Buffer,
+        buckets: Buckets,
         keep_versions: cdk.Duration,
     ) -> None:
         super().__init__(scope, id)
+        self._buckets = buckets
+        self._buffer = buffer
         self._notifying: list[IConstruct] = []
         self._routes = sorted(routes, key=lambda route: (route.bucket, route.name))
         for name, group in groupby(self._routes, key=lambda route: route.bucket):
             on_bucket = list(group)
-            permission = buffer.accept_from(_bucket_arn(self, name))
+            by_rule = on_bucket[0].source == "eventbridge"
+            permission = None if by_rule else buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
             if on_bucket[0].existing:
-                self._subscribe(name, on_bucket, buffer, permission)
+                self._subscribe(name, on_bucket, permission)
             else:
-                self._create(name, on_bucket, buffer, permission, keep_versions)
+                self._create(name, on_bucket, permission, keep_versions)
+            if by_rule:
+                self._match(name, on_bucket)
 
-    def grant_read(self, grantee: iam.IGrantable) -> None:
-        """Let `grantee` read the uploads of the routes, each at the version that was notified."""
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:GetObject", "s3:GetObjectVersion"],
-            resource_arns=[
-                f"{_bucket_arn(self, route.bucket)}/{_literal(route.prefix)}*{_literal(route.suffix)}"
-                for route in self._routes
-            ],
-        )
+    def grant_read(self, role: iam.Role) -> None:
+        """Let `role` read the uploads of the routes, each at the version that was notified."""
+        for route in self._routes:
+            allow(
+                role,
+                ["s3:GetObject", "s3:GetObjectVersion"],
+                f"{_bucket_arn(self, route.bucket)}/{_literal(route.prefix)}*{_literal(route.suffix)}",
+                wildcard=f"The uploads of route {route.name}, whose keys others choose.",
+            )
         # Without these S3 answers 403 for an object that was deleted since, and "vanished" could not be told
         # from "no permission".
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:ListBucket", "s3:ListBucketVersions"],
-            resource_arns=list(dict.fromkeys(_bucket_arn(self, route.bucket) for route in self._routes)),
+        allow(
+            role,
+            ["s3:ListBucket", "s3:ListBucketVersions"],
+            *dict.fromkeys(_bucket_arn(self, route.bucket) for route in self._routes),
         )
 
     def notify_after(self, reader: IDependable) -> None:
@@ -67,15 +74,10 @@ class Landing(Construct):
             each.node.add_dependency(reader)
 
     def _create(
-        self,
-        name: str,
-        routes: list[RouteSettings],
-        buffer: Buffer,
-        permission: IDependable,
-        keep_versions: cdk.Duration,
+        self, name: str, routes: list[RouteSettings], permission: IDependable | None, keep_versions: cdk.Duration
     ) -> None:
         versioned = routes[0].versioned
-        bucket = private_bucket(
+        bucket = self._buckets.make(
             self,
             name,
             bucket_name=name,
@@ -83,10 +85,15 @@ class Landing(Construct):
             versioned=versioned,
             lifecycle_rules=[s3.LifecycleRule(noncurrent_version_expiration=keep_versions)] if versioned else [],
         )
-        # The L2 method would add a Lambda function to do what the bucket's own property does.
+        # The L2 methods would add a Lambda function to do what the bucket's own property does.
         resource = bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)
-        arn = buffer.queue.queue_arn
+        if permission is None:
+            resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
+                event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+            )
+            return
+        arn = self._buffer.queue.queue_arn
         resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
             queue_configurations=[
                 s3.CfnBucket.QueueConfigurationProperty(event=EVENTS, queue=arn, filter=_filter(route))
@@ -97,15 +104,38 @@ class Landing(Construct):
         resource.node.add_dependency(permission)
         self._notifying.append(resource)
 
-    def _subscribe(self, name: str, routes: list[RouteSettings], buffer: Buffer, permission: IDependable) -> None:
-        """Add to the notifications of a bucket that others own; theirs stay as they are."""
+    def _subscribe(self, name: str, routes: list[RouteSettings], permission: IDependable | None) -> None:
+        """Add to the notifications of a bucket that others own; theirs stay as they are. Events, once switched on, stay
+        on when the stack goes: others may have come to need them."""
         bucket = s3.Bucket.from_bucket_name(self, name, name)
-        destination = _Destination(buffer, permission)
+        if permission is None:
+            bucket.enable_event_bridge_notification()
+            return
+        destination = _Destination(self._buffer, permission)
         for route in routes:
             rules = _rules(route)
             filters = [s3.NotificationKeyFilter(**rules)] if rules else []
             bucket.add_event_notification(s3.EventType.OBJECT_CREATED, destination, *filters)
         self._notifying.append(bucket)
+
+    def _match(self, name: str, routes: list[RouteSettings]) -> None:
+        """Send the bucket's events of the routes to the buffer."""
+        rule = events.CfnRule(
+            self,
+            f"{name}Events",
+            description=f"Uploads to {name}",
+            event_pattern=_pattern(name, routes),
+            targets=[
+                events.CfnRule.TargetProperty(
+                    id="Buffer",
+                    arn=self._buffer.queue.queue_arn,
+                    # EventBridge tries for a day; what it could not deliver is a dead letter, and no riddle
+                    dead_letter_config=events.CfnRule.DeadLetterConfigProperty(arn=self._buffer.dead_letters.queue_arn),
+                )
+            ],
+        )
+        self._buffer.accept_from_rule(rule.attr_arn)
+        self._notifying.append(rule)
 
 
 @jsii.implements(s3.IBucketNotificationDestination)
@@ -127,6 +157,41 @@ class _Destination:
 def _bucket_arn(scope: Construct, name: str) -> str:
     """From the name alone: the bucket waits for the permission, so the permission cannot refer to it."""
     return cdk.Stack.of(scope).format_arn(service="s3", region="", account="", resource=name)
+
+
+def _owner(route: RouteSettings) -> str:
+    return route.bucket_owner or cdk.Aws.ACCOUNT_ID
+
+
+def _pattern(bucket: str, routes: list[RouteSettings]) -> dict[str, object]:
+    """What EventBridge compares: the events of this bucket, of the account that owns it, for keys of these routes."""
+    keys = [matcher for route in routes for matcher in _matchers(route)]
+    detail: dict[str, object] = {"bucket": {"name": [bucket]}}
+    if all(route.prefix or route.suffix for route in routes):
+        detail["object"] = {"key": keys}
+    return {
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created"],
+        "account": [_owner(routes[0])],
+        "detail": detail,
+    }
+
+
+def _matchers(route: RouteSettings) -> list[object]:
+    """EventBridge's content filters for the keys of a route, which it does not encode
+    (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html)."""
+    if not route.suffix:
+        return [{"prefix": route.prefix}]
+    if not route.prefix:
+        return [{"suffix": route.suffix}]
+    between = "*".join(re.sub(r"[*\\]", r"\\\g<0>", part) for part in (route.prefix, route.suffix))
+    return [{"wildcard": between}, *_overlaps(route.prefix, route.suffix)]
+
+
+def _overlaps(prefix: str, suffix: str) -> list[str]:
+    """The keys that begin with one and end with the other and are too short for both: a wildcard misses them."""
+    shared = range(1, min(len(prefix), len(suffix)) + 1)
+    return [prefix + suffix[length:] for length in shared if prefix.endswith(suffix[:length])]
 
 
 def _filter(route: RouteSettings) -> s3.CfnBucket.NotificationFilterProperty | None:

@@ -5,13 +5,14 @@ from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from infra.encryption import Encryption
+from infra.permissions import allow
+
 ACTIONS = (
-    "dynamodb:BatchGetItem",
-    "dynamodb:ConditionCheckItem",
     "dynamodb:GetItem",
     "dynamodb:PutItem",
-    "dynamodb:Query",
     "dynamodb:UpdateItem",
+    "dynamodb:BatchGetItem",
 )
 """A transaction needs the actions of its items and none of its own."""
 HAND_OFFS = "h#"
@@ -21,7 +22,7 @@ HAND_OFFS = "h#"
 class Ledger(Construct):
     """Without it every upload would be new again: it survives its stack, and nobody drops it by mistake."""
 
-    def __init__(self, scope: Construct, id: str) -> None:
+    def __init__(self, scope: Construct, id: str, *, encryption: Encryption, dev: bool) -> None:
         super().__init__(scope, id)
         self.table = dynamodb.Table(
             self,
@@ -33,20 +34,21 @@ class Ledger(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            deletion_protection=True,
-            removal_policy=RemovalPolicy.RETAIN,
+            deletion_protection=not dev,
+            removal_policy=RemovalPolicy.DESTROY if dev else RemovalPolicy.RETAIN,
+            **encryption.table,
         )
 
-    def grant_use(self, grantee: iam.IGrantable) -> None:
+    def grant_use(self, role: iam.Role) -> None:
         """Everything but deleting: a claim, a notice and a batch end by expiring.
 
         Only the records of hand-offs may go, which Powertools deletes when starting the job raised.
         """
         arn = self.table.table_arn
-        iam.Grant.add_to_principal(grantee=grantee, actions=[*ACTIONS], resource_arns=[arn])
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["dynamodb:DeleteItem"],
-            resource_arns=[arn],
+        allow(role, ACTIONS, arn)
+        allow(
+            role,
+            ["dynamodb:DeleteItem"],
+            arn,
             conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{HAND_OFFS}*"]}},
         )

@@ -6,7 +6,7 @@ checked before anything is built.
 
 from dataclasses import dataclass
 
-from tidegate.settings import DAY, MINUTE, Retention, Settings
+from tidegate.settings import DAY, HOUR, MINUTE, Retention, Settings
 
 VISIBILITY_FACTOR = 6
 """A queue must hide a message for six times the timeout of the function that reads it
@@ -49,11 +49,58 @@ DISPATCH = Source(timeout=2 * MINUTE, batch_size=10, receives=5)
 SETTLE_TIMEOUT = 2 * MINUTE
 SETTLE_EVERY = MINUTE
 
+SETTLE_RESERVED = 2
+"""The schedule and the end of a job may call settle at once."""
+HAND_OFF_REMEMBERED = 24 * HOUR
+"""How long hand-off knows that it started a job (`tidegate.aws.jobs.REMEMBER_SECONDS`)."""
+
 MEMORY_MB = 1_024
 ARCHIVE_DAYS = 14
 UNFINISHED_UPLOAD_DAYS = 7
 IDLE_MINUTES = 15
 """An idle application costs nothing, as it keeps no workers; a stopped one takes longer to start a job."""
+
+WORKERS = {
+    "spark.driver.cores": "2",
+    "spark.driver.memory": "4g",
+    "spark.driver.memoryOverhead": "4g",
+    "spark.executor.cores": "4",
+    "spark.executor.memory": "6g",
+    "spark.executor.memoryOverhead": "10g",
+    "spark.dynamicAllocation.initialExecutors": "1",
+}
+"""Python holds the manifest and the decoded files, and Python lives in the overhead. EMR's own defaults would
+start 16 vCPU for every job, which is all that a new account may use
+(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html)."""
+WORKER_DISK_GB = 20
+"""EMR's default for a worker of either kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Of EMR Serverless: memory and disk in GB."""
+
+    vcpu: int
+    memory: int
+    disk: int
+
+
+def smallest_job() -> Capacity:
+    """A driver and one executor: with less, a job would wait for ever."""
+    return Capacity(
+        vcpu=sum(int(WORKERS[f"spark.{process}.cores"]) for process in ("driver", "executor")),
+        memory=sum(
+            int(WORKERS[f"spark.{process}.{part}"].removesuffix("g"))
+            for process in ("driver", "executor")
+            for part in ("memory", "memoryOverhead")
+        ),
+        disk=2 * WORKER_DISK_GB,
+    )
+
+
+def concurrent_jobs(settings: Settings) -> int:
+    """How many jobs EMR may run at once: as many as the routes may hand off, unless the settings say more."""
+    return settings.limits.concurrent_jobs or sum(route.batch.in_flight for route in settings.routes)
 
 
 def archive_days(retention: Retention) -> int:
@@ -84,6 +131,28 @@ def check(settings: Settings) -> None:
     _require(
         DISPATCH.batch_size <= FIFO_SOURCE_LARGEST_BATCH and not DISPATCH.window,
         "a FIFO queue gives batches of at most 10, without a window",
+    )
+    limits = settings.limits
+    smallest = smallest_job()
+    for name, given, needed in (
+        ("vcpu", limits.vcpu, smallest.vcpu),
+        ("memory_gb", limits.memory_gb, smallest.memory),
+        ("disk_gb", limits.disk_gb, smallest.disk),
+    ):
+        _require(given >= needed, f"[limits] {name} must be {needed} at least: a driver and one executor need as much")
+    handed_off = sum(route.batch.in_flight for route in settings.routes)
+    _require(
+        concurrent_jobs(settings) >= handed_off,
+        f"[limits] concurrent_jobs must be {handed_off} at least, the sum of the routes' `in_flight`: a job that queues"
+        " too long counts as an attempt",
+    )
+    _require(
+        concurrent_jobs(settings) <= 1000, "the routes' `in_flight` may be 1000 together: EMR runs no more at once"
+    )
+    _require(
+        limits.queue_timeout + limits.job_timeout < HAND_OFF_REMEMBERED,
+        "[limits] queue_timeout and job_timeout must be less than 24h together: that long a started job is remembered,"
+        " and started a second time after it",
     )
     _require(
         retention.dead_letters > retention.messages,

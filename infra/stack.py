@@ -8,13 +8,18 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra import bundling, limits
-from infra.buckets import Warehouse, Work
+from infra.buckets import Buckets, Work
 from infra.buffer import Buffer
 from infra.bus import Bus
+from infra.catalogs import make_catalog
+from infra.custom_resources import bound_logs
 from infra.emr import Emr
+from infra.encryption import Encryption
 from infra.functions import Function
 from infra.landing import Landing
 from infra.ledger import Ledger
+from infra.measures import Parts, Watched
+from infra.operations import Operations
 from tidegate.settings import DAY, Settings
 
 
@@ -37,16 +42,26 @@ class TidegateStack(cdk.Stack):
             synthesizer=cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
         )
         retention = settings.retention
-        buffer = Buffer(self, "Buffer", source=limits.INTAKE, retention=retention)
-        bus = Bus(self, "Bus", source=limits.DISPATCH, retention=retention)
-        ledger = Ledger(self, "Ledger")
-        work = Work(self, "Work")
-        warehouse = Warehouse(self, "Warehouse")
+        dev = settings.deployment.dev
+        encryption = Encryption(
+            self,
+            "Encryption",
+            security=settings.security,
+            bucket_owners=[route.bucket_owner for route in settings.routes if route.bucket_owner],
+            dev=dev,
+        )
+        buckets = Buckets(encryption, settings.security.access_logs, dev)
+        buffer = Buffer(self, "Buffer", source=limits.INTAKE, retention=retention, encryption=encryption)
+        bus = Bus(self, "Bus", source=limits.DISPATCH, retention=retention, encryption=encryption, dev=dev)
+        ledger = Ledger(self, "Ledger", encryption=encryption, dev=dev)
+        work = Work(self, "Work", buckets=buckets)
+        catalog = make_catalog(self, settings, buckets)
         landing = Landing(
             self,
             "Landing",
             routes=settings.routes,
             buffer=buffer,
+            buckets=buckets,
             # nobody reads a version that the ledger has forgotten
             keep_versions=cdk.Duration.days(-(-retention.claims // DAY)),
         )
@@ -59,10 +74,12 @@ class TidegateStack(cdk.Stack):
                 settings=settings,
                 landing=landing,
                 work=work,
-                warehouse=warehouse,
+                catalog=catalog,
+                encryption=encryption,
             )
 
         values = {
+            "Account": cdk.Aws.ACCOUNT_ID,
             "Ledger": ledger.table.table_name,
             "Topic": bus.topic.topic_arn,
             "Buffer": buffer.queue.queue_url,
@@ -76,7 +93,7 @@ class TidegateStack(cdk.Stack):
             "SparkParameters": emr.spark_parameters,
         }
         with bundling.functions(sources, config, dependencies=not local) as folder:
-            self._functions(
+            functions = self._functions(
                 {"TIDEGATE_DEPLOYMENT": settings.deployment.name}
                 | {f"TIDEGATE_{_snake(name)}": value for name, value in values.items()},
                 lambda_.Code.from_asset(str(folder)),
@@ -86,7 +103,26 @@ class TidegateStack(cdk.Stack):
                 work=work,
                 emr=emr,
                 landing=landing,
+                settings=settings,
+                encryption=encryption,
             )
+        Operations(
+            self,
+            "Operations",
+            parts=Parts(
+                deployment=settings.deployment.name,
+                buffer=buffer.queue,
+                buffer_dead_letters=buffer.dead_letters,
+                notices=bus.queue,
+                notices_dead_letters=bus.dead_letters,
+                functions=functions,
+                application_id=emr.application_id,
+            ),
+            routes=[Watched(route.name, route.batch.max_wait, route.expect_every) for route in settings.routes],
+            emails=settings.operations.emails,
+            key=encryption.key,
+        )
+        bound_logs(self, encryption.key)
         outputs = Construct(self, "Outputs")
         for name, value in values.items():
             cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
@@ -102,29 +138,48 @@ class TidegateStack(cdk.Stack):
         work: Work,
         emr: Emr,
         landing: Landing,
-    ) -> None:
-        def function(name: str, timeout: int) -> Function:
-            return Function(self, name.capitalize(), name=name, code=code, timeout=timeout, environment=environment)
+        settings: Settings,
+        encryption: Encryption,
+    ) -> dict[str, lambda_.IFunction]:
+        allowed = settings.limits
 
-        intake = function("intake", limits.INTAKE.timeout)
-        intake.feed_from(buffer.queue, limits.INTAKE)
+        def function(name: str, timeout: int, concurrency: int) -> Function:
+            made = Function(
+                self,
+                name.capitalize(),
+                name=name,
+                code=code,
+                timeout=timeout,
+                environment=environment,
+                log_key=encryption.key,
+                reserved=concurrency if allowed.reserve_concurrency else None,
+            )
+            encryption.grant_messages(made.role)
+            return made
+
+        intake = function("intake", limits.INTAKE.timeout, allowed.intake_concurrency)
+        intake.feed_from(buffer.queue, limits.INTAKE, allowed.intake_concurrency)
         buffer.grant_set_aside(intake.role)
         bus.grant_publish(intake.role)
         landing.notify_after(intake)
 
-        dispatch = function("dispatch", limits.DISPATCH.timeout)
-        dispatch.feed_from(bus.queue, limits.DISPATCH)
+        dispatch = function("dispatch", limits.DISPATCH.timeout, allowed.dispatch_concurrency)
+        dispatch.feed_from(bus.queue, limits.DISPATCH, allowed.dispatch_concurrency)
         bus.grant_set_aside(dispatch.role)
         bus.grant_publish(dispatch.role)
 
-        settle = function("settle", limits.SETTLE_TIMEOUT)
+        settle = function("settle", limits.SETTLE_TIMEOUT, limits.SETTLE_RESERVED)
         settle.invoke_every(limits.SETTLE_EVERY)
         settle.invoke_on(emr.job_ended)
+        bus.grant_publish(settle.role)
 
         for each in (dispatch, settle):
             ledger.grant_use(each.role)
+            encryption.grant_table(each.role)
             work.grant_use(each.role)
-            emr.grant_run(each.role)
+            emr.grant_start(each.role)
+        emr.grant_ask(settle.role)
+        return {"intake": intake.function, "dispatch": dispatch.function, "settle": settle.function}
 
 
 def _snake(name: str) -> str:

@@ -52,6 +52,16 @@ Duration = Annotated[int, BeforeValidator(_duration, json_schema_input_type=str)
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 TableName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*){2}$")]
+AccountId = Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")]
+KeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
+TableBucketArn = Annotated[
+    str, StringConstraints(pattern=r"^arn:aws[a-z-]*:s3tables:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9-]{3,63}$")
+]
+SecretArn = Annotated[
+    str, StringConstraints(pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$")
+]
+Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
+HttpsUri = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?%=&-]+$")]
 
 
 class _Section(BaseModel):
@@ -65,6 +75,61 @@ class Deployment(_Section):
         "tidegate",
         description="Prefix of the stack and its resources: lower case letters, digits and dashes.",
     )
+    dev: bool = Field(
+        False,
+        description="For a trial: everything that the stack made is removed with it, uploads, tables and ledger too. "
+        "Never for data that you need.",
+    )
+
+
+class Security(_Section):
+    """Whose keys encrypt what is stored, and who writes down who reads it."""
+
+    encryption: Literal["aws", "customer"] = Field(
+        "aws",
+        description="aws: the services' own keys. customer: a key that the stack creates and KMS rotates every year; "
+        "it outlives the stack, as it encrypts what does.",
+    )
+    kms_key_arn: KeyArn | None = Field(
+        None,
+        description="Use this key instead. Its key policy has to let the services use it (see below): the stack cannot "
+        "change it.",
+    )
+    access_logs: BucketName | None = Field(
+        None,
+        description="An existing bucket that S3 writes the access logs of the created buckets into. "
+        "Its policy has to let logging.s3.amazonaws.com put objects. Without it there are none.",
+    )
+
+    @property
+    def customer_key(self) -> bool:
+        """Whether a key of the account's own encrypts things, made by the stack or not."""
+        return self.encryption == "customer" or self.kms_key_arn is not None
+
+
+class Network(_Section):
+    """The subnets that Spark's workers run in, for catalogs and buckets that only they reach."""
+
+    subnets: tuple[str, ...] = Field(
+        (),
+        description="Ids of private subnets, in two zones or more. They need a way to S3, Glue and the other services: "
+        "endpoints or a NAT gateway. Without any, EMR Serverless runs outside your network.",
+    )
+    security_groups: tuple[str, ...] = Field((), description="Ids of the workers' security groups.")
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        for name, ids, pattern in (
+            ("subnets", self.subnets, r"subnet-[0-9a-f]{8,17}"),
+            ("security_groups", self.security_groups, r"sg-[0-9a-f]{8,17}"),
+        ):
+            if wrong := [each for each in ids if not re.fullmatch(pattern, each)]:
+                raise ValueError(
+                    f"{wrong[0]!r} in `{name}` is no id such as {pattern.partition('[')[0]}0123456789abcdef0"
+                )
+        if bool(self.subnets) != bool(self.security_groups):
+            raise ValueError("give both `subnets` and `security_groups`, or neither")
+        return self
 
 
 class Catalog(_Section):
@@ -75,6 +140,35 @@ class Catalog(_Section):
         pattern=r"^[a-z_][a-z0-9_]*$",
         description="The first part of every route's `table`, as Spark calls it.",
     )
+    type: Literal["glue", "s3tables", "rest"] = Field(
+        "glue",
+        description="glue: the account's Glue catalog, with the tables' files in a bucket that the stack creates. "
+        "s3tables: a table bucket of S3 Tables. rest: a REST catalog. Only glue has a warehouse bucket made for it. "
+        "None but the local catalog has been run.",
+    )
+    arn: TableBucketArn | None = Field(None, description="s3tables: the ARN of the table bucket, which exists already.")
+    uri: HttpsUri | None = Field(None, description="rest: where the catalog is.")
+    warehouse: str | None = Field(
+        None,
+        max_length=1024,
+        description="rest: what the catalog calls the warehouse; s3://bucket/prefix if the job writes there itself.",
+    )
+    credential_secret: SecretArn | None = Field(
+        None,
+        description="rest: the ARN of a secret of Secrets Manager, as plain text what Iceberg calls `credential`. "
+        "EMR reads it when a job starts; neither the template nor Tidegate sees it.",
+    )
+
+    @model_validator(mode="after")
+    def _what_its_type_needs(self) -> Self:
+        of_type = {"glue": (), "s3tables": ("arn",), "rest": ("uri", "warehouse", "credential_secret")}
+        for name in ("arn", "uri", "warehouse", "credential_secret"):
+            if getattr(self, name) is not None and name not in of_type[self.type]:
+                raise ValueError(f'`{name}` means nothing for a catalog of type "{self.type}"')
+        for kind, needed in (("s3tables", "arn"), ("rest", "uri")):
+            if self.type == kind and getattr(self, needed) is None:
+                raise ValueError(f'a catalog of type "{kind}" needs `{needed}`')
+        return self
 
 
 class Retention(_Section):
@@ -119,6 +213,70 @@ class Retention(_Section):
         return self.dead_letters + self.messages + (self.messages + self.dead_letters + self.messages)
 
 
+class LimitSettings(_Section):
+    """How much of the account's quotas the deployment may use. The defaults fit a new account: 10 invocations of
+    Lambda functions at once, 16 vCPU of EMR Serverless."""
+
+    intake_concurrency: int = Field(
+        4, ge=2, le=1000, description="How many invocations of intake may run at once; each takes 1,000 notifications."
+    )
+    dispatch_concurrency: int = Field(
+        4,
+        ge=2,
+        le=1000,
+        description="How many invocations of dispatch may run at once; each route uses one at most.",
+    )
+    reserve_concurrency: bool = Field(
+        False,
+        description="Keep these numbers, and 2 for settle, for the functions alone. Lambda refuses what would leave "
+        "the rest of the account less than 100, or 10 in a new account.",
+    )
+    vcpu: int = Field(16, ge=6, le=10_000, description="How many vCPU all jobs together may use. One needs 6 at least.")
+    memory_gb: int = Field(64, ge=24, le=100_000, description="How much memory; 4 GB go with each vCPU of ours.")
+    disk_gb: int = Field(200, ge=40, le=100_000, description="How much disk: each worker has 20 GB.")
+    concurrent_jobs: int = Field(
+        0,
+        ge=0,
+        le=1000,
+        description="How many jobs may run at once; the others queue. 0: as many as the routes' `in_flight` together.",
+    )
+    queue_timeout: Duration = Field(
+        "6h",
+        validate_default=True,
+        description='How long a job may queue for vCPU, "15m" to "12h". Then it is over, and counts as an attempt.',
+    )
+    job_timeout: Duration = Field(
+        "8h",
+        validate_default=True,
+        description="How long a job may run. A batch is minutes of work; hours mean trouble.",
+    )
+
+    @field_validator("queue_timeout", "job_timeout")
+    @classmethod
+    def _whole_minutes(cls, seconds: int) -> int:
+        if seconds % MINUTE:
+            raise ValueError("EMR Serverless counts in whole minutes")
+        return seconds
+
+    @field_validator("queue_timeout")
+    @classmethod
+    def _as_emr_allows(cls, seconds: int) -> int:
+        # https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_SchedulerConfiguration.html
+        if not 15 * MINUTE <= seconds <= 12 * HOUR:
+            raise ValueError("EMR Serverless keeps a job queued for 15m to 12h")
+        return seconds
+
+
+class OperationsSettings(_Section):
+    """Who is told when the deployment needs somebody."""
+
+    emails: tuple[Email, ...] = Field(
+        (),
+        description="Addresses that alarms are mailed to. Each has to confirm the mail that SNS sends first. "
+        "Whatever else should hear of them subscribes to the alarms' topic.",
+    )
+
+
 class BatchSettings(_Section):
     """When a route's uploads are handed to a Spark job."""
 
@@ -146,6 +304,16 @@ class RouteSettings(_Section):
     name: Name = Field(description="The route's name: lower case letters, digits and dashes.")
     bucket: BucketName = Field(description="The landing bucket; created unless `existing`.")
     existing: bool = Field(False, description="The bucket exists already: only its notification is added.")
+    bucket_owner: AccountId | None = Field(
+        None,
+        description="The account of an existing bucket, if it is another one than the deployment's. "
+        "Nothing is read from a bucket that belongs to somebody else.",
+    )
+    source: Literal["s3", "eventbridge"] = Field(
+        "s3",
+        description="Who tells of an upload: s3, directly; or eventbridge, where the bucket's own notifications are "
+        "taken already, or others want its events too. It costs $1 per million events.",
+    )
     versioned: bool = Field(
         True,
         description="A created bucket keeps overwritten and deleted versions for as long as the ledger remembers them, "
@@ -168,6 +336,11 @@ class RouteSettings(_Section):
     partition_by: tuple[str, ...] = Field(
         (), description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region".'
     )
+    expect_every: Duration | None = Field(
+        None,
+        description='Sound an alarm if nothing was notified for so long: "1h", "2d"; at most 7d. '
+        "Without it silence is no alarm.",
+    )
     max_object_bytes: ByteSize = Field(
         ByteSize(128_000_000),
         gt=0,
@@ -175,6 +348,20 @@ class RouteSettings(_Section):
         "a file is decoded whole in one task's memory.",
     )
     batch: BatchSettings = Field(BatchSettings(), description="When a batch is handed off.")
+
+    @model_validator(mode="after")
+    def _an_owner_of_what_exists(self) -> Self:
+        if self.bucket_owner is not None and not self.existing:
+            raise ValueError("`bucket_owner` is for an `existing` bucket: a created one is the deployment's own")
+        return self
+
+    @field_validator("expect_every")
+    @classmethod
+    def _as_alarms_allow(cls, seconds: int | None) -> int | None:
+        # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+        if seconds is not None and seconds > 7 * DAY:
+            raise ValueError("an alarm of CloudWatch looks back 7d at most")
+        return seconds
 
     @field_validator("delimiter")
     @classmethod
@@ -225,8 +412,12 @@ class Settings(_Section):
     """The whole of `tidegate.toml`."""
 
     deployment: Deployment = Field(Deployment(), description="The deployment.")
+    security: Security = Field(Security(), description="Encryption and access logs.")
+    network: Network = Field(Network(), description="Where Spark's workers run.")
+    limits: LimitSettings = Field(LimitSettings(), description="How much of the account may be used.")
     catalog: Catalog = Field(Catalog(), description="The Iceberg catalog.")
     retention: Retention = Field(Retention(), description="How long things are remembered.")
+    operations: OperationsSettings = Field(OperationsSettings(), description="Who is told of alarms.")
     routes: tuple[RouteSettings, ...] = Field((), alias="route", description="The routes, one or more.")
 
     @model_validator(mode="after")
@@ -258,6 +449,10 @@ class Settings(_Section):
                 return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} exists already"
             if route.bucket == other.bucket and route.versioned != other.versioned:
                 return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} is versioned"
+            if route.bucket == other.bucket and route.source != other.source:
+                return f"routes {other.name!r} and {route.name!r} disagree on the `source` of bucket {route.bucket}"
+            if route.bucket == other.bucket and route.bucket_owner != other.bucket_owner:
+                return f"routes {other.name!r} and {route.name!r} disagree on the `bucket_owner` of {route.bucket}"
         return ""
 
     def core_routes(self) -> tuple[Route, ...]:

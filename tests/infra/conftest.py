@@ -1,8 +1,9 @@
 """The template, synthesized once for all tests that look at it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -80,6 +81,42 @@ table = "house.shop.stock"
 schema = "id bigint"
 """
 
+CUSTOMER = '[security]\nencryption = "customer"\naccess_logs = "example-logs"\n' + MANY
+"""A key that the stack creates, for all that MANY has."""
+KEY_ARN = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
+IMPORTED = f'[security]\nkms_key_arn = "{KEY_ARN}"\n' + SIMPLE
+EVENTBRIDGE = MANY.replace("format =", 'source = "eventbridge"\nformat =')
+DEV = MANY.replace("[deployment]", "[deployment]\ndev = true")
+S3TABLES = (
+    """
+[catalog]
+type = "s3tables"
+arn = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"
+"""
+    + SIMPLE
+)
+REST = (
+    """
+[catalog]
+type = "rest"
+uri = "https://catalog.example.com/api"
+warehouse = "s3://example-lake/house"
+credential_secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:catalog-AbCdEf"
+"""
+    + SIMPLE
+)
+VARIANTS = {
+    "simple": SIMPLE,
+    "many": MANY,
+    "customer": CUSTOMER,
+    "imported": IMPORTED,
+    "eventbridge": EVENTBRIDGE,
+    "dev": DEV,
+    "s3tables": S3TABLES,
+    "rest": REST,
+}
+"""Every way to build the stack that differs in its resources."""
+
 
 @dataclass(frozen=True)
 class Template:
@@ -87,6 +124,10 @@ class Template:
 
     toml: str
     body: dict[str, Any]
+    violations: list[dict[str, Any]]
+    """What cdk-nag finds, with what was accepted left out."""
+    accepted: dict[str, list[dict[str, str]]]
+    """What was accepted, rule and reason, by the path of the construct."""
 
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
@@ -94,7 +135,7 @@ class Template:
 
     def of(self, kind: str) -> dict[str, dict[str, Any]]:
         """The properties of all resources of a type, by logical id."""
-        return {name: each["Properties"] for name, each in self.resources.items() if each["Type"] == kind}
+        return {name: each.get("Properties", {}) for name, each in self.resources.items() if each["Type"] == kind}
 
     def one(self, kind: str, part: str = "") -> tuple[str, dict[str, Any]]:
         """The only resource of a type whose logical id begins with `part`."""
@@ -124,10 +165,13 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesize]
         for name, value in toolchain.cdk_environment().items():
             patch.setenv(name, value)
         import aws_cdk as cdk  # starts Node, so only here
+        from cdk_nag import AwsSolutionsChecks
 
         from app import CONTEXT
         from infra.stack import TidegateStack
         from tidegate.settings import parse
+
+        key = cdk.Validations.ACKNOWLEDGED_RULES_METADATA_KEY
 
         def build(toml: str, *, local: bool = True) -> Template:
             folder = tmp_path_factory.mktemp("synth")
@@ -135,21 +179,46 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesize]
             config.write_text(toml)
             settings = parse(toml)
             app = cdk.App(analytics_reporting=False, context=CONTEXT, outdir=str(folder / "cdk.out"))
-            TidegateStack(app, settings, sources=ROOT, config=config, local=local)
-            app.synth()
-            name = f"{settings.deployment.name}.template.json"
-            return Template(toml, json.loads((folder / "cdk.out" / name).read_text()))
+            stack = TidegateStack(app, settings, sources=ROOT, config=config, local=local)
+            cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+            accepted = {
+                each.node.path: [entry.data for entry in each.node.metadata if entry.type == key]
+                for each in stack.node.find_all()
+                if any(entry.type == key for entry in each.node.metadata)
+            }
+            try:
+                app.synth()
+            except RuntimeError as error:
+                if "ValidationFailed" not in str(error):
+                    raise
+            out = folder / "cdk.out"
+            return Template(
+                toml,
+                json.loads((out / f"{settings.deployment.name}.template.json").read_text()),
+                [
+                    each
+                    for plugin in json.loads((out / "validation-report.json").read_text())["pluginReports"]
+                    for each in plugin["violations"]
+                ],
+                accepted,
+            )
 
         yield build
 
 
 @pytest.fixture(scope="session")
-def simple(synthesize: Synthesize) -> Template:
-    """One route; everything else as it comes."""
-    return synthesize(SIMPLE)
+def variant(synthesize: Synthesize) -> Callable[[str], Template]:
+    """The template of one of `VARIANTS`."""
+    return cache(lambda name: synthesize(VARIANTS[name]))
 
 
 @pytest.fixture(scope="session")
-def many(synthesize: Synthesize) -> Template:
+def simple(variant: Callable[[str], Template]) -> Template:
+    """One route; everything else as it comes."""
+    return variant("simple")
+
+
+@pytest.fixture(scope="session")
+def many(variant: Callable[[str], Template]) -> Template:
     """Several routes: two on one bucket, one alone on another, two on a bucket that exists already."""
-    return synthesize(MANY)
+    return variant("many")

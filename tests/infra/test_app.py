@@ -108,3 +108,14 @@ def check_assets(folder: Path, template: dict[str, Any], toml: str) -> None:
         assert (code / f"{module.replace('.', '/')}.py").is_file()
     (script,) = folder.glob("asset.*.py")
     assert script.read_text() == (ROOT / "tidegate" / "spark" / "entry.py").read_text()
+
+
+def test_a_finding_of_cdk_nag_that_nobody_answers_for_stops_the_deployment(simple, monkeypatch):
+    import app
+    from infra import bundling
+
+    monkeypatch.setattr(bundling, "_install", lambda *_: None)
+    monkeypatch.setattr(app, "load", lambda _: parse(simple.toml))
+    assert app.main() == 0
+    monkeypatch.setattr("infra.buckets.accept", lambda *_: None)
+    assert app.main() == 1

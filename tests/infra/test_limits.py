@@ -3,6 +3,7 @@
 import pytest
 
 from infra import limits
+from tidegate.aws.jobs import REMEMBER_SECONDS
 from tidegate.settings import DAY, HOUR, Retention, Settings, parse
 
 ROUTE = """
@@ -52,3 +53,35 @@ def test_there_is_no_archive_where_the_ledger_forgets_too_soon():
     retention = settings(messages="6h", dead_letters="2d", look_back="115h", claims="116h").retention
     assert retention.claims - retention.travel == 2 * HOUR
     assert limits.archive_days(retention) == 0
+
+
+def limited(lines: str, route: str = ROUTE) -> Settings:
+    return parse(f"[limits]\n{lines}\n{route}")
+
+
+@pytest.mark.parametrize("lines", ["memory_gb = 24", "vcpu = 6", "disk_gb = 40"])
+def test_one_job_fits_into_the_least_that_the_settings_allow(lines):
+    limits.check(limited(lines))
+    smallest = limits.smallest_job()
+    assert (smallest.vcpu, smallest.memory, smallest.disk) == (6, 24, 40)
+
+
+def test_a_larger_worker_would_be_refused_where_it_does_not_fit(monkeypatch):
+    monkeypatch.setitem(limits.WORKERS, "spark.executor.cores", "16")
+    with pytest.raises(limits.LimitsError, match=r"vcpu must be 18 at least"):
+        limits.check(limited("vcpu = 16"))
+
+
+def test_as_many_jobs_may_run_as_the_routes_hand_off():
+    route = ROUTE + "[route.batch]\nin_flight = 5\n"
+    assert limits.concurrent_jobs(limited("", route)) == 5
+    limits.check(limited("concurrent_jobs = 5", route))
+    with pytest.raises(limits.LimitsError, match=r"concurrent_jobs must be 5 at least"):
+        limits.check(limited("concurrent_jobs = 4", route))
+
+
+def test_an_attempt_ends_while_hand_off_still_knows_that_it_started_it():
+    limits.check(limited('queue_timeout = "12h"\njob_timeout = "11h"'))
+    with pytest.raises(limits.LimitsError, match="less than 24h together"):
+        limits.check(limited('queue_timeout = "12h"\njob_timeout = "12h"'))
+    assert limits.HAND_OFF_REMEMBERED == REMEMBER_SECONDS

@@ -9,16 +9,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 ROLES = {"intake": "IntakeRole", "dispatch": "DispatchRole", "settle": "SettleRole", "job": "EmrJobRole"}
 
-LEDGER = {f"dynamodb:{each}Item" for each in ("BatchGet", "ConditionCheck", "Delete", "Get", "Put", "Update")}
+LEDGER = {f"dynamodb:{each}Item" for each in ("BatchGet", "Delete", "Get", "Put", "Update")}
 RECEIVE = {f"sqs:{each}" for each in ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage")}
 RECEIVE |= {"sqs:GetQueueAttributes", "sqs:GetQueueUrl"}
 HAND_OFF = LEDGER | {
-    "dynamodb:Query",
     "s3:GetObject",
     "s3:ListBucket",
     "s3:PutObject",
     "emr-serverless:StartJobRun",
-    "emr-serverless:GetJobRun",
     "emr-serverless:TagResource",
     "iam:PassRole",
 }
@@ -63,7 +61,7 @@ def resources(template, who, action):
     [
         ("intake", LOG | RECEIVE | {"sqs:SendMessage", "sns:Publish"}),
         ("dispatch", LOG | RECEIVE | HAND_OFF | {"sqs:SendMessage", "sns:Publish"}),
-        ("settle", LOG | HAND_OFF),
+        ("settle", LOG | HAND_OFF | {"emr-serverless:GetJobRun", "sns:Publish"}),
         (
             "job",
             {
@@ -129,7 +127,7 @@ def test_batches_are_written_but_never_deleted(simple, who):
 @pytest.mark.parametrize("who", ["dispatch", "settle"])
 def test_jobs_are_started_in_this_application_under_its_role(simple, who):
     assert resources(simple, who, "emr-serverless:StartJobRun") == ["<EmrApplication>"]
-    assert resources(simple, who, "emr-serverless:GetJobRun") == ["<EmrApplication>/jobruns/*"]
+    assert resources(simple, who, "emr-serverless:TagResource") == ["<EmrApplication>/jobruns/*"]
     assert resources(simple, who, "iam:PassRole") == ["<EmrJobRole>"]
     (statement,) = (each for each in statements(simple, who) if each["Action"] == "iam:PassRole")
     assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "emr-serverless.amazonaws.com"}}

@@ -156,7 +156,7 @@ def test_a_message_stays_hidden_for_six_timeouts_and_the_window(simple, queue, f
 
 
 def test_the_topic_is_fifo_and_keeps_an_archive(simple):
-    topic = simple.one("AWS::SNS::Topic")[1]
+    topic = simple.one("AWS::SNS::Topic", "Bus")[1]
     assert topic["FifoTopic"] is True
     assert topic["ContentBasedDeduplication"] is False
     assert topic["ArchivePolicy"] == {"MessageRetentionPeriod": 14}
@@ -165,13 +165,13 @@ def test_the_topic_is_fifo_and_keeps_an_archive(simple):
 
 def test_the_archive_ends_before_the_ledger_forgets(many):
     # 170 h of claims, and a replayed notice may travel 3 x 6 h and 2 x 48 h more: 2 days are left
-    assert many.one("AWS::SNS::Topic")[1]["ArchivePolicy"] == {"MessageRetentionPeriod": 2}
+    assert many.one("AWS::SNS::Topic", "Bus")[1]["ArchivePolicy"] == {"MessageRetentionPeriod": 2}
 
 
 def test_notices_arrive_raw_and_what_sns_cannot_deliver_is_a_dead_letter(simple):
-    topic = simple.one("AWS::SNS::Topic")[0]
+    topic = simple.one("AWS::SNS::Topic", "Bus")[0]
     queue, dead_letters = (simple.one("AWS::SQS::Queue", name)[0] for name in ("BusNotices", "BusDead"))
-    name, subscription = simple.one("AWS::SNS::Subscription")
+    name, subscription = simple.one("AWS::SNS::Subscription", "Bus")
     assert subscription == {
         "TopicArn": {"Ref": topic},
         "Protocol": "sqs",
@@ -185,8 +185,10 @@ def test_notices_arrive_raw_and_what_sns_cannot_deliver_is_a_dead_letter(simple)
         assert properties["FifoQueue"] is True
         assert not properties.get("ContentBasedDeduplication")
         (statement,) = allowed(simple, each)
-        # the topic's ARN names the account
-        assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": {"Ref": topic}}}
+        assert statement["Condition"] == {
+            "ArnEquals": {"aws:SourceArn": {"Ref": topic}},
+            "StringEqualsIfExists": {"aws:SourceAccount": ACCOUNT},
+        }
         assert statement["Principal"] == {"Service": "sns.amazonaws.com"}
         assert statement["Action"] == "sqs:SendMessage"
 
@@ -283,8 +285,12 @@ def test_queues_feed_the_functions(simple):
     mappings = simple.of("AWS::Lambda::EventSourceMapping")
     assert len(mappings) == 2
     for function, queue, settings in (
-        ("Intake", "BufferQueue", {"BatchSize": 1000, "MaximumBatchingWindowInSeconds": 2}),
-        ("Dispatch", "BusNotices", {"BatchSize": 10}),
+        (
+            "Intake",
+            "BufferQueue",
+            {"BatchSize": 1000, "MaximumBatchingWindowInSeconds": 2, "ScalingConfig": {"MaximumConcurrency": 4}},
+        ),
+        ("Dispatch", "BusNotices", {"BatchSize": 10, "ScalingConfig": {"MaximumConcurrency": 4}}),
     ):
         assert simple.one("AWS::Lambda::EventSourceMapping", function)[1] == {
             "EventSourceArn": arn(simple.one("AWS::SQS::Queue", queue)[0]),
@@ -323,8 +329,9 @@ def test_functions_and_outputs_name_the_same_things(simple):
     queue = {name: {"Ref": simple.one("AWS::SQS::Queue", name)[0]} for name in ("BufferQ", "BufferD", "BusN", "BusD")}
     application = simple.one("AWS::EMRServerless::Application")[0]
     expected = {
+        "Account": ACCOUNT,
         "Ledger": {"Ref": simple.one("AWS::DynamoDB::Table")[0]},
-        "Topic": {"Ref": simple.one("AWS::SNS::Topic")[0]},
+        "Topic": {"Ref": simple.one("AWS::SNS::Topic", "Bus")[0]},
         "Buffer": queue["BufferQ"],
         "DeadLetters": queue["BufferD"],
         "Notices": queue["BusN"],
@@ -342,6 +349,7 @@ def test_functions_and_outputs_name_the_same_things(simple):
 
     variables = {
         "TIDEGATE_DEPLOYMENT": "tidegate",
+        "TIDEGATE_ACCOUNT": ACCOUNT,
         "TIDEGATE_LEDGER": expected["Ledger"],
         "TIDEGATE_TOPIC": expected["Topic"],
         "TIDEGATE_BUFFER": expected["Buffer"],

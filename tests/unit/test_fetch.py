@@ -1,6 +1,7 @@
 """What S3's answers say about an upload, and what they do not."""
 
 import http.server
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -17,8 +18,10 @@ PLAIN, ODD = "in/a.json", "in//a.json"
 
 class S3(http.server.BaseHTTPRequestHandler):
     answer: ClassVar[tuple[int, bytes]] = (200, b"")
+    headers_seen: ClassVar[dict[str, str]] = {}
 
     def do_GET(self) -> None:
+        type(self).headers_seen = {name.lower(): value for name, value in self.headers.items()}
         status, body = self.answer
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
@@ -113,3 +116,27 @@ def test_a_key_that_looks_like_an_error_is_a_key():
 @pytest.mark.parametrize("key", ["/a", "a/", "a//b", "./a", "a/../b", "a\nb", "\x7f"])
 def test_keys_that_paths_cannot_name_go_the_other_way(key: str):
     assert not is_plain(key)
+
+
+@pytest.mark.parametrize("key", [PLAIN, ODD])
+def test_s3_is_told_whose_the_bucket_must_be_under_signature(key: str):
+    S3.answer = (200, b"body")
+    assert fetch(Upload("landing", key, "etag:e", 1), 100, "123456789012") == b"body"
+    assert S3.headers_seen["x-amz-expected-bucket-owner"] == "123456789012"
+    # S3 refuses a request with an x-amz-* header that is not signed
+    signed = re.search(r"SignedHeaders=([^,]+)", S3.headers_seen["authorization"])
+    assert signed
+    assert "x-amz-expected-bucket-owner" in signed[1].split(";")
+
+
+@pytest.mark.parametrize("key", [PLAIN, ODD])
+def test_a_bucket_of_somebody_else_is_no_missing_object(key: str):
+    S3.answer = (403, error("AccessDenied"))
+    with pytest.raises(Exception, match="AccessDenied"):
+        fetch(Upload("landing", key, "etag:e", 1), 100, "123456789012")
+
+
+@pytest.mark.parametrize("key", [PLAIN, ODD])
+def test_without_an_owner_nobody_checks(key: str):
+    ask(key, 200, b"body")
+    assert "x-amz-expected-bucket-owner" not in S3.headers_seen

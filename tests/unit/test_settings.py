@@ -200,8 +200,8 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
 @pytest.mark.parametrize(
     ("section", "field", "where", "allowed"),
     [
-        ("[deployment]", "nmae", "deployment.nmae", ["name"]),
-        ("[catalog]", "type", "catalog.type", ["name"]),
+        ("[deployment]", "nmae", "deployment.nmae", ["dev", "name"]),
+        ("[catalog]", "kind", "catalog.kind", ["arn", "credential_secret", "name", "type", "uri", "warehouse"]),
         ("[retention]", "claim", "retention.claim", ["claims", "dead_letters", "look_back", "messages"]),
         (
             "[route.batch]",
@@ -214,8 +214,9 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             "table_schema",
             "route.1.table_schema",
             [
-                *("batch", "bucket", "delimiter", "existing", "format", "max_object_bytes", "name", "partition_by"),
-                *("prefix", "schema", "suffix", "table", "versioned"),
+                *("batch", "bucket", "bucket_owner", "delimiter", "existing", "expect_every", "format"),
+                *("max_object_bytes", "name"),
+                *("partition_by", "prefix", "schema", "source", "suffix", "table", "versioned"),
             ],
         ),
     ],
@@ -232,7 +233,8 @@ def test_an_unknown_section_is_refused_with_the_names_allowed():
     message = refusal(GOOD + "\n[notifications]\nemail = 'a@b.c'\n")
     line = len(LINES) + 2
     assert message == (
-        f"tidegate.toml:{line}: notifications: unknown field; allowed here: catalog, deployment, retention, route"
+        f"tidegate.toml:{line}: notifications: unknown field; allowed here: catalog, deployment, limits, network,"
+        " operations, retention, route, security"
     )
 
 
@@ -315,11 +317,90 @@ def test_a_table_outside_the_catalog_is_refused_and_told_what_to_call_it():
 
 @pytest.mark.parametrize(
     ("field", "complaint"),
-    [("existing = true", "landing exists already"), ("versioned = false", "landing is versioned")],
+    [
+        ("existing = true", "whether bucket landing exists already"),
+        ("versioned = false", "whether bucket landing is versioned"),
+        ('source = "eventbridge"', "on the `source` of bucket landing"),
+    ],
 )
 def test_routes_must_agree_about_their_bucket(field: str, complaint: str):
     message = refusal(with_line('prefix = "weather/"', f'prefix = "weather/"\n{field}'))
-    assert f"disagree whether bucket {complaint}" in message
+    assert f"disagree {complaint}" in message
+
+
+def test_routes_must_agree_on_whose_their_bucket_is():
+    source = GOOD.replace('bucket = "landing"', 'bucket = "landing"\nexisting = true')
+    message = refusal(source.replace('prefix = "weather/"', 'prefix = "weather/"\nbucket_owner = "123456789012"'))
+    assert "disagree on the `bucket_owner` of landing" in message
+
+
+# ---- security, network, catalogs, limits
+
+
+@pytest.mark.parametrize(
+    ("section", "where", "complaint"),
+    [
+        ('[security]\nencryption = "mine"', "2: security.encryption", "'aws' or 'customer'"),
+        ('[security]\nkms_key_arn = "alias/mine"', "2: security.kms_key_arn", "pattern"),
+        ('[security]\naccess_logs = "S3://logs"', "2: security.access_logs", "pattern"),
+        ('[network]\nsubnets = ["subnet-01234567"]', "1: network", "both `subnets` and `security_groups`"),
+        ('[network]\nsecurity_groups = ["sg-01234567"]', "1: network", "both `subnets` and `security_groups`"),
+        ('[network]\nsubnets = ["vpc-1"]\nsecurity_groups = ["sg-01234567"]', "1: network", "'vpc-1' in `subnets`"),
+        ('[limits]\nqueue_timeout = "10m"', "2: limits.queue_timeout", "15m to 12h"),
+        ('[limits]\nqueue_timeout = "13h"', "2: limits.queue_timeout", "15m to 12h"),
+        ('[limits]\njob_timeout = "90s"', "2: limits.job_timeout", "whole minutes"),
+        ("[limits]\nintake_concurrency = 1", "2: limits.intake_concurrency", "greater than or equal to 2"),
+        ("[limits]\nvcpu = 5", "2: limits.vcpu", "greater than or equal to 6"),
+    ],
+)
+def test_what_the_account_could_not_use_is_refused(section: str, where: str, complaint: str):
+    message = refusal(f"{section}\n{GOOD}")
+    assert message.startswith(f"tidegate.toml:{where}: ")
+    assert complaint in message
+
+
+ARN = "arn:aws:s3tables:us-east-1:123456789012:bucket/tables"
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ('type = "s3tables"', "needs `arn`"),
+        ('type = "rest"', "needs `uri`"),
+        (f'arn = "{ARN}"', '`arn` means nothing for a catalog of type "glue"'),
+        (f'type = "rest"\nuri = "https://c.example.com"\narn = "{ARN}"', "`arn` means nothing"),
+        (f'type = "s3tables"\narn = "{ARN}"\nwarehouse = "w"', "`warehouse` means nothing"),
+        ('uri = "https://c.example.com"', "`uri` means nothing"),
+    ],
+)
+def test_a_catalog_has_what_its_type_needs_and_no_more(fields: str, complaint: str):
+    message = refusal(with_line('name = "lake"', f'name = "lake"\n{fields}'))
+    assert message.startswith(f"tidegate.toml:{line_of('[catalog]')}: catalog: ")
+    assert complaint in message
+
+
+@pytest.mark.parametrize("uri", ["http://catalog.example.com", "https://", "https://a b"])
+def test_a_catalog_is_reached_by_https_only(uri: str):
+    assert "catalog.uri: " in refusal(with_line('name = "lake"', f'name = "lake"\ntype = "rest"\nuri = "{uri}"'))
+
+
+def test_a_created_bucket_has_no_other_owner():
+    message = refusal(with_line('prefix = "weather/"', 'prefix = "weather/"\nbucket_owner = "123456789012"'))
+    assert "`bucket_owner` is for an `existing` bucket" in message
+
+
+def test_a_key_that_is_named_is_used():
+    assert not parse(GOOD).security.customer_key
+    assert parse(f'[security]\nencryption = "customer"\n{GOOD}').security.customer_key
+    key = "arn:aws:kms:us-east-1:123456789012:key/1-2"
+    assert parse(f'[security]\nkms_key_arn = "{key}"\n{GOOD}').security.customer_key
+
+
+def test_the_defaults_fit_a_new_account():
+    limits = parse(GOOD).limits
+    assert limits.intake_concurrency + limits.dispatch_concurrency + 1 < 10, "settle is called too"
+    assert limits.vcpu <= 16
+    assert not limits.reserve_concurrency
 
 
 @pytest.mark.parametrize(

@@ -189,6 +189,31 @@ def test_what_is_prepared_needs_no_network() -> None:
     assert [path.name for path in toolchain.jars()] == [jar.file_name for jar in toolchain.JARS]
 
 
+@pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64")])
+def test_where_there_is_no_emulator_of_lambda_the_message_says_where_there_is_one(
+    share: Path, system: str, machine: str
+) -> None:
+    with pytest.raises(ToolMissing, match=f"runs on Linux, on x86_64 and aarch64; this is {system} on {machine}"):
+        toolchain.fetch_emulator(toolchain.EMULATOR_WHEEL, system, machine, share)
+
+
+def test_an_emulator_that_is_kept_is_not_fetched_again(share: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "run", None)
+    kept = executable(share / "lambda-rie" / "sam-1.0" / "aws-lambda-rie-arm64", "")
+
+    assert toolchain.fetch_emulator(toolchain.Wheel("sam", "1.0", "0"), "Linux", "aarch64", share) == kept
+
+
+def test_a_wheel_of_another_content_is_refused_and_nothing_of_it_kept(share: Path) -> None:
+    pinned = toolchain.EMULATOR_WHEEL
+    other = toolchain.Wheel(pinned.name, pinned.version, "0" * 64)
+
+    with pytest.raises(ToolMissing, match=r"aws-sam-cli 1.* could not be fetched"):
+        toolchain.fetch_emulator(other, "Linux", "x86_64", share)
+
+    assert not [path for path in share.rglob("*") if path.is_file()]
+
+
 def test_an_unknown_verb_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert toolchain.main(["fetch"]) == 2
     assert "prepare|lock" in capsys.readouterr().err

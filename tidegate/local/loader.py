@@ -33,6 +33,8 @@ ABSENT = {
     "AWS::IAM::ManagedPolicy": "nobody is refused anything here; the policies are tested on the template",
     "AWS::IAM::Policy": "nobody is refused anything here; the policies are tested on the template",
     "AWS::IAM::Role": "nobody is refused anything here; only its ARN is passed on",
+    "AWS::KMS::Alias": "nothing is encrypted here",
+    "AWS::KMS::Key": "nothing is encrypted here; only its ARN is passed on",
     "AWS::Lambda::EventInvokeConfig": "the worker retries an event twice, which is Lambda's default",
     "AWS::Lambda::Permission": "nobody is refused anything here",
     "AWS::Logs::LogGroup": "logs are files here",
@@ -40,6 +42,7 @@ ABSENT = {
     "AWS::S3::BucketPolicy": "an emulator that ignores conditions would refuse every request without TLS",
     "AWS::SNS::TopicPolicy": "nobody is refused anything here",
     "AWS::SQS::QueuePolicy": "nobody is refused anything here, and one more condition could only lock us out",
+    "Custom::S3AutoDeleteObjects": "the buckets end with the stack here",
 }
 """Types of resources that have no counterpart on this machine, and why."""
 
@@ -48,10 +51,12 @@ IGNORED = {
         "AccessControl": "nobody is refused anything here",
         "BucketEncryption": "nothing is encrypted here",
         "LifecycleConfiguration": "nothing lives long enough here to expire",
+        "LoggingConfiguration": "nobody else reads the buckets here",
         "OwnershipControls": "there is one account here",
         "PublicAccessBlockConfiguration": "only this machine reaches the endpoint",
     },
     "AWS::SQS::Queue": {
+        "KmsDataKeyReusePeriodSeconds": "nothing is encrypted here",
         "KmsMasterKeyId": "nothing is encrypted here",
         "RedriveAllowPolicy": "nobody is refused anything here",
         "SqsManagedSseEnabled": "nothing is encrypted here",
@@ -266,7 +271,7 @@ class _Loader:
         return self.created[logical]
 
     def absent(self, logical: str, resource: Mapping[str, Any]) -> Created:
-        """Only a role and a log group are referred to; the name of either may be given."""
+        """Only a role, a log group and a key are referred to; the name of the first two may be given."""
         kind = resource["Type"]
         properties = resource.get("Properties", {})
         if kind == "AWS::IAM::Role":
@@ -275,6 +280,8 @@ class _Loader:
         if kind == "AWS::Logs::LogGroup":
             name = self.resolver.resolve(properties.get("LogGroupName", self.generated_name(logical)))
             return Created(name, {"Arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*"})
+        if kind == "AWS::KMS::Key":
+            return Created(logical, {"Arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{logical}", "KeyId": logical})
         return Created(logical)
 
     def handlers_of_custom_resources(self) -> set[str]:
@@ -550,6 +557,11 @@ class _Loader:
         pattern = properties.pop("EventPattern", None)
         schedule = properties.pop("ScheduleExpression", None)
         targets = properties.pop("Targets", [])
+        if pattern is not None and pattern.get("source") == ["aws.s3"]:
+            if properties.pop("State", "ENABLED") == "ENABLED":
+                self.uploads(logical, pattern, targets)
+            self.report("AWS::Events::Rule", logical, properties)
+            return Created(name, {"Arn": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{name}"})
         names = tuple(each["Arn"].rpartition(":")[2] for each in targets)
         if unknown := [each for each in names if each not in self.functions]:
             raise LocalError(f"rule {logical} has targets that are no functions of the template: {', '.join(unknown)}")
@@ -560,6 +572,46 @@ class _Loader:
             self.rules.append(Rule(name, names, pattern, _period(logical, schedule) if schedule else 0, inputs))
         self.report("AWS::Events::Rule", logical, properties)
         return Created(name, {"Arn": f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{name}"})
+
+    def uploads(self, logical: str, pattern: Mapping[str, Any], targets: list[Mapping[str, Any]]) -> None:
+        """A rule for S3's events: here the bucket notifies the queue itself, of the same keys, in S3's other words."""
+        arns = [each["Arn"] for each in targets]
+        if not all(":sqs:" in arn for arn in arns):
+            raise LocalError(f"rule {logical} sends S3's events to {', '.join(arns)}; here they reach queues only")
+        detail = pattern["detail"]
+        keys = detail.get("object", {}).get("key", [{"prefix": ""}])
+        for bucket in detail["bucket"]["name"]:
+            for other, resource in self.resources.items():
+                if resource.get("Properties", {}).get("BucketName") == bucket:
+                    self.create(other)
+            present = self.client("s3").get_bucket_notification_configuration(Bucket=bucket)
+            present.pop("ResponseMetadata", None)
+            ours = [
+                {
+                    "QueueArn": arn,
+                    "Events": ["s3:ObjectCreated:*"],
+                    **({"Filter": {"Key": {"FilterRules": rules}}} if (rules := _filter_rules(logical, key)) else {}),
+                }
+                for arn in arns
+                for key in keys
+                # a key written out is one that the pattern with a wildcard is too long for; a filter takes it
+                if not isinstance(key, str)
+            ]
+            self.notify(bucket, {**present, "QueueConfigurations": [*present.get("QueueConfigurations", []), *ours]})
+
+
+def _filter_rules(logical: str, matcher: Mapping[str, str]) -> list[dict[str, str]]:
+    """EventBridge's content filter for a key, as S3's: prefix, suffix, or a wildcard between the two."""
+    ((operator, value),) = matcher.items()
+    if operator in ("prefix", "suffix"):
+        return [{"Name": operator, "Value": value}] if value else []
+    # a backslash before `*`, or before another one, makes it a character like any other
+    tokens = re.findall(r"\\.|\*|[^\\*]+", value, re.DOTALL)
+    if operator != "wildcard" or tokens.count("*") != 1:
+        raise LocalError(f"rule {logical} matches keys with {dict(matcher)!r}, which the local stack does not")
+    at = tokens.index("*")
+    prefix, suffix = ("".join(each.removeprefix("\\") for each in part) for part in (tokens[:at], tokens[at + 1 :]))
+    return [{"Name": "prefix", "Value": prefix}, {"Name": "suffix", "Value": suffix}]
 
 
 def _as_attribute(value: Any) -> str:

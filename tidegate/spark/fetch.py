@@ -58,9 +58,11 @@ _GONE = Missed(Outcome.VANISHED, "deleted before it was read")
 _OVERWRITTEN = Missed(Outcome.SUPERSEDED, "overwritten before it was read; the newer version is an upload of its own")
 
 
-def fetch(upload: Upload, max_bytes: int) -> Fetched:
-    """The bytes of the claimed version. Raises on anything that a later try may cure, and BucketMissing."""
-    return _with_obstore(upload, max_bytes) if is_plain(upload.key) else _with_boto3(upload, max_bytes)
+def fetch(upload: Upload, max_bytes: int, owner: str = "") -> Fetched:
+    """The bytes of the claimed version, from a bucket of the account `owner`, if one is given: S3 refuses to read from
+    anybody else's. Raises on anything that a later try may cure, and BucketMissing."""
+    read = _with_obstore if is_plain(upload.key) else _with_boto3
+    return read(upload, max_bytes, owner)
 
 
 def is_plain(key: str) -> bool:
@@ -70,10 +72,10 @@ def is_plain(key: str) -> bool:
     )
 
 
-def _with_obstore(upload: Upload, max_bytes: int) -> Fetched:
+def _with_obstore(upload: Upload, max_bytes: int, owner: str) -> Fetched:
     options: Any = {"version": upload.version_id} if upload.version_id else {"if_match": f'"{upload.etag}"'}
     try:
-        answer = _store(upload.bucket).get(upload.key, options=options)
+        answer = _store(upload.bucket, owner).get(upload.key, options=options)
         size = answer.meta["size"]
         return TooLarge(size) if size > max_bytes else bytes(answer.bytes())
     except PreconditionError:
@@ -102,8 +104,10 @@ def _ending_of(code: str, upload: Upload) -> Fetched | None:
     return None
 
 
-def _with_boto3(upload: Upload, max_bytes: int) -> Fetched:
+def _with_boto3(upload: Upload, max_bytes: int, owner: str) -> Fetched:
     options = {"VersionId": upload.version_id} if upload.version_id else {"IfMatch": f'"{upload.etag}"'}
+    if owner:
+        options["ExpectedBucketOwner"] = owner
     try:
         answer = _client().get_object(Bucket=upload.bucket, Key=upload.key, **options)
         size = answer["ContentLength"]
@@ -116,22 +120,21 @@ def _with_boto3(upload: Upload, max_bytes: int) -> Fetched:
 
 
 @cache
-def _store(bucket: str) -> S3Store:
+def _store(bucket: str, owner: str) -> S3Store:
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     # boto3's idea of credentials, because it knows every place where AWS puts them, and renews them
     config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider(ttl=CREDENTIALS_LIVE)}
+    client_options: Any = {}
+    if owner:
+        # object_store signs default headers along with its own, as S3 demands of every x-amz-* header
+        client_options["default_headers"] = {"x-amz-expected-bucket-owner": owner}
     if region:
         config["region"] = region
     if endpoint:
-        return S3Store(
-            bucket,
-            endpoint=endpoint,
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": endpoint.startswith("http://")},
-            **config,
-        )
-    return S3Store(bucket, **config)
+        client_options["allow_http"] = endpoint.startswith("http://")
+        config |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+    return S3Store(bucket, client_options=client_options, **config)
 
 
 @cache

@@ -72,7 +72,8 @@ class Hopeless(Exception):
 @dataclass
 class Attempt:
     """One driver's try at one batch. `driver` is unique to this run of this process, unlike the attempt's number:
-    EMR Serverless may run the driver of one attempt twice."""
+    EMR Serverless may run the driver of one attempt twice. `landing_owner` is the account that the uploads' bucket must
+    belong to; without it nobody checks."""
 
     spark: SparkSession
     work: Work
@@ -80,6 +81,7 @@ class Attempt:
     attempt: int
     dataset: Dataset
     driver: str
+    landing_owner: str = ""
 
     @property
     def folder(self) -> str:
@@ -242,7 +244,9 @@ class Attempt:
         """Read every object, stage the rows, write the outcomes; returns the staged snapshot."""
         items = self.manifest()
         struct = _struct(self.dataset.schema)
-        reader = Reader(self.dataset, to_arrow_schema(struct), self.batch, datetime.datetime.now(datetime.UTC))
+        reader = Reader(
+            self.dataset, to_arrow_schema(struct), self.batch, datetime.datetime.now(datetime.UTC), self.landing_owner
+        )
         endings: Any = self.spark.sparkContext.accumulator({}, Endings())
         rows = self._rows(reader, items, endings)
         for name in (field.name for field in self.table.schema if field.name not in rows.columns):
@@ -379,17 +383,20 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--batch", required=True)
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
+    parser.add_argument("--account", default="", help="the account that the work bucket must belong to")
+    parser.add_argument("--landing-owner", default="", help="the account that the uploads' bucket must belong to")
     parser.add_argument("--dataset", required=True, help="core.routes.Dataset as JSON")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     given = json.loads(arguments.dataset)
     attempt = Attempt(
         spark=SparkSession.builder.appName(f"tidegate-{arguments.batch}-{arguments.attempt}").getOrCreate(),
-        work=S3Work(boto3.client("s3"), arguments.work),
+        work=S3Work(boto3.client("s3"), arguments.work, arguments.account),
         batch=arguments.batch,
         attempt=arguments.attempt,
         dataset=replace(Dataset(**given), partition_by=tuple(given["partition_by"])),
         driver=uuid.uuid4().hex,
+        landing_owner=arguments.landing_owner,
     )
     code = run(attempt, arguments.mode)
     attempt.spark.stop()

@@ -75,6 +75,8 @@ class Reader:
     schema: pa.Schema
     batch: str
     ingested_at: datetime.datetime
+    owner: str = ""
+    """The account that the uploads' bucket must belong to; see `fetch`."""
 
     def read(self, items: Sequence[tuple[int, Item]], report: Callable[[int, Read], None]) -> Iterator[pa.RecordBatch]:
         """Batches of `schema` plus lineage. `report` is told each item's ending before its rows are emitted."""
@@ -111,7 +113,8 @@ class Reader:
                     done = ahead.popleft()
                     pending -= done[1].upload.size
                     yield done[0], done[1], done[2].result()
-                ahead.append((position, item, pool.submit(fetch, item.upload, self.dataset.max_object_bytes)))
+                body = pool.submit(fetch, item.upload, self.dataset.max_object_bytes, self.owner)
+                ahead.append((position, item, body))
                 pending += size
             while ahead:
                 done = ahead.popleft()

@@ -1,0 +1,161 @@
+"""What the bundles may weigh, and what a cold start may spend on imports: measured, and compared.
+
+    python -m infra.budgets    builds both bundles for AWS into build/, measures, and fails if a budget is exceeded
+
+Sizes are unpacked bytes in megabytes of 10^6. Imports are milliseconds of processor time, of a fresh process each,
+beyond those of an empty handler; a bundle for this machine is imported, as the one for AWS cannot be.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra import bundling
+from tidegate.settings import DEFAULT_FILE
+
+HANDLERS = ("intake", "dispatch", "settle")
+RUNS = 4
+"""Of several runs the fastest counts: what disturbs a process only ever makes it slower."""
+
+PROVIDED = frozenset({"boto3", "botocore", "s3transfer", "jmespath", "urllib3", "dateutil", "python_dateutil", "six"})
+"""The packages, by the names of their folders, that Lambda's Python runtime has in some version
+(https://docs.aws.amazon.com/lambda/latest/dg/lambda-python.html). The bundle has them too, at the tested one."""
+
+FUNCTIONS_MB = 15
+"""Beyond what the runtime provides. Lambda itself would take 250 MB, all in all."""
+SPARK_MB = 400
+"""EMR Serverless documents no limit for an archive. Each worker unpacks it to its disk, of 20 GB unless more is paid
+for (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html), before it works."""
+IMPORT_MS = 400
+"""From bytecode: what our imports do once they are compiled. It grows when we import more."""
+SOURCE_IMPORT_MS = 1_000
+"""From source, as Lambda does it: the bundle holds no bytecode and `/var/task` cannot be written to, so every cold
+start compiles all it imports. botocore alone takes 390 ms of this (docs/adr/0024-bundles-within-budgets.md)."""
+
+_YARDSTICK = 'compile("x = [a.b(c, d=1) for a in e if a]\\n" * 1_000, "yardstick", "exec")'
+_YARDSTICK_MS = 62.0
+"""What `_YARDSTICK` takes on the machine that the import budgets were set on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A budget, and what was measured against it, in the same unit."""
+
+    name: str
+    measured: float
+    allowed: float
+    unit: str
+
+    @property
+    def holds(self) -> bool:
+        return self.measured <= self.allowed
+
+    def __str__(self) -> str:
+        verdict = "" if self.holds else "   TOO MUCH"
+        return f"{self.name:<48}{self.measured:>8.1f} of {self.allowed:>7.1f} {self.unit}{verdict}"
+
+
+def functions_size(bundle: Path) -> Reading:
+    """What the functions' bundle has beyond Lambda's runtime."""
+    own = [each for each in bundle.iterdir() if _package(each) not in PROVIDED]
+    return Reading("functions, beyond Lambda's runtime", _megabytes(*own), FUNCTIONS_MB, "MB")
+
+
+def spark_size(bundle: Path) -> Reading:
+    """What each of a job's workers unpacks."""
+    return Reading("Spark modules, unpacked", _megabytes(bundle), SPARK_MB, "MB")
+
+
+def imports(bundle: Path) -> Iterator[Reading]:
+    """What importing each handler from a bundle for this machine costs, from bytecode and from source."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
+        empty = Path(folder, "empty")
+        empty.mkdir()
+        Path(empty, "app.py").write_text("def handler(event, context):\n    return None\n")
+        for means, allowed, cache in (
+            ("bytecode", IMPORT_MS, Path(folder, "bytecode")),
+            ("source", SOURCE_IMPORT_MS, None),
+        ):
+            for name in HANDLERS:
+                runs = [
+                    (
+                        _processor_ms(f"import lambdas.{name}.app", bundle, cache),
+                        _processor_ms("import app", empty, cache),
+                        _processor_ms(_YARDSTICK, empty, cache),
+                    )
+                    for _ in range(RUNS)
+                ]
+                full, idle, yardstick = map(min, zip(*runs, strict=True))
+                # on a slower or busier machine the budgets grow as it is slower: they are about our imports
+                pace = max(1.0, yardstick / _YARDSTICK_MS)
+                yield Reading(f"cold import of {name}, from {means}", full - idle, allowed * pace, "ms")
+
+
+def _processor_ms(code: str, path: Path, cache: Path | None) -> float:
+    """The processor time of a fresh Python that has only `path` and the standard library; bytecode goes to `cache`.
+
+    Without `cache` it neither finds nor writes any for `path`. Raises CalledProcessError if `code` fails.
+    """
+    flags = ["-S"] if cache else ["-S", "-B"]
+    environment = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ} | {
+        "PYTHONPATH": str(path),
+        "LAMBDA_TASK_ROOT": str(path),
+        "AWS_REGION": "us-east-1",
+        "POWERTOOLS_SERVICE_NAME": "budgets",
+        "POWERTOOLS_METRICS_NAMESPACE": "Tidegate",
+    }
+    if cache:
+        environment["PYTHONPYCACHEPREFIX"] = str(cache)
+    command = [sys.executable, *flags, "-c", f"{code}\nimport time\nprint(time.process_time())"]
+    done = subprocess.run(command, env=environment, cwd=path, stdout=subprocess.PIPE, text=True, check=True)
+    return 1_000 * float(done.stdout)
+
+
+def _package(path: Path) -> str:
+    """`boto3` for its folder and for boto3-1.44.5.dist-info, `six` for six.py."""
+    return path.name.partition("-")[0].removesuffix(".py")
+
+
+def _megabytes(*paths: Path) -> float:
+    files = (each for path in paths for each in ([path] if path.is_file() else path.rglob("*")))
+    return sum(each.stat().st_size for each in files if each.is_file()) / 1_000_000
+
+
+def build(sources: Path, into: Path) -> Iterator[Reading]:
+    """Both bundles as AWS gets them, in the folders `functions` and `spark` of `into`; raises BundlingError."""
+    config = sources / DEFAULT_FILE
+    with bundling.functions(sources, config, dependencies=True) as folder:
+        yield functions_size(_keep(folder, into / "functions"))
+    with bundling.spark(sources) as folder:
+        yield spark_size(_keep(folder, into / "spark"))
+    with bundling.functions(sources, config, dependencies=True, target=bundling.THIS_MACHINE) as folder:
+        yield from imports(folder)
+
+
+def _keep(folder: Path, target: Path) -> Path:
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target)
+    return target
+
+
+def main() -> int:
+    """1 if a budget is exceeded or a bundle cannot be built."""
+    sources = Path(__file__).resolve().parents[1]
+    held = True
+    try:
+        for reading in build(sources, sources / "build"):
+            print(reading, flush=True)
+            held = held and reading.holds
+    except bundling.BundlingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,140 @@
+"""The dashboard: what arrives, what becomes of it, and how the parts are doing."""
+
+from collections.abc import Iterable, Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
+
+from infra.alarms import pending_too_long
+from infra.measures import FUNCTIONS, PERIOD, Parts, Watched
+
+WIDTH = 24
+"""Columns of a dashboard."""
+HEIGHT = 6
+ALARMS_TOGETHER = 100
+"""As many as one widget may show
+(https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html)."""
+
+WAITING = ("Submitted", "Pending", "Scheduled", "Running")
+ENDED = ("Success", "Failed", "Cancelled")
+"""States of jobs, as EMR Serverless names its metrics."""
+
+UPLOADS = {
+    "notified": "UploadsNotified",
+    "refused as duplicates": "DuplicatesRefused",
+    "committed": "SettledCommitted",
+    "quarantined": "SettledQuarantined",
+    "superseded": "SettledSuperseded",
+    "vanished": "SettledVanished",
+}
+JOBS = {
+    "jobs started": "JobsStarted",
+    "attempts failed": "AttemptsFailed",
+    "batches committed": "BatchesCommitted",
+    "batches abandoned": "BatchesAbandoned",
+}
+
+
+class Dashboard(Construct):
+    """Named after the deployment. First the alarms, then a row for each route, then the parts that routes share."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        parts: Parts,
+        routes: Iterable[Watched],
+        alarms: Sequence[cloudwatch.IAlarm],
+    ) -> None:
+        super().__init__(scope, id)
+        dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=parts.deployment)
+        for start in range(0, len(alarms), ALARMS_TOGETHER):
+            shown = alarms[start : start + ALARMS_TOGETHER]
+            # as high as four to a line need
+            height = 2 + -(-len(shown) // 4)
+            dashboard.add_widgets(
+                cloudwatch.AlarmStatusWidget(title="Alarms", alarms=shown, width=WIDTH, height=height)
+            )
+        for route in routes:
+            dashboard.add_widgets(*_of_route(parts, route))
+        dashboard.add_widgets(*_of_queues(parts), _of_jobs(parts))
+        dashboard.add_widgets(*(_of_function(parts, name) for name in FUNCTIONS))
+
+
+def _of_route(parts: Parts, route: Watched) -> list[cloudwatch.IWidget]:
+    def counted(names: dict[str, str]) -> list[cloudwatch.Metric]:
+        return [parts.own(metric, route.name, label=label) for label, metric in names.items()]
+
+    return [
+        _graph(f"{route.name}: uploads", counted(UPLOADS), of=4),
+        _graph(f"{route.name}: rows", counted({"rows committed": "SettledRows"}), of=4),
+        _graph(f"{route.name}: jobs and batches", counted(JOBS), of=4),
+        _graph(
+            f"{route.name}: oldest pending batch",
+            [parts.own("OldestPendingSeconds", route.name, statistic="Maximum", label="age, seconds")],
+            of=4,
+            right=[parts.own("HaltedNow", route.name, statistic="Maximum", label="halted")],
+            too_much=pending_too_long(route),
+        ),
+    ]
+
+
+def _of_queues(parts: Parts) -> list[cloudwatch.IWidget]:
+    queues = {"buffer": parts.buffer, "notices": parts.notices}
+    letters = {"buffer's dead letters": parts.buffer_dead_letters, "notices' dead letters": parts.notices_dead_letters}
+    high = {"statistic": "Maximum", "period": cdk.Duration.seconds(PERIOD)}
+    return [
+        _graph(
+            "Oldest message, seconds",
+            [queue.metric_approximate_age_of_oldest_message(**high, label=name) for name, queue in queues.items()],
+            of=3,
+        ),
+        _graph(
+            "Messages waiting",
+            [
+                queue.metric_approximate_number_of_messages_visible(**high, label=name)
+                for name, queue in (queues | letters).items()
+            ],
+            of=3,
+        ),
+    ]
+
+
+def _of_jobs(parts: Parts) -> cloudwatch.IWidget:
+    return _graph(
+        "Jobs by state",
+        [parts.jobs(state, statistic="Maximum") for state in WAITING],
+        of=3,
+        right=[parts.jobs(state, statistic="Sum") for state in ENDED],
+    )
+
+
+def _of_function(parts: Parts, name: str) -> cloudwatch.IWidget:
+    function, period = parts.functions[name], cdk.Duration.seconds(PERIOD)
+    return _graph(
+        name,
+        [
+            function.metric_invocations(statistic="Sum", period=period, label="invocations"),
+            function.metric_errors(statistic="Sum", period=period, label="errors"),
+            function.metric_throttles(statistic="Sum", period=period, label="throttles"),
+        ],
+        of=len(FUNCTIONS),
+        right=[function.metric_duration(statistic="Maximum", period=period, label="longest, milliseconds")],
+    )
+
+
+def _graph(
+    title: str,
+    left: list[cloudwatch.IMetric],
+    *,
+    of: int,
+    right: Sequence[cloudwatch.IMetric] = (),
+    too_much: float = 0,
+) -> cloudwatch.IWidget:
+    """A graph, one `of` so many in its line; with a line at what is `too_much`, if anything is."""
+    line = [cloudwatch.HorizontalAnnotation(value=too_much, label="alarm")] if too_much else []
+    return cloudwatch.GraphWidget(
+        title=title, left=left, right=list(right), left_annotations=line, width=WIDTH // of, height=HEIGHT
+    )

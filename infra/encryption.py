@@ -1,0 +1,136 @@
+"""Encryption at rest: by the services' own keys, or by one key of the account's for all that the stack stores."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.permissions import allow
+from tidegate.settings import Security
+
+USE = ("kms:Decrypt", "kms:GenerateDataKey")
+"""What a message or an object under the key needs of whoever sends or writes it, and of whoever reads it."""
+USE_TABLE = (*USE, "kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo")
+"""DynamoDB asks for these in the name of whoever uses the table
+(https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html)."""
+SENDERS = ("s3", "sns", "events", "cloudwatch")
+"""Services that put messages into queues and topics under the key: notifications of buckets, notices, events and
+undeliverable ones, alarms."""
+
+
+class Encryption(Construct):
+    """`key` is None where the services' own keys are used."""
+
+    def __init__(
+        self, scope: Construct, id: str, *, security: Security, bucket_owners: Sequence[str] = (), dev: bool
+    ) -> None:
+        """`bucket_owners` are the other accounts whose buckets notify the buffer."""
+        super().__init__(scope, id)
+        self._bucket_owners = bucket_owners
+        self.key: kms.IKey | None = None
+        if security.kms_key_arn is not None:
+            self.key = kms.Key.from_key_arn(self, "Key", security.kms_key_arn)
+        elif security.customer_key:
+            key = kms.Key(
+                self,
+                "Key",
+                description=f"What {cdk.Stack.of(self).stack_name} stores",
+                enable_key_rotation=True,
+                # without it nothing that the stack leaves behind could be read
+                removal_policy=cdk.RemovalPolicy.DESTROY if dev else cdk.RemovalPolicy.RETAIN,
+            )
+            for statement in self.statements():
+                key.add_to_resource_policy(statement)
+            self.key = key
+
+    def statements(self) -> list[iam.PolicyStatement]:
+        """What the key's policy must say besides that the account's IAM policies decide. None of it refers to resources
+        of the stack: they refer to the key."""
+        stack = cdk.Stack.of(self)
+        services = [
+            iam.PolicyStatement(
+                sid=f"Send{service.capitalize()}",
+                actions=[*USE],
+                principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
+                resources=["*"],
+                conditions={"StringEquals": {"aws:SourceAccount": self._senders(service)}},
+            )
+            for service in SENDERS
+        ]
+        logs = iam.PolicyStatement(
+            # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+            sid="FunctionLogs",
+            actions=["kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
+            principals=[iam.ServicePrincipal(f"logs.{cdk.Aws.REGION}.amazonaws.com")],
+            resources=["*"],
+            conditions={
+                "ArnLike": {
+                    "kms:EncryptionContext:aws:logs:arn": stack.format_arn(
+                        service="logs",
+                        resource="log-group",
+                        resource_name="*",
+                        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+                    )
+                }
+            },
+        )
+        jobs = iam.PolicyStatement(
+            # https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-log-encryption.html
+            sid="JobLogs",
+            actions=[*USE],
+            principals=[iam.ServicePrincipal("emr-serverless.amazonaws.com")],
+            resources=["*"],
+            conditions={
+                "ArnLike": {
+                    "aws:SourceArn": stack.format_arn(
+                        service="emr-serverless", resource="", resource_name="applications/*"
+                    )
+                },
+                "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
+            },
+        )
+        return [*services, logs, jobs]
+
+    def _senders(self, service: str) -> str | list[str]:
+        others = sorted(set(self._bucket_owners)) if service == "s3" else []
+        return [cdk.Aws.ACCOUNT_ID, *others] if others else cdk.Aws.ACCOUNT_ID
+
+    def grant_messages(self, role: iam.Role) -> None:
+        """Let `role` send to and read from queues and topics, and use buckets."""
+        if self.key:
+            allow(role, USE, self.key.key_arn)
+
+    def grant_table(self, role: iam.Role) -> None:
+        if self.key:
+            allow(role, USE_TABLE, self.key.key_arn)
+
+    @property
+    def queue(self) -> dict[str, Any]:
+        """Properties of a queue. A data key is used for an hour, so that not every message is a call of KMS."""
+        if self.key is None:
+            return {"encryption": sqs.QueueEncryption.SQS_MANAGED}
+        return {
+            "encryption": sqs.QueueEncryption.KMS,
+            "encryption_master_key": self.key,
+            "data_key_reuse": cdk.Duration.hours(1),
+        }
+
+    @property
+    def bucket(self) -> dict[str, Any]:
+        """Properties of a bucket. With a bucket key not every object is a call of KMS."""
+        if self.key is None:
+            return {"encryption": s3.BucketEncryption.S3_MANAGED}
+        return {"encryption": s3.BucketEncryption.KMS, "encryption_key": self.key, "bucket_key_enabled": True}
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Properties of a table; without a key of ours DynamoDB encrypts with its own."""
+        if self.key is None:
+            return {}
+        return {"encryption": dynamodb.TableEncryption.CUSTOMER_MANAGED, "encryption_key": self.key}

@@ -1,0 +1,75 @@
+"""How the stack grants, and how it answers for what a rule of cdk-nag finds."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from constructs import IConstruct
+
+PACK = "AwsSolutions"
+_ANSWER = cdk.Validations.ACKNOWLEDGED_RULES_METADATA_KEY
+
+
+def allow(
+    role: iam.Role,
+    actions: Sequence[str],
+    *resources: str,
+    wildcard: str = "",
+    conditions: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Let `role` do `actions` on exactly `resources` (ARNs).
+
+    An ARN that ends in a wildcard stands for more than the template can name; `wildcard` says for what, and why. Raises
+    ValueError if it does not.
+    """
+    iam.Grant.add_to_principal(
+        grantee=role, actions=[*actions], resource_arns=[*resources], conditions=conditions and dict(conditions)
+    )
+    for resource in resources:
+        name = _flat(cdk.Stack.of(role).resolve(resource))
+        if "*" in name:
+            if not wildcard:
+                raise ValueError(f"say why {', '.join(actions)} is allowed on {name}")
+            # of what a role may do there, the first to be granted gives the answer
+            if not _is_accepted(role, f"IAM5[Resource::{name}]"):
+                accept(role, f"IAM5[Resource::{name}]", wildcard)
+
+
+def accept(construct: IConstruct, rule: str, reason: str) -> None:
+    """Answer for one finding of one rule, such as "S1", on one construct and what is in it."""
+    # Validations.acknowledge() would take what follows the first `::` of a finding for its name
+    construct.node.add_metadata(_ANSWER, {f"{PACK}-{rule}": reason})
+
+
+def _is_accepted(construct: IConstruct, rule: str) -> bool:
+    answers = (each.data for each in construct.node.metadata if each.type == _ANSWER)
+    return any(f"{PACK}-{rule}" in answer for answer in answers)
+
+
+def only_this_account(source_arn: str) -> dict[str, dict[str, str]]:
+    """The conditions of a resource policy for a service that acts for `source_arn`, an ARN that names its account.
+
+    The ARN alone decides. The account is compared where the service tells it; if it were demanded, a service that
+    leaves it out would be refused, and nobody would hear of it.
+    """
+    return {
+        "ArnEquals": {"aws:SourceArn": source_arn},
+        "StringEqualsIfExists": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
+    }
+
+
+def _flat(resource: Any) -> str:
+    """A resolved ARN as cdk-nag writes it in a finding."""
+    match resource:
+        case str():
+            return resource.replace("${", "<").replace("}", ">")
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(map(_flat, parts))
+        case {"Fn::GetAtt": [logical_id, attribute]}:
+            return f"<{logical_id}.{attribute}>"
+        case {"Ref": logical_id}:
+            return f"<{logical_id}>"
+        case {"Fn::Sub": text}:
+            return _flat(text)
+    raise ValueError(f"no ARN: {resource!r}")

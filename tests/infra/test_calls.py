@@ -1,0 +1,307 @@
+"""Each function's role allows exactly what the function calls: no more, and no less.
+
+The real handlers run through every path they have, and every request that boto3 is about to send is noted with the
+action and the resource that IAM would be asked for. What is noted is held against the policies in the template.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from lambdas.dispatch.app import handler as dispatch
+from lambdas.intake.app import handler as intake
+from lambdas.settle.app import handler as settle
+from tests.functional.test_handlers import Context, Deployment, clients, deployment, event  # noqa: F401
+from tests.infra.test_permissions import listed, statements, text
+from tests.support.build import ETAG, notice, upload
+from tests.support.emr import APPLICATION
+from tests.support.fakes import play_fencing, play_giving_up, play_publishing
+from tests.support.faults import answered
+from tidegate import wiring
+from tidegate.core.notices import Notice
+from tidegate.core.outcomes import Outcome
+from tidegate.flows.abort import abort
+from tidegate.flows.resume import resume
+
+ACCOUNT = "123456789012"
+PLATFORM = {
+    "intake": {
+        *("logs:CreateLogStream", "logs:PutLogEvents"),
+        *("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"),
+        "sqs:ReceiveMessage",
+    },
+    "settle": {"logs:CreateLogStream", "logs:PutLogEvents"},
+}
+PLATFORM["dispatch"] = PLATFORM["intake"]
+"""What Lambda does under the function's role: it writes the log, and polls the queue for the event source."""
+
+Asked = set[tuple[str, str]]
+"""Actions, each with the ARN it is for."""
+
+
+def queue_arn(url: str) -> str:
+    return f"arn:aws:sqs:us-east-1:{ACCOUNT}:{url.rpartition('/')[2]}"
+
+
+def dynamodb(name: str, asked: dict[str, Any]) -> Asked:
+    def table(of: str) -> str:
+        return f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/{of}"
+
+    match name:
+        case "TransactWriteItems":
+            actions = {"ConditionCheck": "ConditionCheckItem", "Put": "PutItem", "Update": "UpdateItem"}
+            return {
+                (f"dynamodb:{actions[kind]}", table(request["TableName"]))
+                for item in asked["TransactItems"]
+                for kind, request in item.items()
+            }
+        case "BatchGetItem":
+            return {("dynamodb:BatchGetItem", table(each)) for each in asked["RequestItems"]}
+        case "DeleteItem" | "GetItem" | "PutItem" | "Query" | "UpdateItem":
+            return {(f"dynamodb:{name}", table(asked["TableName"]))}
+    raise AssertionError(f"say which action {name} is")
+
+
+def s3(name: str, asked: dict[str, Any]) -> Asked:
+    bucket = f"arn:aws:s3:::{asked['Bucket']}"
+    assert asked["ExpectedBucketOwner"] == ACCOUNT, f"{name} does not say whose the bucket is"
+    match name:
+        case "GetObject":
+            # without the second, S3 answers 403 where there is no object
+            return {("s3:GetObject", f"{bucket}/{asked['Key']}"), ("s3:ListBucket", bucket)}
+        case "PutObject":
+            return {("s3:PutObject", f"{bucket}/{asked['Key']}")}
+        case "ListObjectsV2":
+            return {("s3:ListBucket", bucket)}
+    raise AssertionError(f"say which action {name} is")
+
+
+def emr(name: str, asked: dict[str, Any]) -> Asked:
+    application = f"arn:aws:emr-serverless:us-east-1:{ACCOUNT}:/applications/{asked['applicationId']}"
+    match name:
+        case "StartJobRun":
+            return {
+                ("emr-serverless:StartJobRun", application),
+                ("emr-serverless:TagResource", f"{application}/jobruns/new"),
+                ("iam:PassRole", asked["executionRoleArn"]),
+            }
+        case "GetJobRun":
+            return {("emr-serverless:GetJobRun", f"{application}/jobruns/{asked['jobRunId']}")}
+    raise AssertionError(f"say which action {name} is")
+
+
+def sns(name: str, asked: dict[str, Any]) -> Asked:
+    assert name == "PublishBatch", f"say which action {name} is"
+    return {("sns:Publish", asked["TopicArn"])}
+
+
+def sqs(name: str, asked: dict[str, Any]) -> Asked:
+    assert name == "SendMessage", f"say which action {name} is"
+    return {("sqs:SendMessage", queue_arn(asked["QueueUrl"]))}
+
+
+SERVICES: dict[str, Callable[[str, dict[str, Any]], Asked]] = {
+    "dynamodb": dynamodb,
+    "emr-serverless": emr,
+    "s3": s3,
+    "sns": sns,
+    "sqs": sqs,
+}
+
+
+@dataclass
+class Stage:
+    """The deployment, and what each function asked for on it."""
+
+    deployment: Deployment
+    asked: dict[str, Asked] = field(default_factory=lambda: {who: set() for who in PLATFORM})
+    who: str = ""
+
+    def note(self, params: dict[str, Any], model: Any, **_: Any) -> None:
+        if self.who:
+            self.asked[self.who] |= SERVICES[model.service_model.service_name](model.name, params)
+
+    @contextmanager
+    def running(self, who: str) -> Iterator[None]:
+        self.who = who
+        try:
+            yield
+        finally:
+            self.who = ""
+
+    def intake(self, name: str) -> None:
+        with self.running("intake"):
+            intake(event(name), Context())
+
+    def dispatch(self, *notices: Notice) -> None:
+        self.dispatch_event(
+            {
+                "Records": [
+                    {**event("dispatch_two_groups")["Records"][0], "messageId": f"message-{at}", "body": each.encode()}
+                    for at, each in enumerate(notices)
+                ]
+            }
+        )
+
+    def dispatch_event(self, of: dict[str, Any]) -> None:
+        with self.running("dispatch"):
+            dispatch(of, Context())
+
+    def settle(self) -> None:
+        with self.running("settle"):
+            settle(event("settle_schedule"), Context())
+
+    def running_batch(self, route: str) -> str:
+        (batch_id,) = self.deployment.ledger.route(route).running
+        return batch_id
+
+
+@pytest.fixture
+def stage(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:  # noqa: F811
+    monkeypatch.setenv("TIDEGATE_ACCOUNT", ACCOUNT)
+    wiring.application.cache_clear()
+    made = Stage(deployment)
+    for service in SERVICES:
+        wiring._client(service).meta.events.register(f"provide-client-params.{service}", made.note)
+    yield made
+    for service in SERVICES:
+        wiring._client(service).meta.events.unregister(f"provide-client-params.{service}", made.note)
+
+
+def every_path(stage: Stage) -> None:
+    """All that can happen to a function, as far as it asks AWS for anything."""
+    there = stage.deployment
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    for name in ("intake_s3", "intake_eventbridge", "intake_test_event", "intake_garbage"):
+        stage.intake(name)
+    for name in ("dispatch_two_groups", "dispatch_two_groups", "dispatch_duplicate", "dispatch_garbage"):
+        stage.dispatch_event(event(name))
+
+    # a job that ends without a receipt, one that gives up, a person who resumes, one that publishes with exceptions
+    weather = stage.running_batch("weather")
+    there.emr.end("run-1", "FAILED")
+    stage.settle()
+    play_giving_up(there.work, weather, 2, "the table is gone", hopeless=True)
+    there.emr.end("run-2", "FAILED")
+    stage.settle()
+    resume(weather, ledger=there.ledger)
+    stage.settle()
+    keys = {"weather/a.json": (Outcome.QUARANTINED, "no JSON"), "weather/b.json": (Outcome.VANISHED, "gone")}
+    play_publishing(there.work, weather, keys)
+    stage.settle()
+
+    # the same bytes come again, before it is known that they ended badly and after: settle publishes a notice of its
+    # own, and so does dispatch
+    first = replace(upload("flights/again.json", f"etag:{ETAG}"), sequencer="0055AED6DCD90281E5")
+    meanwhile = replace(upload("flights/meanwhile.json", f"etag:{ETAG}"), sequencer="0055AED6DCD90281E5")
+    stage.dispatch(notice(first, meanwhile))
+    stage.dispatch(notice(replace(meanwhile, sequencer="0055AED6DCD90281E6")))
+    there.clock.advance(300)
+    stage.settle()
+    bad = (Outcome.QUARANTINED, "no JSON")
+    ended = {"flights/again.json": bad, "flights/meanwhile.json": bad}
+    play_publishing(there.work, stage.running_batch("flights"), ended)
+    stage.settle()
+    stage.dispatch(notice(replace(first, sequencer="0055AED6DCD90281E6")))
+
+    # a hand-off that EMR refuses, by either function, and one whose record cannot be written
+    there.emr.refusal = (402, "ServiceQuotaExceededException")
+    stage.dispatch(notice("weather/late-1.json", "weather/late-2.json", route="weather"))
+    stage.settle()
+    there.emr.refusal = None
+    with answered(wiring._client("dynamodb"), "PutItem", 400, denied, containing="hand-off"):
+        stage.settle()
+    stage.settle()
+
+    # a batch that is given up
+    fenced = stage.running_batch("weather")
+    abort(fenced, ledger=there.ledger)
+    stage.settle()
+    play_fencing(there.work, fenced)
+    stage.settle()
+
+
+@pytest.fixture
+def played(stage: Stage) -> Stage:
+    every_path(stage)
+    return stage
+
+
+def allowed(template: Any, who: str, there: Deployment) -> set[tuple[str, str]]:
+    """What the role allows, with the ARNs that the resources have on this stage."""
+    resources = there.resources
+    arns = {
+        "BufferDeadLetters": queue_arn(resources.dead_letters),
+        "BusDeadLetters": queue_arn(resources.notices_dead_letters),
+        "BusTopic": resources.topic,
+        "EmrApplication": f"arn:aws:emr-serverless:us-east-1:{ACCOUNT}:/applications/{APPLICATION}",
+        "EmrJobRole": resources.job_role,
+        "LedgerTable": f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/{resources.ledger}",
+        "WorkBucket": f"arn:aws:s3:::{resources.work}",
+    }
+    found = set()
+    for statement in statements(template, who):
+        for action in listed(statement["Action"]):
+            for resource in map(text, listed(statement["Resource"])):
+                name, _, rest = resource.removeprefix("<").partition(">")
+                found.add((action, arns.get(name[:-8], f"<{name[:-8]}>") + rest))
+    return found
+
+
+def covers(rule: tuple[str, str], asked: tuple[str, str]) -> bool:
+    return rule[0] == asked[0] and fnmatchcase(asked[1], rule[1])
+
+
+@pytest.mark.parametrize("who", ["intake", "dispatch", "settle"])
+def test_a_function_may_do_all_that_it_does(simple, played, who):
+    rules = allowed(simple, who, played.deployment)
+    assert played.asked[who]
+    assert not {asked for asked in played.asked[who] if not any(covers(rule, asked) for rule in rules)}
+
+
+@pytest.mark.parametrize("who", ["intake", "dispatch", "settle"])
+def test_a_function_may_do_nothing_that_it_does_not_do(simple, played, who):
+    rules = {rule for rule in allowed(simple, who, played.deployment) if rule[0] not in PLATFORM[who]}
+    assert not {rule for rule in rules if not any(covers(rule, asked) for asked in played.asked[who])}
+
+
+@pytest.mark.parametrize(("who", "queue"), [("intake", "<BufferQueue>"), ("dispatch", "<BusNotices>"), ("settle", "")])
+def test_what_lambda_does_for_a_function_is_allowed_on_its_own_log_and_queue_only(simple, stage, who, queue):
+    rules = {rule for rule in allowed(simple, who, stage.deployment) if rule[0] in PLATFORM[who]}
+    assert {action for action, _ in rules} == PLATFORM[who]
+    assert {on for _, on in rules} == {f"<{who.capitalize()}Log>", queue} - {""}
+
+
+def test_what_is_deleted_from_the_ledger_is_a_hand_off(stage):
+    deleted = []
+    events = wiring._client("dynamodb").meta.events
+    events.register("provide-client-params.dynamodb.DeleteItem", lambda params, **_: deleted.append(params["Key"]))
+    every_path(stage)
+    assert deleted
+    assert all(key["pk"]["S"].startswith("h#") for key in deleted)
+
+
+def test_the_job_is_told_whose_buckets_it_reads(played):
+    for asked in played.deployment.emr.asked:
+        arguments = asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+        assert f"--account={ACCOUNT}" in arguments
+        assert f"--landing-owner={ACCOUNT}" in arguments
+        assert asked["executionTimeoutMinutes"] == 480
+
+
+def test_the_job_is_told_of_a_bucket_that_another_account_owns(stage, tmp_path, monkeypatch):
+    config = tmp_path / "other.toml"
+    config.write_text(
+        (tmp_path / "tidegate.toml")
+        .read_text()
+        .replace('bucket = "landing"', 'bucket = "landing"\nexisting = true\nbucket_owner = "999999999999"')
+    )
+    monkeypatch.setenv("TIDEGATE_CONFIG", str(config))
+    wiring.application.cache_clear()
+    stage.dispatch_event(event("dispatch_two_groups"))
+    (asked,) = stage.deployment.emr.asked
+    assert "--landing-owner=999999999999" in asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]

@@ -1,0 +1,39 @@
+"""cfn-lint takes every variant of the template for one that CloudFormation would take where all services are."""
+
+import json
+
+import pytest
+from cfnlint import api
+from cfnlint.config import ManualArgs
+
+from tests.infra.conftest import VARIANTS
+
+REGION = "us-east-1"
+IGNORED = {
+    "W3005": "CDK makes a function wait for its role and the role's policy; that it names the role says it already",
+}
+
+
+def findings(body: dict) -> list[str]:
+    matches = api.lint(json.dumps(body), config=ManualArgs(regions=[REGION]))
+    return [f"{each.rule.id} {each.message}" for each in matches]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_cfn_lint_finds_nothing(variant, name):
+    assert not [each for each in findings(variant(name).body) if each.split()[0] not in IGNORED]
+
+
+def test_what_is_ignored_is_still_found(simple):
+    found = {each.split()[0] for each in findings(simple.body)}
+    assert found == set(IGNORED)
+
+
+def test_cfn_lint_looks_at_what_it_is_given(simple):
+    body = json.loads(json.dumps(simple.body))
+    (queue, _) = simple.one("AWS::SQS::Queue", "BufferQueue")
+    body["Resources"][queue]["Properties"]["VisibilityTimeout"] = 50_000
+    body["Resources"][queue]["Properties"]["Colour"] = "blue"
+    found = findings(body)
+    assert any("50000 is greater than the maximum" in each for each in found)
+    assert any("'Colour' was unexpected" in each for each in found)

@@ -1,0 +1,493 @@
+"""Alarms that can sound, sentences that help, and a dashboard of metrics that exist."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.limits import DISPATCH, INTAKE, SETTLE_EVERY, LimitsError
+from infra.runbook import PAGE, Alarm
+from lambdas.dispatch.app import handler as dispatch
+from lambdas.intake.app import handler as intake
+from lambdas.settle.app import handler as settle
+from tests.functional.test_handlers import (  # noqa: F401 (the fixtures are used by name)
+    CONFIG,
+    Context,
+    Deployment,
+    clients,
+    deployment,
+    event,
+)
+from tests.support.build import notice
+from tests.support.emf import Emitted, emitted
+from tests.support.fakes import play_fencing, play_giving_up, play_publishing
+from tests.support.faults import answered
+from tests.unit.test_docs import anchors, verbs
+from tidegate import wiring
+from tidegate.core.outcomes import Outcome
+from tidegate.flows.abort import abort
+from tidegate.flows.resume import Resumed
+from tidegate.local import toolchain
+from tidegate.settings import DAY, HOUR, MINUTE, parse
+
+ROOT = Path(__file__).parents[2]
+APPLICATION = "00fapplication"
+Body = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def build() -> Iterator[Any]:
+    """Makes the template of a stack with nothing in it but what is watched, and Operations."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in toolchain.cdk_environment().items():
+            patch.setenv(name, value)
+        import aws_cdk as cdk  # starts Node, so only here
+        from aws_cdk import assertions
+        from aws_cdk import aws_kms as kms
+        from aws_cdk import aws_lambda as lambda_
+        from aws_cdk import aws_sqs as sqs
+
+        from infra.measures import FUNCTIONS, Parts, Watched
+        from infra.operations import Operations
+
+        def make(
+            toml: str = CONFIG, *, expect: dict[str, int] | None = None, key: bool = False, **options: Any
+        ) -> Body:
+            settings = parse(toml)
+            stack = cdk.Stack(cdk.App(analytics_reporting=False), settings.deployment.name)
+            functions = {
+                name: lambda_.Function(
+                    stack,
+                    name.capitalize(),
+                    code=lambda_.Code.from_inline("pass"),
+                    handler="index.handler",
+                    runtime=lambda_.Runtime.PYTHON_3_13,
+                )
+                for name in FUNCTIONS
+            }
+            parts = Parts(
+                deployment=settings.deployment.name,
+                buffer=sqs.Queue(stack, "Buffer"),
+                buffer_dead_letters=sqs.Queue(stack, "BufferDeadLetters"),
+                notices=sqs.Queue(stack, "Notices", fifo=True),
+                notices_dead_letters=sqs.Queue(stack, "NoticesDeadLetters", fifo=True),
+                functions=functions,
+                application_id=APPLICATION,
+            )
+            watched = [
+                Watched(route.name, route.batch.max_wait, (expect or {}).get(route.name)) for route in settings.routes
+            ]
+            made = kms.Key(stack, "Key") if key else None
+            Operations(stack, "Operations", parts=parts, routes=watched, key=made, **options)
+            body: Body = assertions.Template.from_stack(stack).to_json()
+            return body
+
+        yield make
+
+
+@pytest.fixture(scope="module")
+def template(build: Any) -> Body:
+    """The two routes of the functions' tests; one of them must not be silent."""
+    found: Body = build(expect={"weather": 6 * HOUR})
+    return found
+
+
+def of(template: Body, kind: str) -> dict[str, Body]:
+    return {name: each.get("Properties", {}) for name, each in template["Resources"].items() if each["Type"] == kind}
+
+
+def alarms(template: Body) -> dict[str, Body]:
+    return {each["AlarmName"]: each for each in of(template, "AWS::CloudWatch::Alarm").values()}
+
+
+def kind_of(name: str) -> Alarm:
+    """Which of the alarms of the deployment `tidegate` this is, of whatever route."""
+    found = [each for each in Alarm if re.fullmatch(f"tidegate-{each.value}(-flights|-weather)?", name)]
+    assert len(found) == 1, name
+    return found[0]
+
+
+def widgets(template: Body) -> list[Body]:
+    """What the dashboard shows, with the names of resources for what only AWS can fill in."""
+    (dashboard,) = of(template, "AWS::CloudWatch::Dashboard").values()
+    parts = dashboard["DashboardBody"]["Fn::Join"][1]
+    body = "".join(each if isinstance(each, str) else "/".join(_names(each)) for each in parts)
+    found: list[Body] = json.loads(body)["widgets"]
+    return found
+
+
+def _names(reference: Body) -> list[str]:
+    ((_, value),) = reference.items()
+    return value if isinstance(value, list) else [value]
+
+
+def graphed(template: Body) -> Iterator[tuple[str, str, frozenset[tuple[str, str]]]]:
+    """(namespace, name, dimensions) of every metric on the dashboard."""
+    for widget in widgets(template):
+        for line in widget["properties"].get("metrics", []):
+            namespace, name, *rest = (each for each in line if isinstance(each, str))
+            yield namespace, name, frozenset(zip(rest[::2], rest[1::2], strict=True))
+
+
+def alarmed(template: Body) -> Iterator[tuple[str, str, frozenset[tuple[str, str]]]]:
+    for each in alarms(template).values():
+        dimensions = ((dimension["Name"], str(dimension["Value"])) for dimension in each["Dimensions"])
+        yield each["Namespace"], each["MetricName"], frozenset(dimensions)
+
+
+# --- the alarms
+
+
+def test_every_alarm_is_there_for_every_route_it_is_for(template: Body) -> None:
+    names = set(alarms(template))
+    assert {kind_of(name) for name in names} == set(Alarm)
+    of_routes = {kind_of(name) for name in names if name.endswith(("-flights", "-weather"))}
+    assert of_routes == {
+        *(Alarm.BATCH_PENDING, Alarm.BATCH_HALTED, Alarm.ATTEMPTS_FAILED, Alarm.HAND_OFFS_FAILED),
+        *(Alarm.UPLOADS_QUARANTINED, Alarm.UPLOADS_LOST, Alarm.NOTHING_RECEIVED),
+    }
+    for kind in of_routes - {Alarm.NOTHING_RECEIVED}:
+        assert {f"tidegate-{kind.value}-{route}" for route in ("flights", "weather")} <= names
+
+
+def test_silence_is_alarming_only_where_the_route_says_so(template: Body) -> None:
+    assert [name for name in alarms(template) if "nothing-received" in name] == ["tidegate-nothing-received-weather"]
+
+
+def test_every_alarm_goes_to_the_topic_and_says_what_to_do(template: Body) -> None:
+    (topic,) = of(template, "AWS::SNS::Topic")
+    for name, alarm in alarms(template).items():
+        assert alarm["AlarmActions"] == [{"Ref": topic}]
+        advice = kind_of(name).advice
+        assert alarm["AlarmDescription"] == f"{advice.happened} {advice.act} {PAGE}#{advice.anchor}"
+        assert len(alarm["AlarmDescription"]) <= 1024, "more is refused"
+
+
+def test_only_cloudwatch_of_this_account_may_publish_and_only_over_tls(template: Body) -> None:
+    (topic,) = of(template, "AWS::SNS::Topic")
+    (policy,) = of(template, "AWS::SNS::TopicPolicy").values()
+    assert policy["Topics"] == [{"Ref": topic}]
+    statements = policy["PolicyDocument"]["Statement"]
+    (allowed,) = (each for each in statements if each["Effect"] == "Allow")
+    assert allowed["Action"] == "sns:Publish"
+    assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert allowed["Resource"] == {"Ref": topic}
+    account, region, partition = ({"Ref": f"AWS::{name}"} for name in ("AccountId", "Region", "Partition"))
+    source = ["arn:", partition, ":cloudwatch:", region, ":", account, ":alarm:*"]
+    assert allowed["Condition"]["ArnEquals"] == {"aws:SourceArn": {"Fn::Join": ["", source]}}
+    assert allowed["Condition"]["StringEqualsIfExists"] == {"aws:SourceAccount": account}
+    (refused,) = (each for each in statements if each["Effect"] == "Deny")
+    assert refused["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+
+
+def test_whoever_is_named_is_told_and_nobody_else(build: Any, template: Body) -> None:
+    assert of(template, "AWS::SNS::Subscription") == {}
+    told = of(build(emails=["sea@example.com", "land@example.com"]), "AWS::SNS::Subscription").values()
+    assert sorted((each["Protocol"], each["Endpoint"]) for each in told) == [
+        ("email", "land@example.com"),
+        ("email", "sea@example.com"),
+    ]
+
+
+def test_the_topic_is_encrypted_with_the_key_that_it_is_given(build: Any, template: Body) -> None:
+    found = build(key=True)
+    (key,) = of(found, "AWS::KMS::Key")
+    (topic,) = of(found, "AWS::SNS::Topic").values()
+    assert topic["KmsMasterKeyId"] == {"Fn::GetAtt": [key, "Arn"]}
+    (topic,) = of(template, "AWS::SNS::Topic").values()
+    assert "KmsMasterKeyId" not in topic
+
+
+# --- when they sound
+
+
+@pytest.mark.parametrize(("queue", "source"), [("buffer", INTAKE), ("notices", DISPATCH)])
+def test_a_message_is_stuck_after_its_second_delivery_and_before_sqs_stops_telling_its_age(
+    template: Body, queue: str, source: Any
+) -> None:
+    alarm = alarms(template)[f"tidegate-{queue}-stuck"]
+    assert alarm["MetricName"] == "ApproximateAgeOfOldestMessage"
+    # a standard queue leaves out what was received three times: at 0, 1 and 2 visibility timeouts
+    noticed = alarm["Threshold"] + alarm["Period"] * alarm["EvaluationPeriods"]
+    assert source.visibility < alarm["Threshold"] < noticed < 2 * source.visibility
+    assert noticed < source.patience, "before it is a dead letter"
+
+
+def test_a_batch_that_waits_and_runs_as_it_may_is_not_pending_too_long(build: Any) -> None:
+    for wait, seconds in (("60s", 60), ("2d", 2 * DAY)):
+        toml = CONFIG.replace('max_wait = "5m"', f'max_wait = "{wait}"')
+        threshold = alarms(build(toml))["tidegate-batch-pending-flights"]["Threshold"]
+        assert threshold - seconds - SETTLE_EVERY == 2 * HOUR
+
+
+def test_the_sentences_tell_the_times_that_the_alarms_have(template: Body) -> None:
+    def lasts(name: str) -> int:
+        alarm = alarms(template)[f"tidegate-{name}"]
+        return int(alarm["Period"] * alarm["EvaluationPeriods"])
+
+    assert "five minutes" in Alarm.SETTLE_SILENT.advice.happened
+    assert lasts("settle-silent") == 5 * MINUTE
+    for function in ("intake", "dispatch", "settle"):
+        assert "a quarter of an hour" in Alarm(f"{function}-throttled").advice.happened
+        assert lasts(f"{function}-throttled") == 15 * MINUTE
+    told = " ".join(page().split())
+    assert "one and a half visibility timeouts" in told
+    assert alarms(template)["tidegate-buffer-stuck"]["Threshold"] == 1.5 * INTAKE.visibility
+    assert "older than `max_wait`, one minute, and two hours" in told
+
+
+def test_what_lambda_throttles_for_less_than_a_visibility_timeout_it_makes_up_for(template: Body) -> None:
+    for function, source in (("intake", INTAKE), ("dispatch", DISPATCH)):
+        alarm = alarms(template)[f"tidegate-{function}-throttled"]
+        assert alarm["Period"] * alarm["EvaluationPeriods"] >= source.visibility
+
+
+def test_no_data_is_bad_news_only_where_there_must_be_some(template: Body) -> None:
+    treated: dict[str, set[Alarm]] = {}
+    for name, alarm in alarms(template).items():
+        treated.setdefault(alarm["TreatMissingData"], set()).add(kind_of(name))
+    assert treated["breaching"] == {Alarm.SETTLE_SILENT, Alarm.NOTHING_RECEIVED}
+    # the gauges: that settle does not run says nothing about batches, and has an alarm of its own
+    assert treated["ignore"] == {Alarm.BATCH_PENDING, Alarm.BATCH_HALTED}
+    assert treated["notBreaching"] == set(Alarm) - treated["breaching"] - treated["ignore"]
+
+
+def test_alarms_that_wait_for_something_sound_when_there_is_less_than_one(template: Body) -> None:
+    for name, alarm in alarms(template).items():
+        below = alarm["ComparisonOperator"] == "LessThanThreshold"
+        assert below == (alarm["TreatMissingData"] == "breaching"), name
+        assert below or alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
+        assert alarm["Threshold"] >= 1
+
+
+EXPECTED = [1, 59, MINUTE, 5 * MINUTE, 5 * MINUTE + 1, HOUR, 6 * HOUR, DAY - 1, DAY, DAY + 1, 3 * DAY, 7 * DAY]
+
+
+def test_silence_is_looked_for_as_long_as_expected_and_no_longer_than_cloudwatch_can(build: Any) -> None:
+    from infra.alarms import silence  # needs Node, which the fixture has started
+
+    for expected in EXPECTED:
+        period, periods = silence(expected)
+        assert expected <= period * periods < expected + period
+        # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+        assert period % 60 == 0
+        assert period * periods <= (7 * DAY if period >= HOUR else DAY)
+
+
+def test_a_longer_silence_than_cloudwatch_can_look_back_on_is_refused(build: Any) -> None:
+    with pytest.raises(LimitsError, match="7d at most"):
+        build(expect={"weather": 7 * DAY + 1})
+
+
+def test_every_alarm_keeps_within_what_cloudwatch_evaluates(template: Body) -> None:
+    for name, alarm in alarms(template).items():
+        longest = 7 * DAY if alarm["Period"] >= HOUR else DAY
+        assert alarm["Period"] * alarm["EvaluationPeriods"] <= longest, name
+        assert alarm.get("DatapointsToAlarm", 1) <= alarm["EvaluationPeriods"], name
+
+
+# --- what they look at exists
+
+
+@pytest.fixture
+def written(
+    deployment: Deployment,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+) -> list[Emitted]:
+    """What the three handlers write while everything that is ever counted happens to them."""
+    ledger, work, emr = deployment.ledger, deployment.work, deployment.emr
+
+    def run() -> None:
+        deployment.clock.advance(300)
+        settle(event("settle_schedule"), Context())
+
+    def arrive(*keys: str) -> None:
+        body = notice(*keys, route="weather").encode()
+        record = event("dispatch_two_groups")["Records"][0] | {"body": body}
+        record["attributes"] = record["attributes"] | {"MessageGroupId": "weather"}
+        dispatch({"Records": [record]}, Context())
+
+    intake(event("intake_s3"), Context())
+    intake(event("intake_garbage"), Context())
+    arrive("weather/a.json")
+    arrive("weather/a.json")
+    # a hand-off that fails, then a job that fails, then a batch that ends in every way
+    emr.refusal = (400, "ValidationException")
+    arrive("weather/b.json", "weather/c.json", "weather/d.json")
+    emr.refusal = None
+    run()
+    (batch,) = ledger.route("weather").running
+    emr.end("run-1", "FAILED")
+    run()
+    ends = {
+        "weather/a.json": (Outcome.QUARANTINED, "no JSON"),
+        "weather/b.json": (Outcome.SUPERSEDED, ""),
+        "weather/c.json": (Outcome.VANISHED, ""),
+    }
+    play_publishing(work, batch, ends)
+    run()
+    # one that halts and is fenced
+    arrive("weather/e.json", "weather/f.json")
+    run()
+    (batch,) = ledger.route("weather").running
+    run_id = ledger.batch(batch).job_run
+    play_giving_up(work, batch, 1, "no such column", hopeless=True)
+    emr.end(run_id, "FAILED")
+    run()
+    assert abort(batch, ledger=ledger) is Resumed.DONE
+    play_fencing(work, batch)
+    run()
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+    with answered(wiring._client("dynamodb"), "GetItem", 400, denied, containing="r#weather"):
+        run()
+    return list(emitted(capsys.readouterr().out))
+
+
+UNBORN = "UploadsFoundLost"
+"""The audit will count it."""
+
+
+def any_route(dimensions: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    return frozenset((name, "*" if name == "route" else value) for name, value in dimensions)
+
+
+def test_every_metric_of_ours_that_is_looked_at_is_written_by_the_code(template: Body, written: list[Emitted]) -> None:
+    there = {(each.namespace, each.name, any_route(each.dimensions)) for each in written}
+    wanted = {each for each in (*alarmed(template), *graphed(template)) if each[0] == "Tidegate"}
+    missing = {(space, name, any_route(found)) for space, name, found in wanted} - there
+    assert {name for _, name, _ in missing} == {UNBORN}
+    assert {dict(found)["route"] for _, _, found in wanted if "route" in dict(found)} == {"flights", "weather"}
+
+
+def test_every_metric_that_the_code_writes_is_told_of(written: list[Emitted]) -> None:
+    names = {each.name for each in written} | {UNBORN}
+    assert len(names) > 20
+    table = page().partition("### Metrics")[2].partition("\n## ")[0]
+    assert not [name for name in sorted(names) if f"`{name}`" not in table]
+
+
+def test_of_two_deployments_in_one_account_each_has_metrics_and_alarms_of_its_own(
+    build: Any,
+    template: Body,
+    deployment: Deployment,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = build(CONFIG.replace('name = "tidegate"', 'name = "other"'))
+    assert not set(alarms(other)) & set(alarms(template))
+    mine, theirs = ({each for each in alarmed(body) if each[0] == "Tidegate"} for body in (template, other))
+    assert mine
+    assert not mine & theirs
+    monkeypatch.setenv("TIDEGATE_DEPLOYMENT", "other")
+    settle(event("settle_schedule"), Context())
+    wrote = {(each.namespace, each.name, each.dimensions) for each in emitted(capsys.readouterr().out)}
+    assert wrote
+    assert not wrote & mine
+    assert wrote & theirs
+
+
+def test_what_aws_measures_is_asked_for_as_aws_names_it(template: Body) -> None:
+    dimensions = {
+        "AWS/SQS": {"QueueName"},
+        "AWS/Lambda": {"FunctionName"},
+        "AWS/EMRServerless": {"ApplicationId", "ApplicationName"},
+        "Tidegate": {"deployment", "route"},
+    }
+    looked_at = {*alarmed(template), *graphed(template)}
+    assert {namespace for namespace, _, _ in looked_at} == set(dimensions)
+    for namespace, name, found in looked_at:
+        assert {key for key, _ in found} <= dimensions[namespace], name
+        assert namespace == "Tidegate" or len(found) == len(dimensions[namespace]), name
+    of_emr = {found for namespace, _, found in looked_at if namespace == "AWS/EMRServerless"}
+    assert of_emr == {frozenset({("ApplicationId", APPLICATION), ("ApplicationName", "tidegate")})}
+
+
+@pytest.mark.parametrize(
+    ("alarm", "resource"),
+    [
+        *(("buffer-stuck", "Buffer"), ("notices-stuck", "Notices")),
+        *(("buffer-dead-letters", "BufferDeadLetters"), ("notices-dead-letters", "NoticesDeadLetters")),
+        *(
+            (f"{name}-{what}", name.capitalize())
+            for name in ("intake", "dispatch", "settle")
+            for what in ("errors", "throttled")
+        ),
+        ("settle-silent", "Settle"),
+    ],
+)
+def test_each_alarm_looks_at_its_own_part(template: Body, alarm: str, resource: str) -> None:
+    (dimension,) = alarms(template)[f"tidegate-{alarm}"]["Dimensions"]
+    ((_, target),) = dimension["Value"].items()
+    logical_id = target if isinstance(target, str) else target[0]
+    assert re.fullmatch(resource + "[0-9A-F]{8}", logical_id)
+
+
+# --- the dashboard
+
+
+def test_the_dashboard_is_called_as_the_deployment_and_has_graphs_for_every_route(template: Body) -> None:
+    (dashboard,) = of(template, "AWS::CloudWatch::Dashboard").values()
+    assert dashboard["DashboardName"] == "tidegate"
+    titles = [widget["properties"].get("title", "") for widget in widgets(template)]
+    for route in ("flights", "weather"):
+        assert [title for title in titles if title.startswith(f"{route}: ")] == [
+            f"{route}: {what}" for what in ("uploads", "rows", "jobs and batches", "oldest pending batch")
+        ]
+    assert {"Oldest message, seconds", "Messages waiting", "Jobs by state", "intake", "dispatch", "settle"} <= set(
+        titles
+    )
+
+
+def test_the_ends_of_uploads_on_the_dashboard_are_all_there_are(template: Body) -> None:
+    shown = {name for _, name, _ in graphed(template)}
+    assert {f"Settled{outcome.title()}" for outcome in Outcome} <= shown
+
+
+def test_a_batch_pending_too_long_crosses_a_line_where_the_alarm_sounds(template: Body) -> None:
+    for route in ("flights", "weather"):
+        (widget,) = (
+            each for each in widgets(template) if each["properties"]["title"] == f"{route}: oldest pending batch"
+        )
+        (line,) = widget["properties"]["annotations"]["horizontal"]
+        assert line["value"] == alarms(template)[f"tidegate-batch-pending-{route}"]["Threshold"]
+
+
+def test_a_deployment_of_many_routes_has_every_alarm_on_its_dashboard(build: Any) -> None:
+    route = CONFIG[CONFIG.index("[[route]]") : CONFIG.index("[route.batch]")]
+    many = "".join(route.replace("flights", f"flights{number:02}") for number in range(30))
+    found = build(f'[deployment]\nname = "tidegate"\n{many}')
+    shown = [widget["properties"]["alarms"] for widget in widgets(found) if widget["type"] == "alarm"]
+    assert all(len(each) <= 100 for each in shown), "a widget shows no more"
+    assert len({arn for each in shown for arn in each}) == len(alarms(found)) > 150
+    assert all(widget["x"] + widget["width"] <= 24 for widget in widgets(found))
+
+
+# --- the page
+
+
+def page() -> str:
+    return (ROOT / PAGE).read_text()
+
+
+def test_the_page_has_a_row_for_every_alarm_in_its_words() -> None:
+    table = page().partition("### Alarms")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", table, re.MULTILINE)
+    assert [name for name, _, _ in rows] == [alarm.value for alarm in Alarm]
+    for name, happened, act in rows:
+        advice = Alarm(name).advice
+        more = "" if advice.anchor == "alarms" else f" [More](#{advice.anchor})"
+        assert (happened, act) == (advice.happened, advice.act + more)
+
+
+def test_what_an_alarm_refers_to_is_on_the_page() -> None:
+    there = anchors(ROOT / PAGE)
+    assert not [alarm for alarm in Alarm if alarm.advice.anchor not in there]
+
+
+def test_the_verbs_that_alarms_tell_to_run_exist() -> None:
+    told = {verb for alarm in Alarm for verb in re.findall(r"`tidegate ([a-z]+)`", alarm.advice.text)}
+    assert told
+    assert told <= verbs()

@@ -1,0 +1,117 @@
+"""`sam local invoke` as the README describes it: the ids, the events, the template, and the file of variables.
+
+SAM itself needs Docker to do anything, so what it reads is looked at instead. It finds a function by its logical id and
+its code by the metadata of the CDK, and overrides only variables that the template gives the function
+(https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/serverless-cdk-getting-started.html).
+"""
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidegate.local.template import synthesize
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+EVENTS = ROOT / "tests" / "events"
+
+
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `cdk synth` writes for the tidegate.toml of the project, but for dependencies in the functions' code."""
+    return synthesize(ROOT / "tidegate.toml", tmp_path_factory.mktemp("sam"))
+
+
+@pytest.fixture(scope="module")
+def template(assembly: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((assembly / "tidegate.template.json").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def functions(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The project's own functions by logical id; others would be the CDK's helpers."""
+    return {
+        name: each
+        for name, each in template["Resources"].items()
+        if each["Type"] == "AWS::Lambda::Function" and each["Properties"]["Handler"].startswith("lambdas.")
+    }
+
+
+@pytest.fixture(scope="module")
+def section() -> str:
+    """The part of the README that is about SAM."""
+    (found,) = (part for part in README.read_text().split("\n## ") if "sam local invoke" in part)
+    return found
+
+
+def names(function: dict[str, Any]) -> str:
+    """What people call the function."""
+    return str(function["Properties"]["Handler"].split(".")[1])
+
+
+def test_the_table_names_every_function_by_its_id_and_every_event_there_is(section, functions):
+    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
+    assert {(name, logical) for name, logical, _ in rows} == {(names(each), key) for key, each in functions.items()}
+    told = {(name, event) for name, _, events in rows for event in re.findall(r"`([\w.]+)`", events)}
+    there = {(path.name.partition("_")[0], path.name) for path in EVENTS.iterdir()}
+    assert told == there
+
+
+def test_every_command_names_a_template_a_function_and_an_event_that_exist(section, assembly, functions):
+    commands = re.findall(r"^\S*sam local invoke (?:\\\n|.)+", section, re.MULTILINE)
+    assert commands
+    for command in commands:
+        words = command.replace("\\\n", " ").split()
+        given = dict(itertools.pairwise(words))
+        assert names(functions[given["invoke"]]) == Path(given["-e"]).name.partition("_")[0]
+        assert (ROOT / given["-e"]).is_file()
+        assert given["-t"] == f"cdk.out/{next(assembly.glob('*.template.json')).name}"
+
+
+def test_each_function_carries_what_sam_reads(assembly, functions):
+    assert len(functions) == 3
+    for function in functions.values():
+        properties, metadata = function["Properties"], function["Metadata"]
+        assert re.fullmatch(r"python3\.\d+", properties["Runtime"])
+        assert metadata["aws:asset:property"] == "Code"
+        assert metadata["aws:cdk:path"].split("/")[0] == "tidegate"
+        code = assembly / metadata["aws:asset:path"]
+        module, _, handler = properties["Handler"].rpartition(".")
+        assert f"def {handler}(" in (code / f"{module.replace('.', '/')}.py").read_text()
+        assert (code / "tidegate.toml").is_file()
+
+
+def test_every_event_is_what_its_function_is_fed_with():
+    for path in EVENTS.iterdir():
+        event = json.loads(path.read_text())
+        if path.name.startswith("settle_"):
+            assert event["source"] in ("aws.events", "aws.emr-serverless")
+            continue
+        queue = {"intake": "tidegate-buffer", "dispatch": "tidegate-notices.fifo"}[path.name.partition("_")[0]]
+        for record in event["Records"]:
+            assert record["eventSourceARN"].endswith(f":{queue}")
+            assert ("MessageGroupId" in record["attributes"]) == queue.endswith(".fifo")
+
+
+def test_the_file_of_variables_gives_each_what_the_deployment_would(section, template, functions, tmp_path):
+    """The README's own lines are run, on outputs whose values are the expressions that the template has for them."""
+    (tmp_path / "cdk.out").mkdir()
+    outputs = {name: json.dumps(each["Value"]) for name, each in template["Outputs"].items()}
+    (tmp_path / "cdk.out" / "outputs.json").write_text(json.dumps({"tidegate": outputs}))
+    (script,) = re.findall(r"python -c '\n(.+?)'", section, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    given = json.loads(done.stdout)["Parameters"]
+    for function in functions.values():
+        variables = function["Properties"]["Environment"]["Variables"]
+        unresolved = {name: value for name, value in variables.items() if not isinstance(value, str)}
+        assert unresolved
+        assert {name: json.loads(given[name]) for name in unresolved} == unresolved
+        own = {name for name in variables if name.startswith("TIDEGATE_")} - {"TIDEGATE_DEPLOYMENT"}
+        assert own <= given.keys()

@@ -1,0 +1,154 @@
+"""The archive of modules that EMR gets, in a Spark that has nothing else: it is unpacked, and the job lands its batch.
+
+As much of EMR as a Spark on one machine can take: the archive comes by `spark.archives=...#modules`, the environment
+is that of `infra.emr`, and neither interpreter has a package besides those of SPARK_HOME. The executor is a process of
+its own, in a folder of its own (`local-cluster`), and fetches and unpacks the archive itself. A driver on Kubernetes,
+as EMR's is, is started beside the unpacked archive. One in client mode is not, so here the test asks Spark for that.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from infra import bundling
+from tests.infra.bundles import packed
+from tests.spark.world import WORK, World
+from tidegate.local import toolchain
+from tidegate.local.emr import JAVA_OPTIONS, driver_environment
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).parents[2]
+MASTER = "local-cluster[1,2,1024]"
+"""One executor with two cores and 1024 MB."""
+EXECUTOR_ENVIRONMENT = "spark.executorEnv."
+FROM_HERE = ("PATH", "LD_LIBRARY_PATH", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+@pytest.fixture(scope="module")
+def image() -> tuple[str, dict[str, str]]:
+    """The folder that `infra.emr` has modules unpacked into, and its settings for a Spark with an archive."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in toolchain.cdk_environment().items():
+            patch.setenv(name, value)
+        from infra import emr  # starts Node, so only here
+
+        return emr.MODULES, emr._image()
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> Iterator[Path]:
+    """The bundle, built for this machine, as a zip like that of CDK, but not compressed, which is quicker."""
+    home = tmp_path_factory.mktemp("archive")
+    path = home / "modules.zip"
+    for folder in packed(bundling.spark(ROOT, target=bundling.THIS_MACHINE)):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as made:
+            for each in sorted(folder.rglob("*")):
+                made.write(each, each.relative_to(folder))
+    yield path
+    shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory) -> Path:
+    """An interpreter like this one, with the standard library and nothing else."""
+    home = tmp_path_factory.mktemp("python")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
+    return home / "bin" / "python"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Iterator[Path]:
+    """Where spark-submit runs; gone afterwards, for it fills with unpacked archives."""
+    path = tmp_path / "job"
+    path.mkdir()
+    yield path
+    shutil.rmtree(path)
+
+
+def spark_home(folder: Path) -> Path:
+    """PySpark's own, in a place where it may put its workers' folders, and with no package beside it."""
+    home = folder / "spark"
+    home.mkdir()
+    installed = Path(toolchain.spark_environment()["SPARK_HOME"])
+    for name in ("bin", "jars", "python"):
+        (home / name).symlink_to((installed / name).resolve())
+    return home
+
+
+def submit(
+    world: World, image: tuple[str, dict[str, str]], archive: Path, python: Path, folder: Path, batch: str
+) -> subprocess.CompletedProcess[str]:
+    """spark-submit in `folder`, of the job that hand-off would start for the batch."""
+    modules, emr = image
+    ours = {"AWS_REGION": "us-east-1", "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+    home = spark_home(folder)
+    environment = {
+        **{name: os.environ[name] for name in FROM_HERE if name in os.environ},
+        **toolchain.spark_environment(),
+        **driver_environment(emr),
+        **ours,
+        "SPARK_HOME": str(home),
+    }
+    for_executors = {key: value for key, value in emr.items() if key.startswith(EXECUTOR_ENVIRONMENT)}
+    replaced = {EXECUTOR_ENVIRONMENT + name: ours[name] for name in ("AWS_REGION", "PYSPARK_PYTHON")}
+    assert replaced.keys() <= for_executors.keys()
+    settings = {
+        **{key: value for key, value in world.spark.sparkContext.getConf().getAll() if key.startswith("spark.sql.")},
+        **for_executors,
+        **replaced,
+        "spark.archives": f"{archive.as_uri()}#{modules}",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
+        "spark.executor.memory": "1g",
+        "spark.local.dir": str(folder / "scratch"),
+        "spark.ui.enabled": "false",
+    }
+    command = [
+        *(str(home / "bin" / "spark-submit"), "--master", MASTER, "--driver-memory", "1g"),
+        *("--jars", ",".join(map(str, toolchain.jars()))),
+        *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
+        str(shutil.copy(ROOT / "tidegate" / "spark" / "entry.py", folder)),
+        *("ingest", "--batch", batch, "--attempt", "1", "--work", WORK),
+        *("--dataset", json.dumps(asdict(world.dataset))),
+    ]
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def test_the_archive_is_all_that_a_bare_python_and_spark_need(
+    world, batch, image, archive, bare_python, folder
+) -> None:
+    files = {f"in/{name}.json": b'{"id": %d, "text": "x"}\n' % name for name in range(1, 41)}
+    world.seal(batch, world.put(files | {"in/broken.json": b'{"id": '}))
+    jvm = world.spark._jvm
+    jvm.org.apache.spark.util.Utils.unpack(jvm.java.io.File(str(archive)), jvm.java.io.File(str(folder / image[0])))
+
+    done = submit(world, image, archive, bare_python, folder, batch)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    assert world.ids() == list(range(1, 41))
+    assert {row._batch_id for row in world.rows()} == {batch}
+    receipt = world.receipt(batch)
+    assert receipt is not None
+    assert (receipt.tally.committed, receipt.tally.quarantined, receipt.tally.rows) == (40, 1, 40)
+    assert [ending.key for ending in world.outcomes(batch).endings] == ["in/broken.json"]
+    unpacked = list((folder / "spark" / "work").glob(f"app-*/0/{image[0]}/tidegate/spark/job.py"))
+    assert len(unpacked) == 1, "the executor took its modules from elsewhere"
+
+
+def test_a_driver_without_the_archive_finds_nothing(world, batch, image, archive, bare_python, folder) -> None:
+    """So the job above does not run on what lies about on this machine."""
+    done = submit(world, image, archive, bare_python, folder, batch)
+    assert done.returncode != 0
+    assert "No module named 'tidegate'" in done.stdout + done.stderr
