@@ -6,6 +6,7 @@ from typing import Any
 
 from tests.sim.expressions import Item, holds, updated
 from tests.sim.kernel import Kernel
+from tests.sim.shelves import Shelved
 from tests.sim.wire import Answer, Refusal, json_answer
 
 TOKEN_SECONDS = 600
@@ -57,7 +58,8 @@ class DynamoDb:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.items: dict[Key, Item] = {}
+        self.items: Shelved[Key, Item] = Shelved(lambda key: key[1][:2])
+        """On shelves by what their `pk` begins with: `b#` for batches."""
         self.forgets_tokens = False
         self._tokens: dict[str, float] = {}
 
@@ -103,6 +105,8 @@ class DynamoDb:
 
     def _update_item(self, request: Any) -> Any:
         self._write([("Update", request)])
+        if request.get("ReturnValues") == "ALL_NEW":
+            return {"Attributes": _typed(self.items[_key(request, request["Key"])])}
         return {}
 
     def _delete_item(self, request: Any) -> Any:

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.sim.extra_scenarios import EXTRA
 from tests.sim.faults import At, Chance, Kind
 from tests.sim.kernel import Stuck
 from tests.sim.oracle import Judgement, judge
@@ -62,7 +63,7 @@ def run(case: Case, *, keep_trace: bool = False) -> Result:
     else:
         world = World(case.seed, Chance(case.seed, MOST_FAULTS, only=case.only), chance=True)
     world.kernel.keep_trace = keep_trace
-    SCENARIOS[case.scenario](world)
+    (SCENARIOS | EXTRA)[case.scenario](world)
     try:
         judgement = judge(world, world.run())
     except Stuck as stuck:
@@ -120,6 +121,15 @@ def seeds(first: int, last: int, scenario: str = CHANCE) -> list[Case]:
 # ---- many at once
 
 
+@dataclass(frozen=True)
+class Site:
+    """A place that calls are made from, and one of them: in this case, the call with this number."""
+
+    kinds: tuple[Kind, ...]
+    case: Case
+    number: int
+
+
 @dataclass
 class Report:
     """What many runs have shown."""
@@ -128,14 +138,19 @@ class Report:
     calls: int = 0
     failures: list[Result] = field(default_factory=list)
     struck: Counter[tuple[str, Kind]] = field(default_factory=Counter)
-    sites: dict[str, tuple[Kind, ...]] = field(default_factory=dict)
+    sites: dict[str, Site] = field(default_factory=dict)
     unheard: int = 0
+    digests: list[str] = field(default_factory=list)
+    """Of the first run of each share."""
 
     def add(self, result: Result) -> None:
+        if not self.runs:
+            self.digests.append(result.digest)
         self.runs += 1
         self.calls += len(result.calls)
         self.struck.update(result.struck)
-        self.sites.update(result.calls)
+        for number, (site, kinds) in enumerate(result.calls):
+            self._meet(site, Site(kinds, result.case, number))
         self.unheard += result.judgement.unheard
         if not result.good:
             self.failures.append(result)
@@ -144,16 +159,33 @@ class Report:
         self.runs += other.runs
         self.calls += other.calls
         self.failures += other.failures
+        self.digests += other.digests
         self.struck.update(other.struck)
-        self.sites.update(other.sites)
+        for site, known in other.sites.items():
+            self._meet(site, known)
         self.unheard += other.unheard
+
+    def _meet(self, site: str, met: Site) -> None:
+        """Keep the plainest example of a site: one to which another fault can be added."""
+        known = self.sites.get(site)
+        if known is None or (known.case.seed is not None and met.case.seed is None):
+            self.sites[site] = met
 
     @property
     def untried(self) -> list[tuple[str, Kind]]:
         """Faults that could have struck a call site and never did."""
         return sorted(
-            (site, kind) for site, kinds in self.sites.items() for kind in kinds if not self.struck[site, kind]
+            (site, kind) for site, met in self.sites.items() for kind in met.kinds if not self.struck[site, kind]
         )
+
+    def gaps(self) -> list[Case]:
+        """Cases that strike what was never struck: where a recovery made the call, the fault that led there is kept."""
+        found = []
+        for site, kind in self.untried:
+            met = self.sites[site]
+            if met.case.seed is None:
+                found.append(replace(met.case, faults=(*met.case.faults, (met.number, kind))))
+        return found
 
 
 def _share(work: tuple[list[Case], bool]) -> Report:
@@ -169,7 +201,13 @@ def _share(work: tuple[list[Case], bool]) -> Report:
     return report
 
 
-def run_all(cases: Iterable[Case], *, recoveries: bool = False, processes: int | None = None) -> Report:
+def run_all(
+    cases: Iterable[Case],
+    *,
+    recoveries: bool = False,
+    processes: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, of: None,
+) -> Report:
     """Run them on all cores. With `recoveries`, also every fault at every call that each case makes after its last."""
     waiting = list(cases)
     workers = processes or os.cpu_count() or 1
@@ -182,8 +220,9 @@ def run_all(cases: Iterable[Case], *, recoveries: bool = False, processes: int |
         return report
     # a fresh interpreter each: nothing of this process, its patches and its clients, leaks into a world
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        for part in pool.imap_unordered(_share, shares):
+        for number, part in enumerate(pool.imap(_share, shares), start=1):
             report.merge(part)
+            progress(number, len(shares))
     return report
 
 

@@ -89,7 +89,14 @@ class _Parser:
             self.take(",")
             operand = self.operand()
             self.take(")")
-            return lambda item, names, values: operand(item, names, values) in item.get(_name(path, names), ())
+
+            def contained(item: Item, names: Names, values: Mapping[str, Any]) -> bool:
+                found, wanted = item.get(_name(path, names)), operand(item, names, values)
+                if isinstance(found, str):
+                    return isinstance(wanted, str) and wanted in found
+                return isinstance(found, (frozenset, list)) and wanted in found
+
+            return contained
         left = self.operand()
         operator = self.take()
         right = self.operand()
@@ -99,10 +106,10 @@ class _Parser:
 
         def holds(item: Item, names: Names, values: Mapping[str, Any]) -> bool:
             one, other = left(item, names, values), right(item, names, values)
-            # an attribute that is not there compares with nothing, but for <>
-            if one is _MISSING or other is _MISSING:
+            # an attribute that is not there, or of another type, compares with nothing, but for <>
+            if one is _MISSING or other is _MISSING or type(one) is not type(other):
                 return operator == "<>"
-            return type(one) is type(other) and bool(compare(one, other))
+            return bool(compare(one, other))
 
         return holds
 

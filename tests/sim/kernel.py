@@ -79,7 +79,8 @@ class Kernel:
         self._digest = hashlib.sha256()
         self._queue: list[tuple[float, int, Callable[[], None], bool]] = []
         self._numbers = itertools.count()
-        self._most_events = most_events
+        self.most_events = most_events
+        """How many more may happen."""
         self._background = 0
 
     # ---- events
@@ -127,8 +128,8 @@ class Kernel:
     def step(self) -> None:
         at, _, action, background = heapq.heappop(self._queue)
         self._background -= background
-        self._most_events -= 1
-        if self._most_events < 0:
+        self.most_events -= 1
+        if self.most_events < 0:
             raise Stuck("too many events: something goes round in a circle")
         if at > self.now:
             self.now = at

@@ -31,11 +31,14 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
     if not came_to_rest:
         judgement.broken.append("liveness: something was still pending long after the last fault")
     rows = _rows(world, judgement)
+    # in an unversioned bucket the same bytes under the same key are one version, put several times
+    last = {named(version): version for version in uploads(world)}
     for version in uploads(world):
-        _judge_upload(world, version, rows, judgement)
+        _judge_upload(world, version, last[named(version)], rows, judgement)
     _nothing_else(world, rows, judgement)
     _each_batch_once(world, judgement)
     _ledger(world, judgement)
+    _sums(world, judgement)
     return judgement
 
 
@@ -61,21 +64,25 @@ def named(version: Version) -> tuple[str, str]:
 
 
 def _judge_upload(
-    world: World, version: Version, rows: dict[tuple[str, str], Counter[int]], judgement: Judgement
+    world: World,
+    version: Version,
+    last: Version,
+    rows: dict[tuple[str, str], Counter[int]],
+    judgement: Judgement,
 ) -> None:
     there = rows.get(named(version), Counter())
     lines = version.body.count(b"\n")
     good = b'"id": \n' not in version.body
-    # in an unversioned bucket the same bytes under the same key are one version, put several times
-    same = [each for each in uploads(world) if named(each) == named(version)]
-    most = 1 if version.version_id else _times_readable(world, same)
+    # uploads of the same bytes under one key are told apart by what came between: they land once, unless an earlier
+    # one had ended without its rows
+    most = 1
     if any(count > most for count in there.values()):
         judgement.repeated += 1
         judgement.broken.append(f"repeated: {named(version)} has rows {dict(there)}, at most {most} each")
     if there and (not good or set(there) != set(range(lines)) or len(set(there.values())) > 1):
         judgement.broken.append(f"torn: {named(version)} has rows {dict(there)} of {lines}, good={good}")
     if not world.notified.get(version.number):
-        judgement.unheard += not there and version is same[-1]
+        judgement.unheard += not there and version is last
         return
     if not there and good and _always_readable(world, version):
         judgement.lost += 1
@@ -85,12 +92,6 @@ def _judge_upload(
 def _always_readable(world: World, version: Version) -> bool:
     """Whether the version could be read from its put to the end: then nothing but its rows is a right ending."""
     return bool(version.version_id) or world.s3.buckets[version.bucket].current.get(version.key) is version
-
-
-def _times_readable(world: World, same: list[Version]) -> int:
-    """Uploads of the same bytes under one key of an unversioned bucket are told apart by what came between: they land
-    once, unless an earlier one had ended without its rows."""
-    return 1
 
 
 def _nothing_else(world: World, rows: dict[tuple[str, str], Counter[int]], judgement: Judgement) -> None:
@@ -134,3 +135,23 @@ def _ledger(world: World, judgement: Judgement) -> None:
             )
         if state == "ABANDONED" and any(files for _, files in in_table[batch]):
             judgement.broken.append(f"batch {batch} is ABANDONED, and rows of it are in the table")
+
+
+def _sums(world: World, judgement: Judgement) -> None:
+    """Each batch that has ended is in its route's sums once (rule 10)."""
+    items = [(pk, item) for (_, pk, _), item in world.dynamodb.items.items()]
+    for pk, route in items:
+        if not pk.startswith("r#"):
+            continue
+        ended = [
+            item
+            for key, item in items
+            if key.startswith("b#") and item["route"] == pk[2:] and item["state"] in ("COMMITTED", "ABANDONED")
+        ]
+        counted = route.get("committed_batches", 0) + route.get("abandoned_batches", 0)
+        notified = sum(item["objects"] for item in ended)
+        if (counted, route.get("notified", 0)) != (len(ended), notified):
+            judgement.broken.append(
+                f"sums: {len(ended)} batches of route {pk[2:]} with {notified} uploads have ended, the route says"
+                f" {counted} with {route.get('notified', 0)}"
+            )

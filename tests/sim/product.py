@@ -102,15 +102,12 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         # a third of the SDK's time, and nothing that a fault could touch
         stack.enter_context(patch("botocore.signers.RequestSigner.sign", lambda *_, **__: None))
         stack.enter_context(patch("botocore.useragent.UserAgentString.to_string", lambda *_: "simulated"))
-        stack.enter_context(
-            patch("aws_lambda_powertools.shared.user_agent.register_feature_to_client", lambda **_: None)
-        )
         from tidegate import wiring
 
         stack.enter_context(patch("tidegate.aws.ledger.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch("tidegate.spark.read.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch.object(wiring, "new_id", _new_id))
-        for cached in (wiring.application, wiring._client, wiring._ledger):
+        for cached in (wiring.application, wiring._client, wiring._ledger, wiring._hand_off_records):
             cached.cache_clear()
             stack.callback(cached.cache_clear)
         logging.disable(logging.CRITICAL)

@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 from botocore.awsrequest import AWSPreparedRequest
 
 from tests.sim.kernel import Kernel
+from tests.sim.shelves import Shelved
 from tests.sim.wire import Answer, Refusal, body_of
 
 
@@ -30,10 +31,14 @@ class Version:
         return f"{self.number:016X}"
 
 
+def _folder(key: str) -> str:
+    return key[: key.rfind("/") + 1]
+
+
 @dataclass
 class Bucket:
     versioned: bool
-    current: dict[str, Version] = field(default_factory=dict)
+    current: Shelved[str, Version] = field(default_factory=lambda: Shelved(_folder))
     versions: dict[tuple[str, str], Version] = field(default_factory=dict)
 
 
@@ -108,7 +113,13 @@ class S3:
         return Answer(200, b"", {"ETag": f'"{version.etag}"'})
 
     def _list(self, bucket: Bucket, prefix: str) -> Answer:
-        found = sorted(key for key in bucket.current if key.startswith(prefix))
+        found = sorted(
+            key
+            for folder, keys in bucket.current.shelves.items()
+            if folder.startswith(prefix) or prefix.startswith(folder)
+            for key in keys
+            if key.startswith(prefix)
+        )
         contents = "".join(
             f"<Contents><Key>{escape(key)}</Key><ETag>&quot;{bucket.current[key].etag}&quot;</ETag>"
             f"<Size>{len(bucket.current[key].body)}</Size></Contents>"

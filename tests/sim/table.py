@@ -165,7 +165,8 @@ class ModelTable:
         staged = base.snapshots[snapshot]
         wap_id = staged.snapshot.summary[STAGED_WAP_ID]
         current = base.head
-        while current is not None:
+        # the walk ends where history was expired, without a word (SnapshotUtil.ancestorsOf)
+        while current is not None and current in base.snapshots:
             ancestor = base.snapshots[current].snapshot
             if wap_id in (ancestor.summary.get(STAGED_WAP_ID), ancestor.summary.get(PUBLISHED_WAP_ID)):
                 raise DuplicateWap(f"Duplicate request to cherry pick wap id that was published already: {wap_id}")

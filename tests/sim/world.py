@@ -53,6 +53,8 @@ class World:
     seed: int = 0
     plan: Plan = field(default_factory=At)
     chance: bool = False
+    lasts: float = 0.0
+    """For how long (seconds) there are uploads; patience begins after that."""
 
     def __post_init__(self) -> None:
         self.kernel = kernel = Kernel(self.seed)
@@ -172,8 +174,7 @@ class World:
             return
         if self.unfinished:
             self.settle.invoke_asynchronously({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}})
-        for table, pk, sk in [key for key in self.dynamodb.items if key[1].startswith("b#")]:
-            item = self.dynamodb.items[table, pk, sk]
+        for (_, pk, _), item in self.dynamodb.items.on("b#"):
             if item["state"] in ("COMMITTED", "ABANDONED"):
                 self.committed.setdefault(pk, (item["state"], item["snapshot"]))
 
@@ -192,8 +193,8 @@ class World:
                 self.moved_back += 1
                 queue.send(message.body, group=message.group, deduplication=f"back-{self.moved_back}")
                 source.wake(0.0)
-        for (_, pk, _), item in list(self.dynamodb.items.items()):
-            if pk.startswith("b#") and item.get("halted") and item["state"] == "SUBMITTED":
+        for (_, pk, _), item in self.dynamodb.items.on("b#"):
+            if item.get("halted") and item["state"] == "SUBMITTED":
                 self.resumed += 1
                 self.kernel.spawn("person", lambda batch=pk[2:]: _resume(batch))
 
@@ -208,9 +209,8 @@ class World:
     def unfinished(self) -> bool:
         """Whether a batch is under way. An open one that nothing joined may stay so for ever."""
         return any(
-            pk.startswith("b#")
-            and (item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices")))
-            for (_, pk, _), item in self.dynamodb.items.items()
+            item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices"))
+            for _, item in self.dynamodb.items.on("b#")
         )
 
     @property
@@ -227,7 +227,7 @@ class World:
 
     def _run(self) -> bool:
         self.kernel.after(SCHEDULE, self._tick, background=True)
-        deadline = START + PATIENCE
+        deadline = START + self.lasts + PATIENCE
         quiet = False
         for _ in range(4):
             quiet = self.kernel.run(lambda: self.at_rest, deadline)

@@ -56,9 +56,26 @@ def test_a_notice_made_to_take_over_takes_over_whatever_the_sequencers_say():
     assert judge(existing, ME, entry) is Ownership.ASK_OWNER
 
 
-@given(st.integers(0, 2**80), st.integers(0, 2**80), st.booleans(), st.integers(0, 6))
-def test_sequencers_are_compared_as_numbers_however_long_they_are_written(
-    one: int, other: int, upper: bool, zeros: int
-):
-    first = f"{one:x}".upper() if upper else f"{one:x}"
-    assert is_later("0" * zeros + first, f"{other:X}") == (one > other)
+SEQUENCERS = st.text("0123456789ABCDEFabcdef", min_size=1, max_size=20)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "later"),
+    [
+        ("0055AED6DCD902A1", "0055AED6DCD90281E5", True),  # shorter, and yet the later one
+        ("0055AED6DCD90281E5", "0055AED6DCD902A1", False),
+        ("0055aed6dcd902a1", "0055AED6DCD902A1", False),
+        ("0055AED6DCD902A1", "0055AED6DCD902A100", False),
+    ],
+)
+def test_the_shorter_sequencer_is_padded_on_its_right(one: str, other: str, later: bool):
+    assert is_later(one, other) is later
+
+
+@given(SEQUENCERS, SEQUENCERS, SEQUENCERS)
+def test_sequencers_are_ordered(one: str, other: str, third: str):
+    assert not (is_later(one, other) and is_later(other, one))
+    if is_later(one, other) and is_later(other, third):
+        assert is_later(one, third)
+    if not is_later(one, other) and not is_later(other, one):
+        assert one.lower().rstrip("0") == other.lower().rstrip("0")

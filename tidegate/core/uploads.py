@@ -55,15 +55,15 @@ def version_of(version_id: str | None, etag: str | None) -> str:
 
 
 def is_later(sequencer: str, other: str) -> bool:
-    """Whether S3 gave `sequencer` to a later event of the same key. Hexadecimal, compared after padding
-    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html); False if one is
-    missing.
+    """Whether S3 gave `sequencer` to a later event of the same key. Hexadecimal, not always of the same length, and
+    compared digit by digit from the left, the shorter one padded with zeros on its right
+    (https://repost.aws/knowledge-center/s3-duplicate-sqs-messages); False if one is missing.
 
     In an unversioned bucket an upload is named by its ETag, so only this tells the same bytes uploaded again from the
     same notification delivered again.
     """
     width = max(len(sequencer), len(other))
-    return bool(sequencer and other) and sequencer.lower().zfill(width) > other.lower().zfill(width)
+    return bool(sequencer and other) and sequencer.lower().ljust(width, "0") > other.lower().ljust(width, "0")
 
 
 def object_hash(bucket: str, key: str) -> str:

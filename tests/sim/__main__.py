@@ -1,0 +1,97 @@
+"""The simulation from the command line.
+
+python -m tests.sim seeds 0-2000          schedules and faults by chance
+python -m tests.sim seeds 184             one of them, with its trace
+python -m tests.sim at core 12:late       a scenario with these faults, with its trace
+python -m tests.sim singles               every fault at every call of the core scenarios, and what that leaves untried
+python -m tests.sim all                   that, every fault of every recovery, and 20,000 seeds
+"""
+
+import sys
+import time
+
+from tests.sim.explore import Case, Report, Result, run, run_all, seeds, shrink, simulation, singles
+from tests.sim.faults import Kind
+from tests.sim.scenarios import CHANCE, CORE
+
+SHOWN = 5
+
+
+def main(arguments: list[str]) -> int:
+    match arguments:
+        case ["seeds", text] if "-" in text:
+            first, last = map(int, text.split("-"))
+            return _report(run_all(seeds(first, last)))
+        case ["seeds", text, *only]:
+            kept = tuple(int(number) for number in only[0].removeprefix("ONLY=").split(",") if number) if only else None
+            return _replay(Case(CHANCE, seed=int(text), only=kept))
+        case ["at", scenario, *faults]:
+            pairs = (each.removeprefix("AT=").split(":") for each in faults)
+            return _replay(Case(scenario, tuple((int(number), Kind(kind)) for number, kind in pairs)))
+        case ["singles"]:
+            return _report(everywhere())
+        case ["all"]:
+            report = everywhere()
+            with simulation():
+                cases = [case for scenario in CORE for case in singles(scenario)]
+            report.merge(run_all(cases, recoveries=True, progress=_progress))
+            report.merge(run_all(seeds(0, 20_000), progress=_progress))
+            return _report(report)
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+def everywhere() -> Report:
+    """Every fault at every call of the core scenarios, then at whatever call sites only recoveries have."""
+    with simulation():
+        cases = [case for scenario in CORE for case in singles(scenario)]
+    report = run_all(cases)
+    while gaps := report.gaps():
+        before = len(report.untried)
+        report.merge(run_all(gaps))
+        if len(report.untried) >= before:
+            break
+    return report
+
+
+def _progress(done: int, of: int) -> None:
+    print(f"\r{done} of {of} shares", end="" if done < of else "\n", file=sys.stderr, flush=True)
+
+
+def _replay(case: Case) -> int:
+    with simulation():
+        result = run(case, keep_trace=True)
+    print("\n".join(result.trace))
+    print(f"{case}: {len(result.calls)} calls, trace {result.digest[:16]}")
+    return _verdict(result)
+
+
+def _verdict(result: Result) -> int:
+    for broken in result.judgement.broken:
+        print(f"  BROKEN  {broken}")
+    for error in result.errors:
+        print(f"  raised  {error}")
+    return 0 if result.good else 1
+
+
+def _report(report: Report) -> int:
+    print(
+        f"{report.runs} runs, {report.calls} calls, {sum(report.struck.values())} faults at {len(report.sites)} call"
+        f" sites; {report.unheard} uploads never notified; {len(report.failures)} failures"
+    )
+    for site, kind in report.untried:
+        print(f"  untried  {kind} at {site}")
+    if report.failures:
+        with simulation():
+            for failure in report.failures[:SHOWN]:
+                smallest = shrink(failure)
+                print(f"{smallest.case}  (found as {failure.case})")
+                _verdict(smallest)
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    started = time.monotonic()
+    code = main(sys.argv[1:])
+    print(f"{time.monotonic() - started:.0f} s", file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,70 @@
+"""The whole path in the simulated world: every fault at every call, and two thousand schedules by chance."""
+
+import pytest
+
+from tests.sim.__main__ import everywhere
+from tests.sim.explore import Case, Report, run, run_all, seeds, simulation
+from tests.sim.faults import Kind
+from tests.sim.scenarios import CHANCE, CORE
+
+SEEDS = 2_000
+
+REGRESSIONS = {
+    "the same bytes again, alone in a notice, were taken for the notice that had been decided": Case(CHANCE, seed=184),
+    "the same bytes again, while the batch was under way that found the first ones gone, were forgotten": Case(
+        "outcomes", ((69, Kind.PAUSE),)
+    ),
+}
+"""What the simulation found in the product, and the case that showed it."""
+
+
+def told(report: Report) -> str:
+    """The first failures, as somebody needs them who wants to replay one."""
+    return "\n".join(f"{each.case}: {each.judgement.broken}" for each in report.failures[:10])
+
+
+@pytest.fixture(scope="module")
+def world() -> object:
+    with simulation():
+        yield
+
+
+@pytest.mark.parametrize("scenario", CORE)
+def test_without_a_fault_everything_lands(world: object, scenario: str):
+    assert run(Case(scenario)).judgement.broken == []
+
+
+@pytest.mark.parametrize("case", [Case("core"), Case("growing", ((20, Kind.LATE),)), Case(CHANCE, seed=7)], ids=str)
+def test_the_same_case_gives_the_same_trace(world: object, case: Case):
+    one, other = run(case, keep_trace=True), run(case, keep_trace=True)
+    assert one.trace == other.trace
+    assert one.digest == other.digest
+
+
+def test_the_same_seed_gives_the_same_trace_in_another_process(world: object):
+    (here,) = (run(case).digest for case in seeds(3, 4))
+    (there,) = run_all(seeds(3, 5), processes=2).digests[:1]
+    assert here == there
+
+
+def test_other_seeds_give_other_traces(world: object):
+    assert len({run(case).digest for case in seeds(0, 5)}) == 5
+
+
+@pytest.mark.parametrize("case", REGRESSIONS.values(), ids=REGRESSIONS.keys())
+def test_what_was_found_and_mended_stays_mended(world: object, case: Case):
+    assert run(case).judgement.broken == []
+
+
+@pytest.mark.timeout(600)
+def test_every_fault_at_every_call_of_the_core_scenarios_is_recovered_from():
+    report = everywhere()
+    assert not report.failures, told(report)
+    assert report.untried == []
+
+
+@pytest.mark.timeout(600)
+def test_two_thousand_schedules_by_chance_break_no_promise():
+    report = run_all(seeds(0, SEEDS))
+    assert report.runs == SEEDS
+    assert not report.failures, told(report)
