@@ -10,7 +10,7 @@ PINS := requirements.txt pyproject.toml tidegate/local/toolchain.py
 export UV_SYSTEM_CERTS := 1
 
 # Tests that use all cores themselves, or that nothing should slow down.
-ALONE := tests/sim/test_simulation.py tests/spark tests/e2e
+ALONE := tests/sim/test_simulation.py tests/spark tests/e2e tests/chaos
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format lock bundle sim sim-all replay evidence chaos clean setup

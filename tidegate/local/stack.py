@@ -46,7 +46,8 @@ _LOCK = "stack.pid"
 _READY_SECONDS = 60.0
 _STOP_SECONDS = 15.0
 _QUICK_DEATHS = 5
-"""Deaths of one worker within a minute after which the stack gives up on it."""
+"""Deaths of one worker within a minute after which the stack gives up on it, those by `kill -9` excepted: they are
+somebody else's doing, and Lambda would make a new sandbox however often."""
 VITAL = ("services", "emr")
 """Processes whose state is lost with them: the stack cannot go on without."""
 
@@ -205,7 +206,8 @@ class Stack:
         if part.name in VITAL:
             raise LocalError(f"the local stack cannot go on: {death}")
         now = time.monotonic()
-        part.deaths = [*(each for each in part.deaths if now - each < 60), now]
+        recent = [each for each in part.deaths if now - each < 60]
+        part.deaths = recent if part.child.process.returncode == -signal.SIGKILL else [*recent, now]
         if len(part.deaths) > _QUICK_DEATHS:
             raise LocalError(
                 f"the local stack cannot go on: {part.name} died {len(part.deaths)} times in a minute. {death}"

@@ -1,0 +1,70 @@
+"""The judge: what was uploaded against what PyIceberg reads in the tables and what `tidegate status` says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from tests.chaos.traffic import Put
+from tidegate.demo.check import Finding, compare
+
+Identity = tuple[str, str, str]
+
+
+def judge(
+    route: str,
+    puts: Sequence[Put],
+    overwritten: Set[Identity],
+    rows: Iterable[Mapping[str, Any]],
+    status: Mapping[str, Any],
+) -> Iterator[Finding]:
+    """One route: every uploaded version's rows exactly once, no other row, and sums that say so.
+
+    In the unversioned bucket an upload that was overwritten may have gone unread. Then none of its rows is there, and
+    the ledger says so of exactly that many.
+    """
+    found = [(row["_source_uri"], row["_source_version"], row["id"]) for row in rows]
+    landed = {(uri, version) for uri, version, _ in found}
+    gone = [
+        put for put in puts if put.upload.identity in overwritten and (put.upload.uri, put.upload.version) not in landed
+    ]
+    lost = {put.upload.identity for put in gone}
+    expected = Counter(
+        (put.upload.uri, put.upload.version, each)
+        for put in puts
+        if put.upload.identity not in lost
+        for each in put.ids
+    )
+    for finding in compare(found, expected):
+        yield Finding(f"{route}: {finding.what}", finding.holds, finding.seen)
+    uploads = status["uploads"]
+    yield Finding(
+        f"{route}: every one of the {len(puts)} uploads was notified, and counted once",
+        uploads["notified"] == len(puts),
+        f"{uploads['notified']} notified",
+    )
+    ended = {"committed": len(puts) - len(gone), "superseded": len(gone), "quarantined": 0, "vanished": 0}
+    yield Finding(
+        f"{route}: all have ended, and the sums hold",
+        bool(uploads["holds"]) and uploads["pending"] == 0 and all(uploads[name] == ended[name] for name in ended),
+        ", ".join(f"{uploads[name]} {name}" for name in (*ended, "pending")),
+    )
+    yield Finding(
+        f"{route}: the ledger counts as many rows as PyIceberg",
+        status["rows"] == len(found),
+        f"{status['rows']} and {len(found)}",
+    )
+
+
+def publications(table: Any) -> Counter[tuple[str, int]]:
+    """How often each batch was published in the history of `table` (PyIceberg's), and by which attempt."""
+    snapshots = {each.snapshot_id: each for each in table.snapshots()}
+    found: Counter[tuple[str, int]] = Counter()
+    at = table.current_snapshot()
+    while at is not None:
+        # one that was rebased has a new id, and names the staged snapshot that it came from
+        staged = snapshots.get(int(at.summary.get("source-snapshot-id") or at.snapshot_id), at)
+        found[(staged.summary.get("tidegate.batch") or "?", int(staged.summary.get("tidegate.attempt") or 0))] += 1
+        at = snapshots.get(at.parent_snapshot_id)
+    return found

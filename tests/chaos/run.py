@@ -1,0 +1,199 @@
+"""The play: traffic and a killer for some minutes; then quiet, until nothing is pending; then the judge."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pyiceberg.exceptions import NoSuchTableError
+
+from tests.chaos.fates import Kind
+from tests.chaos.killer import Killer
+from tests.chaos.oracle import judge, publications
+from tests.chaos.processes import with_variable
+from tests.chaos.report import report
+from tests.chaos.runbook import Operator
+from tests.chaos.traffic import CONFIG, ROUTES, TABLES, Traffic
+from tests.e2e.conftest import LocalStack
+from tidegate.demo.check import Finding
+from tidegate.local import stack as local_stack
+from tidegate.local.environment import client
+from tidegate.local.guard import session_members
+
+PATIENCE = 20
+"""Seconds after which the messages of a killed function come again; 12 minutes on AWS."""
+JOBS_STRUCK = 2
+MORE_SECONDS = 60.0
+"""A run goes on until so many jobs were struck, but not for so much longer: a slow machine starts few."""
+TEND_EVERY = 3.0
+QUIET_SECONDS = 480.0
+"""The longest that everything may take to end once nothing is killed any more. It takes two or three jobs, one after
+the other, of 15 s each on an idle machine; 80 s have been seen on a crowded one."""
+STALLED_SECONDS = 150.0
+"""Without any change meanwhile it is given up earlier: the longest silence is a job."""
+GONE_SECONDS = 20.0
+LATE = 12
+"""Notifications delivered once more when everything is committed."""
+
+Tell = Callable[[str], None]
+
+
+def chaos(folder: Path, *, minutes: float, seed: int, tell: Tell) -> list[Finding]:
+    """Run it all in `folder`, which must not hold a stack; what was found. The stack is stopped in any case."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "tidegate.toml"
+    config.write_text(CONFIG)
+    tell(f"seed {seed}; the stack is in {folder}")
+    running = local_stack.detach(config, folder / "local", on_progress=lambda step: None, patience=PATIENCE)
+    stack = LocalStack(folder / "local", dict(running.environment))
+    killer = Killer(stack.folder, running.pid, seed, tell)
+    traffic = Traffic(
+        s3=client("s3", stack.environment),
+        sqs=client("sqs", stack.environment),
+        buffer=stack.environment["TIDEGATE_BUFFER"],
+        seed=seed,
+    )
+    try:
+        findings = list(_perform(stack, traffic, killer, minutes, tell))
+    finally:
+        killer.stop()
+        traffic.stop()
+        local_stack.down(folder / "local")
+    # a variable that every process of this stack has, and no other process
+    mark = "TIDEGATE_CATALOG_URI"
+    findings.append(
+        _none_left("after the stack no process of it is left", lambda: with_variable(mark, stack.environment[mark]))
+    )
+    for finding in findings:
+        tell(f"{'holds ' if finding.holds else 'BROKEN'}  {finding.what}: {finding.seen}")
+    return findings
+
+
+def _perform(stack: LocalStack, traffic: Traffic, killer: Killer, minutes: float, tell: Tell) -> Iterator[Finding]:
+    operator = Operator(stack, tell)
+    _storm(traffic, killer, operator, minutes * 60)
+    tell(f"quiet: {len(traffic.puts)} uploads, {traffic.repeats} notifications repeated, {len(killer.strikes)} strikes")
+
+    began = time.monotonic()
+    settled, status = _wait(operator, traffic, QUIET_SECONDS)
+    yield Finding("once nothing is killed everything ends", settled, f"after {time.monotonic() - began:.0f} s of quiet")
+    if settled:
+        finding, status = _deliver_again(operator, traffic, status)
+        yield finding
+    killer.stop()
+    _raise_what_failed(traffic, killer)
+    yield Finding(
+        "no batch halts when nothing is killed",
+        not operator.halted_again,
+        "; ".join(operator.halted_again) or f"{operator.resumed.total()} resumed that were killed too often",
+    )
+    yield Finding("nothing was set aside", not operator.set_aside, "; ".join(operator.set_aside[:3]) or "nothing")
+    for route in ROUTES:
+        (found,) = (each for each in status["routes"] if each["route"] == route)
+        yield from judge(route, traffic.of(route), traffic.overwritten, stack.rows(TABLES[route]), found)
+    published = _publications(stack)
+    batches = {batch for batch, _ in published}
+    yield Finding(
+        "every batch is one snapshot",
+        len(batches) == published.total(),
+        f"{len(batches)} batches, {published.total()} snapshots",
+    )
+    yield _none_left(
+        "no process of an ended job is left",
+        lambda: [pid for job in killer.jobs for pid in session_members(job.guard.pid)],
+    )
+    yield Finding("something was killed", bool(killer.strikes), f"{len(killer.strikes)} strikes")
+    lost = sum(strike.kind is Kind.FUNCTION and strike.back is None for strike in killer.strikes)
+    yield Finding("every function that was killed came back", not lost, f"{lost} did not")
+    for line in report(killer.strikes, killer.jobs, set(published)):
+        tell(line)
+    tell(
+        f"{operator.resumed.total()} times a batch was resumed; {operator.moved_back} dead letters were moved back;"
+        f" {operator.looks_lost} looks were cut off"
+    )
+
+
+def _storm(traffic: Traffic, killer: Killer, operator: Operator, seconds: float) -> None:
+    """Uploads and strikes; when it returns both have ended."""
+    traffic.start()
+    killer.start()
+    end = time.monotonic() + seconds
+    while not (traffic.error or killer.error):
+        now = time.monotonic()
+        if now >= end and (killer.jobs_struck() >= JOBS_STRUCK or now >= end + MORE_SECONDS):
+            break
+        operator.tend()
+        time.sleep(TEND_EVERY)
+    killer.calm()
+    traffic.stop()
+    _raise_what_failed(traffic, killer)
+    operator.calm = True
+
+
+def _raise_what_failed(traffic: Traffic, killer: Killer) -> None:
+    if error := traffic.error or killer.error:
+        raise error
+
+
+def _wait(operator: Operator, traffic: Traffic, seconds: float) -> tuple[bool, dict[str, Any]]:
+    """Tend the stack until nothing is pending anywhere; False if that is not so after `seconds`, or nothing moves."""
+    changed = time.monotonic()
+    deadline = changed + seconds
+    last: object = None
+    expected = {route: len(traffic.of(route)) for route in ROUTES}
+    while True:
+        queued = operator.queued()  # before the ledger: what leaves the queue later is in the ledger by then
+        status = operator.tend()
+        ended = all(
+            route["uploads"]["notified"] >= expected[route["route"]]
+            and not route["uploads"]["pending"]
+            and not route["unfinished"]
+            for route in status["routes"]
+        )
+        if ended and not queued:
+            return True, status
+        now = time.monotonic()
+        if (queued, status) != last:
+            last, changed = (queued, status), now
+        if now > deadline or now - changed > STALLED_SECONDS or operator.halted_again:
+            return False, status
+        time.sleep(1.0)
+
+
+def _deliver_again(operator: Operator, traffic: Traffic, before: dict[str, Any]) -> tuple[Finding, dict[str, Any]]:
+    """Notifications that come again when everything is in the table; and the status after them."""
+    sample = traffic.sample(LATE)
+    traffic.repeat(sample)
+    settled, now = _wait(operator, traffic, STALLED_SECONDS)
+    refused, jobs = (_sum(now, name) - _sum(before, name) for name in ("duplicates_refused", "jobs"))
+    finding = Finding(
+        f"{len(sample)} notifications that come again afterwards are refused and start no job",
+        settled and refused == len(sample) and not jobs,
+        f"{refused} refused, {jobs} jobs",
+    )
+    return finding, now
+
+
+def _sum(status: dict[str, Any], name: str) -> int:
+    return sum(route[name] for route in status["routes"])
+
+
+def _publications(stack: LocalStack) -> Counter[tuple[str, int]]:
+    found: Counter[tuple[str, int]] = Counter()
+    for table in TABLES.values():
+        try:
+            found += publications(stack.catalog.load_table(table))
+        except NoSuchTableError:  # then rows are missing, too
+            continue
+    return found
+
+
+def _none_left(what: str, look: Callable[[], list[int]]) -> Finding:
+    """The processes that `look` finds are given a moment to end."""
+    deadline = time.monotonic() + GONE_SECONDS
+    while (left := look()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return Finding(what, not left, f"processes {left}" if left else "none")

@@ -1,0 +1,154 @@
+"""Uploads to two routes, without a pause, and notifications that come more than once."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote_plus
+
+from tidegate.core.uploads import Upload, version_of
+
+VERSIONED = "versioned"
+UNVERSIONED = "unversioned"
+ROUTES = (VERSIONED, UNVERSIONED)
+BUCKETS = {route: f"chaos-{route}" for route in ROUTES}
+TABLES = {route: f"chaos.{route}" for route in ROUTES}
+
+CONFIG = f"""
+[deployment]
+name = "chaos"
+
+[[route]]
+name = "{VERSIONED}"
+bucket = "{BUCKETS[VERSIONED]}"
+prefix = "in/"
+suffix = ".json"
+format = "json"
+table = "lake.{TABLES[VERSIONED]}"
+schema = "id bigint"
+
+[route.batch]
+max_wait = "2s"
+
+[[route]]
+name = "{UNVERSIONED}"
+bucket = "{BUCKETS[UNVERSIONED]}"
+versioned = false
+format = "csv"
+table = "lake.{TABLES[UNVERSIONED]}"
+schema = "id bigint"
+
+[route.batch]
+max_wait = "2s"
+"""
+
+PAUSE = (0.05, 0.4)
+"""Seconds between two uploads, about: some 250 in a minute."""
+MOST_ROWS = 4
+OVERWRITTEN = {VERSIONED: 0.2, UNVERSIONED: 0.05}
+"""The share of uploads under a key that had one before: a version more, or the end of what was not read yet."""
+REPEATED = 0.1
+"""The share whose notification is delivered again at once, and as many a while later."""
+LATER = (1.0, 15.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An upload that S3 took, and the ids of its rows, which no other has."""
+
+    route: str
+    upload: Upload
+    etag: str
+    ids: tuple[int, ...]
+
+    def notification(self) -> str:
+        """What S3 says of it, with the key encoded as S3 does."""
+        upload = self.upload
+        details: dict[str, Any] = {"key": quote_plus(upload.key, safe="/"), "size": upload.size, "eTag": self.etag}
+        if self.route == VERSIONED:
+            details["versionId"] = upload.version
+        record = {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": upload.bucket}, "object": details}}
+        return json.dumps({"Records": [record]})
+
+
+@dataclass
+class Traffic:
+    """Uploads from a thread of its own until `stop`. `seed` fixes what is uploaded, not when the others act."""
+
+    s3: Any
+    sqs: Any
+    buffer: str
+    seed: int
+    puts: list[Put] = field(default_factory=list)
+    overwritten: set[tuple[str, str, str]] = field(default_factory=set)
+    """The identities of what was uploaded to the unversioned bucket and may be gone before it was read."""
+    repeats: int = 0
+    error: Exception | None = None
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(f"{self.seed} traffic")
+        self._ids = itertools.count()
+        self._last: dict[str, dict[str, Put]] = {route: {} for route in ROUTES}
+        self._later: list[tuple[float, Put]] = []
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is under way, and deliver the repeats that still wait."""
+        self._stopping.set()
+        if self._thread.ident:
+            self._thread.join(60)
+
+    def repeat(self, puts: Iterable[Put]) -> None:
+        for put in puts:
+            self.sqs.send_message(QueueUrl=self.buffer, MessageBody=put.notification())
+            self.repeats += 1
+
+    def of(self, route: str) -> list[Put]:
+        return [put for put in self.puts if put.route == route]
+
+    def sample(self, count: int) -> list[Put]:
+        return self._random.sample(self.puts, min(count, len(self.puts)))
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(self._random.uniform(*PAUSE)):
+                self._upload(self._random.choice(ROUTES))
+                now = time.monotonic()
+                self.repeat(put for due, put in self._later if due <= now)
+                self._later = [(due, put) for due, put in self._later if due > now]
+            self.repeat(put for _, put in self._later)
+        except Exception as error:
+            self.error = error
+
+    def _upload(self, route: str) -> None:
+        chosen, bucket = self._random, BUCKETS[route]
+        ids = tuple(itertools.islice(self._ids, chosen.randint(1, MOST_ROWS)))
+        known = self._last[route]
+        if known and chosen.random() < OVERWRITTEN[route]:
+            key = chosen.choice(list(known))
+        else:
+            key = f"in/{ids[0]} +%.json" if route == VERSIONED else f"{ids[0]}.csv"
+        body = "".join(f'{{"id": {each}}}\n' if route == VERSIONED else f"{each}\n" for each in ids)
+        body = body if route == VERSIONED else f"id\n{body}"
+        answer = self.s3.put_object(Bucket=bucket, Key=key, Body=body.encode())
+        version = version_of(answer.get("VersionId"), answer["ETag"])
+        put = Put(route, Upload(bucket, key, version, len(body)), answer["ETag"].strip('"'), ids)
+        if route == UNVERSIONED and key in known:
+            self.overwritten.add(known[key].upload.identity)
+        known[key] = put
+        self.puts.append(put)
+        fate = chosen.random()
+        if fate < REPEATED:
+            self.repeat([put])
+        elif fate < 2 * REPEATED:
+            self._later.append((time.monotonic() + chosen.uniform(*LATER), put))
