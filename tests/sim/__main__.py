@@ -4,7 +4,8 @@ python -m tests.sim seeds 0-2000          schedules and faults by chance
 python -m tests.sim seeds 184             one of them, with its trace
 python -m tests.sim at core 12:late       a scenario with these faults, with its trace
 python -m tests.sim singles               every fault at every call of the core scenarios, and what that leaves untried
-python -m tests.sim all                   that, every fault of every recovery, and 20,000 seeds
+python -m tests.sim pairs core 3/10       every fault of every recovery of a scenario, hence all pairs; a tenth of them
+python -m tests.sim all                   the singles, the pairs of every scenario, and 20,000 seeds
 """
 
 import sys
@@ -30,11 +31,13 @@ def main(arguments: list[str]) -> int:
             return _replay(Case(scenario, tuple((int(number), Kind(kind)) for number, kind in pairs)))
         case ["singles"]:
             return _report(everywhere())
+        case ["pairs", scenario, *part]:
+            number, of = map(int, part[0].split("/")) if part else (0, 1)
+            return _report(pairs(scenario, number, of))
         case ["all"]:
             report = everywhere()
-            with simulation():
-                cases = [case for scenario in CORE for case in singles(scenario)]
-            report.merge(run_all(cases, recoveries=True, progress=_progress))
+            for scenario in CORE:
+                report.merge(pairs(scenario))
             report.merge(run_all(seeds(0, 20_000), progress=_progress))
             return _report(report)
     print(__doc__, file=sys.stderr)
@@ -52,6 +55,13 @@ def everywhere() -> Report:
         if len(report.untried) >= before:
             break
     return report
+
+
+def pairs(scenario: str, part: int = 0, of: int = 1) -> Report:
+    """Every fault at every call, and then every fault at every call that the recovery from it makes."""
+    with simulation():
+        cases = singles(scenario)
+    return run_all(cases[part::of], recoveries=True, progress=_progress)
 
 
 def _progress(done: int, of: int) -> None:

@@ -60,6 +60,8 @@ class DynamoDb:
         self.kernel = kernel
         self.items: Shelved[Key, Item] = Shelved(lambda key: key[1][:2])
         """On shelves by what their `pk` begins with: `b#` for batches."""
+        self.writes = 0
+        """How many requests have changed something."""
         self.forgets_tokens = False
         self._tokens: dict[str, float] = {}
 
@@ -160,6 +162,7 @@ class DynamoDb:
                 raise Refusal(400, "TransactionCanceledException", "Transaction cancelled", CancellationReasons=reasons)
             extra = {"Item": reasons[0]["Item"]} if "Item" in reasons[0] else {}
             raise Refusal(400, "ConditionalCheckFailedException", "The conditional request failed", **extra)
+        self.writes += bool(after)
         for key, item in after.items():
             if item is None:
                 self.items.pop(key, None)

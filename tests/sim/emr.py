@@ -21,6 +21,10 @@ class JobRun:
     state: str = "RUNNING"
     drivers: list[Process] = field(default_factory=list)
 
+    @property
+    def running(self) -> bool:
+        return self.state == "RUNNING"
+
 
 class Emr:
     """`drive` runs a driver to its end and returns its exit code; `on_ended` is told of a run that ended."""

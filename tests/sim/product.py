@@ -20,6 +20,7 @@ from unittest.mock import patch
 import botocore.retries.quota
 import time_machine
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.regions import EndpointRulesetResolver
 
 from tests.sim.kernel import START, Kernel
 from tests.sim.network import Network
@@ -102,6 +103,7 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         # a third of the SDK's time, and nothing that a fault could touch
         stack.enter_context(patch("botocore.signers.RequestSigner.sign", lambda *_, **__: None))
         stack.enter_context(patch("botocore.useragent.UserAgentString.to_string", lambda *_: "simulated"))
+        stack.enter_context(patch.object(EndpointRulesetResolver, "construct_endpoint", _endpoints()))
         from tidegate import wiring
 
         stack.enter_context(patch("tidegate.aws.ledger.ThreadPoolExecutor", _Loop))
@@ -134,6 +136,20 @@ def _remembered(quota: type[Any]) -> Any:
         return made
 
     return make
+
+
+def _endpoints() -> Callable[..., Any]:
+    """Where a request goes is worked out once for each client, operation and bucket."""
+    known: dict[tuple[Any, ...], Any] = {}
+    real = EndpointRulesetResolver.construct_endpoint
+
+    def construct(resolver: Any, operation_model: Any, call_args: Any, request_context: Any) -> Any:
+        key = (resolver, operation_model.name, (call_args or {}).get("Bucket"))
+        if key not in known:
+            known[key] = real(resolver, operation_model, call_args, request_context)
+        return known[key]
+
+    return construct
 
 
 def _sleep(real: Callable[[float], None]) -> Callable[[float], None]:

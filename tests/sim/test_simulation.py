@@ -3,19 +3,14 @@
 import pytest
 
 from tests.sim.__main__ import everywhere
+from tests.sim.bugs import BUGS
 from tests.sim.explore import Case, Report, run, run_all, seeds, simulation
 from tests.sim.faults import Kind
+from tests.sim.found import FOUND
+from tests.sim.planting import planted
 from tests.sim.scenarios import CHANCE, CORE
 
 SEEDS = 2_000
-
-REGRESSIONS = {
-    "the same bytes again, alone in a notice, were taken for the notice that had been decided": Case(CHANCE, seed=184),
-    "the same bytes again, while the batch was under way that found the first ones gone, were forgotten": Case(
-        "outcomes", ((69, Kind.PAUSE),)
-    ),
-}
-"""What the simulation found in the product, and the case that showed it."""
 
 
 def told(report: Report) -> str:
@@ -51,9 +46,12 @@ def test_other_seeds_give_other_traces(world: object):
     assert len({run(case).digest for case in seeds(0, 5)}) == 5
 
 
-@pytest.mark.parametrize("case", REGRESSIONS.values(), ids=REGRESSIONS.keys())
-def test_what_was_found_and_mended_stays_mended(world: object, case: Case):
+@pytest.mark.parametrize(("bug", "case"), [(found.bug, case) for found in FOUND for case in found.cases], ids=str)
+def test_what_was_found_and_mended_stays_mended(world: object, bug: str, case: Case):
+    (mistake,) = (each for each in BUGS if each.name == bug)
     assert run(case).judgement.broken == []
+    with planted(mistake):
+        assert run(case).judgement.broken, "the run shows nothing any more: find another one"
 
 
 @pytest.mark.timeout(600)

@@ -24,8 +24,8 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from infra.limits import smallest_job
 from tests.sim import driver, product
+from tests.sim.costs import Used, table
 from tests.sim.explore import simulation
 from tests.sim.faults import Kind
 from tests.sim.kernel import START
@@ -53,13 +53,6 @@ LOSS = 1 / 10_000
 NOTIFIED_AFTER = 1.0
 """Seconds from a put to its first notification."""
 
-# DynamoDB on demand and EMR Serverless (x86), us-east-1, in dollars
-MILLION_WRITES = 0.625
-MILLION_READS = 0.125
-VCPU_HOUR = 0.052624
-GB_HOUR = 0.0057785
-BILLED_AT_LEAST = 60.0
-"""Seconds, for each worker of a job."""
 UNIT_BYTES = 1_024
 """What one write unit holds; a read unit holds four times as much."""
 
@@ -178,6 +171,8 @@ class Counts:
     invocations: Counter[str] = field(default_factory=Counter)
     merged: int = 0
     """Notifications of an upload that the same invocation of intake was told of already: one notice takes both."""
+    notices: int = 0
+    """Messages that dispatch was given."""
     write_units: int = 0
     read_units: float = 0.0
     driver_seconds: list[float] = field(default_factory=list)
@@ -196,6 +191,8 @@ class Counts:
             if function.name == "intake":
                 records = event["Records"]
                 self.merged += len(records) - len({record["body"] for record in records})
+            if function.name == "dispatch":
+                self.notices += len(event["Records"])
             invoke(event, answered)
 
         function.invoke = watched  # type: ignore[method-assign]
@@ -286,24 +283,19 @@ class Replayed:
             found.append(f"an item of {self.largest_item} bytes: the write units are counted wrong")
         return [*found, *self.judgement.broken, *self.errors]
 
-    # ---- what it would cost
-
     @property
-    def dynamodb_dollars(self) -> float:
-        return (self.counts.write_units * MILLION_WRITES + self.counts.read_units * MILLION_READS) / 1e6
-
-    @property
-    def worker_hours(self) -> float:
-        """For each worker of every job: no less than what is billed at least."""
-        return sum(max(BILLED_AT_LEAST, seconds) for seconds in self.counts.driver_seconds) / 3_600
-
-    @property
-    def spark_dollars(self) -> float:
-        job = smallest_job()
-        return self.worker_hours * (job.vcpu * VCPU_HOUR + job.memory * GB_HOUR)
-
-    def per_million(self, dollars: float) -> float:
-        return dollars * 1e6 / self.told
+    def used(self) -> Used:
+        return Used(
+            notifications=self.delivered,
+            invocations=self.counts.invocations.total(),
+            buffer_polls=sum(self.calls.platform(f"intake {what}") for what in ("receive", "delete")),
+            notices_polls=sum(self.calls.platform(f"dispatch {what}") for what in ("receive", "delete")),
+            notices=self.counts.notices,
+            calls=self.calls.of_the_sdk(),
+            write_units=self.counts.write_units,
+            read_units=self.counts.read_units,
+            jobs=self.status.jobs,
+        )
 
 
 def replay(traffic: Traffic, progress: Callable[[float], None] = lambda share: None) -> Replayed:
@@ -446,19 +438,6 @@ def work(run: Replayed) -> str:
     return _table(("", "calls", ""), *rows)
 
 
-def cost(run: Replayed) -> str:
-    job = smallest_job()
-    priced = (
-        ("DynamoDB", f"{run.counts.write_units:,} write units, {run.counts.read_units:,.0f} read units"),
-        ("EMR Serverless", f"{run.status.jobs:,} jobs of {job.vcpu} vCPU and {job.memory} GB, a minute each"),
-    )
-    dollars = (run.dynamodb_dollars, run.spark_dollars)
-    lines = ["| | used | this run | a million uploads |", "|---|---|---|---|"]
-    for (name, used), spent in zip(priced, dollars, strict=True):
-        lines.append(f"| {name} | {used} | ${spent:,.2f} | ${run.per_million(spent):,.2f} |")
-    return "\n".join(lines)
-
-
 def pace(run: Replayed) -> str:
     slowest = max(run.counts.driver_seconds, default=0.0)
     return (
@@ -495,7 +474,7 @@ def main(arguments: list[str]) -> int:
         parser.error("--scale is 1 or more, --loss between 0 and 1")
     with simulation():
         run = replay(generate(options.scale, options.loss, options.seed), _progress())
-    print(conservation(run), work(run), cost(run), pace(run), sep="\n\n")
+    print(conservation(run), work(run), table(run.used, run.told), pace(run), sep="\n\n")
     if run.problems:
         print("These do not hold:", *run.problems, sep="\n  ")
     return 1 if run.problems else 0

@@ -121,6 +121,10 @@ class World:
         self.moved_back = 0
         self.resumed = 0
         self.committed: dict[str, tuple[str, int]] = {}
+        self.expires_at_once = False
+        """Whether TTL deletes what has expired within a minute; else it never does."""
+        self._last_seen: tuple[int, int, int] = (0, 0, 0)
+        self._looks_in_vain = 0
         if self.chance:
             self._by_chance()
 
@@ -132,6 +136,7 @@ class World:
         self.emr.forgets_tokens = lambda: random.random() < 0.3
         self.emr.twin_after = lambda: random.choice((0.01, 1.0, 300.0)) if random.random() < 0.15 else None
         self.dynamodb.forgets_tokens = random.random() < 0.3
+        self.expires_at_once = random.random() < 0.5
 
     # ---- what happens outside
 
@@ -172,11 +177,24 @@ class World:
         self.kernel.after(SCHEDULE, self._tick, background=True)
         if self.chance and self.kernel.random.random() < 0.05:
             return
-        if self.unfinished:
+        if self.expires_at_once:
+            self.dynamodb.expire()
+        if self.unfinished and self._worth_a_look():
             self.settle.invoke_asynchronously({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}})
         for (_, pk, _), item in self.dynamodb.items.on("b#"):
             if item["state"] in ("COMMITTED", "ABANDONED"):
                 self.committed.setdefault(pk, (item["state"], item["snapshot"]))
+
+    def _worth_a_look(self) -> bool:
+        """The schedule may come late: after five looks that found nothing to do only every fifth one is taken."""
+        seen = (
+            self.dynamodb.writes,
+            len(self.s3.buckets["work"].current),
+            sum(run.running for run in self.emr.runs.values()),
+        )
+        self._looks_in_vain = self._looks_in_vain + 1 if seen == self._last_seen else 0
+        self._last_seen = seen
+        return self._looks_in_vain < 5 or self._looks_in_vain % 5 == 0
 
     # ---- the person on call
 
@@ -217,6 +235,13 @@ class World:
     def at_rest(self) -> bool:
         return not self.kernel.busy and not self.unfinished and not self.buffer.messages and not self.notices.messages
 
+    @property
+    def waits_for_a_person(self) -> bool:
+        """Whether a batch has halted, and nothing else is going on: the schedule would look at it in vain for hours."""
+        return not (self.kernel.busy or self.buffer.messages or self.notices.messages) and any(
+            item.get("halted") and item["state"] == "SUBMITTED" for _, item in self.dynamodb.items.on("b#")
+        )
+
     def run(self) -> bool:
         """Until everything is at rest; False if it does not come to rest in time (liveness is lost)."""
         with (
@@ -230,7 +255,8 @@ class World:
         deadline = START + self.lasts + PATIENCE
         quiet = False
         for _ in range(4):
-            quiet = self.kernel.run(lambda: self.at_rest, deadline)
+            self.kernel.run(lambda: self.at_rest or self.waits_for_a_person, deadline)
+            quiet = self.at_rest
             before = self.moved_back + self.resumed
             self._attend()
             if self.moved_back + self.resumed == before:

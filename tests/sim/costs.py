@@ -1,0 +1,112 @@
+"""What a replay would have cost in an account, line by line: what was counted, times list prices.
+
+Prices are those of us-east-1, on demand, in dollars, as AWS's price pages are quoted; check them there. They change;
+what was counted does not.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from infra.limits import MEMORY_MB, smallest_job
+
+
+@dataclass(frozen=True)
+class Price:
+    """`dollars` for `per` units."""
+
+    dollars: float
+    per: float
+    unit: str
+    source: str
+
+    def of(self, units: float) -> float:
+        return units * self.dollars / self.per
+
+    def __str__(self) -> str:
+        per = {1e6: "a million ", 1e3: "1,000 ", 1.0: ""}[self.per]
+        exact = f"{self.dollars:.10f}".rstrip("0")
+        return f"${exact if len(exact.split('.')[1]) > 1 else f'{self.dollars:.2f}'} for {per or 'a '}{self.unit}"
+
+
+MILLION = 1e6
+DYNAMODB = "https://aws.amazon.com/dynamodb/pricing/on-demand/"
+EMR = "https://aws.amazon.com/emr/pricing/"
+GRAVITON = 0.8
+"""Arm costs a fifth less than x86
+(https://aws.amazon.com/blogs/big-data/achieve-up-to-27-better-price-performance-for-spark-workloads-with-aws-graviton2-on-amazon-emr-serverless/)."""
+
+PRICES = {
+    "SQS, standard": Price(0.40, MILLION, "requests", "https://aws.amazon.com/sqs/pricing/"),
+    "SQS, FIFO": Price(0.50, MILLION, "requests", "https://aws.amazon.com/sqs/pricing/"),
+    "SNS, FIFO": Price(0.30, MILLION, "messages", "https://aws.amazon.com/sns/pricing/"),
+    "Lambda, invocations": Price(0.20, MILLION, "invocations", "https://aws.amazon.com/lambda/pricing/"),
+    "Lambda, time": Price(0.0000133334, 1, "GB-second", "https://aws.amazon.com/lambda/pricing/"),
+    "DynamoDB, writes": Price(0.625, MILLION, "write units", DYNAMODB),
+    "DynamoDB, reads": Price(0.125, MILLION, "read units", DYNAMODB),
+    "S3, puts and listings": Price(0.005, 1e3, "requests", "https://aws.amazon.com/s3/pricing/"),
+    "S3, gets": Price(0.0004, 1e3, "requests", "https://aws.amazon.com/s3/pricing/"),
+    "EMR Serverless, vCPU": Price(round(0.052624 * GRAVITON, 6), 1, "vCPU-hour", EMR),
+    "EMR Serverless, memory": Price(round(0.0057785 * GRAVITON, 6), 1, "GB-hour", EMR),
+}
+
+CALL_SECONDS = 0.01
+"""Assumed: what a call of AWS's takes. A function does little but wait for them."""
+JOB_MINUTES = 2.0
+"""Assumed: how long the workers of a small job run, from their start to their end. A minute is billed at least."""
+TABLE_PUTS = 8
+"""Assumed: files that Iceberg writes for a small batch: data, manifests, manifest lists and metadata of two commits."""
+
+
+@dataclass(frozen=True)
+class Used:
+    """What was counted: notifications that came, invocations, pollers' calls by queue, SDK calls by "service.Operation"
+    (those of the Spark driver too), DynamoDB's units, jobs."""
+
+    notifications: int
+    invocations: int
+    buffer_polls: int
+    notices_polls: int
+    notices: int
+    calls: Mapping[str, int]
+    write_units: int
+    read_units: float
+    jobs: int
+
+    @property
+    def quantities(self) -> dict[str, float]:
+        """By the name of the price."""
+        job = smallest_job()
+        hours = self.jobs * JOB_MINUTES / 60
+        by_functions = sum(Counter(self.calls).values()) - self.calls.get("s3.GetObject", 0)
+        return {
+            "SQS, standard": self.notifications + self.buffer_polls,
+            "SQS, FIFO": self.notices_polls,
+            "SNS, FIFO": self.notices,
+            "Lambda, invocations": self.invocations,
+            "Lambda, time": by_functions * CALL_SECONDS * MEMORY_MB / 1024,
+            "DynamoDB, writes": self.write_units,
+            "DynamoDB, reads": self.read_units,
+            "S3, puts and listings": self.calls.get("s3.PutObject", 0)
+            + self.calls.get("s3.ListObjectsV2", 0)
+            + self.jobs * TABLE_PUTS,
+            "S3, gets": self.calls.get("s3.GetObject", 0),
+            "EMR Serverless, vCPU": hours * job.vcpu,
+            "EMR Serverless, memory": hours * job.memory,
+        }
+
+
+def lines(used: Used, uploads: int) -> list[tuple[str, float, Price, float]]:
+    """(what, how much of it, its price, dollars), for a million uploads, when `used` was used for `uploads`."""
+    factor = MILLION / uploads
+    return [
+        (name, quantity * factor, PRICES[name], PRICES[name].of(quantity * factor))
+        for name, quantity in used.quantities.items()
+    ]
+
+
+def table(used: Used, uploads: int) -> str:
+    rows = lines(used, uploads)
+    text = ["| a million uploads | used | price | dollars |", "|---|---:|---|---:|"]
+    text += [f"| {name} | {quantity:,.0f} | {price} | {dollars:,.2f} |" for name, quantity, price, dollars in rows]
+    return "\n".join([*text, f"| together | | | {sum(dollars for *_, dollars in rows):,.2f} |"])

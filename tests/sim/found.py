@@ -1,0 +1,44 @@
+"""What the simulation has found in the product, and the runs that show it: bad with the mistake planted again."""
+
+from dataclasses import dataclass
+
+from tests.sim.explore import Case
+from tests.sim.faults import Kind
+from tests.sim.scenarios import CHANCE
+
+
+@dataclass(frozen=True)
+class Found:
+    """`bug` is its name among the planted mistakes (`bugs.py`), if it is one that can be planted in a line; `cases` are
+    bad with it."""
+
+    what: str
+    mended: str
+    bug: str
+    cases: tuple[Case, ...]
+
+
+FOUND = (
+    Found(
+        "In an unversioned bucket an upload vanished before it was read, and the same bytes were uploaded again. Their"
+        " notice had the id of the first one, which was decided: it was acknowledged, and the upload lost.",
+        "The sequencer is part of a notice's content ([0029](adr/0029-sequencers-are-content.md)).",
+        "the same bytes, the same notice",
+        (Case(CHANCE, seed=241), Case("again_alone")),
+    ),
+    Found(
+        "The same bytes came again while the batch was still under way that found the first ones gone. The second"
+        " upload was refused as a duplicate of a claim that then ended without a row.",
+        "The claim is told, and settling sends the upload again ([0030](adr/0030-told-while-undecided.md)).",
+        "what came again is forgotten",
+        (Case("outcomes", ((69, Kind.PAUSE),)),),
+    ),
+    Found(
+        "S3's sequencers may differ in length, and are padded on their right before they are compared"
+        " ([AWS](https://repost.aws/knowledge-center/s3-duplicate-sqs-messages)). Tidegate compared them as numbers,"
+        " and took a later upload of the same bytes for an old notification.",
+        "`tidegate.core.uploads.is_later` pads on the right.",
+        "sequencers compared as numbers",
+        (Case("uneven_sequencers"),),
+    ),
+)
