@@ -20,6 +20,7 @@ from infra.landing import Landing
 from infra.ledger import Ledger
 from infra.measures import Parts, Watched
 from infra.operations import Operations
+from tidegate.environment import variables
 from tidegate.settings import DAY, Settings
 
 
@@ -94,8 +95,7 @@ class TidegateStack(cdk.Stack):
         }
         with bundling.functions(sources, config, dependencies=not local) as folder:
             functions = self._functions(
-                {"TIDEGATE_DEPLOYMENT": settings.deployment.name}
-                | {f"TIDEGATE_{_snake(name)}": value for name, value in values.items()},
+                variables(settings.deployment.name, values),
                 lambda_.Code.from_asset(str(folder)),
                 buffer=buffer,
                 bus=bus,
@@ -180,8 +180,3 @@ class TidegateStack(cdk.Stack):
             emr.grant_start(each.role)
         emr.grant_ask(settle.role)
         return {"intake": intake.function, "dispatch": dispatch.function, "settle": settle.function}
-
-
-def _snake(name: str) -> str:
-    """`NoticesDeadLetters` as NOTICES_DEAD_LETTERS."""
-    return "".join(f"_{letter}" if letter.isupper() else letter for letter in name).lstrip("_").upper()

@@ -5,6 +5,8 @@ import os
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
+from tidegate.environment import DEPLOYMENT
+
 logger = Logger()
 
 
@@ -23,7 +25,7 @@ def measure(name: str, value: int, unit: MetricUnit, route: str = "") -> None:
     """
     metrics = EphemeralMetrics(service="")
     metrics.add_metric(name=name, unit=unit, value=value)
-    metrics.add_dimension(name="deployment", value=os.environ["TIDEGATE_DEPLOYMENT"])
+    metrics.add_dimension(name="deployment", value=os.environ[DEPLOYMENT])
     if route:
         metrics.add_dimension(name="route", value=route)
     metrics.flush_metrics()

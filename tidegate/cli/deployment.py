@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from tidegate import wiring
+from tidegate.environment import read_outputs
 from tidegate.local import stack
 from tidegate.local.environment import process_environment
 from tidegate.settings import DEFAULT_FILE, SettingsError
@@ -24,6 +25,16 @@ def find(folder: Path | None) -> wiring.Application:
     except KeyError as missing:
         raise SettingsError(
             f"{MARK} is set and {missing.args[0]} is not: set all that the stack's outputs name, or none and use --dir"
+        ) from None
+
+
+def deployed(outputs: Path) -> dict[str, str]:
+    """The environment for the deployment whose outputs the CDK wrote into this file. Raises SettingsError."""
+    try:
+        return read_outputs(outputs.read_text())
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"{outputs} cannot be used: {error}. `npx cdk deploy --outputs-file {outputs}` writes it"
         ) from None
 
 

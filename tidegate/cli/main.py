@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import logging
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -80,6 +81,17 @@ def options(
     ] = False,
 ) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
+
+
+@app.command()
+def env(
+    outputs: Annotated[
+        Path, typer.Argument(metavar="OUTPUTS", help="What `cdk deploy --outputs-file OUTPUTS` wrote.", dir_okay=False)
+    ],
+) -> None:
+    """Print what a shell needs to talk to a deployed stack: eval "$(tidegate env OUTPUTS)"."""
+    for name, value in sorted(deployment.deployed(outputs).items()):
+        typer.echo(f"export {name}={shlex.quote(value)}")
 
 
 @app.command()

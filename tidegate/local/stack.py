@@ -29,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tidegate.environment import variables
 from tidegate.local import description
 from tidegate.local.description import Description
 from tidegate.local.environment import local_environment, process_environment
@@ -346,13 +347,7 @@ def describe(folder: Path = DEFAULT_DIR) -> dict[str, str]:
 
 def printable_environment(stack: Description) -> dict[str, str]:
     """The variables for a shell: endpoints, credentials, the warehouse, and the outputs as the functions know them."""
-    outputs = {f"TIDEGATE_{_snake(name)}": value for name, value in stack.outputs.items()}
-    return {**stack.environment, "TIDEGATE_DEPLOYMENT": stack.name, **outputs}
-
-
-def _snake(name: str) -> str:
-    """`NoticesDeadLetters` as NOTICES_DEAD_LETTERS."""
-    return "".join(f"_{letter}" if letter.isupper() else letter for letter in name).lstrip("_").upper()
+    return {**stack.environment, **variables(stack.name, stack.outputs)}
 
 
 # --- in a process of its own ---

@@ -1,0 +1,31 @@
+"""How a process is told which deployment it belongs to: the outputs of the stack, as environment variables."""
+
+import json
+from collections.abc import Mapping
+
+DEPLOYMENT = "TIDEGATE_DEPLOYMENT"
+"""Holds the deployment's name."""
+
+
+def variable(output: str) -> str:
+    """The variable that holds this output: `NoticesDeadLetters` is in TIDEGATE_NOTICES_DEAD_LETTERS."""
+    return "TIDEGATE" + "".join(f"_{letter}" if letter.isupper() else letter for letter in output).upper()
+
+
+def variables(deployment: str, outputs: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a deployment whose stack has these outputs."""
+    return {DEPLOYMENT: deployment, **{variable(name): value for name, value in outputs.items()}}
+
+
+def read_outputs(text: str) -> dict[str, str]:
+    """The same, from what `cdk deploy --outputs-file` wrote: one stack, called as the deployment, and its outputs.
+
+    Raises ValueError if it is something else.
+    """
+    stacks = json.loads(text)
+    if not isinstance(stacks, dict) or len(stacks) != 1:
+        raise ValueError("it does not hold the outputs of one stack")
+    ((deployment, outputs),) = stacks.items()
+    if not isinstance(outputs, dict) or "Ledger" not in outputs:
+        raise ValueError(f"stack {deployment!r} has no output `Ledger`: it is none of Tidegate's")
+    return variables(deployment, outputs)
