@@ -21,6 +21,7 @@ import botocore.retries.quota
 import time_machine
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.regions import EndpointRulesetResolver
+from botocore.validate import ValidationErrors
 
 from tests.sim.kernel import START, Kernel
 from tests.sim.network import Network
@@ -100,8 +101,9 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         stack.enter_context(patch.object(time, "sleep", _sleep(time.sleep)))
         stack.enter_context(patch.object(uuid, "uuid4", _uuid4))
         stack.enter_context(patch.object(logging, "basicConfig", lambda **_: None))
-        # a third of the SDK's time, and nothing that a fault could touch
+        # half of the SDK's time, and nothing that a fault could touch
         stack.enter_context(patch("botocore.signers.RequestSigner.sign", lambda *_, **__: None))
+        stack.enter_context(patch("botocore.validate.ParamValidator.validate", lambda *_: ValidationErrors()))
         stack.enter_context(patch("botocore.useragent.UserAgentString.to_string", lambda *_: "simulated"))
         stack.enter_context(patch.object(EndpointRulesetResolver, "construct_endpoint", _endpoints()))
         from tidegate import wiring

@@ -1,0 +1,27 @@
+"""Which faults have been tried where: every kind at every call site, or it says which not."""
+
+from tests.sim.explore import Case, Report, run, simulation, singles
+from tests.sim.faults import Kind
+from tests.sim.scenarios import CORE
+
+
+def scenarios() -> list[tuple[str, int, int]]:
+    """(scenario, calls that it makes without a fault, faults that can strike one of them)."""
+    with simulation():
+        return [(name, len(run(Case(name)).calls), len(singles(name))) for name in CORE]
+
+
+def kinds(report: Report) -> list[tuple[Kind, int, int, int]]:
+    """(fault, call sites that it can strike, those that it has struck, how often)."""
+    found = []
+    for kind in Kind:
+        can = [site for site, met in report.sites.items() if kind in met.kinds]
+        did = [site for site in can if report.struck[site, kind]]
+        found.append((kind, len(can), len(did), sum(report.struck[site, kind] for site in can)))
+    return found
+
+
+def sites(report: Report) -> list[tuple[str, int]]:
+    """(who calls, call sites), all that any run has met."""
+    callers = sorted({site.split()[0] for site in report.sites})
+    return [(caller, sum(site.split()[0] == caller for site in report.sites)) for caller in callers]

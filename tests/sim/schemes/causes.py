@@ -1,0 +1,88 @@
+"""What goes wrong in a schedule: everything at once, or one kind of thing only."""
+
+import itertools
+import random
+from dataclasses import dataclass
+
+from tests.sim.faults import DELAYS, LATE_SECONDS, At, Chance, Kind, Plan
+from tests.sim.schemes.schedule import Announcing
+
+MOST = 4
+CALLS = 60
+"""A process's call is struck every 30th time or so, four times at most: the same for every scheme, so the fewer calls
+a scheme makes, the fewer faults it meets."""
+
+DELIVERIES = 8
+
+
+@dataclass
+class Few:
+    """Faults of some kinds only, at sites that end in one of `sites`. Up to `MOST`, by chance."""
+
+    seed: int
+    kinds: tuple[Kind, ...]
+    sites: tuple[str, ...]
+    spread: int
+
+    def __post_init__(self) -> None:
+        chance = random.Random(f"faults-{self.seed}")
+        numbers = itertools.accumulate(1 + chance.randrange(self.spread) for _ in range(MOST))
+        self._faults = {number - 1: (chance.choice(self.kinds), chance.choice(DELAYS)) for number in numbers}
+        self._met = 0
+        self._delay = LATE_SECONDS
+
+    def strike(self, number: int, site: str, kinds: tuple[Kind, ...]) -> Kind | None:
+        if not site.endswith(self.sites) or not set(self.kinds) & set(kinds):
+            return None
+        here = self._met
+        self._met += 1
+        if here not in self._faults:
+            return None
+        kind, self._delay = self._faults[here]
+        return kind if kind in kinds else None
+
+    def delay(self) -> float:
+        return self._delay
+
+
+@dataclass(frozen=True)
+class Cause:
+    """`kinds` strike at `sites` (how their names end), once in about half of `spread` times."""
+
+    title: str
+    announcing: Announcing
+    kinds: tuple[Kind, ...] = tuple(Kind)
+    sites: tuple[str, ...] = ("",)
+    spread: int = CALLS
+
+    def plan(self, seed: int) -> Plan:
+        if not self.kinds:
+            return At()
+        if self.kinds == tuple(Kind):
+            return Chance(seed, MOST, CALLS)
+        return Few(seed, self.kinds, self.sites, self.spread)
+
+
+ONCE = Announcing()
+NOTIFICATION = ("s3 notification",)
+
+EVERYTHING = "everything"
+SILENCE = "silence"
+CAUSES = {
+    EVERYTHING: Cause("everything", Announcing(never=1, once=12, twice=5, thrice=1, late=True)),
+    "calm": Cause("nothing", ONCE, ()),
+    "duplicates": Cause(
+        "notified again", Announcing(once=2, twice=2, thrice=1), (Kind.TWICE,), NOTIFICATION, DELIVERIES
+    ),
+    "redelivery": Cause(
+        "delivered again, or not acknowledged", ONCE, (Kind.DROP, Kind.TWICE), ("receive", "delete"), DELIVERIES
+    ),
+    "crashes": Cause("process dies", ONCE, (Kind.DIE_BEFORE, Kind.DIE_AFTER)),
+    "answers": Cause("answer lost", ONCE, (Kind.LOSE, Kind.MUTE)),
+    "zombies": Cause("process or request is late", ONCE, (Kind.LATE, Kind.ECHO, Kind.PAUSE)),
+    "refusals": Cause("refused", ONCE, (Kind.THROTTLE, Kind.FAIL)),
+    SILENCE: Cause("never notified", Announcing(never=1, once=3), (Kind.DROP,), NOTIFICATION, DELIVERIES),
+}
+"""By a short name. In `everything` any fault may strike any call; in the others S3 notifies once, in time, of all."""
+
+SINGLE = tuple(name for name in CAUSES if name != EVERYTHING)
