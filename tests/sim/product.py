@@ -8,6 +8,7 @@ or `aws` is.
 import logging
 import os
 import random
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
@@ -50,6 +51,13 @@ class _Here:
 
     kernel: Kernel | None = None
     network: Network | None = None
+    thread: int = 0
+    """All of a world is in one thread; others (a server that a test left running) have nothing to do with it."""
+
+    @property
+    def simulated(self) -> bool:
+        """Whether whoever asks is a process of a world."""
+        return self.kernel is not None and self.kernel.current is not None and self.thread == threading.get_ident()
 
 
 HERE = _Here()
@@ -61,7 +69,7 @@ def inhabited(kernel: Kernel, network: Network) -> Iterator[None]:
     random.seed(kernel.random.random())
     for quota in _QUOTAS:
         quota._available_capacity = quota._max_capacity
-    HERE.kernel, HERE.network = kernel, network
+    HERE.kernel, HERE.network, HERE.thread = kernel, network, threading.get_ident()
     with time_machine.travel(START, tick=False) as clock:
         kernel.on_tick = clock.move_to
         try:
@@ -156,7 +164,8 @@ def _endpoints() -> Callable[..., Any]:
 
 def _sleep(real: Callable[[float], None]) -> Callable[[float], None]:
     def sleep(seconds: float) -> None:
-        if HERE.kernel is not None and HERE.kernel.current is not None:
+        if HERE.simulated:
+            assert HERE.kernel is not None
             HERE.kernel.sleep(seconds)
         else:
             real(seconds)
@@ -165,7 +174,8 @@ def _sleep(real: Callable[[float], None]) -> Callable[[float], None]:
 
 
 def _uuid4() -> uuid.UUID:
-    return uuid.UUID(int=random.getrandbits(128), version=4)
+    source = random.getrandbits if HERE.thread == threading.get_ident() else random.SystemRandom().getrandbits
+    return uuid.UUID(int=source(128), version=4)
 
 
 def _new_id() -> str:

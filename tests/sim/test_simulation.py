@@ -1,5 +1,9 @@
 """The whole path in the simulated world: every fault at every call, and two thousand schedules by chance."""
 
+import threading
+import time
+import uuid
+
 import pytest
 
 from tests.sim.__main__ import everywhere
@@ -40,6 +44,24 @@ def test_the_same_seed_gives_the_same_trace_in_another_process(world: object):
     (here,) = (run(case).digest for case in seeds(3, 4))
     (there,) = run_all(seeds(3, 5), processes=2).digests[:1]
     assert here == there
+
+
+def test_a_thread_of_somebody_else_changes_nothing(world: object):
+    alone = run(Case("core")).digest
+    over = threading.Event()
+
+    def elsewhere() -> None:
+        while not over.is_set():
+            time.sleep(0.0001)
+            uuid.uuid4()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    try:
+        assert {run(Case("core")).digest for _ in range(3)} == {alone}
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_other_seeds_give_other_traces(world: object):
