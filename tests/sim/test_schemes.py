@@ -244,9 +244,9 @@ def test_the_page_explains_every_cause_and_every_kind_of_fault():
 
 
 def test_the_page_says_that_tidegate_repeated_and_lost_nothing():
-    (comparison,) = [row for row in table("comparison") if row[0] == TITLES[TIDEGATE]]
+    (comparison,) = [row for row in tables("comparison")[0] if row[0] == TITLES[TIDEGATE]]
     assert comparison[4:6] == ["0", "0"]
-    (causes,) = [row for row in table("causes") if row[0] == TITLES[TIDEGATE]]
+    (causes,) = [row for row in tables("causes")[0] if row[0] == TITLES[TIDEGATE]]
     assert set(causes[1:-1]) == {"0"}
 
 
