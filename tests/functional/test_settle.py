@@ -751,3 +751,10 @@ def test_claims_are_looked_up_in_the_routes_bucket(world: World):
     play_publishing(world.work, batch.id, {"flights/0000-00000.json": (Outcome.SUPERSEDED, "")})
     world.settle()
     assert world.ledger.claims(BUCKET, "flights/0000-00000.json")[0].outcome == "superseded"
+
+
+def test_a_look_at_a_quiet_route_is_one_read(world: World):
+    life = Life()
+    mortal = {name: life.wrap(getattr(world, name)) for name in ("ledger", "work", "jobs", "topic")}
+    assert settle(world.flights, **mortal, clock=world.clock, count=world.count) == []
+    assert (life.made, life.last) == (1, "route")

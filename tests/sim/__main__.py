@@ -3,17 +3,20 @@
 python -m tests.sim seeds 0-2000          schedules and faults by chance
 python -m tests.sim seeds 184             one of them, with its trace
 python -m tests.sim at core 12:late       a scenario with these faults, with its trace
-python -m tests.sim singles               every fault at every call of the core scenarios, and what that leaves untried
+python -m tests.sim singles core          every fault at every call of a scenario, and what that leaves untried
 python -m tests.sim pairs core 3/10       every fault of every recovery of a scenario, hence all pairs; a tenth of them
-python -m tests.sim all                   the singles, the pairs of every scenario, and 20,000 seeds
+python -m tests.sim all                   the singles of every scenario, the pairs of those without an accident,
+                                          and 20,000 seeds
 """
 
 import sys
 import time
+from collections.abc import Iterable
 
 from tests.sim.explore import Case, Report, Result, run, run_all, seeds, shrink, simulation, singles
+from tests.sim.extra_scenarios import EXTRA
 from tests.sim.faults import Kind
-from tests.sim.scenarios import CHANCE, CORE
+from tests.sim.scenarios import CHANCE, CORE, PLAIN
 
 SHOWN = 5
 
@@ -29,14 +32,14 @@ def main(arguments: list[str]) -> int:
         case ["at", scenario, *faults]:
             pairs = (each.removeprefix("AT=").split(":") for each in faults)
             return _replay(Case(scenario, tuple((int(number), Kind(kind)) for number, kind in pairs)))
-        case ["singles"]:
-            return _report(everywhere())
+        case ["singles", *scenarios]:
+            return _report(everywhere(scenarios or CORE))
         case ["pairs", scenario, *part]:
             number, of = map(int, part[0].split("/")) if part else (0, 1)
             return _report(pairs(scenario, number, of))
         case ["all"]:
-            report = everywhere()
-            for scenario in CORE:
+            report = everywhere((*PLAIN, *EXTRA))
+            for scenario in PLAIN:
                 report.merge(pairs(scenario))
             report.merge(run_all(seeds(0, 20_000), progress=_progress))
             return _report(report)
@@ -44,10 +47,10 @@ def main(arguments: list[str]) -> int:
     return 2
 
 
-def everywhere() -> Report:
-    """Every fault at every call of the core scenarios, then at whatever call sites only recoveries have."""
+def everywhere(scenarios: Iterable[str]) -> Report:
+    """Every fault at every call of these scenarios, then at whatever call sites only recoveries have."""
     with simulation():
-        cases = [case for scenario in CORE for case in singles(scenario)]
+        cases = [case for scenario in scenarios for case in singles(scenario)]
     report = run_all(cases)
     while gaps := report.gaps():
         before = len(report.untried)

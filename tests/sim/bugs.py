@@ -75,7 +75,7 @@ _CLAIMING = (
         "made for nobody",
         "A notice that was made to take an upload over is treated like any other: `takes_from` is not looked at.",
         (Edit(f"{CLAIMS}:judge", "if entry.takes_from and", "if False and"),),
-        "outcomes",
+        "returning",
     ),
     Bug(
         "any notice takes over",

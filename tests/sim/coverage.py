@@ -2,13 +2,13 @@
 
 from tests.sim.explore import Case, Report, run, simulation, singles
 from tests.sim.faults import Kind
-from tests.sim.scenarios import CORE
+from tests.sim.scenarios import PLAIN
 
 
 def scenarios() -> list[tuple[str, int, int]]:
     """(scenario, calls that it makes without a fault, faults that can strike one of them)."""
     with simulation():
-        return [(name, len(run(Case(name)).calls), len(singles(name))) for name in CORE]
+        return [(name, len(run(Case(name)).calls), len(singles(name))) for name in PLAIN]
 
 
 def kinds(report: Report) -> list[tuple[Kind, int, int, int]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.sim.__main__ import everywhere
 from tests.sim.coverage import kinds, scenarios, sites
 from tests.sim.explore import Report
+from tests.sim.scenarios import PLAIN
 from tests.sim.schemes.causes import CAUSES, EVERYTHING, SILENCE, SINGLE
 from tests.sim.schemes.picture import Bars, draw
 from tests.sim.schemes.statistics import per_thousand, wilson
@@ -51,7 +52,7 @@ class Findings:
     @cached_property
     def explored(self) -> Report:
         """Every fault at every call. Raises Unsound."""
-        report = everywhere()
+        report = everywhere(PLAIN)
         failures = [f"{each.case}: {each.judgement.broken}" for each in report.failures]
         failures += [f"never tried: {kind} at {site}" for site, kind in report.untried]
         if failures:

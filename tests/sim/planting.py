@@ -22,7 +22,7 @@ from tests.sim.explore import Case, Result, after, run, seeds
 from tests.sim.extra_scenarios import EXTRA
 from tests.sim.faults import Kind
 from tests.sim.kernel import Kernel
-from tests.sim.scenarios import CORE
+from tests.sim.scenarios import PLAIN
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def show(bug: Bug) -> tuple[Result, Result]:
 def find(bug: Bug, *, seeds_tried: int = 150) -> str | None:
     """The cheapest run that shows the bug and is good without it, in words: no fault, one, or a seed; None if there is
     none. Only within `simulation()`. Takes minutes if the bug is hard to find."""
-    scenarios = (*CORE, *EXTRA)
+    scenarios = (*PLAIN, *EXTRA)
     plain = [Case(scenario) for scenario in scenarios]
     return (
         _first_shown(bug, plain)

@@ -37,7 +37,11 @@ def settle(
     Returns what went wrong, batch by batch: one batch in trouble holds up no other.
     """
     troubles: list[TidegateError] = []
-    for batch_id in sorted(ledger.route(route.name).running):
+    record = ledger.route(route.name)
+    if not record.unfinished:
+        # a quiet route costs one read; what opens a batch after it is looked at in a minute
+        return troubles
+    for batch_id in sorted(record.running):
         batch = ledger.batch(batch_id)
         if batch is None or batch.state is not State.SUBMITTED:
             continue
