@@ -8,6 +8,9 @@ import pytest
 from infra import budgets, bundling
 from tests.infra.bundles import packed
 
+# the bundles are built once for all tests of this file
+pytestmark = pytest.mark.xdist_group("budgets")
+
 ROOT = Path(__file__).parents[2]
 
 

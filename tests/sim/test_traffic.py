@@ -21,6 +21,9 @@ from tests.sim.traffic import (
     work,
 )
 
+# one replay for all tests of this file
+pytestmark = pytest.mark.xdist_group("traffic")
+
 PART = 50
 
 
