@@ -195,6 +195,10 @@ EXTRA: dict[str, Scenario] = {
 }
 
 
+BEYOND = frozenset({"stuck_behind_the_topic", "notices_purged"})
+"""Their accident destroys a notice, or makes the ledger forget a claim before its time: outside of what is promised
+without an audit. Tidegate gets over it here because nothing else happens, so nothing else is made to happen."""
+
 # ---- means
 
 
