@@ -30,8 +30,8 @@ def main(arguments: list[str]) -> int:
             kept = tuple(int(number) for number in only[0].removeprefix("ONLY=").split(",") if number) if only else None
             return _replay(Case(CHANCE, seed=int(text), only=kept))
         case ["at", scenario, *faults]:
-            pairs = (each.removeprefix("AT=").split(":") for each in faults)
-            return _replay(Case(scenario, tuple((int(number), Kind(kind)) for number, kind in pairs)))
+            given = (each.removeprefix("AT=").split(":") for each in faults)
+            return _replay(Case(scenario, tuple((int(number), Kind(kind)) for number, kind in given)))
         case ["singles", *scenarios]:
             return _report(everywhere(scenarios or CORE))
         case ["pairs", scenario, *part]:

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.sim.__main__ import everywhere
+from tests.sim.__main__ import everywhere, main
 from tests.sim.bugs import BUGS
 from tests.sim.explore import Case, Report, run, run_all, seeds, simulation
 from tests.sim.faults import Kind
@@ -88,3 +88,18 @@ def test_two_thousand_schedules_by_chance_break_no_promise():
     report = run_all(seeds(0, SEEDS))
     assert report.runs == SEEDS
     assert not report.failures, told(report)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["at", "core", "12:late"], ["seeds", "3"], ["seeds", "3-5"], ["pairs", "core", "690/9999"]],
+    ids=" ".join,
+)
+def test_the_command_line_runs_what_it_says_and_ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main(arguments) == 0
+    assert capsys.readouterr().out
+
+
+def test_what_the_command_line_does_not_know_is_told(capsys: pytest.CaptureFixture[str]):
+    assert main(["everything"]) == 2
+    assert "python -m tests.sim" in capsys.readouterr().err
