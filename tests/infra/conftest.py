@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import pytest
 
+from infra import bundling
+from tests.infra.bundles import packed
 from tidegate.local import toolchain
 
 ROOT = Path(__file__).parents[2]
@@ -222,3 +224,15 @@ def simple(variant: Callable[[str], Template]) -> Template:
 def many(variant: Callable[[str], Template]) -> Template:
     """Several routes: two on one bucket, one alone on another, two on a bucket that exists already."""
     return variant("many")
+
+
+@pytest.fixture(scope="session")
+def functions() -> Iterator[Path]:
+    """What Lambda gets, unpacked."""
+    yield from packed(bundling.functions(ROOT, ROOT / "tidegate.toml", dependencies=True))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Path]:
+    """What Spark's modules are, unpacked."""
+    yield from packed(bundling.spark(ROOT))

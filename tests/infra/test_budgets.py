@@ -8,20 +8,10 @@ import pytest
 from infra import budgets, bundling
 from tests.infra.bundles import packed
 
-# the bundles are built once for all tests of this file
-pytestmark = pytest.mark.xdist_group("budgets")
+# the bundles are built once for all tests that look at them
+pytestmark = pytest.mark.xdist_group("bundles")
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def functions() -> Iterator[Path]:
-    yield from packed(bundling.functions(ROOT, ROOT / "tidegate.toml", dependencies=True))
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Path]:
-    yield from packed(bundling.spark(ROOT))
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,15 @@ import io
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from infra import bundling
-from tests.infra.bundles import packed
+
+# the bundles are built once for all tests that look at them
+pytestmark = pytest.mark.xdist_group("bundles")
 
 ROOT = Path(__file__).parents[2]
 EMR_HAS = {"pyspark", "py4j"}
@@ -33,16 +35,6 @@ def imported(*folders: Path) -> set[str]:
 
 def present(folder: Path, name: str) -> bool:
     return (folder / name).is_dir() or bool(list(folder.glob(f"{name}.*")))
-
-
-@pytest.fixture(scope="module")
-def functions() -> Iterator[Path]:
-    yield from packed(bundling.functions(ROOT, ROOT / "tidegate.toml", dependencies=True))
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Path]:
-    yield from packed(bundling.spark(ROOT))
 
 
 def test_the_functions_find_all_that_they_import(functions):
