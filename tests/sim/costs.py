@@ -4,7 +4,6 @@ Prices are those of us-east-1, on demand, in dollars, as AWS's price pages are q
 what was counted does not.
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -78,7 +77,7 @@ class Used:
         """By the name of the price."""
         job = smallest_job()
         hours = self.jobs * JOB_MINUTES / 60
-        by_functions = sum(Counter(self.calls).values()) - self.calls.get("s3.GetObject", 0)
+        by_functions = sum(self.calls.values()) - self.calls.get("s3.GetObject", 0)
         return {
             "SQS, standard": self.notifications + self.buffer_polls,
             "SQS, FIFO": self.notices_polls,

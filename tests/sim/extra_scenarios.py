@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 from tests.sim.kernel import START
+from tests.sim.landing import notification
 from tests.sim.s3 import Version
 from tests.sim.scenarios import GOOD, MORE, Scenario
 from tests.sim.sqs import Queue
 from tests.sim.table import Metadata, Stored
-from tests.sim.world import World, notification
+from tests.sim.world import World
 from tidegate import wiring
 from tidegate.core.publication import STAGED_WAP_ID, Snapshot
 from tidegate.flows.abort import abort

@@ -113,10 +113,6 @@ class Kernel:
         """Whether anything but schedules is still to happen."""
         return len(self._queue) > self._background
 
-    @property
-    def next_at(self) -> float:
-        return self._queue[0][0] if self._queue else float("inf")
-
     def run(self, until: Callable[[], bool], deadline: float) -> bool:
         """Let events happen until `until` holds; False if `deadline` (epoch seconds) comes first or nothing is left."""
         while not until():

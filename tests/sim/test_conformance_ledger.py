@@ -1,16 +1,16 @@
 """The contract of the ledger, whole, on the simulated DynamoDB: what moto and DynamoDB Local pass, it passes, too."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
+from tests.contract.conftest import another, clock, ledger  # noqa: F401
 from tests.contract.test_ledger import *  # noqa: F403
 from tests.sim.conformance import simulated
 from tests.sim.dynamodb import DynamoDb
 from tests.sim.kernel import Kernel
 from tests.sim.wire import body_of
 from tests.support.ledgers import SettableClock, Table
-from tidegate.aws.ledger import DynamoLedger
 
 
 @pytest.fixture
@@ -18,18 +18,3 @@ def table() -> Iterator[Table]:
     service = DynamoDb(Kernel(0))
     with simulated("dynamodb", lambda operation, request: service.answer(operation, body_of(request))) as client:
         yield Table(client, "ledger", SettableClock())
-
-
-@pytest.fixture
-def ledger(table: Table) -> DynamoLedger:
-    return table.ledger()
-
-
-@pytest.fixture
-def clock(table: Table) -> SettableClock:
-    return table.clock
-
-
-@pytest.fixture
-def another(table: Table) -> Callable[[], DynamoLedger]:
-    return table.ledger

@@ -1,20 +1,18 @@
 """One deployment in one world: the buckets, the queues, the functions, the jobs, and a person who looks after them."""
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote_plus
 
-from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT
+from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
 from tests.sim import driver, product
 from tests.sim.dynamodb import DynamoDb
 from tests.sim.emr import Emr, JobRun
-from tests.sim.faults import At, Chance, Kind, Plan
+from tests.sim.faults import At, Kind, Plan
 from tests.sim.kernel import START, Kernel
 from tests.sim.lambdas import EventSource, Function
+from tests.sim.landing import Landing
 from tests.sim.network import Network
-from tests.sim.s3 import S3, Bucket, Version
+from tests.sim.s3 import S3, Bucket
 from tests.sim.sns import Sns
 from tests.sim.sqs import Queue, Sqs
 from tests.sim.table import Catalog
@@ -47,7 +45,7 @@ attempts of a batch with half an hour of silence each another two."""
 
 
 @dataclass
-class World:
+class World(Landing):
     """Build it, say what is uploaded, `run` it. `chance` makes latencies, delays and job times vary by the seed."""
 
     seed: int = 0
@@ -60,7 +58,6 @@ class World:
         self.kernel = kernel = Kernel(self.seed)
         self.s3 = S3(kernel)
         self.s3.buckets = {"landing": Bucket(versioned=True), "plain": Bucket(versioned=False), "work": Bucket(False)}
-        self.s3.on_put = self._put
         self.dynamodb = DynamoDb(kernel)
         self.sqs = Sqs(kernel)
         self.sns = Sns(kernel)
@@ -78,27 +75,9 @@ class World:
             self.plan,
         )
         self.dead_letters = self.sqs.add(Queue(kernel, "dead-letters"))
-        self.buffer = self.sqs.add(
-            Queue(
-                kernel,
-                "buffer",
-                visibility=INTAKE.visibility,
-                receives=INTAKE.receives,
-                dead_letters=self.dead_letters,
-                retention=4 * 86_400,
-            )
-        )
+        self.buffer = self._queue("buffer", INTAKE, self.dead_letters)
         self.notices_dead_letters = self.sqs.add(Queue(kernel, "notices-dead-letters.fifo"))
-        self.notices = self.sqs.add(
-            Queue(
-                kernel,
-                "notices.fifo",
-                visibility=DISPATCH.visibility,
-                receives=DISPATCH.receives,
-                dead_letters=self.notices_dead_letters,
-                retention=4 * 86_400,
-            )
-        )
+        self.notices = self._queue("notices.fifo", DISPATCH, self.notices_dead_letters)
         from lambdas.dispatch.app import handler as dispatch
         from lambdas.intake.app import handler as intake
         from lambdas.settle.app import handler as settle
@@ -112,12 +91,7 @@ class World:
         self.from_notices = EventSource(self.network, self.notices, self.dispatch, batch_size=DISPATCH.batch_size)
         self.sns.subscribers.append(self.notices)
         self.sns.on_delivery = lambda: self.from_notices.wake(0.0)
-        self.notified: dict[int, int] = {}
-        """How often a notification of each version (by its number) reached the buffer."""
-        self.announce: Callable[[Version], list[float]] = lambda version: [1.0]
-        """When (seconds after the put) S3 notifies of a version: once, several times, or never."""
-        self.history: list[Version] = []
-        """Every version put into a landing bucket, in order."""
+        self._open()
         self.moved_back = 0
         self.resumed = 0
         self.committed: dict[str, tuple[str, int]] = {}
@@ -127,6 +101,18 @@ class World:
         self._looks_in_vain = 0
         if self.chance:
             self._by_chance()
+
+    def _queue(self, name: str, source: Source, dead_letters: Queue) -> Queue:
+        return self.sqs.add(
+            Queue(
+                self.kernel,
+                name,
+                visibility=source.visibility,
+                receives=source.receives,
+                dead_letters=dead_letters,
+                retention=4 * 86_400,
+            )
+        )
 
     def _by_chance(self) -> None:
         random = self.kernel.random
@@ -140,27 +126,9 @@ class World:
 
     # ---- what happens outside
 
-    def upload(self, key: str, body: bytes, *, bucket: str = "landing", after: float = 0.0) -> None:
-        self.kernel.after(after, lambda: self.s3.put(bucket, key, body) and None)
-
-    def remove(self, key: str, *, bucket: str, after: float) -> None:
-        self.kernel.after(after, lambda: self.s3.delete(bucket, key))
-
-    def _put(self, version: Version) -> None:
-        if version.bucket == "work":
-            return
-        self.history.append(version)
-        self.kernel.note("put", version.bucket, version.key, version.version_id)
-        for delay in self.announce(version):
-            self.kernel.after(delay, lambda: self._notify(version))
-
-    def _notify(self, version: Version) -> None:
-        struck = self.network.platform("s3 notification")
-        if struck is Kind.DROP:
-            return
-        for _ in range(2 if struck is Kind.TWICE else 1):
-            self.notified[version.number] = self.notified.get(version.number, 0) + 1
-            self.buffer.send(json.dumps(notification(version)))
+    def _tell(self, body: str, times: int) -> None:
+        for _ in range(times):
+            self.buffer.send(body)
         self.from_buffer.wake()
 
     def _job_ended(self, run: JobRun) -> None:
@@ -271,25 +239,3 @@ def _resume(batch: str) -> Any:
     from tidegate.flows.resume import resume
 
     return resume(batch, ledger=wiring.application().ledger())
-
-
-def notification(version: Version) -> dict[str, Any]:
-    """What S3 says of a put."""
-    described = {
-        "key": quote_plus(version.key),
-        "size": len(version.body),
-        "eTag": version.etag,
-        "sequencer": version.sequencer,
-        **({"versionId": version.version_id} if version.version_id else {}),
-    }
-    record = {
-        "eventVersion": "2.1",
-        "eventSource": "aws:s3",
-        "eventName": "ObjectCreated:Put",
-        "s3": {"bucket": {"name": version.bucket}, "object": described},
-    }
-    return {"Records": [record]}
-
-
-def by_chance(seed: int, most: int = 4) -> World:
-    return World(seed, Chance(seed, most), chance=True)

@@ -4,22 +4,21 @@ Every scheme but Tidegate runs in one of these. It gives them what Tidegate's wo
 queues, SDK, network and faults, and a person who moves dead letters back once everything else is quiet.
 """
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from tests.sim import product
 from tests.sim.dynamodb import DynamoDb
-from tests.sim.faults import Kind, Plan
+from tests.sim.faults import Plan
 from tests.sim.kernel import START, Kernel
 from tests.sim.lambdas import EventSource, Function
+from tests.sim.landing import Landing
 from tests.sim.network import Network
-from tests.sim.s3 import S3, Bucket, Version
+from tests.sim.s3 import S3, Bucket
 from tests.sim.sns import Sns
 from tests.sim.sqs import Queue, Sqs
 from tests.sim.table import Catalog
 from tests.sim.wire import body_of
-from tests.sim.world import notification
 
 TIMEOUT = 60.0
 VISIBILITY = 6 * TIMEOUT
@@ -43,14 +42,13 @@ class Watched(Queue):
         return taken
 
 
-class Deployment:
+class Deployment(Landing):
     """Build it, deploy a scheme, say what is uploaded, `run` it."""
 
     def __init__(self, seed: int, plan: Plan) -> None:
         self.kernel = kernel = Kernel(seed)
         self.s3 = S3(kernel)
         self.s3.buckets = {"landing": Bucket(versioned=True), "plain": Bucket(versioned=False)}
-        self.s3.on_put = self._put
         self.dynamodb = DynamoDb(kernel)
         self.sqs = Sqs(kernel)
         self.sns = Sns(kernel)
@@ -70,9 +68,7 @@ class Deployment:
         self.dynamodb.forgets_tokens = kernel.random.random() < 0.3
         self._queues: list[Queue] = []
         self.notifications = self.queue("notifications")
-        self.history: list[Version] = []
-        self.notified: dict[int, int] = {}
-        self.announce: Callable[[Version], list[float]] = lambda version: [1.0]
+        self._open()
         self._moved_back = 0
 
     # ---- what a scheme deploys
@@ -99,25 +95,9 @@ class Deployment:
 
     # ---- what happens outside
 
-    def upload(self, key: str, body: bytes, *, bucket: str, after: float) -> None:
-        def put() -> None:
-            self.s3.put(bucket, key, body)
-
-        self.kernel.after(after, put)
-
-    def _put(self, version: Version) -> None:
-        self.history.append(version)
-        self.kernel.note("put", version.bucket, version.key, version.version_id)
-        for delay in self.announce(version):
-            self.kernel.after(delay, lambda: self._notify(version))
-
-    def _notify(self, version: Version) -> None:
-        struck = self.network.platform("s3 notification")
-        if struck is Kind.DROP:
-            return
-        for _ in range(2 if struck is Kind.TWICE else 1):
-            self.notified[version.number] = self.notified.get(version.number, 0) + 1
-            self.notifications.send(json.dumps(notification(version)))
+    def _tell(self, body: str, times: int) -> None:
+        for _ in range(times):
+            self.notifications.send(body)
 
     # ---- running
 

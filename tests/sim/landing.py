@@ -1,0 +1,71 @@
+"""Where uploads land, and what S3 says of them: the same for Tidegate's world and for every scheme beside it."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote_plus
+
+from tests.sim.faults import Kind
+from tests.sim.kernel import Kernel
+from tests.sim.network import Network
+from tests.sim.s3 import S3, Version
+
+
+class Landing:
+    """What is uploaded, and a plan of what is said of it. Who inherits says where messages go (`_tell`)."""
+
+    kernel: Kernel
+    network: Network
+    s3: S3
+
+    def _open(self) -> None:
+        self.notified: dict[int, int] = {}
+        """How often a notification of each version (by its number) reached the queue."""
+        self.announce: Callable[[Version], list[float]] = lambda version: [1.0]
+        """When (seconds after the put) S3 notifies of a version: once, several times, or never."""
+        self.history: list[Version] = []
+        """Every version put into a landing bucket, in order."""
+        self.s3.on_put = self._put
+
+    def upload(self, key: str, body: bytes, *, bucket: str = "landing", after: float = 0.0) -> None:
+        self.kernel.after(after, lambda: self.s3.put(bucket, key, body) and None)
+
+    def remove(self, key: str, *, bucket: str, after: float) -> None:
+        self.kernel.after(after, lambda: self.s3.delete(bucket, key))
+
+    def _put(self, version: Version) -> None:
+        if version.bucket == "work":
+            return
+        self.history.append(version)
+        self.kernel.note("put", version.bucket, version.key, version.version_id)
+        for delay in self.announce(version):
+            self.kernel.after(delay, lambda: self._notify(version))
+
+    def _notify(self, version: Version) -> None:
+        struck = self.network.platform("s3 notification")
+        if struck is Kind.DROP:
+            return
+        times = 2 if struck is Kind.TWICE else 1
+        self.notified[version.number] = self.notified.get(version.number, 0) + times
+        self._tell(json.dumps(notification(version)), times)
+
+    def _tell(self, body: str, times: int) -> None:
+        raise NotImplementedError
+
+
+def notification(version: Version) -> dict[str, Any]:
+    """What S3 says of a put."""
+    described = {
+        "key": quote_plus(version.key),
+        "size": len(version.body),
+        "eTag": version.etag,
+        "sequencer": version.sequencer,
+        **({"versionId": version.version_id} if version.version_id else {}),
+    }
+    record = {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "eventName": "ObjectCreated:Put",
+        "s3": {"bucket": {"name": version.bucket}, "object": described},
+    }
+    return {"Records": [record]}
