@@ -98,7 +98,7 @@ When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retentio
 
 - There is at least one route. Names of routes differ.
 - No key can belong to two routes of one bucket: prefixes or suffixes must exclude each other. Else its rows would land
-  twice.
+  twice. A `retired` route is in nobody's way, as it takes nothing.
 - Routes of one bucket agree on `existing`, `versioned`, `source` and `bucket_owner`.
 - A catalog has the fields that its `type` needs, and no others. `[network]` has both of its fields or neither.
 - Every table is in the catalog that `[catalog]` names.

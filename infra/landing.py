@@ -41,14 +41,18 @@ class Landing(Construct):
         self._routes = sorted(routes, key=lambda route: (route.bucket, route.name))
         for name, group in groupby(self._routes, key=lambda route: route.bucket):
             on_bucket = list(group)
+            # of what is uploaded for a retired route nobody needs to hear
+            told = [route for route in on_bucket if not route.retired]
             by_rule = on_bucket[0].source == "eventbridge"
-            permission = None if by_rule else buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
-            if on_bucket[0].existing:
-                self._subscribe(name, on_bucket, permission)
-            else:
-                self._create(name, on_bucket, permission, keep_versions)
-            if by_rule:
-                self._match(name, on_bucket)
+            permission = None
+            if told and not by_rule:
+                permission = buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
+            if not on_bucket[0].existing:
+                self._create(name, told, permission, keep_versions, versioned=on_bucket[0].versioned)
+            elif told:
+                self._subscribe(name, told, permission)
+            if told and by_rule:
+                self._match(name, told)
 
     def grant_read(self, role: iam.Role) -> None:
         """Let `role` read the uploads of the routes, each at the version that was notified."""
@@ -74,9 +78,15 @@ class Landing(Construct):
             each.node.add_dependency(reader)
 
     def _create(
-        self, name: str, routes: list[RouteSettings], permission: IDependable | None, keep_versions: cdk.Duration
+        self,
+        name: str,
+        routes: list[RouteSettings],
+        permission: IDependable | None,
+        keep_versions: cdk.Duration,
+        *,
+        versioned: bool,
     ) -> None:
-        versioned = routes[0].versioned
+        """The bucket stays when its last route retires: it holds uploads. It only tells nobody any more."""
         bucket = self._buckets.make(
             self,
             name,
@@ -85,6 +95,8 @@ class Landing(Construct):
             versioned=versioned,
             lifecycle_rules=[s3.LifecycleRule(noncurrent_version_expiration=keep_versions)] if versioned else [],
         )
+        if not routes:
+            return
         # The L2 methods would add a Lambda function to do what the bucket's own property does.
         resource = bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)

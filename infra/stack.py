@@ -118,7 +118,11 @@ class TidegateStack(cdk.Stack):
                 functions=functions,
                 application_id=emr.application_id,
             ),
-            routes=[Watched(route.name, route.batch.max_wait, route.expect_every) for route in settings.routes],
+            routes=[
+                # nothing is expected of a retired route
+                Watched(route.name, route.batch.max_wait, None if route.retired else route.expect_every)
+                for route in settings.routes
+            ],
             emails=settings.operations.emails,
             key=encryption.key,
         )

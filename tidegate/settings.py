@@ -341,6 +341,11 @@ class RouteSettings(_Section):
         description='Sound an alarm if nothing was notified for so long: "1h", "2d"; at most 7d. '
         "Without it silence is no alarm.",
     )
+    retired: bool = Field(
+        False,
+        description="The route takes no new uploads; what it needs to finish what it has gathered (reading its "
+        "uploads, its table) stays allowed. A successor may have the same bucket and prefix under another name.",
+    )
     max_object_bytes: ByteSize = Field(
         ByteSize(128_000_000),
         gt=0,
@@ -405,6 +410,8 @@ class RouteSettings(_Section):
                 in_flight=self.batch.in_flight,
                 attempts=self.batch.attempts,
             ),
+            retired=self.retired,
+            owner=self.bucket_owner or "",
         )
 
 

@@ -129,6 +129,65 @@ def test_without_an_existing_bucket_there_is_no_custom_resource(simple):
     assert not [each for each in simple.resources.values() if each["Type"].startswith("Custom::")]
 
 
+# --- routes that have retired ---
+
+
+def retire(toml: str, *names: str) -> str:
+    """The same configuration, with these routes retired, and something expected of them still."""
+    for name in names:
+        assert f'name = "{name}"\nbucket' in toml
+        toml = toml.replace(f'name = "{name}"\nbucket', f'name = "{name}"\nretired = true\nexpect_every = "1h"\nbucket')
+    return toml
+
+
+@pytest.fixture(scope="module", params=["s3", "eventbridge"])
+def retired(request, many, synthesize):
+    """All routes of two buckets have retired: one that is ours, one that existed; and one route of a third."""
+    toml = retire(many.toml, "events", "items", "prices", "stock")
+    return synthesize(toml.replace("format =", f'source = "{request.param}"\nformat ='))
+
+
+def notifying(template) -> dict[str, list[Any]]:
+    """By bucket, the prefixes and suffixes that S3 or EventBridge announces."""
+    found = {
+        each["BucketName"]: [
+            {rule["Name"]: rule["Value"] for rule in one["Filter"]["S3Key"]["Rules"]}
+            for one in each["NotificationConfiguration"].get("QueueConfigurations", [])
+        ]
+        for each in template.of("AWS::S3::Bucket").values()
+        if "NotificationConfiguration" in each
+    }
+    for rule in template.of("AWS::Events::Rule").values():
+        if rule.get("EventPattern", {}).get("source") == ["aws.s3"]:
+            found[rule["EventPattern"]["detail"]["bucket"]["name"][0]] = rule["EventPattern"]["detail"]["object"]["key"]
+    return found
+
+
+def test_nothing_announces_uploads_of_retired_routes(retired):
+    (prefix,) = {each["prefix"] for each in notifying(retired)["example-landing"]}
+    assert prefix in ("shop/day%3D1+a/", "shop/day=1 a/")
+    assert set(notifying(retired)) == {"example-landing"}
+    assert not retired.of("Custom::S3BucketNotifications")
+    senders = str(allowed(retired, retired.one("AWS::SQS::Queue", "BufferQueue")[0]))
+    assert "example-archive" not in senders
+    assert "example-theirs" not in senders
+
+
+def test_what_retired_routes_have_gathered_can_be_finished(many, retired):
+    """Their buckets stay, and the job may do all that it could before."""
+    names = {each.get("BucketName") for each in retired.of("AWS::S3::Bucket").values()}
+    assert {"example-landing", "example-archive"} <= names
+    assert many.statements(many.one("AWS::IAM::Role", "EmrJobRole")[0]) == retired.statements(
+        retired.one("AWS::IAM::Role", "EmrJobRole")[0]
+    )
+
+
+def test_a_retired_route_keeps_its_alarms_but_need_not_receive_anything(many, retired):
+    alarms = [{each["AlarmName"] for each in body.of("AWS::CloudWatch::Alarm").values()} for body in (many, retired)]
+    assert alarms[0] == alarms[1]
+    assert not [name for name in alarms[1] if "nothing-received" in name]
+
+
 # --- queues and topic ---
 
 

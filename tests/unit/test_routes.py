@@ -1,5 +1,7 @@
 """Which route takes an upload, and when two routes could both."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -71,3 +73,11 @@ def test_the_one_route_that_takes_an_upload_is_found():
     assert route_of(upload("weather/a.json"), routes) is routes[1]
     assert route_of(upload("flights/a.csv"), routes) is routes[2]
     assert route_of(upload("trains/a.json"), routes) is None
+
+
+def test_a_retired_route_takes_nothing_and_leaves_its_keys_to_its_successor():
+    old, new = replace(route("old", prefix="flights/"), retired=True), route("new", prefix="flights/")
+    assert route_of(upload("flights/a.json"), [old]) is None
+    assert route_of(upload("flights/a.json"), [old, new]) is new
+    assert not old.overlaps(new)
+    assert not new.overlaps(old)

@@ -216,7 +216,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             [
                 *("batch", "bucket", "bucket_owner", "delimiter", "existing", "expect_every", "format"),
                 *("max_object_bytes", "name"),
-                *("partition_by", "prefix", "schema", "source", "suffix", "table", "versioned"),
+                *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "versioned"),
             ],
         ),
     ],
@@ -332,6 +332,34 @@ def test_routes_must_agree_on_whose_their_bucket_is():
     source = GOOD.replace('bucket = "landing"', 'bucket = "landing"\nexisting = true')
     message = refusal(source.replace('prefix = "weather/"', 'prefix = "weather/"\nbucket_owner = "123456789012"'))
     assert "disagree on the `bucket_owner` of landing" in message
+
+
+RENAMED = with_line('prefix = "weather/"', 'prefix = "flights/"')
+
+
+def test_a_renamed_route_stands_beside_its_retired_predecessor():
+    assert "overlap" in refusal(RENAMED)
+    first, second = parse(RENAMED.replace('name = "flights"', 'name = "flights"\nretired = true')).core_routes()
+    assert (first.retired, second.retired) == (True, False)
+
+
+def test_a_retired_route_keeps_its_name_and_its_bucket():
+    retired = with_line('name = "flights"', 'name = "flights"\nretired = true')
+    assert "two routes are called" in refusal(retired.replace('name = "weather"', 'name = "flights"'))
+    assert "disagree whether" in refusal(retired.replace('format = "csv"', 'format = "csv"\nversioned = false'))
+
+
+def test_all_routes_may_be_retired():
+    """A deployment that only finishes what it has gathered, before it goes."""
+    assert all(each.retired for each in parse(GOOD.replace("prefix", "retired = true\nprefix")).core_routes())
+
+
+def test_the_core_is_told_whose_a_bucket_is():
+    theirs = 'prefix = "weather/"\nexisting = true\nbucket_owner = "123456789012"'
+    flights, weather = parse(
+        with_line('prefix = "weather/"', theirs).replace('bucket = "landing"', 'bucket = "ours"', 1)
+    ).core_routes()
+    assert (flights.owner, weather.owner) == ("", "123456789012")
 
 
 # ---- security, network, catalogs, limits

@@ -25,7 +25,11 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Uploads under `prefix` and `suffix` of `bucket` become rows of `dataset.table`."""
+    """Uploads under `prefix` and `suffix` of `bucket` become rows of `dataset.table`.
+
+    A `retired` route takes no new uploads and only finishes what it has gathered. `owner` is the account that the
+    bucket belongs to, "" for the deployment's own.
+    """
 
     name: str
     bucket: str
@@ -33,6 +37,8 @@ class Route:
     suffix: str
     dataset: Dataset
     limits: Limits
+    retired: bool = False
+    owner: str = ""
 
     def takes(self, upload: Upload) -> bool:
         return (
@@ -44,14 +50,17 @@ class Route:
         )
 
     def overlaps(self, other: "Route") -> bool:
-        """Whether some key could belong to both: then its rows would land twice."""
+        """Whether some key could belong to both: then its rows would land twice. A retired route takes none, so its
+        successor may stand beside it."""
         return (
-            self.bucket == other.bucket
+            not (self.retired or other.retired)
+            and self.bucket == other.bucket
             and (self.prefix.startswith(other.prefix) or other.prefix.startswith(self.prefix))
             and (self.suffix.endswith(other.suffix) or other.suffix.endswith(self.suffix))
         )
 
 
 def route_of(upload: Upload, routes: Iterable[Route]) -> Route | None:
-    """The one route that takes `upload`, or None. Routes do not overlap: settings refuse that."""
-    return next((route for route in routes if route.takes(upload)), None)
+    """The one route that takes `upload`, or None. Routes do not overlap: settings refuse that. Retired ones take no
+    more."""
+    return next((route for route in routes if not route.retired and route.takes(upload)), None)
