@@ -94,6 +94,14 @@ def test_what_announces_no_upload_is_acknowledged(run: Intake, body: str):
     assert run.dead_letters.letters == []
 
 
+def test_a_folder_that_somebody_made_is_no_upload_wherever_it_is(run: Intake):
+    folders = s3_message(*(s3_record(key, size=0) for key in ("flights/", "flights/2013/", "trains/")))
+    assert run(folders) == set()
+    assert run.topic.published == []
+    assert run.count["RecordsNotUploads"] == 3
+    assert run.count["UploadsOfNoRoute"] == 0
+
+
 def test_the_test_event_is_counted(run: Intake):
     run(TEST_EVENT)
     assert run.count["RecordsNotUploads"] == 1

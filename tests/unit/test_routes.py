@@ -53,6 +53,7 @@ def test_routes_of_different_buckets_never_overlap():
         ("Flights/a.json", False),
         ("a.json", False),
         ("flights/", False),
+        ("flights", False),
     ],
 )
 def test_a_route_takes_keys_of_its_prefix_and_suffix(key: str, taken: bool):
@@ -64,8 +65,18 @@ def test_a_route_takes_no_upload_of_another_bucket():
 
 
 @pytest.mark.parametrize("suffix", ["", "/"])
-def test_the_empty_object_that_a_console_makes_for_a_folder_is_not_taken(suffix: str):
-    assert not route(prefix="flights/", suffix=suffix).takes(upload("flights/"))
+@pytest.mark.parametrize("prefix", ["", "flights/"])
+@pytest.mark.parametrize("key", ["flights/", "flights/2013/"])
+def test_the_empty_object_that_a_console_makes_for_a_folder_is_not_taken(key: str, prefix: str, suffix: str):
+    assert not route(prefix=prefix, suffix=suffix).takes(upload(key, size=0))
+    assert route(prefix=prefix, suffix=suffix).takes(upload(key, size=1)), "it holds something: it is no folder"
+
+
+def test_a_prefix_may_be_a_whole_key():
+    whole = route(prefix="exports/latest.json", suffix="")
+    assert whole.takes(upload("exports/latest.json"))
+    assert whole.takes(upload("exports/latest.json", size=0)), "an empty file is a file"
+    assert route(prefix="a.json", suffix="a.json").takes(upload("a.json"))
 
 
 def test_the_one_route_that_takes_an_upload_is_found():

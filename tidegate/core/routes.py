@@ -45,8 +45,7 @@ class Route:
             upload.bucket == self.bucket
             and upload.key.startswith(self.prefix)
             and upload.key.endswith(self.suffix)
-            # S3 consoles make "folders" as empty objects whose key is the prefix itself
-            and upload.key != self.prefix
+            and not is_folder(upload)
         )
 
     def overlaps(self, other: "Route") -> bool:
@@ -58,6 +57,12 @@ class Route:
             and (self.prefix.startswith(other.prefix) or other.prefix.startswith(self.prefix))
             and (self.suffix.endswith(other.suffix) or other.suffix.endswith(self.suffix))
         )
+
+
+def is_folder(upload: Upload) -> bool:
+    """Whether this is the empty object that a console makes for a folder; its key ends in a slash
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-folders.html). One that holds something is a file."""
+    return upload.key.endswith("/") and upload.size == 0
 
 
 def route_of(upload: Upload, routes: Iterable[Route]) -> Route | None:

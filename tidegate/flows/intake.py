@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from tidegate.core.errors import TidegateError
 from tidegate.core.notices import pack
 from tidegate.core.notifications import Garbage, NotAnUpload, Notified, parse
-from tidegate.core.routes import Route, route_of
+from tidegate.core.routes import Route, is_folder, route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.ports import Counter, DeadLetters, Delivery, Topic
 
@@ -30,6 +30,8 @@ def intake(
     for delivery in deliveries:
         for record in parse(delivery.body):
             match record:
+                case Notified(upload) if is_folder(upload):
+                    count("RecordsNotUploads", 1)
                 case Notified(upload):
                     if route := route_of(upload, routes):
                         gathered[route.name][upload].add(delivery.id)
