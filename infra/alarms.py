@@ -145,6 +145,7 @@ class Alarms(Construct):
         troubles = parts.own("SettlingTroubles", period=SETTLE_EVERY)
         self._add(Alarm.SETTLING_TROUBLES, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
         self._add(Alarm.RECORDS_SET_ASIDE, parts.own("RecordsSetAside"))
+        self._add(Alarm.UPLOADS_OF_NO_ROUTE, parts.own("UploadsOfNoRoute"))
 
     def _watch_route(self, parts: Parts, route: Watched) -> None:
         def add(alarm: Alarm, metric: str, *, statistic: str = "Sum", period: int = PERIOD, **options: Any) -> None:

@@ -54,6 +54,7 @@ class Alarm(Enum):
     SETTLE_SILENT = "settle-silent"
     SETTLING_TROUBLES = "settling-troubles"
     RECORDS_SET_ASIDE = "records-set-aside"
+    UPLOADS_OF_NO_ROUTE = "uploads-of-no-route"
     BATCH_PENDING = "batch-pending"
     BATCH_HALTED = "batch-halted"
     ATTEMPTS_FAILED = "attempts-failed"
@@ -108,6 +109,12 @@ ADVICE = {
         "Records of notifications could not be understood and are among the buffer's dead letters.",
         "Read their `reason`; find out who sends them.",
         "queues-and-dead-letters",
+    ),
+    Alarm.UPLOADS_OF_NO_ROUTE: Advice(
+        "Uploads were announced that no route takes; their rows land nowhere.",
+        "The log of intake has an example. Correct a route and upload them again, or list their place under `ignore`"
+        " in `[operations]`.",
+        "where-to-look",
     ),
     Alarm.BATCH_PENDING: Advice(
         "A batch of this route is older than its wait, a job before it and its own job explain.",

@@ -61,6 +61,7 @@ SecretArn = Annotated[
     str, StringConstraints(pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$")
 ]
 Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
+Place = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", max_length=1100)]
 HttpsUri = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?%=&-]+$")]
 
 
@@ -268,13 +269,24 @@ class LimitSettings(_Section):
 
 
 class OperationsSettings(_Section):
-    """Who is told when the deployment needs somebody."""
+    """Who is told when the deployment needs somebody, and of what nobody is."""
 
     emails: tuple[Email, ...] = Field(
         (),
         description="Addresses that alarms are mailed to. Each has to confirm the mail that SNS sends first. "
         "Whatever else should hear of them subscribes to the alarms' topic.",
     )
+    ignore: tuple[Place, ...] = Field(
+        (),
+        description="Where uploads are meant to have no route: s3://bucket/prefix. Others that are announced and that "
+        "no route takes sound an alarm.",
+    )
+
+    @property
+    def ignored(self) -> tuple[tuple[str, str], ...]:
+        """Bucket and prefix of each place."""
+        places = (place.removeprefix("s3://").partition("/") for place in self.ignore)
+        return tuple((bucket, prefix) for bucket, _, prefix in places)
 
 
 class BatchSettings(_Section):

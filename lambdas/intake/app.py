@@ -7,6 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.shared import count, logger
 from tidegate import wiring
+from tidegate.core.uploads import Upload
 from tidegate.flows.intake import intake
 from tidegate.flows.ports import Delivery
 
@@ -15,13 +16,21 @@ from tidegate.flows.ports import Delivery
 @event_source(data_class=SQSEvent)
 def handler(event: SQSEvent, context: LambdaContext) -> dict[str, Any]:
     app = wiring.application()
+    strays: list[Upload] = []
     give_back = intake(
         [Delivery(record.message_id, record.body) for record in event.records],
         routes=list(app.routes.values()),
         topic=app.topic(context.aws_request_id),
         dead_letters=app.dead_letters(),
         count=count,
+        ignore=app.settings.operations.ignored,
+        tell=strays.append,
     )
+    if strays:
+        # one line however many there are: the alarm counts, the log gives an example
+        logger.warning(
+            "uploads were announced that no route takes", extra={"uploads": len(strays), "for_example": strays[0].uri}
+        )
     if give_back:
         logger.warning("messages were given back and will be delivered again", extra={"messages": len(give_back)})
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(give_back)]}

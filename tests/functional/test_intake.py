@@ -1,6 +1,7 @@
 """Intake: notifications become notices; what is garbage is set aside; what was not accepted is given back."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.build import eventbridge_event, route, s3_message, s3_record
 from tests.support.fakes import Counts, MemoryDeadLetters, MemoryTopic
 from tidegate.core.routes import Route
+from tidegate.core.uploads import Upload
 from tidegate.flows.intake import intake
 from tidegate.flows.ports import Delivery
 
@@ -24,11 +26,21 @@ class Intake:
         self.dead_letters = MemoryDeadLetters()
         self.count = Counts()
 
-    def __call__(self, *bodies: str, routes: list[Route] = ROUTES) -> set[str]:
+        self.told: list[Upload] = []
+
+    def __call__(self, *bodies: str, routes: list[Route] = ROUTES, ignore: Sequence[tuple[str, str]] = ()) -> set[str]:
         """The numbers, as text, of the messages that were given back."""
         deliveries = [Delivery(str(number), body) for number, body in enumerate(bodies)]
         return set(
-            intake(deliveries, routes=routes, topic=self.topic, dead_letters=self.dead_letters, count=self.count)
+            intake(
+                deliveries,
+                routes=routes,
+                topic=self.topic,
+                dead_letters=self.dead_letters,
+                count=self.count,
+                ignore=ignore,
+                tell=self.told.append,
+            )
         )
 
 
@@ -112,7 +124,25 @@ def test_uploads_of_no_route_are_counted_and_acknowledged(run: Intake):
     assert run(elsewhere, put("trains/a.json"), put("flights/a.csv"), put("flights/a.json")) == set()
     assert run.topic.keys == ["flights/a.json"]
     assert run.count["UploadsOfNoRoute"] == 3
+    assert [each.uri for each in run.told] == [
+        *("s3://somebody-elses/flights/a.json", "s3://landing/trains/a.json", "s3://landing/flights/a.csv"),
+    ]
     assert run.dead_letters.letters == []
+
+
+def test_uploads_that_are_meant_to_have_no_route_are_counted_apart(run: Intake):
+    meant = [("landing", "trains/"), ("somebody-elses", "")]
+    elsewhere = put("planes/a.json", bucket="somebody-elses")
+    assert run(elsewhere, put("trains/a.json", "planes/a.json", "flights/a.json"), ignore=meant) == set()
+    assert run.count["UploadsIgnored"] == 2
+    assert run.count["UploadsOfNoRoute"] == 1
+    assert [each.key for each in run.told] == ["planes/a.json"]
+
+
+def test_what_a_route_takes_is_not_ignored(run: Intake):
+    run(put("flights/a.json"), ignore=[("landing", "")])
+    assert run.topic.keys == ["flights/a.json"]
+    assert run.count["UploadsIgnored"] == 0
 
 
 def test_when_the_topic_is_not_to_be_reached_every_message_with_an_upload_is_given_back(run: Intake):

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -344,6 +345,38 @@ def written(
     with answered(wiring._client("dynamodb"), "GetItem", 400, denied, containing="r#weather"):
         run()
     return list(emitted(capsys.readouterr().out))
+
+
+def test_the_log_of_intake_gives_an_example_of_uploads_that_no_route_takes(
+    deployment: Deployment,  # noqa: F811
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert "The log of intake has an example" in Alarm.UPLOADS_OF_NO_ROUTE.advice.act
+    intake(event("intake_garbage"), Context())
+    (told,) = caplog.records
+    assert vars(told)["uploads"] == 1
+    assert vars(told)["for_example"] == "s3://landing/trains/of no route.json"
+    assert f'the log of intake: "{told.message}"' in page()
+
+
+def test_uploads_of_no_route_sound_an_alarm_unless_their_place_is_ignored(
+    template: Body,
+    deployment: Deployment,  # noqa: F811
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    alarm = alarms(template)["tidegate-uploads-of-no-route"]
+    assert (alarm["MetricName"], alarm["Threshold"]) == ("UploadsOfNoRoute", 1)
+    intake(event("intake_garbage"), Context())
+    assert "UploadsOfNoRoute" in {each.name for each in emitted(capsys.readouterr().out)}
+    settings = parse(CONFIG + '\n[operations]\nignore = ["s3://landing"]\n')
+    application = replace(wiring.application(), settings=settings)
+    with monkeypatch.context() as patch:
+        patch.setattr(wiring, "application", lambda: application)
+        intake(event("intake_garbage"), Context())
+    names = {each.name for each in emitted(capsys.readouterr().out)}
+    assert "UploadsIgnored" in names
+    assert "UploadsOfNoRoute" not in names
 
 
 UNBORN = "UploadsFoundLost"

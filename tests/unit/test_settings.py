@@ -334,6 +334,19 @@ def test_routes_must_agree_on_whose_their_bucket_is():
     assert "disagree on the `bucket_owner` of landing" in message
 
 
+def test_a_place_to_ignore_is_a_bucket_and_a_prefix():
+    places = '["s3://landing", "s3://landing/a b/c", "s3://inbox/"]'
+    found = parse(f"[operations]\nignore = {places}\n{GOOD}").operations.ignored
+    assert found == (("landing", ""), ("landing", "a b/c"), ("inbox", ""))
+    assert parse(GOOD).operations.ignored == ()
+
+
+@pytest.mark.parametrize("place", ["landing/tmp/", "s3://", "s3:///tmp", "s3://La/tmp", "arn:aws:s3:::landing"])
+def test_another_place_than_a_bucket_and_a_prefix_is_refused(place: str):
+    message = refusal(f'[operations]\nignore = ["{place}"]\n{GOOD}')
+    assert message.startswith("tidegate.toml:2: operations.ignore")
+
+
 RENAMED = with_line('prefix = "weather/"', 'prefix = "flights/"')
 
 

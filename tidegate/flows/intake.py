@@ -6,7 +6,7 @@ A message is acknowledged only when every notice that carries an upload of it wa
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.notices import pack
@@ -23,8 +23,14 @@ def intake(
     topic: Topic,
     dead_letters: DeadLetters,
     count: Counter,
+    ignore: Sequence[tuple[str, str]] = (),
+    tell: Callable[[Upload], None] = lambda upload: None,
 ) -> frozenset[str]:
-    """The ids of the deliveries to give back."""
+    """The ids of the deliveries to give back.
+
+    `ignore` says in which buckets and under which prefixes uploads are meant to have no route; `tell` is told of every
+    other upload that no route takes.
+    """
     give_back: set[str] = set()
     gathered: dict[str, dict[Upload, set[str]]] = defaultdict(lambda: defaultdict(set))
     for delivery in deliveries:
@@ -35,8 +41,11 @@ def intake(
                 case Notified(upload):
                     if route := route_of(upload, routes):
                         gathered[route.name][upload].add(delivery.id)
+                    elif _ignored(upload, ignore):
+                        count("UploadsIgnored", 1)
                     else:
                         count("UploadsOfNoRoute", 1)
+                        tell(upload)
                 case NotAnUpload():
                     count("RecordsNotUploads", 1)
                 case Garbage(body, reason):
@@ -49,6 +58,10 @@ def intake(
         if uploads := gathered.get(route.name):
             give_back |= _publish(route, uploads, topic, count)
     return frozenset(give_back)
+
+
+def _ignored(upload: Upload, places: Iterable[tuple[str, str]]) -> bool:
+    return any(upload.bucket == bucket and upload.key.startswith(prefix) for bucket, prefix in places)
 
 
 def _publish(route: Route, uploads: dict[Upload, set[str]], topic: Topic, count: Counter) -> set[str]:
