@@ -57,10 +57,11 @@ class Landing(Construct):
     def grant_read(self, role: iam.Role) -> None:
         """Let `role` read the uploads of the routes, each at the version that was notified."""
         for route in self._routes:
+            keys = [f"{_literal(route.prefix)}*{_literal(route.suffix)}", *map(_literal, _overlaps(route))]
             allow(
                 role,
                 ["s3:GetObject", "s3:GetObjectVersion"],
-                f"{_bucket_arn(self, route.bucket)}/{_literal(route.prefix)}*{_literal(route.suffix)}",
+                *(f"{_bucket_arn(self, route.bucket)}/{key}" for key in keys),
                 wildcard=f"The uploads of route {route.name}, whose keys others choose.",
             )
         # Without these S3 answers 403 for an object that was deleted since, and "vanished" could not be told
@@ -197,11 +198,13 @@ def _matchers(route: RouteSettings) -> list[object]:
     if not route.prefix:
         return [{"suffix": route.suffix}]
     between = "*".join(re.sub(r"[*\\]", r"\\\g<0>", part) for part in (route.prefix, route.suffix))
-    return [{"wildcard": between}, *_overlaps(route.prefix, route.suffix)]
+    return [{"wildcard": between}, *_overlaps(route)]
 
 
-def _overlaps(prefix: str, suffix: str) -> list[str]:
-    """The keys that begin with one and end with the other and are too short for both: a wildcard misses them."""
+def _overlaps(route: RouteSettings) -> list[str]:
+    """The keys that begin with the prefix and end with the suffix and are too short for both: a wildcard between the
+    two misses them."""
+    prefix, suffix = route.prefix, route.suffix
     shared = range(1, min(len(prefix), len(suffix)) + 1)
     return [prefix + suffix[length:] for length in shared if prefix.endswith(suffix[:length])]
 
