@@ -84,7 +84,6 @@ class Application:
             spark_parameters=self.resources.spark_parameters,
             work=self.resources.work,
             account=self.resources.account,
-            owners={route.name: route.bucket_owner for route in self.settings.routes if route.bucket_owner},
             timeout_minutes=self.settings.limits.job_timeout // MINUTE,
             records=_hand_off_records(self.resources.ledger),
             lambda_context=lambda_context,

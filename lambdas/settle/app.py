@@ -7,7 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.shared import count, logger, measure
 from tidegate import wiring
-from tidegate.flows.settle import settle, standing
+from tidegate.flows.settle import routes_to_settle, settle, standing
 
 
 @logger.inject_lambda_context
@@ -15,15 +15,19 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     app = wiring.application()
     ledger, work, jobs, topic = app.ledger(), app.work(), app.jobs(context), app.topic(context.aws_request_id)
     troubles: list[Exception] = []
-    for route in app.routes.values():
+    configured = app.routes
+    unconfigured = 0
+    for route in routes_to_settle(configured, ledger=ledger):
         try:
             troubles += settle(route, ledger=ledger, work=work, jobs=jobs, topic=topic, clock=wiring.clock, count=count)
             now = standing(route, ledger=ledger, clock=wiring.clock)
             measure("OldestPendingSeconds", now.oldest_pending, MetricUnit.Seconds, route.name)
             measure("HaltedNow", now.halted, MetricUnit.Count, route.name)
+            unconfigured += now.unfinished if route.name not in configured else 0
         except Exception as error:
             # the other routes must not wait for this one
             troubles.append(error)
+    measure("UnconfiguredNow", unconfigured, MetricUnit.Count)
     for trouble in troubles:
         logger.error("settling met trouble and will try again", extra={"reason": str(trouble)})
     if troubles:

@@ -19,7 +19,7 @@ from tidegate.core.batches import Batch, JobState, State, Step
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Notice
-from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.receipts import Outcomes, Receipt
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
@@ -27,6 +27,7 @@ from tidegate.flows.ports import JobReport, RouteRecord
 from tidegate.flows.resume import Resumed, resume
 from tidegate.flows.settle import Standing, settle, settle_batch, standing
 from tidegate.flows.status import status
+from tidegate.flows.trace import trace
 
 
 def look(world: World, batch_id: str) -> Step:
@@ -289,7 +290,9 @@ def test_a_fence_receipt_abandons_the_batch_and_its_uploads_stay_pending(world: 
     assert world.settle() == []
     assert world.batch(batch.id).state is State.ABANDONED
     assert (world.record.abandoned_batches, world.record.abandoned_objects, world.record.running) == (1, 3, ())
-    assert world.claim("flights/0000-00000.json").outcome == ""
+    assert world.claim("flights/0000-00000.json").outcome == ABANDONED
+    (found,) = trace(BUCKET, "flights/0000-00000.json", ledger=world.ledger)
+    assert found.outcome == "pending"
     assert world.count.of("BatchesAbandoned", "flights") == 1
     assert conserved(world)
     (found,) = status([world.flights], ledger=world.ledger)
@@ -303,6 +306,45 @@ def test_an_aborted_batch_is_abandoned_once_its_fence_is_in_the_table(world: Wor
     assert world.jobs.started[-1] == (batch.id, 2, True)
     assert world.batch(batch.id).state is State.SUBMITTED
     play_fencing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.ABANDONED
+
+
+def plain(sequencer: str) -> Notice:
+    """A notice of one upload to an unversioned bucket; the same bytes each time."""
+    return notice(Upload(BUCKET, "flights/a.json", f"etag:{ETAG}", 10, sequencer))
+
+
+@pytest.mark.parametrize("written", ["before the fence is settled", "after it"])
+def test_the_same_bytes_that_come_while_their_batch_is_given_up_are_sent_again(world: World, written: str):
+    world.dispatch(plain("01"))
+    batch = world.open
+    assert world.ledger.seal(batch.id, "flights")
+    assert world.hand_off() == 1
+    abort(batch.id, ledger=world.ledger)
+    if written == "before the fence is settled":
+        world.dispatch(plain("02"))
+        assert world.claim("flights/a.json").later == "02"
+    world.settle()
+    play_fencing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.ABANDONED
+    if written == "after it":
+        world.dispatch(plain("02"))
+    (again,) = world.topic.published
+    assert again.entries[0].takes_from == world.claim("flights/a.json").notice
+    world.dispatch(again)
+    assert world.open.objects == 1
+    assert world.claim("flights/a.json").notice == again.id
+
+
+def test_a_batch_too_large_for_one_look_is_abandoned_in_several(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.flows.settle.ENDINGS_PER_LOOK", 2)
+    monkeypatch.setattr("tidegate.flows.settle.ENDINGS_PER_WRITE", 1)
+    batch = world.submitted()
+    play_fencing(world.work, batch.id)
+    assert world.settle() == []
+    assert (world.batch(batch.id).state, world.batch(batch.id).endings) == (State.SUBMITTED, 2)
     assert world.settle() == []
     assert world.batch(batch.id).state is State.ABANDONED
 
@@ -497,7 +539,7 @@ def stands(world: World) -> Standing:
 
 
 def test_the_oldest_batch_counts_from_when_it_was_opened_until_it_has_ended(world: World):
-    assert stands(world) == Standing(oldest_pending=0, halted=0)
+    assert stands(world) == Standing(oldest_pending=0, halted=0, unfinished=0)
     world.arrive()
     world.clock.advance(100)
     assert stands(world).oldest_pending == 100, "open"

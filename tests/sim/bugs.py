@@ -52,9 +52,10 @@ _CLAIMING = (
         (
             Edit(
                 f"{DISPATCH}:dispatch",
-                "        _join_open_batch(notice, part, ledger=ledger, work=work, new_id=new_id, count=count)",
+                "        _join_open_batch(notice, part, route, ledger=ledger, work=work, new_id=new_id, count=count)",
                 "        try:\n"
-                "            _join_open_batch(notice, part, ledger=ledger, work=work, new_id=new_id, count=count)\n"
+                "            _join_open_batch("
+                "notice, part, route, ledger=ledger, work=work, new_id=new_id, count=count)\n"
                 "        except Exception:\n"
                 "            from tidegate.aws.ledger import _claim_pk, _item\n"
                 "            for each in claimed.owned:\n"
@@ -113,6 +114,13 @@ _CLAIMING = (
         (Edit(f"{SETTLE}:_record", "send_again(route.name, again, topic=topic, count=count)", "pass"),),
         "again_in_company",
         (Strike("platform emr state event", Kind.DROP),),
+    ),
+    Bug(
+        "what came again is forgotten with a batch that is given up",
+        "The claims of a fenced batch are not looked at: the same bytes that came while it was given up are forgotten.",
+        (Edit(f"{SETTLE}:_record", "endings = _abandoned(batch, ledger=ledger, work=work)", "endings = []"),),
+        "given_up_again_and_again",
+        seed=377,
     ),
     Bug(
         "sequencers compared as numbers",
@@ -269,8 +277,8 @@ _BATCHES = (
         "The manifest lists the parts that are found, not those that are registered.",
         (
             Edit(
-                "tidegate.flows.seal:ensure_manifest",
-                "parts=tuple(record.part for record in registered)",
+                "tidegate.flows.seal:registered",
+                "parts=tuple(record.part for record in found)",
                 "parts=tuple(names)",
             ),
         ),
@@ -280,7 +288,7 @@ _BATCHES = (
     Bug(
         "sealed without counting",
         "The manifest is not held against the batch's header.",
-        (Edit("tidegate.flows.seal:ensure_manifest", "if found != expected:", "if False:"),),
+        (Edit("tidegate.flows.seal:registered", "if summed != expected:", "if False:"),),
         "part_mislaid",
     ),
 )
@@ -331,7 +339,7 @@ _ATTEMPTS = (
         (
             Edit(
                 "tidegate.flows.abort:abort",
-                "done = ledger.resume(batch_id, batch.route, batch.attempt + 1, fencing=True)",
+                "done = ledger.resume(batch_id, batch.route, batch.attempt + 1, fencing=True, floors=batch.floors)",
                 "from tidegate.core.receipts import Receipt\n"
                 "    done = ledger.commit(batch_id, batch.route, Receipt(batch_id, 0, 0, True, batch.tally))",
             ),
@@ -346,66 +354,71 @@ _ATTEMPTS = (
 _PUBLISHING = (
     Bug(
         "straight into the table",
-        "Rows are written without a wap id (in the model of the table: the product leaves it to Spark).",
-        (Edit("tests.sim.table:ModelTable.stage", "if self.stages:", "if False:"),),
-    ),
-    Bug(
-        "staging not asked for",
-        "Nobody looks whether `write.wap.enabled` is still set.",
-        (Edit(f"{JOB}:Attempt.require_staging", "if not self.table.stages:", "if False:"),),
-        "staging_switched_off",
+        "Rows are written to `main` (in the model of the table: the product leaves it to Spark).",
+        (
+            Edit(
+                "tests.sim.table:ModelTable._stage",
+                "snapshots=snapshots, branches=branches)",
+                "snapshots=snapshots, branches=branches, head=number)",
+            ),
+        ),
     ),
     Bug(
         "whatever was staged first",
-        "A driver publishes the first snapshot staged under the batch's id, as `publish_changes` would, not its own.",
+        "A driver publishes the first snapshot that was staged for the batch, not its own.",
         (
             Edit(
                 f"{JOB}:Attempt._publish_once",
-                "self.table.publish(staged)",
-                "self.table.publish(min(each.id for each in self.table.history().snapshots.values()"
-                ' if each.summary.get("wap.id") == self.batch))',
+                "self.table.publish(staged, self.batch",
+                "self.table.publish(min(at for name, at in self.table._load().branches.items()"
+                " if name.startswith(self.branches)), self.batch",
             ),
         ),
-        strikes=(Strike("driver iceberg.swap", Kind.DIE_AFTER),),
+        strikes=(Strike("driver iceberg.swap", Kind.DIE_AFTER, 2),),
     ),
     Bug(
         "published because it was asked to",
-        "After publishing, the history is not asked whether it came about.",
-        (Edit(f"{JOB}:Attempt._publish_once", "decided = self.ask(floor)", "decided = Published(staged, staged)"),),
-        strikes=(Strike("driver iceberg.swap", Kind.FAIL, 2),),
-    ),
-    Bug(
-        "a new attempt does not ask",
-        "An attempt stages and publishes without asking first whether the batch is in the table already.",
-        (Edit(f"{JOB}:Attempt.ingest", "decided = self.ask(floor)", "decided = None"),),
-        "history_expired",
-        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 2),),
+        "After an error of the commit, the history is not asked whether it came about.",
+        (
+            Edit(
+                f"{JOB}:Attempt._publish_once",
+                "told = verdict(self.table.history(floor), self.batch, floor)",
+                "told = Published(staged, staged)",
+            ),
+        ),
+        strikes=(Strike("driver iceberg.swap", Kind.FAIL, 3),),
     ),
     Bug(
         "no floor",
         "Each attempt takes the table's head of the moment for the floor.",
         (
             Edit(
-                f"{JOB}:Attempt.floor",
-                "known = self.work.get(name)\n    if known is None:\n        history",
-                "known = None\n    if known is None:\n        history",
+                f"{JOB}:Attempt.known_floor",
+                "return decode_floor(body) if body else None",
+                "return self.table.position() if body else None",
             ),
-            Edit(f"{JOB}:Attempt.floor", "self.work.put_if_absent(", "self.work.put("),
         ),
-        strikes=(Strike("driver iceberg.swap", Kind.DIE_AFTER, 2),),
+        strikes=(Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),
     ),
     Bug(
         "a lost floor means: not published",
         "If the history does not reach back to the floor, the batch is taken for unpublished.",
+        (Edit("tidegate.core.publication:verdict", "if below != floor.head:", "if False:"),),
+        "history_expired",
+        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),
+    ),
+    Bug(
+        "asked before, committed after",
+        "The question is asked once, before the commit, and not by the commit itself (in the model of the table).",
         (
             Edit(
-                f"{JOB}:Attempt.ask",
-                "raise Hopeless(",
-                "return None\n            print(",
+                "tests.sim.table:ModelTable.publish",
+                "down_to(floor, base.ancestors())",
+                "down_to(floor, loaded.ancestors())",
             ),
         ),
-        "history_expired",
-        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 2),),
+        "twins",
+        (Strike("driver iceberg.load", Kind.PAUSE, 6),),
     ),
     Bug(
         "a fence that is only staged",
@@ -413,12 +426,12 @@ _PUBLISHING = (
         (
             Edit(
                 f"{JOB}:Attempt.fence",
-                "decided = self.publish(staged, floor)",
-                "decided = Published(staged, staged)",
+                "found = self.publish(self.stage_fence(), floor)",
+                "found = Published(*[self.stage_fence()] * 2)",
             ),
         ),
         "aborted",
-        (Strike("driver iceberg.swap", Kind.PAUSE, 2),),
+        (Strike("driver iceberg.swap", Kind.PAUSE, 3),),
     ),
 )
 
@@ -465,6 +478,11 @@ HARMLESS: tuple[Bug, ...] = (
                 'clientToken=__import__("uuid").uuid4().hex + f"',
             ),
         ),
+    ),
+    Bug(
+        "a new attempt does not ask",
+        "An attempt reads and stages without asking first whether the batch is in the table: the commit asks.",
+        (Edit(f"{JOB}:Attempt.ingest", "found = self.look()", "found = None"),),
     ),
     Bug(
         "any number of jobs",

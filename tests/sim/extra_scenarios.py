@@ -12,18 +12,17 @@ from typing import Any
 from tests.sim.kernel import START
 from tests.sim.landing import notification
 from tests.sim.s3 import Version
-from tests.sim.scenarios import GOOD, MORE, Scenario
+from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
 from tests.sim.sqs import Queue
 from tests.sim.table import Metadata, Stored
 from tests.sim.world import World
 from tidegate import wiring
-from tidegate.core.publication import STAGED_WAP_ID, Snapshot
+from tidegate.core.publication import Snapshot
 from tidegate.flows.abort import abort
 from tidegate.flows.resume import Resumed
 
 DAY = 86_400
 TABLE = "lake.sim.events"
-WAP = "write.wap.enabled"
 
 
 # ---- the same bytes again, in an unversioned bucket
@@ -135,6 +134,13 @@ def part_mislaid(world: World) -> None:
 # ---- what happens to the table
 
 
+def twins(world: World) -> None:
+    """Each job run gets a second driver, a second after the first."""
+    world.emr.twin_after = lambda: 1.0
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+
+
 def history_expired(world: World) -> None:
     """Somebody else's maintenance expires the table's history under a snapshot of its own; later that is undone."""
     world.upload("events/a.json", GOOD)
@@ -143,7 +149,7 @@ def history_expired(world: World) -> None:
     def expire(metadata: Metadata) -> Metadata:
         expired.update(metadata.snapshots)
         number = next(world.catalog.ids)
-        mine = Stored(Snapshot(number, metadata.head, {STAGED_WAP_ID: "maintenance"}), ())
+        mine = Stored(Snapshot(number, metadata.head, {"foreign": "maintenance"}), ())
         return replace(metadata, version=metadata.version + 1, head=number, snapshots={number: mine})
 
     def undo(metadata: Metadata) -> Metadata:
@@ -153,12 +159,26 @@ def history_expired(world: World) -> None:
     world.kernel.after(1_800.0, lambda: _alter(world, undo))
 
 
-def staging_switched_off(world: World) -> None:
-    """Somebody switches `write.wap.enabled` off between two batches, and on again half an hour later."""
+def maintenance_under_way(world: World) -> None:
+    """The table is maintained every two minutes, without regard to who writes: somebody appends, and all history below
+    the head of `main` is expired. What that forgets is remembered again after an hour, so that all can end."""
     world.upload("events/a.json", GOOD)
-    world.upload("events/b.json", MORE, after=210.0)
-    world.kernel.after(200.0, lambda: _set_property(world, WAP, "false"))
-    world.kernel.after(1_800.0, lambda: _set_property(world, WAP, "true"))
+    world.upload("events/b.json", MORE, after=300.0)
+    forgotten: dict[int, Stored] = {}
+
+    def maintain(metadata: Metadata) -> Metadata:
+        number = next(world.catalog.ids)
+        mine = Stored(Snapshot(number, metadata.head, {"foreign": "append"}), ())
+        staged = {at: metadata.snapshots[at] for at in metadata.branches.values() if at in metadata.snapshots}
+        forgotten.update({at: each for at, each in metadata.snapshots.items() if at not in staged})
+        return replace(metadata, version=metadata.version + 1, head=number, snapshots={**staged, number: mine})
+
+    def remember(metadata: Metadata) -> Metadata:
+        return replace(metadata, version=metadata.version + 1, snapshots={**forgotten, **metadata.snapshots})
+
+    for minute in range(2, 60, 2):
+        world.kernel.after(60.0 * minute, lambda: _alter(world, maintain))
+    world.kernel.after(3_600.0, lambda: _alter(world, remember))
 
 
 # ---- what people ask for
@@ -177,6 +197,37 @@ def aborted(world: World) -> None:
     world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
 
 
+def given_up_again_and_again(world: World) -> None:
+    """Unversioned, one key or two, few contents; put, deleted and announced late by chance. Twice a person gives up
+    what runs. The same bytes come once more when everybody has calmed down."""
+    random = world.kernel.random
+
+    def announce(version: Version) -> list[float]:
+        times = random.choices((1, 2, 3), (12, 5, 1))[0]
+        return [random.choice((0.2, 1.0, 5.0, 70.0, 150.0, 300.0, 700.0)) for _ in range(times)]
+
+    world.announce = announce
+    when = 0.0
+    for _ in range(random.randrange(3, 9)):
+        key = random.choice(("a.json", "a.json", "b.json"))
+        when += random.choice((0.5, 3.0, 30.0, 60.0, 95.0, 120.0, 200.0, 600.0))
+        if random.random() < 0.35:
+            world.remove(key, bucket="plain", after=when)
+        else:
+            world.upload(key, random.choice((GOOD, GOOD, MORE, BAD)), bucket="plain", after=when)
+
+    def give_up() -> None:
+        for _, pk, _ in list(world.dynamodb.items):
+            if pk.startswith("b#"):
+                world.kernel.spawn("person", partial(_abort, pk[2:]))
+
+    for _ in range(2):
+        world.kernel.after(random.uniform(50, when + 200), give_up)
+    for key in ("a.json", "b.json"):
+        world.upload(key, GOOD, bucket="plain", after=40_000.0)
+    world.lasts = 40_000.0
+
+
 EXTRA: dict[str, Scenario] = {
     each.__name__: each
     for each in (
@@ -189,9 +240,11 @@ EXTRA: dict[str, Scenario] = {
         notices_purged,
         slow_dispatch,
         part_mislaid,
+        twins,
         history_expired,
-        staging_switched_off,
+        maintenance_under_way,
         aborted,
+        given_up_again_and_again,
     )
 }
 
@@ -252,10 +305,6 @@ def _eventbridge(version: Version) -> dict[str, Any]:
 def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
     if TABLE in world.catalog.tables:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
-
-
-def _set_property(world: World, name: str, value: str) -> None:
-    _alter(world, lambda table: replace(table, properties={**table.properties, name: value}))
 
 
 def _abort(batch: str) -> Resumed:

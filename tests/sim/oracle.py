@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from tests.sim.s3 import Version
 from tests.sim.world import World
-from tidegate.core.publication import PUBLISHED_WAP_ID, STAGED_WAP_ID
 
 
 @dataclass
@@ -105,7 +104,9 @@ def _each_batch_once(world: World, judgement: Judgement) -> None:
         published: Counter[str] = Counter()
         for stored in world.catalog.ancestry(table):
             summary = stored.snapshot.summary
-            batch = summary.get(PUBLISHED_WAP_ID) or summary.get(STAGED_WAP_ID)
+            batch = summary.get("published-wap-id")
+            if "foreign" in summary:
+                continue
             if batch is None:
                 judgement.broken.append(f"snapshot {stored.snapshot.id} of {table} went past the check")
             else:
@@ -120,7 +121,7 @@ def _ledger(world: World, judgement: Judgement) -> None:
     for table in world.catalog.tables:
         for stored in world.catalog.ancestry(table):
             summary = stored.snapshot.summary
-            batch = summary.get(PUBLISHED_WAP_ID) or summary.get(STAGED_WAP_ID) or ""
+            batch = summary.get("published-wap-id") or ""
             in_table[batch].append((stored.snapshot.id, bool(stored.files)))
     for (_, pk, _), item in world.dynamodb.items.items():
         if not pk.startswith("b#"):

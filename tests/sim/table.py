@@ -1,12 +1,11 @@
 """A model of Iceberg's commits: what `tidegate.spark.table.IcebergTable` does, on a catalog that swaps one pointer.
 
-Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, validate, swap, again after a conflict),
-`CherryPickOperation` (fast-forward if the staged snapshot's parent is the head, else a new snapshot with its files),
-`WapUtil` (`isWapIdPublished` walks the ancestors of main for `wap.id` and `published-wap-id`).
+Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, ask the ancestry validator, swap, again after a conflict)
+and `SnapshotUtil.ancestorsOf` (the walk ends where history was expired, without a word).
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,10 +15,16 @@ from tests.sim.network import Network
 from tidegate.core.publication import (
     PUBLISHED_WAP_ID,
     SOURCE_SNAPSHOT_ID,
-    STAGED_WAP_ID,
+    Floor,
     History,
+    NotPublished,
+    Published,
     Snapshot,
+    Unprovable,
+    down_to,
+    verdict,
 )
+from tidegate.spark.table import StagedIsGone
 
 Row = tuple[str, str, int]
 """(uri, version, number of the row in its file)."""
@@ -35,8 +40,12 @@ class CommitStateUnknown(PySparkException):
     """No answer from the catalog: it may have been swapped."""
 
 
-class DuplicateWap(PySparkException):
-    """A snapshot was published under this id already."""
+class Refused(PySparkException):
+    """The ancestry validator said no: nothing was written."""
+
+    def __init__(self, verdict: Published | Unprovable) -> None:
+        super().__init__(str(verdict))
+        self.verdict = verdict
 
 
 class NoAnswer(PySparkException):
@@ -59,7 +68,15 @@ class Metadata:
     uuid: str
     head: int | None
     snapshots: Mapping[int, Stored]
-    properties: Mapping[str, str]
+    branches: Mapping[str, int | None] = field(default_factory=dict)
+    """All but main: the snapshot that each points to."""
+
+    def ancestors(self) -> Iterator[Snapshot]:
+        """Of main, the head first; it ends where history was expired."""
+        current = self.head
+        while current is not None and current in self.snapshots:
+            yield self.snapshots[current].snapshot
+            current = self.snapshots[current].snapshot.parent
 
 
 @dataclass
@@ -83,12 +100,7 @@ class Catalog:
         metadata = self.tables.get(table)
         if metadata is None:
             return []
-        found, current = [], metadata.head
-        while current is not None:
-            stored = metadata.snapshots[current]
-            found.append(stored)
-            current = stored.snapshot.parent
-        return found[::-1]
+        return [metadata.snapshots[each.id] for each in metadata.ancestors()][::-1]
 
 
 @dataclass(frozen=True)
@@ -113,8 +125,7 @@ class ModelTable:
     def create_if_absent(self, columns: str, partition_by: Any) -> None:
         def create() -> None:
             if self.name not in self.catalog.tables:
-                properties = {"write.wap.enabled": "true"}
-                self.catalog.tables[self.name] = Metadata(1, f"uuid-{next(self.catalog.ids)}", None, {}, properties)
+                self.catalog.tables[self.name] = Metadata(1, f"uuid-{next(self.catalog.ids)}", None, {})
 
         self._ask("create", create)
 
@@ -126,60 +137,77 @@ class ModelTable:
     def schema(self) -> Any:
         return self._schema()
 
-    @property
-    def stages(self) -> bool:
-        return self._load().properties.get("write.wap.enabled") == "true"
-
-    def history(self) -> History:
+    def position(self) -> Floor:
         metadata = self._load()
-        snapshots = {number: stored.snapshot for number, stored in metadata.snapshots.items()}
-        return History(metadata.uuid, metadata.head, snapshots)
+        return Floor(metadata.uuid, metadata.head)
 
-    def stage(self, rows: Rows, batch_id: str, properties: dict[str, str]) -> None:
+    def history(self, floor: Floor) -> History:
+        metadata = self._load()
+        return History(metadata.uuid, down_to(floor, metadata.ancestors()))
+
+    def stage(self, rows: Rows, branch: str, properties: Mapping[str, str]) -> tuple[int, int]:
         number = next(self.catalog.ids)
         name = f"file-{number}"
         self.catalog.files[name] = rows.rows
-        summary = {**properties, "added-records": str(len(rows.rows))}
-        if self.stages:
-            summary[STAGED_WAP_ID] = batch_id
-        self._commit(lambda base: self._appended(base, number, summary, (name,)))
+        self._stage(branch, number, {**properties, "added-records": str(len(rows.rows))}, (name,))
+        return number, len(rows.rows)
 
-    def stage_nothing(self, batch_id: str, properties: dict[str, str]) -> None:
+    def stage_nothing(self, branch: str, properties: Mapping[str, str]) -> int:
         number = next(self.catalog.ids)
-        summary = {**properties, STAGED_WAP_ID: batch_id, "added-records": "0"}
-        self._commit(lambda base: self._appended(base, number, summary, ()))
+        self._stage(branch, number, {**properties, "added-records": "0"}, ())
+        return number
 
-    def publish(self, snapshot: int) -> None:
+    def drop_branches(self, prefix: str) -> None:
+        def dropped(base: Metadata) -> Metadata:
+            left = {name: at for name, at in base.branches.items() if not name.startswith(prefix)}
+            return replace(base, version=base.version + 1, branches=left)
+
+        if any(name.startswith(prefix) for name in self._load().branches):
+            self._commit(dropped)
+
+    def publish(
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
+    ) -> Published | Unprovable:
         number = next(self.catalog.ids)
-        self._commit(lambda base: self._picked(base, snapshot, number))
+        loaded = self._load()
+        if staged not in loaded.snapshots:
+            raise StagedIsGone(f"snapshot {staged} of batch {batch_id} is not in table {self.name}")
+        files = loaded.snapshots[staged].files
+        summary = {**properties, PUBLISHED_WAP_ID: batch_id, SOURCE_SNAPSHOT_ID: str(staged)}
+
+        def appended(base: Metadata) -> Metadata:
+            told = verdict(History(loaded.uuid, down_to(floor, base.ancestors())), batch_id, floor)
+            if not isinstance(told, NotPublished):
+                raise Refused(told)
+            stored = Stored(Snapshot(number, base.head, summary), files)
+            return replace(base, version=base.version + 1, head=number, snapshots={**base.snapshots, number: stored})
+
+        try:
+            self._commit(appended, loaded.uuid)
+        except Refused as refused:
+            return refused.verdict
+        return Published(number, staged)
 
     # ---- how Iceberg does it
 
-    def _appended(self, base: Metadata, number: int, summary: dict[str, str], files: tuple[str, ...]) -> Metadata:
-        stored = Stored(Snapshot(number, base.head, summary), files)
-        # without a wap id, the write goes straight to main
-        head = base.head if STAGED_WAP_ID in summary else number
-        return replace(base, version=base.version + 1, head=head, snapshots={**base.snapshots, number: stored})
+    def _stage(self, branch: str, number: int, summary: dict[str, str], files: tuple[str, ...]) -> None:
+        def created(base: Metadata) -> Metadata:
+            return replace(base, version=base.version + 1, branches={**base.branches, branch: base.head})
 
-    def _picked(self, base: Metadata, snapshot: int, number: int) -> Metadata:
-        staged = base.snapshots[snapshot]
-        wap_id = staged.snapshot.summary[STAGED_WAP_ID]
-        current = base.head
-        # the walk ends where history was expired, without a word (SnapshotUtil.ancestorsOf)
-        while current is not None and current in base.snapshots:
-            ancestor = base.snapshots[current].snapshot
-            if wap_id in (ancestor.summary.get(STAGED_WAP_ID), ancestor.summary.get(PUBLISHED_WAP_ID)):
-                raise DuplicateWap(f"Duplicate request to cherry pick wap id that was published already: {wap_id}")
-            current = ancestor.parent
-        if staged.snapshot.parent == base.head:
-            return replace(base, version=base.version + 1, head=snapshot)
-        summary = {SOURCE_SNAPSHOT_ID: str(snapshot), PUBLISHED_WAP_ID: wap_id}
-        stored = Stored(Snapshot(number, base.head, summary), staged.files)
-        return replace(base, version=base.version + 1, head=number, snapshots={**base.snapshots, number: stored})
+        def appended(base: Metadata) -> Metadata:
+            stored = Stored(Snapshot(number, base.branches.get(branch, base.head), summary), files)
+            snapshots = {**base.snapshots, number: stored}
+            branches = {**base.branches, branch: number}
+            return replace(base, version=base.version + 1, snapshots=snapshots, branches=branches)
 
-    def _commit(self, change: Callable[[Metadata], Metadata]) -> None:
+        self._commit(created)
+        self._commit(appended)
+
+    def _commit(self, change: Callable[[Metadata], Metadata], uuid: str = "") -> None:
         for _ in range(COMMIT_TRIES):
             base = self._load()
+            if uuid and base.uuid != uuid:
+                raise CommitFailed(f"table {self.name} is another one than was loaded")
             after = change(base)
             if self._swap(base, after):
                 return

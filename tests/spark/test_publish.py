@@ -1,5 +1,6 @@
 """Decision 3 on a real Spark and a real Iceberg: whatever dies or comes twice, a batch lands once or not at all."""
 
+import datetime
 import json
 import os
 import signal
@@ -9,13 +10,16 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from tests.spark.world import World
 from tidegate.core.publication import Published
 from tidegate.core.receipts import Receipt
-from tidegate.spark.job import Attempt, run
+from tidegate.spark.job import Attempt, Hopeless, run
+from tidegate.spark.table import IcebergTable
 
 pytestmark = pytest.mark.spark
 
@@ -40,15 +44,6 @@ def start_driver(
     )
 
 
-def head_moves(world: World, attempt: Attempt) -> int:
-    """How many snapshots are in main."""
-    history = attempt.table.history()
-    count, current = 0, history.head
-    while current is not None:
-        count, current = count + 1, history.snapshots[current].parent
-    return count
-
-
 def test_a_batch_is_published_once_and_a_second_attempt_only_finds_it(world: World, batch: str) -> None:
     sealed(world, batch)
     assert run(world.attempt(batch, 1), "ingest") == 0
@@ -56,7 +51,8 @@ def test_a_batch_is_published_once_and_a_second_attempt_only_finds_it(world: Wor
     assert run(world.attempt(batch, 2), "ingest") == 0
     assert world.receipt(batch) == first
     assert world.ids() == IDS
-    assert head_moves(world, world.attempt(batch, 3)) == 1
+    assert len(world.main()) == 1
+    assert world.branches() == [], "what was staged is not dropped"
 
 
 @pytest.mark.parametrize("die_before", ["stage", "publish", "write_receipt"])
@@ -84,16 +80,14 @@ def test_twin_drivers_that_publish_at_the_same_time(world: World, warehouse: Pat
     deadline = time.monotonic() + 120
     while len(list(tmp_path.glob("waiting-*"))) < 2:
         assert time.monotonic() < deadline
-        assert all(twin.poll() is None for twin in twins), "a twin ended before both had staged"
+        assert all(twin.poll() is None for twin in twins), f"a twin ended too early: {world.failure(batch, 1)}"
         time.sleep(0.05)
     (tmp_path / "open").touch()
-    assert [twin.wait(120) for twin in twins] == [0, 0]
+    assert [twin.wait(120) for twin in twins] == [0, 0], world.failure(batch, 1)
     assert world.ids() == IDS
     receipt = world.receipt(batch)
     assert receipt is not None
-    history = world.attempt(batch, 1).table.history()
-    staged = [each for each in history.snapshots.values() if each.summary.get("wap.id") == batch]
-    assert len(staged) >= 2, "both must have staged"
+    assert world.staged(batch) >= 2, "both must have staged"
 
 
 @pytest.mark.parametrize("round", range(5))
@@ -124,7 +118,7 @@ def test_twins_in_threads_agree_on_who_won(world: World, batch: str, round: int)
 
 
 def test_a_twin_that_stages_on_top_of_the_published_one_is_refused(world: World, batch: str) -> None:
-    """Its parent is the head, so Iceberg could fast-forward to it: the check must not be skipped there."""
+    """Its parent is the head, so nothing is rebased: the check must not be skipped there."""
     sealed(world, batch)
     late, early = world.attempt(batch, 1, "late"), world.attempt(batch, 1, "early")
     early.prepare_table()
@@ -152,7 +146,6 @@ def test_a_zombie_that_wakes_after_the_fence_publishes_nothing(world: World, bat
 
 
 def test_a_fence_on_a_moved_head_keeps_a_zombie_out_too(world: World, batch: str) -> None:
-    """Then the fence itself is published by rebase, and carries only `published-wap-id`."""
     sealed(world, batch)
     zombie, fence = world.attempt(batch, 1), world.attempt(batch, 2)
     zombie.prepare_table()
@@ -196,10 +189,10 @@ def test_a_lost_answer_to_the_publish_is_not_published_again(world: World, batch
     attempt.prepare_table()
     floor = attempt.floor()
     staged = attempt.stage()
-    attempt.table.publish(staged)  # it landed; nobody heard
+    attempt.table.publish(staged, batch, floor, attempt.marks)  # it landed; nobody heard
     assert attempt.publish(staged, floor).staged == staged
     assert world.ids() == IDS
-    assert head_moves(world, attempt) == 1
+    assert len(world.main()) == 1
 
 
 class TestTheFloorIsGone:
@@ -227,24 +220,33 @@ class TestTheFloorIsGone:
         world.attempt(batch, 1).floor()
         self.publish_other(world, batch, "b")
         self.publish_other(world, batch, "c")
-        assert world.spark is not None
-        world.spark.sql(
-            f"CALL lake.system.expire_snapshots(table => '{world.dataset.table}', retain_last => 1,"
-            " older_than => TIMESTAMP '2999-01-01 00:00:00')"
-        )
+        world.expire()
         self.refused(world, batch, "snapshots were expired or the table was rolled back")
 
     def test_the_table_was_rolled_back(self, world: World, batch: str) -> None:
         sealed(world, batch)
         self.publish_other(world, batch, "a")
-        earlier = world.attempt(batch, 1).table.history().head
+        earlier = world.main()[0].id
         self.publish_other(world, batch, "b")
         world.attempt(batch, 1).floor()
         assert world.spark is not None
         world.spark.sql(f"CALL lake.system.rollback_to_snapshot('{world.dataset.table}', {earlier})")
         self.refused(world, batch, "snapshots were expired or the table was rolled back")
 
-    def test_the_table_was_replaced(self, world: World, batch: str) -> None:
+    def test_the_table_was_replaced_under_its_name(self, world: World, batch: str) -> None:
+        """`CREATE OR REPLACE` keeps the uuid, and begins a history of its own."""
+        sealed(world, batch)
+        one = world.attempt(batch, 1)
+        one.prepare_table()
+        self.publish_other(world, batch, "a")
+        floor = one.floor()
+        staged = one.stage()
+        world.sql("CREATE OR REPLACE TABLE {t} USING iceberg AS SELECT * FROM {t}")
+        with pytest.raises(Hopeless, match="This attempt published nothing"):
+            one.publish(staged, floor)
+        self.refused(world, batch, "snapshots were expired or the table was rolled back")
+
+    def test_the_table_was_dropped_and_created_again(self, world: World, batch: str) -> None:
         sealed(world, batch)
         world.attempt(batch, 1).prepare_table()
         world.attempt(batch, 1).floor()
@@ -254,51 +256,189 @@ class TestTheFloorIsGone:
         self.refused(world, batch, "it was dropped and created again")
 
 
-def test_a_table_without_staging_is_refused_before_anything_is_written(world: World, batch: str) -> None:
+def publish_other(world: World, name: str, number: int = 100) -> None:
+    """Another batch of one row lands."""
+    world.seal(name, world.put({f"in/{name}.json": json.dumps({"id": number}).encode()}))
+    assert run(world.attempt(name, 1), "ingest") == 0
+
+
+def moment() -> str:
+    """A time between what was done and what will be."""
+    time.sleep(0.3)
+    text = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    time.sleep(0.3)
+    return text
+
+
+class TestHistoryIsLostUnderWay:
+    """The question whether the batch is in the table is part of the commit: what is lost after a driver asked, and
+    before it publishes, is noticed."""
+
+    def test_expiry_while_a_twin_reads_keeps_the_twin_out(self, world: World, batch: str) -> None:
+        sealed(world, batch)
+        one, twin = world.attempt(batch, 1, "one"), world.attempt(batch, 1, "twin")
+        one.prepare_table()
+        floor = one.floor()
+        assert twin.ask(floor) is None  # the twin reads on for long ...
+        decided = one.publish(one.stage(), floor)
+        one.write_receipt(decided)
+        cut = moment()
+        staged = twin.stage()
+        publish_other(world, f"{batch}x")
+        world.expire(cut)  # ... until history between the floor and its own snapshot is gone
+        with pytest.raises(Hopeless, match="This attempt published nothing; a person has to decide") as told:
+            twin.publish(staged, floor)
+        assert "no longer among the ancestors" in str(told.value)
+        assert world.ids() == [*IDS, 100]
+
+    def test_a_driver_whose_floor_went_while_it_read_publishes_nothing(self, world: World, batch: str) -> None:
+        one = world.attempt(batch, 1, "one")
+        one.prepare_table()
+        publish_other(world, f"{batch}w", 99)
+        sealed(world, batch)
+        floor = one.floor()
+        publish_other(world, f"{batch}x", 100)
+        publish_other(world, f"{batch}y", 101)
+        cut = moment()
+        staged = one.stage()
+        world.expire(cut)
+        with pytest.raises(Hopeless, match="This attempt published nothing"):
+            one.publish(staged, floor)
+        assert world.ids() == [99, 100, 101]
+
+    def test_a_driver_that_published_says_so_whatever_becomes_of_the_history(
+        self, world: World, batch: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sealed(world, batch)
+        one = world.attempt(batch, 1, "one")
+        one.prepare_table()
+        publish_other(world, f"{batch}w", 99)
+        publish = IcebergTable.publish
+
+        def and_then_expire(self: IcebergTable, *arguments: Any) -> Any:
+            told = publish(self, *arguments)
+            monkeypatch.setattr(IcebergTable, "publish", publish)
+            publish_other(world, f"{batch}x", 100)
+            publish_other(world, f"{batch}y", 101)
+            world.expire()
+            return told
+
+        floor = one.floor()
+        staged = one.stage()
+        monkeypatch.setattr(IcebergTable, "publish", and_then_expire)
+        decided = one.publish(staged, floor)
+        assert decided.staged == staged
+        receipt = one.write_receipt(decided)
+        assert (receipt.tally.rows, receipt.fence) == (8, False)
+        assert world.ids() == [*IDS, 99, 100, 101]
+
+    def test_a_driver_that_heard_no_answer_does_not_say_that_nothing_was_published(
+        self, world: World, batch: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sealed(world, batch)
+        one = world.attempt(batch, 1, "one")
+        one.prepare_table()
+        publish_other(world, f"{batch}w", 99)
+        publish = IcebergTable.publish
+
+        def unheard(self: IcebergTable, *arguments: Any) -> Any:
+            publish(self, *arguments)
+            monkeypatch.setattr(IcebergTable, "publish", publish)
+            publish_other(world, f"{batch}x", 100)
+            publish_other(world, f"{batch}y", 101)
+            world.expire()
+            raise PySparkException("the connection was closed")
+
+        floor = one.floor()
+        staged = one.stage()
+        monkeypatch.setattr(IcebergTable, "publish", unheard)
+        with pytest.raises(Hopeless, match=f"Snapshot {staged}, which this attempt staged, may have been published"):
+            one.publish(staged, floor)
+        assert world.ids() == [*IDS, 99, 100, 101]
+
+
+@pytest.mark.parametrize("value", ["false", "true"])
+def test_staging_cannot_publish_whatever_the_tables_properties_say(world: World, batch: str, value: str) -> None:
+    """A zombie stages after the batch was committed, and after `write.wap.enabled` was switched."""
     sealed(world, batch)
-    attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
-    assert world.spark is not None
-    world.spark.sql(f"ALTER TABLE {world.dataset.table} UNSET TBLPROPERTIES ('write.wap.enabled')")
-    assert run(attempt, "ingest") == 1
-    failure = world.failure(batch, 1)
-    assert failure.hopeless
-    assert f"ALTER TABLE {world.dataset.table} SET TBLPROPERTIES ('write.wap.enabled'='true')" in failure.reason
-    assert world.rows() == []
-    assert attempt.table.history().snapshots == {}
-    # and the cure in the message is one
-    world.spark.sql(f"ALTER TABLE {world.dataset.table} SET TBLPROPERTIES ('write.wap.enabled'='true')")
+    zombie = world.attempt(batch, 1, "zombie")
+    zombie.prepare_table()
+    floor = zombie.floor()
+    assert zombie.ask(floor) is None  # it sleeps here
     assert run(world.attempt(batch, 2), "ingest") == 0
+    world.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('write.wap.enabled'='{value}')")
+    staged = zombie.stage()
+    assert world.ids() == IDS
+    receipt = world.receipt(batch)
+    assert receipt is not None
+    assert zombie.publish(staged, floor) == Published(receipt.snapshot, receipt.staged)
     assert world.ids() == IDS
 
 
-def test_rows_that_went_straight_in_are_never_joined_by_the_same_rows(
-    world: World, batch: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Somebody switches staging off between the check and the write, and on again before the next attempt."""
+def test_what_somebody_put_into_main_by_hand_is_never_joined_by_the_same_rows(world: World, batch: str) -> None:
     sealed(world, batch)
     attempt = world.attempt(batch, 1)
     attempt.prepare_table()
-    assert world.spark is not None
-    switch = f"ALTER TABLE {world.dataset.table} SET TBLPROPERTIES ('write.wap.enabled'='%s')"
-    stage = Attempt.stage
-
-    def off(self: Attempt) -> int:
-        assert self.spark is not None
-        self.spark.sql(switch % "false")
-        return stage(self)
-
-    monkeypatch.setattr(Attempt, "stage", off)
-    assert run(attempt, "ingest") == 1
-    monkeypatch.undo()
-    world.spark.sql(switch % "true")
-    for mode in ("ingest", "fence"):
-        number = 2 if mode == "ingest" else 3
+    attempt.floor()
+    attempt.stage()
+    world.sql(f"CALL lake.system.fast_forward('{{t}}', 'main', '{attempt.branch}')")
+    for number, mode in ((2, "ingest"), (3, "fence")):
         assert run(world.attempt(batch, number), mode) == 1
         failure = world.failure(batch, number)
         assert failure.hopeless
-        assert "went straight into the table" in failure.reason
+        assert "went into the table past the check" in failure.reason
     assert world.ids() == IDS
+
+
+BETWEEN = {
+    "add partition field": ["ALTER TABLE {t} ADD PARTITION FIELD bucket(4, id)"],
+    "drop column": ["ALTER TABLE {t} DROP COLUMN text"],
+    "rename column": ["ALTER TABLE {t} RENAME COLUMN text TO words"],
+    "drop and add again": ["ALTER TABLE {t} DROP COLUMN text", "ALTER TABLE {t} ADD COLUMN text string"],
+    "delete rows": ["DELETE FROM {t} WHERE id = 50"],
+    "compaction": [
+        "CALL lake.system.rewrite_data_files(table => '{t}', options => map('rewrite-all','true'))",
+        "CALL lake.system.rewrite_manifests('{t}')",
+    ],
+    "format v3": ["ALTER TABLE {t} SET TBLPROPERTIES ('format-version'='3')"],
+}
+
+
+@pytest.mark.parametrize("rebase", [False, True], ids=["", "rebased"])
+@pytest.mark.parametrize("name", BETWEEN)
+def test_whatever_becomes_of_the_table_between_stage_and_publish_no_row_lands_twice(
+    world: World, batch: str, name: str, rebase: bool
+) -> None:
+    one = world.attempt(batch, 1, "one")
+    one.prepare_table()
+    publish_other(world, f"{batch}w", 50)
+    sealed(world, batch)
+    floor = one.floor()
+    staged = one.stage()
+    if rebase:
+        publish_other(world, f"{batch}x", 51)
+    for statement in BETWEEN[name]:
+        world.sql(statement)
+    one.write_receipt(one.publish(staged, floor))
+    once = world.ids()
+    assert [number for number in once if number < 50] == IDS
+    # a published batch is found, whatever its table looks like by now
+    assert run(world.attempt(batch, 2), "ingest") == 0
+    assert world.ids() == once
+
+
+def test_files_that_a_clean_up_finds_unused_are_not_those_of_main(world: World, batch: str) -> None:
+    """What was staged and published is in two snapshots. Expiring the staged one must leave the rows where they are."""
+    sealed(world, batch)
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    publish_other(world, f"{batch}x", 100)
+    table = IcebergTable(world.spark, world.dataset.table)._load()
+    head = world.main()[0].id
+    # the clean-up of the core library, which looks at snapshots one by one, not the action of Spark
+    for row in world.sql(f"SELECT snapshot_id FROM {{t}}.snapshots WHERE snapshot_id != {head}"):
+        table.expireSnapshots().expireSnapshotId(row.snapshot_id).commit()
+    world.sql("REFRESH TABLE {t}")
+    assert world.ids() == [*IDS, 100]
 
 
 def test_a_fence_stands_also_where_no_table_was(world: World, batch: str) -> None:

@@ -11,11 +11,13 @@ from pyspark.sql import SparkSession
 
 from tidegate.aws.work import S3Work
 from tidegate.core.manifests import Sealed, batch_folder, make_part
+from tidegate.core.publication import BATCH, Floor, Snapshot
 from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
 from tidegate.local import toolchain
 from tidegate.spark.job import Attempt
+from tidegate.spark.table import IcebergTable
 
 LANDING = "landing"
 WORK = "work"
@@ -93,6 +95,34 @@ class World:
     def rows(self) -> list[Any]:
         assert self.spark is not None
         return self.spark.table(self.dataset.table).orderBy("_source_uri", "_source_row").collect()
+
+    def main(self) -> list[Snapshot]:
+        """The ancestors of main, the head first."""
+        table = IcebergTable(self.spark, self.dataset.table)
+        return list(table.history(Floor(table.position().table_uuid, None)).ancestors)
+
+    def staged(self, batch: str) -> int:
+        """How many snapshots that were written for the batch are in the table's metadata and not in main."""
+        assert self.spark is not None
+        inside = {snapshot.id for snapshot in self.main()}
+        found = self.spark.sql(f"SELECT snapshot_id, summary FROM {self.dataset.table}.snapshots").collect()
+        return sum(row.snapshot_id not in inside and row.summary.get(BATCH) == batch for row in found)
+
+    def branches(self) -> list[str]:
+        assert self.spark is not None
+        found = self.spark.sql(f"SELECT name FROM {self.dataset.table}.refs WHERE type = 'BRANCH'").collect()
+        return sorted(row.name for row in found if row.name != "main")
+
+    def sql(self, statement: str) -> Any:
+        """Run SQL in which `{t}` is the table."""
+        assert self.spark is not None
+        return self.spark.sql(statement.replace("{t}", self.dataset.table)).collect()
+
+    def expire(self, before: str = "2999-01-01 00:00:00") -> None:
+        """What somebody's maintenance does: forget all snapshots older than `before` but the heads of branches."""
+        self.sql(
+            f"CALL lake.system.expire_snapshots(table => '{{t}}', older_than => TIMESTAMP '{before}', retain_last => 1)"
+        )
 
     def ids(self) -> list[int]:
         """The `id` column of every row in the table, sorted: a repeated one shows."""

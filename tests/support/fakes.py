@@ -70,13 +70,16 @@ class MemoryJobs:
     runs: dict[str, JobReport] = field(default_factory=dict)
     started: list[tuple[str, int, bool]] = field(default_factory=list)
     """(batch, attempt, fencing) of every run, in order."""
+    told: list[tuple[Dataset, str, bool]] = field(default_factory=list)
+    """(dataset, owner, last) of every request, in order."""
     _by_token: dict[tuple[str, int], str] = field(default_factory=dict)
     busy: bool = False
     """Whether somebody else is starting it right now."""
 
-    def start(self, batch: Batch, dataset: Dataset) -> str | None:
+    def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         if self.busy:
             return None
+        self.told.append((dataset, owner, last))
         token = (batch.id, batch.attempt)
         if token not in self._by_token:
             run = f"{batch.id}/{batch.attempt}"
@@ -115,8 +118,13 @@ def play_publishing(
     rows: int = 1,
     snapshot: int = 77,
     receipt: bool = True,
+    manifest: str | None = None,
 ) -> Receipt:
-    """What a job leaves behind that published the batch: `ends` are those keys that were not plain success."""
+    """What a job leaves behind that published the batch: `ends` are those keys that were not plain success. `manifest`
+    is the digest that it was given; None for that of the manifest which is there."""
+    if manifest is None:
+        body = work.get(batch_folder(batch_id) + "sealed.json")
+        manifest = decode_sealed(body).digest if body else ""
     endings, outcomes = [], []
     for item in uploads_of(work, batch_id):
         outcome, error = (ends or {}).get(item.upload.key, (Outcome.COMMITTED, ""))
@@ -125,9 +133,9 @@ def play_publishing(
             found = item.upload
             endings.append(Ending(item.notice, found.bucket, found.key, found.version, outcome, error))
     tally = tally_of(outcomes, rows * outcomes.count(Outcome.COMMITTED))
-    staged = Outcomes(staged=snapshot - 1, fence=False, tally=tally, endings=tuple(endings))
+    staged = Outcomes(staged=snapshot - 1, fence=False, tally=tally, endings=tuple(endings), manifest=manifest)
     work.put(f"{batch_folder(batch_id)}outcomes/{staged.staged}.jsonl.gz", staged.encode())
-    written = Receipt(batch_id, snapshot, staged.staged, False, tally)
+    written = Receipt(batch_id, snapshot, staged.staged, False, tally, manifest)
     if receipt:
         work.put(batch_folder(batch_id) + "receipt.json", written.encode())
     return written

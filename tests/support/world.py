@@ -122,7 +122,7 @@ class World:
         """A sealed batch of three uploads, not handed off."""
         self.arrive(prefix=prefix)
         batch = self.open
-        assert self.ledger.seal(batch.id, "flights")
+        assert self.ledger.seal(batch.id, "flights", self.flights.dataset.table)
         return self.batch(batch.id)
 
     def submitted(self, *, prefix: str = "flights/") -> Batch:

@@ -15,7 +15,7 @@ from tidegate.core.publication import (
     Published,
     Snapshot,
     Unprovable,
-    staged_by,
+    down_to,
     verdict,
 )
 
@@ -33,7 +33,7 @@ class Table:
     _last: int = 100
 
     def history(self) -> History:
-        return History(self.uuid, self.head, dict(self.snapshots))
+        return History(self.uuid, tuple(self.ancestry()))
 
     def floor(self) -> Floor:
         return Floor(self.uuid, self.head)
@@ -345,22 +345,31 @@ def test_once_fenced_no_zombie_publishes(appends: int, steps: list[tuple[Any, ..
     assert verdict(table.history(), BATCH, floor) == Published(published, fence)
 
 
-# ---- whose staged snapshot
+# ---- how far is read
 
 
-def test_a_driver_finds_what_it_staged_itself_and_nothing_of_its_twin():
+@given(st.integers(0, 4), STEPS)
+def test_what_lies_below_the_floor_changes_no_verdict_and_is_not_read(appends: int, steps: list[tuple[Any, ...]]):
+    table = a_table(appends)
+    floor = table.floor()
+    live(table, steps)
+    read: list[Snapshot] = []
+
+    def reading() -> Any:
+        for snapshot in table.ancestry():
+            read.append(snapshot)
+            yield snapshot
+
+    history = History(table.uuid, down_to(floor, reading()))
+    assert verdict(history, BATCH, floor) == verdict(table.history(), BATCH, floor)
+    above = [each.id for each in read]
+    assert floor.head not in above[:-1]
+
+
+def test_what_went_in_past_the_check_is_for_a_person():
     table = a_table()
-    table.stage(OTHER, driver="me")
-    twin = table.stage(BATCH, driver="twin")
-    mine = table.stage(BATCH, driver="me")
-    assert staged_by(table.history(), BATCH, "me", "driver") == mine
-    assert staged_by(table.history(), BATCH, "twin", "driver") == twin
-    assert staged_by(table.history(), BATCH, "third", "driver") is None
-
-
-def test_what_was_published_by_a_rebase_is_not_what_was_staged():
-    table = a_table()
-    mine = table.stage(BATCH, driver="me")
-    table.append()
-    table.publish(mine)
-    assert staged_by(table.history(), BATCH, "me", "driver") == mine
+    floor = table.floor()
+    table.head = table._add({"tidegate.batch": BATCH})
+    answer = verdict(table.history(), BATCH, floor)
+    assert isinstance(answer, Unprovable)
+    assert "past the check" in answer.reason

@@ -5,9 +5,6 @@
 the table lets one of them count (decision 3).
 """
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools.utilities.idempotency import (
@@ -22,7 +19,7 @@ from botocore.exceptions import ClientError
 from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import OutcomeUnknown
-from tidegate.core.routes import Dataset
+from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.flows.ports import JobReport
 
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
@@ -48,10 +45,9 @@ class EmrServerless:
     """`flows.ports.Jobs` on an EMR Serverless application.
 
     `entry_point` is the S3 URI of the Spark script, `spark_parameters` what spark-submit is told besides (where its
-    dependencies are), `work` the name of the work bucket, which is `account`'s. `owners` are the accounts of landing
-    buckets that are not, by route. A job is cut off after `timeout_minutes`. `records` is where Powertools remembers
-    what it started (see `hand_off_records`); `lambda_context` lets it see when this invocation will be cut off, so that
-    a killed one does not block its key.
+    dependencies are), `work` the name of the work bucket, which is `account`'s. A job is cut off after
+    `timeout_minutes`. `records` is where Powertools remembers what it started (see `hand_off_records`);
+    `lambda_context` lets it see when this invocation will be cut off, so that a killed one does not block its key.
     """
 
     def __init__(
@@ -64,7 +60,6 @@ class EmrServerless:
         spark_parameters: str,
         work: str,
         account: str,
-        owners: Mapping[str, str],
         timeout_minutes: int,
         records: BasePersistenceLayer,
         lambda_context: Any,
@@ -76,7 +71,6 @@ class EmrServerless:
         self._spark_parameters = spark_parameters
         self._work = work
         self._account = account
-        self._owners = owners
         self._timeout_minutes = timeout_minutes
         config = IdempotencyConfig(expires_after_seconds=REMEMBER_SECONDS, hash_function="sha256")
         config.register_lambda_context(lambda_context)
@@ -89,10 +83,10 @@ class EmrServerless:
             persistence_store=records,
         )
 
-    def start(self, batch: Batch, dataset: Dataset) -> str | None:
+    def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         hand_off = {"batch": batch.id, "attempt": batch.attempt}
         try:
-            job_run: str = self._start_once(hand_off=hand_off, batch=batch, dataset=dataset)
+            job_run: str = self._start_once(hand_off=hand_off, batch=batch, dataset=dataset, owner=owner, last=last)
         except IdempotencyAlreadyInProgressError:
             return None
         except BaseError as error:
@@ -102,15 +96,18 @@ class EmrServerless:
             ) from error
         return job_run
 
-    def _start(self, *, hand_off: dict[str, Any], batch: Batch, dataset: Dataset) -> str:
+    def _start(self, *, hand_off: dict[str, Any], batch: Batch, dataset: Dataset, owner: str, last: bool) -> str:
         arguments = [
             "fence" if batch.fencing else "ingest",
             f"--batch={batch.id}",
             f"--attempt={batch.attempt}",
             f"--work={self._work}",
             f"--account={self._account}",
-            f"--landing-owner={self._owners.get(batch.route, self._account)}",
-            f"--dataset={json.dumps(asdict(dataset))}",
+            f"--landing-owner={owner or self._account}",
+            f"--digest={batch.manifest}",
+            f"--floors={batch.floors}",
+            *(["--last"] if last else []),
+            f"--dataset={encode_dataset(dataset)}",
         ]
         with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):
             answer = self._client.start_job_run(

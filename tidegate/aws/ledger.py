@@ -5,6 +5,7 @@
     notice   n#<id>          notice     the notice is registered, or void
     batch    b#<id>          batch      the batch changes state
     route    r#<name>        route      a batch of the route opens, is sealed, submitted, or ends
+    settings routes          <name>     a route's settings are deployed, or its first batch opens
 
 Reads are strongly consistent wherever a decision follows. A failed condition answers with the item that stood in
 the way (`ReturnValuesOnConditionCheckFailure`), so finding out whose claim it is costs no read.
@@ -27,6 +28,7 @@ from tidegate.core.manifests import Part
 from tidegate.core.notices import Entry, Notice
 from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.routes import Route, decode_route, encode_route
 from tidegate.core.uploads import Upload, is_later, object_hash
 from tidegate.core.versions import check_version
 from tidegate.flows.ports import Claimed, Clock, NewId, NoticeRecord, Registration, RouteRecord
@@ -34,6 +36,8 @@ from tidegate.flows.ports import Claimed, Clock, NewId, NoticeRecord, Registrati
 T = TypeVar("T")
 
 RECORD_VERSION = 1
+ROUTES = "routes"
+"""The partition key of all routes' settings: a few hundred items at most, read together."""
 DAY = 24 * 60 * 60
 # A claim names a notice and a notice names a batch: each record outlives those that point to it.
 NOTICE_OUTLIVES_CLAIM = DAY
@@ -81,14 +85,7 @@ class DynamoLedger:
         return found
 
     def claims(self, bucket: str, key: str) -> Sequence[Claim]:
-        pages = self._client.get_paginator("query").paginate(
-            TableName=self._table,
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues=_item({":pk": _claim_pk(bucket, key)}),
-            ConsistentRead=True,
-        )
-        with asking(f"read the claims on s3://{bucket}/{key} in ledger {self._table}"):
-            items = [_plain(raw) for page in pages for raw in page["Items"]]
+        items = self._query(_claim_pk(bucket, key), f"read the claims on s3://{bucket}/{key}")
         return [_claim(item) for item in items if is_live(int(item["expires_at"]), self._clock())]
 
     def batch(self, batch_id: str) -> Batch | None:
@@ -98,6 +95,23 @@ class DynamoLedger:
     def route(self, name: str) -> RouteRecord:
         item = self._get(_route_key(name))
         return _route_record(name, item or {})
+
+    def known_routes(self) -> Mapping[str, Route]:
+        items = self._query(ROUTES, "read the routes")
+        return {item["sk"]: _settings(item) for item in items}
+
+    def known_route(self, name: str) -> Route | None:
+        item = self._get(_settings_key(name))
+        return _settings(item) if item else None
+
+    def remember_route(self, route: Route) -> None:
+        self._change(
+            f"remember route {route.name}",
+            _settings_key(route.name),
+            "SET #settings = :settings, #v = :v",
+            "attribute_not_exists(#settings) OR #settings <> :settings",
+            {":settings": encode_route(route), ":v": RECORD_VERSION},
+        )
 
     # ---- decision 1
 
@@ -276,14 +290,20 @@ class DynamoLedger:
 
     # ---- the life of a batch
 
-    def seal(self, batch_id: str, route: str) -> bool:
+    def seal(self, batch_id: str, route: str, table: str = "") -> bool:
         failed = self._transact(
             f"seal batch {batch_id}",
             self._update(
                 _batch_key(batch_id),
-                "SET #state = :sealed, #sealed_at = :now",
+                "SET #state = :sealed, #sealed_at = :now, #table = :table",
                 "#state = :open AND #notices > :none",
-                {":sealed": State.SEALED, ":open": State.OPEN, ":none": 0, ":now": self._clock()},
+                {
+                    ":sealed": State.SEALED,
+                    ":open": State.OPEN,
+                    ":none": 0,
+                    ":now": self._clock(),
+                    ":table": table,
+                },
             ),
             self._update(
                 _route_key(route),
@@ -293,6 +313,16 @@ class DynamoLedger:
             ),
         )
         return failed is None
+
+    def note_manifest(self, batch_id: str, digest: str) -> bool:
+        noted = self._change(
+            f"note the manifest of batch {batch_id}",
+            _batch_key(batch_id),
+            "SET #manifest = :digest",
+            "attribute_exists(#state) AND (attribute_not_exists(#manifest) OR #manifest = :digest)",
+            {":digest": digest},
+        )
+        return noted is not None
 
     def begin_attempt(self, batch_id: str, route: str, attempt: int, in_flight: int) -> bool:
         values: dict[str, Any] = {
@@ -314,11 +344,21 @@ class DynamoLedger:
             slot = self._update(_route_key(route), "ADD #jobs :one", None, {":one": 1})
         batch = self._update(
             _batch_key(batch_id),
-            "SET #state = :submitted, #attempt = :attempt, #submitted_at = :now REMOVE #job_run",
+            "SET #state = :submitted, #attempt = :attempt, #submitted_at = :now REMOVE #job_run, #dataset, #halted",
             f"{came_from} AND #attempt = :before",
             values,
         )
         return self._transact(f"begin attempt {attempt} of batch {batch_id}", batch, slot) is None
+
+    def fix_dataset(self, batch_id: str, attempt: int, dataset: str) -> str | None:
+        fixed = self._change(
+            f"fix how attempt {attempt} of batch {batch_id} reads",
+            _batch_key(batch_id),
+            "SET #dataset = if_not_exists(#dataset, :dataset)",
+            "#state = :submitted AND #attempt = :attempt",
+            {":dataset": dataset, ":submitted": State.SUBMITTED, ":attempt": attempt},
+        )
+        return str(fixed["dataset"]) if fixed else None
 
     def record_job(self, batch_id: str, attempt: int, job_run: str) -> None:
         self._change(
@@ -401,17 +441,23 @@ class DynamoLedger:
             f"halt batch {batch_id}",
             _batch_key(batch_id),
             "SET #halted = :reason",
-            "#state = :submitted AND #attempt = :attempt",
-            {":reason": reason[:4000], ":submitted": State.SUBMITTED, ":attempt": attempt},
+            "(#state = :sealed OR #state = :submitted) AND #attempt = :attempt",
+            {
+                ":reason": reason[:4000],
+                ":sealed": State.SEALED,
+                ":submitted": State.SUBMITTED,
+                ":attempt": attempt,
+            },
         )
 
-    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
+    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0) -> bool:
         came_from = "#state = :submitted AND #attempt = :before"
         failed = self._transact(
             f"begin attempt {attempt} of batch {batch_id} on request",
             self._update(
                 _batch_key(batch_id),
-                "SET #attempt = :attempt, #submitted_at = :now, #fencing = :fencing REMOVE #job_run, #halted",
+                "SET #attempt = :attempt, #submitted_at = :now, #fencing = :fencing, #floors = :floors"
+                " REMOVE #job_run, #dataset, #halted",
                 # a fence needs no halt: the table decides between it and a job that still runs
                 came_from if fencing else f"{came_from} AND attribute_exists(#halted)",
                 {
@@ -420,6 +466,7 @@ class DynamoLedger:
                     ":submitted": State.SUBMITTED,
                     ":now": self._clock(),
                     ":fencing": fencing,
+                    ":floors": floors,
                 },
             ),
             self._update(_route_key(route), "ADD #jobs :one", None, {":one": 1}),
@@ -435,6 +482,17 @@ class DynamoLedger:
         if item and "expires_at" in item and not is_live(int(item["expires_at"]), self._clock()):
             return None
         return item
+
+    def _query(self, pk: str, what: str) -> list[dict[str, Any]]:
+        """Every item under this partition key, live or not."""
+        pages = self._client.get_paginator("query").paginate(
+            TableName=self._table,
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues=_item({":pk": pk}),
+            ConsistentRead=True,
+        )
+        with asking(f"{what} in ledger {self._table}"):
+            return [_plain(raw) for page in pages for raw in page["Items"]]
 
     def _put(
         self, item: dict[str, Any], condition: str, values: dict[str, Any] | None = None
@@ -587,6 +645,10 @@ def _route_key(name: str) -> dict[str, str]:
     return {"pk": f"r#{name}", "sk": "route"}
 
 
+def _settings_key(name: str) -> dict[str, str]:
+    return {"pk": ROUTES, "sk": name}
+
+
 def _readable(item: Mapping[str, Any]) -> None:
     """Raises Retryable if newer code wrote the record: nothing happens until that code is deployed again.
 
@@ -627,7 +689,7 @@ def _notice_record(item: Mapping[str, Any]) -> NoticeRecord:
 
 def _batch(item: Mapping[str, Any]) -> Batch:
     _readable(item)
-    numbers = ("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot", "endings")
+    numbers = ("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot")
     return Batch(
         id=item["pk"].removeprefix("b#"),
         route=item["route"],
@@ -637,8 +699,16 @@ def _batch(item: Mapping[str, Any]) -> Batch:
         halted=item.get("halted", ""),
         tally=Tally.from_dict(item.get("tally", {})),
         fencing=bool(item.get("fencing", False)),
-        **{name: int(item.get(name, 0)) for name in numbers},
+        table=item.get("table", ""),
+        manifest=item.get("manifest", ""),
+        dataset=item.get("dataset", ""),
+        **{name: int(item.get(name, 0)) for name in (*numbers, "endings", "floors")},
     )
+
+
+def _settings(item: Mapping[str, Any]) -> Route:
+    _readable(item)
+    return decode_route(item["settings"])
 
 
 def _route_record(name: str, item: Mapping[str, Any]) -> RouteRecord:

@@ -36,7 +36,11 @@ class Limits:
 class Batch:
     """The header of a batch as the ledger holds it; times in epoch seconds, 0 for "not yet".
 
-    `endings` is how many of the exceptional endings have been written into their claims.
+    `endings` is how many of the endings have been written into their claims. `table` was decided when the batch was
+    sealed: a route that is pointed at another table takes no batch with it. `manifest` is the digest of the registered
+    parts, once the manifest has been written. `dataset` (JSON, see `core.routes`) is how the current attempt reads the
+    files, decided when its job is first started, so that its twins read alike. `floors` counts how often a person has
+    decided that the batch is not in the table.
     """
 
     id: str
@@ -56,6 +60,10 @@ class Batch:
     tally: Tally = NO_TALLY
     fencing: bool = False
     endings: int = 0
+    table: str = ""
+    manifest: str = ""
+    dataset: str = ""
+    floors: int = 0
 
 
 MAX_NOTICES = 50_000

@@ -3,8 +3,9 @@
 Under the batch's folder in the work bucket:
 
     parts/<notice>-<hash>.jsonl.gz   the uploads that one notice claimed
-    sealed.json                      the parts that count
+    sealed.json                      the parts that count, and a digest of them
     floor.json                       where the table stood before the first attempt
+    floor-<n>.json                   the same, after a person decided for the nth time that it is not in the table
     outcomes/<staged snapshot>.jsonl.gz
     failures/<attempt>.json          why an attempt gave up, for settling and for people
     receipt.json                     what the table decided
@@ -17,6 +18,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tidegate.core.errors import Rejected
 from tidegate.core.uploads import Upload
 from tidegate.core.versions import check_version
 
@@ -47,6 +49,12 @@ class Sealed:
     objects: int
     size: int
 
+    @property
+    def digest(self) -> str:
+        """Of what counts: two histories of one batch id (a ledger that was restored) give two digests."""
+        content = json.dumps([self.batch, sorted(self.parts), self.objects, self.size])
+        return hashlib.sha256(content.encode()).hexdigest()[:32]
+
     def encode(self) -> bytes:
         return json.dumps(
             {
@@ -56,6 +64,7 @@ class Sealed:
                 "parts": list(self.parts),
                 "objects": self.objects,
                 "bytes": self.size,
+                "digest": self.digest,
             },
             indent=1,
         ).encode()
@@ -70,13 +79,23 @@ class Item:
 
 
 def decode_sealed(body: bytes) -> Sealed:
+    """Raises Rejected if newer code wrote it, or if its digest is not that of its content."""
     data = json.loads(body)
     check_version(data["v"], "sealed.json", VERSION)
-    return Sealed(data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"])
+    sealed = Sealed(data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"])
+    # what version 0.1.0 wrote has none
+    if data.get("digest", sealed.digest) != sealed.digest:
+        raise Rejected(f"sealed.json of batch {sealed.batch} was changed after it was written: its digest differs")
+    return sealed
 
 
 def batch_folder(batch_id: str) -> str:
     return f"batches/{batch_id}/"
+
+
+def floor_name(number: int) -> str:
+    """Of the floor after `number` decisions of a person that the batch is not in the table."""
+    return f"floor-{number}.json" if number else "floor.json"
 
 
 def make_part(notice_id: str, bucket: str, uploads: Iterable[Upload]) -> Part:

@@ -14,6 +14,11 @@ class Outcome(StrEnum):
     VANISHED = "vanished"  # deleted before it was read
 
 
+ABANDONED = "abandoned"
+"""What is written into a claim, where outcomes are, once its batch is fenced: no outcome, because the upload is
+pending, but as final: its owner never publishes it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
     """Uploads by outcome, and the rows that the committed ones brought."""

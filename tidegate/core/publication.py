@@ -1,38 +1,32 @@
 """Decision 3, read back: what the table's own history says about a batch.
 
-Iceberg refuses to publish two snapshots under one write-audit-publish id into the same ancestry, so the
-ancestry of `main` is the only judge of whether a batch is published, and it is asked after every error.
-The refusal walks retained ancestors only: an expired, rolled-back or replaced history forgets the id.
-Hence the floor: as long as it is still reached, nothing since the batch's first attempt was forgotten.
+The ancestry of `main` is the only judge of whether a batch is published. It is asked in two places, by the same
+function: inside the commit that would publish the batch, on every try of it, and after every error. A history can
+forget: snapshots expire, a table is rolled back or replaced. Hence the floor: as long as it is still reached, nothing
+since the batch's first attempt was forgotten.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-# summary keys that Iceberg itself writes (org.apache.iceberg.SnapshotSummary, 1.11.0)
-STAGED_WAP_ID = "wap.id"
+# What Iceberg's own cherry-pick writes into the summary of what it publishes (org.apache.iceberg.SnapshotSummary,
+# 1.11.0). Ours does the same: Iceberg's clean-up keeps the files of a snapshot that is somebody's source
+# (org.apache.iceberg.IncrementalFileCleanup), and drivers of earlier versions find the batch by it.
 PUBLISHED_WAP_ID = "published-wap-id"
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
-# and one of ours, on whatever this project writes: a write that was not staged has it, and no wap id
+STAGED_WAP_ID = "wap.id"
+"""Of snapshots that earlier versions staged: one that was fast-forwarded to carries it in `main`."""
 BATCH = "tidegate.batch"
+"""Ours, on whatever this project writes. In `main`, without one of the others, nobody checked what went in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The part of an Iceberg snapshot that decides anything; `parent` is None for a table's first."""
+    """The part of a snapshot that decides anything; `parent` is None for a table's first."""
 
     id: int
     parent: int | None
-    summary: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class History:
-    """One consistent reading of a table's metadata: its uuid, the head of `main`, every retained snapshot."""
-
-    table_uuid: str
-    head: int | None
-    snapshots: Mapping[int, Snapshot]
+    summary: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +35,27 @@ class Floor:
 
     table_uuid: str
     head: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One consistent reading of a table: its uuid, and the ancestors of `main`, its head first.
+
+    It may end at the floor that it was read for: what lies below decides nothing.
+    """
+
+    table_uuid: str
+    ancestors: tuple[Snapshot, ...]
+
+
+def down_to(floor: Floor, ancestors: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
+    """The ancestors from the head to the floor, which is the last of them if it is there. Reads no further."""
+    found: list[Snapshot] = []
+    for snapshot in ancestors:
+        found.append(snapshot)
+        if snapshot.id == floor.head:
+            break
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +89,25 @@ def verdict(history: History, batch_id: str, floor: Floor) -> Verdict:
             f" {history.table_uuid} now): it was dropped and created again"
         )
     found: list[Published] = []
-    current = history.head
-    while current != floor.head:
-        snapshot = history.snapshots.get(current) if current is not None else None
-        if snapshot is None:
-            return Unprovable(
-                f"snapshot {floor.head or 'none (an empty table)'}, the head when batch {batch_id} began, is no"
-                " longer among the ancestors of main: snapshots were expired or the table was rolled back"
-            )
-        if batch_id in (snapshot.summary.get(STAGED_WAP_ID), snapshot.summary.get(PUBLISHED_WAP_ID)):
-            # a fast-forward keeps the staged snapshot's own id; a rebase names its source
+    below: int | None = history.ancestors[0].id if history.ancestors else None
+    for snapshot in history.ancestors:
+        if snapshot.id == floor.head:
+            break
+        if batch_id in (snapshot.summary.get(PUBLISHED_WAP_ID), snapshot.summary.get(STAGED_WAP_ID)):
+            # what an earlier version published by fast-forward is its own source
             found.append(Published(snapshot.id, int(snapshot.summary.get(SOURCE_SNAPSHOT_ID, snapshot.id))))
         elif snapshot.summary.get(BATCH) == batch_id:
             return Unprovable(
-                f"snapshot {snapshot.id} holds rows of batch {batch_id} that went straight into the table, because"
-                " write.wap.enabled was switched off while they were written: roll it back or keep it, and then"
-                " decide about the batch"
+                f"snapshot {snapshot.id} holds rows of batch {batch_id} that went into the table past the check"
+                " (by hand, or by an earlier version while write.wap.enabled was switched off): roll it back or keep"
+                " it, and then decide about the batch"
             )
-        current = snapshot.parent
+        below = snapshot.parent
+    if below != floor.head:
+        return Unprovable(
+            f"snapshot {floor.head or 'none (an empty table)'}, the head when batch {batch_id} began, is no"
+            " longer among the ancestors of main: snapshots were expired or the table was rolled back"
+        )
     if len(found) > 1:
         return Unprovable(f"batch {batch_id} is in the table {len(found)} times: {found}; keep everything as it is")
     return found[0] if found else NotPublished()
-
-
-def staged_by(history: History, batch_id: str, driver: str, driver_key: str) -> int | None:
-    """The snapshot that this very driver staged: `driver` is unique to one run of one process."""
-    for snapshot in history.snapshots.values():
-        if snapshot.summary.get(STAGED_WAP_ID) == batch_id and snapshot.summary.get(driver_key) == driver:
-            return snapshot.id
-    return None

@@ -15,13 +15,16 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one upload ended, where that is not plain success; `notice` is the owner whose batch found out."""
+    """How one upload ended, where that is not plain success; `notice` is the owner whose batch found out.
+
+    `outcome` is one of `Outcome`, or `core.outcomes.ABANDONED`.
+    """
 
     notice: str
     bucket: str
     key: str
     version: str
-    outcome: Outcome
+    outcome: str
     error: str
 
 
@@ -30,16 +33,24 @@ class Outcomes:
     """What one staged snapshot contains: written before it is published, under its id.
 
     Attempts may differ (an object vanishes between them), so only the outcomes of the snapshot that was
-    published are true. A fence has none: `fence` says so.
+    published are true. A fence has none: `fence` says so. `manifest` is the digest of the parts that were read; what
+    version 0.1.0 wrote has none.
     """
 
     staged: int
     fence: bool
     tally: Tally
     endings: tuple[Ending, ...] = ()
+    manifest: str = ""
 
     def encode(self) -> bytes:
-        header = {"v": VERSION, "staged": self.staged, "fence": self.fence, "tally": self.tally.as_dict()}
+        header = {
+            "v": VERSION,
+            "staged": self.staged,
+            "fence": self.fence,
+            "tally": self.tally.as_dict(),
+            "manifest": self.manifest,
+        }
         lines = [json.dumps(header), *(json.dumps(asdict(ending)) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
 
@@ -49,7 +60,9 @@ def decode_outcomes(body: bytes) -> Outcomes:
     header, *lines = gzip.decompress(body).decode().splitlines()
     about = _load(header, "a file of outcomes")
     endings = tuple(_decode_ending(json.loads(line)) for line in lines)
-    return Outcomes(about["staged"], about["fence"], Tally.from_dict(about["tally"]), endings)
+    return Outcomes(
+        about["staged"], about["fence"], Tally.from_dict(about["tally"]), endings, about.get("manifest", "")
+    )
 
 
 def _decode_ending(fields: dict[str, str]) -> Ending:
@@ -65,13 +78,17 @@ def _decode_ending(fields: dict[str, str]) -> Ending:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the table decided about a batch. Written after the fact, by whoever finds it decided."""
+    """What the table decided about a batch. Written after the fact, by whoever finds it decided.
+
+    `manifest` is the digest of the parts whose rows were published, from the outcomes of the staged snapshot.
+    """
 
     batch: str
     snapshot: int
     staged: int
     fence: bool
     tally: Tally
+    manifest: str = ""
 
     def encode(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
@@ -79,7 +96,14 @@ class Receipt:
 
 def decode_receipt(body: bytes) -> Receipt:
     data = _load(body, "receipt.json")
-    return Receipt(data["batch"], data["snapshot"], data["staged"], data["fence"], Tally.from_dict(data["tally"]))
+    return Receipt(
+        data["batch"],
+        data["snapshot"],
+        data["staged"],
+        data["fence"],
+        Tally.from_dict(data["tally"]),
+        data.get("manifest", ""),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,9 @@
 """A route: which uploads go to which table, and how they are gathered into batches."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from tidegate.core.batches import Limits
 from tidegate.core.uploads import Upload
@@ -69,3 +71,43 @@ def route_of(upload: Upload, routes: Iterable[Route]) -> Route | None:
     """The one route that takes `upload`, or None. Routes do not overlap: settings refuse that. Retired ones take no
     more."""
     return next((route for route in routes if not route.retired and route.takes(upload)), None)
+
+
+# ---- as the ledger keeps them
+
+
+def encode_dataset(dataset: Dataset) -> str:
+    """Compact JSON, the same text for the same dataset."""
+    return _json(asdict(dataset))
+
+
+def decode_dataset(text: str) -> Dataset:
+    return _dataset(json.loads(text))
+
+
+def encode_route(route: Route) -> str:
+    """Compact JSON, the same text for the same route."""
+    return _json(asdict(route))
+
+
+def decode_route(text: str) -> Route:
+    """What a newer version has added is left out; what an older one did not know has its default."""
+    given = json.loads(text)
+    return Route(**{**_known(Route, given), "dataset": _dataset(given["dataset"]), "limits": _limits(given["limits"])})
+
+
+def _dataset(given: Mapping[str, Any]) -> Dataset:
+    return Dataset(**{**_known(Dataset, given), "partition_by": tuple(given.get("partition_by", ()))})
+
+
+def _limits(given: Mapping[str, Any]) -> Limits:
+    return Limits(**_known(Limits, given))
+
+
+def _known(of: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(of)}
+    return {name: value for name, value in given.items() if name in names}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)

@@ -16,5 +16,5 @@ def abort(batch_id: str, *, ledger: Ledger) -> Resumed:
         return Resumed.NO_SUCH_BATCH
     if batch.state is not State.SUBMITTED:
         return Resumed.NOT_HALTED
-    done = ledger.resume(batch_id, batch.route, batch.attempt + 1, fencing=True)
+    done = ledger.resume(batch_id, batch.route, batch.attempt + 1, fencing=True, floors=batch.floors)
     return Resumed.DONE if done else Resumed.MOVED_ON

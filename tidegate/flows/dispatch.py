@@ -19,7 +19,7 @@ took. Hence step 3: a notice made for those uploads, whose every delivery sees t
 from collections.abc import Mapping
 from contextlib import suppress
 
-from tidegate.core.errors import Rejected, Retryable, TidegateError
+from tidegate.core.errors import Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
 from tidegate.core.notices import Notice, decode
 from tidegate.core.routes import Route
@@ -43,15 +43,16 @@ def dispatch(
 ) -> Route:
     """Handle one message to its end; returns its route, whose batch may have become due.
 
-    Raises Rejected for a message that is no notice or of no known route, Retryable and OutcomeUnknown for what a
-    later delivery may cure.
+    Raises Rejected for a message that is no notice, Retryable and OutcomeUnknown for what a later delivery may cure, a
+    route that nobody knows among it.
     """
     notice = decode(body)
-    route = routes.get(notice.route)
+    # a route that was removed takes what was under way; one that is being added may not be known to this version yet
+    route = routes.get(notice.route) or ledger.known_route(notice.route)
     if route is None:
-        raise Rejected(
-            f"notice {notice.id} is of route {notice.route!r}, which tidegate.toml does not have:"
-            " put the route back, or delete the message if it was removed on purpose"
+        raise Retryable(
+            f"notice {notice.id} is of route {notice.route!r}, which neither tidegate.toml nor the ledger has: it is"
+            " given back, as the route may be just being deployed. If there is no such route, delete the message"
         )
     if decided := ledger.notice(notice.id):
         if decided.void:
@@ -66,13 +67,18 @@ def dispatch(
         send_again(notice.route, claimed.again, topic=topic, count=count)
     if claimed.owned:
         part = make_part(notice.id, notice.bucket, claimed.owned)
-        _join_open_batch(notice, part, ledger=ledger, work=work, new_id=new_id, count=count)
+        _join_open_batch(notice, part, route, ledger=ledger, work=work, new_id=new_id, count=count)
     return route
 
 
-def _join_open_batch(notice: Notice, part: Part, *, ledger: Ledger, work: Work, new_id: NewId, count: Counter) -> None:
+def _join_open_batch(
+    notice: Notice, part: Part, route: Route, *, ledger: Ledger, work: Work, new_id: NewId, count: Counter
+) -> None:
     for _ in range(ROUNDS):
         batch = ledger.open_batch(notice.route, new_id)
+        if not batch.notices:
+            # before anything is in it: whatever becomes of the configuration, settling finds the batch and its route
+            ledger.remember_route(route)
         # before the registration that names it: a registered notice always has its part (rule 2)
         work.put(batch_folder(batch.id) + part.name, part.body)
         match ledger.register(notice, batch.id, part):

@@ -3,14 +3,17 @@
 step                        if the process dies right after it
 1 write the manifest        the next one finds it written
 2 SEALED -> SUBMITTED(1)    settling finds an attempt without a job and goes on at step 3
-3 start the job             the same: Powertools or the client token give the same run; if both fail there are two
+3 fix how it reads          the same: the first answer counts
+4 start the job             the same: Powertools or the client token give the same run; if both fail there are two
                             drivers, and decision 3 lets one of them count
-4 record the job run
+5 record the job run
 """
+
+from dataclasses import replace
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
-from tidegate.core.routes import Route
+from tidegate.core.routes import Route, decode_dataset, encode_dataset
 from tidegate.flows.ports import Counter, Jobs, Ledger, Work
 from tidegate.flows.seal import ensure_manifest
 
@@ -49,8 +52,17 @@ def begin(route: Route, batch_id: str, attempt: int, *, ledger: Ledger, jobs: Jo
 
 
 def start_job(route: Route, batch: Batch, *, ledger: Ledger, jobs: Jobs, count: Counter) -> None:
-    """Start the job of the batch's current attempt, or find the one that was started, and record its run."""
-    job_run = jobs.start(batch, route.dataset)
+    """Start the job of the batch's current attempt, or find the one that was started, and record its run.
+
+    The table was decided when the batch was sealed. How its files are read is decided here, once for the attempt: a
+    corrected schema reaches a halted batch with its next attempt, and two jobs of one attempt read alike.
+    """
+    wanted = replace(route.dataset, table=batch.table or route.dataset.table)
+    dataset = batch.dataset or ledger.fix_dataset(batch.id, batch.attempt, encode_dataset(wanted))
+    if not dataset:
+        return
+    last = batch.attempt >= route.limits.attempts
+    job_run = jobs.start(batch, decode_dataset(dataset), owner=route.owner, last=last)
     if job_run:
         ledger.record_job(batch.id, batch.attempt, job_run)
         count("JobsStarted", 1, route.name)

@@ -11,7 +11,7 @@ from tidegate.core.manifests import Part
 from tidegate.core.notices import Entry, Notice
 from tidegate.core.outcomes import NO_TALLY, Tally
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.routes import Dataset
+from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
 
 Clock = Callable[[], int]
@@ -119,13 +119,31 @@ class Ledger(Protocol):
 
     def route(self, name: str) -> RouteRecord: ...
 
-    def seal(self, batch_id: str, route: str) -> bool:
-        """OPEN to SEALED; False if it was not open, or empty."""
+    def known_routes(self) -> Mapping[str, Route]:
+        """Every route that ever gathered uploads, by name, with its settings as they were last deployed."""
+        ...
+
+    def known_route(self, name: str) -> Route | None: ...
+
+    def remember_route(self, route: Route) -> None:
+        """Keep the route's settings: what is under way is brought to its end by them if the configuration loses it."""
+        ...
+
+    def seal(self, batch_id: str, route: str, table: str = "") -> bool:
+        """OPEN to SEALED, and for this table; False if it was not open, or empty."""
+        ...
+
+    def note_manifest(self, batch_id: str, digest: str) -> bool:
+        """Note the digest of the batch's manifest, once. False if the batch has another one, or is gone."""
         ...
 
     def begin_attempt(self, batch_id: str, route: str, attempt: int, in_flight: int) -> bool:
         """SEALED to SUBMITTED(1), or SUBMITTED(attempt - 1) to SUBMITTED(attempt); False if somebody else did, or if
         attempt 1 would make more than `in_flight` batches of the route submitted."""
+        ...
+
+    def fix_dataset(self, batch_id: str, attempt: int, dataset: str) -> str | None:
+        """How the attempt reads its files: the first answer counts, and is returned. None if the batch has moved on."""
         ...
 
     def record_job(self, batch_id: str, attempt: int, job_run: str) -> None: ...
@@ -147,12 +165,13 @@ class Ledger(Protocol):
         ...
 
     def halt(self, batch_id: str, attempt: int, reason: str) -> None:
-        """Start nothing more for this batch until a person has looked."""
+        """Start nothing more for this batch until a person has looked. A sealed batch, which has no attempt yet, is
+        only marked so: hand-off goes on trying."""
         ...
 
-    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
+    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0) -> bool:
         """Begin `attempt` of a halted batch; or (`fencing`) of any submitted one, to fence it off instead of publishing
-        it. Whoever settles next starts the job. False if the batch has moved on meanwhile."""
+        it. `floors` as in `Batch`. Whoever settles next starts the job. False if the batch has moved on meanwhile."""
         ...
 
 
@@ -195,8 +214,12 @@ class JobReport:
 class Jobs(Protocol):
     """The service that runs the Spark step."""
 
-    def start(self, batch: Batch, dataset: Dataset) -> str | None:
-        """The id of the run of this batch's current attempt; None if somebody else is starting it right now."""
+    def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
+        """The id of the run of this batch's current attempt; None if somebody else is starting it right now.
+
+        `owner` is the account of the uploads' bucket, empty for the deployment's own. `last` tells the job that no
+        other attempt follows by itself.
+        """
         ...
 
     def report(self, job_run: str) -> JobReport: ...

@@ -26,5 +26,5 @@ def resume(batch_id: str, *, ledger: Ledger) -> Resumed:
     if batch.state is not State.SUBMITTED or not batch.halted:
         return Resumed.NOT_HALTED
     # a batch that was being fenced goes on being fenced: only the table could say that it is not too late
-    done = ledger.resume(batch_id, batch.route, batch.attempt + 1, batch.fencing)
+    done = ledger.resume(batch_id, batch.route, batch.attempt + 1, batch.fencing, batch.floors)
     return Resumed.DONE if done else Resumed.MOVED_ON

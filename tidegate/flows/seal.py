@@ -7,7 +7,7 @@ process that dies in the gap leaves a sealed batch without a manifest; the next 
 
 from tidegate.core.batches import Batch, is_due
 from tidegate.core.errors import OutcomeUnknown
-from tidegate.core.manifests import Sealed, batch_folder, notice_of_part
+from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_of_part
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Clock, Counter, Ledger, Work
 
@@ -29,25 +29,56 @@ def seal_if_due(route: Route, *, ledger: Ledger, clock: Clock, next_look: int, c
     slot_free = len(record.running) + len(record.sealed) < route.limits.in_flight
     if not is_due(batch, route.limits, now=clock(), slot_free=slot_free, next_look=next_look):
         return False
-    if not ledger.seal(batch.id, route.name):
+    # which table it goes to is decided here: a later change of the route's table is for later batches
+    if not ledger.seal(batch.id, route.name, route.dataset.table):
         return False
     count("BatchesSealed", 1, route.name)
     return True
 
 
-def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed | None:
-    """Write the manifest of a sealed batch unless it is there. Returns it if this call made it.
+def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
+    """The manifest of a sealed batch, which is written unless it is there.
 
-    Raises OutcomeUnknown if the parts found do not add up to the header: then something that was registered is not
-    to be seen, and handing off would lose it.
+    step                          if the process dies right after it
+    1 add up what is registered   nothing has happened
+    2 write the manifest          the next one finds it, and that it says the same
+    3 note its digest             done; from then on one read is enough
+
+    Raises OutcomeUnknown, and marks the batch as halted, if the parts found do not add up to the header (something that
+    was registered is not to be seen, and handing off would lose it), or if a manifest of other parts is there: then the
+    ledger was restored to a time before it was written, and the batch may be published with uploads that this ledger
+    does not know.
     """
+    name = batch_folder(batch.id) + "sealed.json"
+    body = work.get(name)
+    there = decode_sealed(body) if body else None
+    if there and batch.manifest == there.digest:
+        return there
+    sealed = registered(batch, ledger=ledger, work=work)
+    if there is None:
+        body = sealed.encode()
+        if not work.put_if_absent(name, body):
+            body = work.get(name) or body
+        there = decode_sealed(body)
+    if there.digest != sealed.digest or not ledger.note_manifest(batch.id, sealed.digest):
+        raise _halted(
+            batch,
+            f"batch {batch.id}: sealed.json in the work bucket lists {there.objects} uploads in {len(there.parts)}"
+            f" parts (digest {there.digest}), the ledger has registered {sealed.objects} in {len(sealed.parts)} (digest"
+            f" {sealed.digest}). The ledger was restored to a time before the batch was sealed. Nothing was handed off;"
+            " see `tidegate ledger recover --help`",
+            ledger,
+        )
+    return there
+
+
+def registered(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
+    """What the manifest of a sealed batch must say. Raises OutcomeUnknown as `ensure_manifest`."""
     folder = batch_folder(batch.id)
-    if work.get(folder + "sealed.json") is not None:
-        return None
     names = sorted(name.removeprefix(folder) for name in work.names(folder + "parts/"))
     notices = ledger.notices({notice_of_part(name) for name in names})
     # a part that no registration names was left by a try that died, or by a twin that lost
-    registered = [
+    found = [
         record
         for name in names
         if (record := notices.get(notice_of_part(name))) and record.batch == batch.id and record.part == name
@@ -55,16 +86,24 @@ def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed | Non
     sealed = Sealed(
         batch=batch.id,
         route=batch.route,
-        parts=tuple(record.part for record in registered),
-        objects=sum(record.objects for record in registered),
-        size=sum(record.bytes for record in registered),
+        parts=tuple(record.part for record in found),
+        objects=sum(record.objects for record in found),
+        size=sum(record.bytes for record in found),
     )
-    found = (len(registered), sealed.objects, sealed.size)
+    summed = (len(found), sealed.objects, sealed.size)
     expected = (batch.notices, batch.objects, batch.bytes)
-    if found != expected:
-        raise OutcomeUnknown(
-            f"batch {batch.id}: its parts hold (notices, objects, bytes) {found}, its header says {expected}."
-            " Nothing was handed off; look for missing files under parts/ in the work bucket"
+    if summed != expected:
+        raise _halted(
+            batch,
+            f"batch {batch.id}: its parts hold (notices, objects, bytes) {summed}, its header says {expected}."
+            " Nothing was handed off; look for missing files under parts/ in the work bucket",
+            ledger,
         )
-    work.put_if_absent(folder + "sealed.json", sealed.encode())
     return sealed
+
+
+def _halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:
+    """Have a person see it. It is tried again all the same, and goes on once the cause is gone."""
+    if batch.halted != reason:
+        ledger.halt(batch.id, batch.attempt, reason)
+    return OutcomeUnknown(reason)

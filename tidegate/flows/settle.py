@@ -4,22 +4,25 @@ Runs on job events (best effort) and once a minute (what correctness rests on). 
 the receipt that a job left. Every step may be repeated, by itself or by a twin:
 
     endings are written into claims   the same values again; only where the claim still names this batch's notice; the
-                                      batch notes how many are written, so that a look goes on where the last one ended
+                                      batch notes how many are written, so that a look goes on where the last one ended.
+                                      Of a fenced batch they are all its uploads, as ABANDONED
     what came again meanwhile         is sent again, in a notice made for it, before they are noted as written
     SUBMITTED -> COMMITTED            conditional on SUBMITTED, with the route's sums in the same transaction
     SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.batches import Batch, JobState, State, Step, next_step
 from tidegate.core.errors import OutcomeUnknown, TidegateError
-from tidegate.core.manifests import batch_folder
-from tidegate.core.receipts import Receipt, decode_failure, decode_outcomes, decode_receipt
+from tidegate.core.manifests import batch_folder, decode_part
+from tidegate.core.outcomes import ABANDONED
+from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Topic, Work
-from tidegate.flows.seal import SCHEDULE, ensure_manifest, seal_if_due
+from tidegate.flows.seal import SCHEDULE, ensure_manifest, registered, seal_if_due
 from tidegate.flows.send_again import send_again
 from tidegate.flows.status import status
 
@@ -27,6 +30,20 @@ ENDINGS_PER_WRITE = 1_000
 ENDINGS_PER_LOOK = 20_000
 """A wrong schema can quarantine a whole batch. What one look does must fit a function's time, and leave some of it to
 the other routes; the next look goes on where this one stopped."""
+
+
+def routes_to_settle(configured: Mapping[str, Route], *, ledger: Ledger) -> list[Route]:
+    """The configured routes, and those that the configuration has lost and the ledger has not: what is under way there
+    is brought to its end, by the settings of their last deployment.
+
+    The configured ones are remembered as they are now. Two versions of the configuration that run side by side, while
+    one is deployed, may write in turns: the next look after that writes the one that stays.
+    """
+    known = ledger.known_routes()
+    for name, route in configured.items():
+        if known.get(name) != route:
+            ledger.remember_route(route)
+    return [*configured.values(), *(route for name, route in sorted(known.items()) if name not in configured)]
 
 
 def settle(
@@ -58,11 +75,12 @@ def settle(
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What of a route has not ended: the age of its oldest batch (seconds, 0 if there is none), and how many have
-    halted."""
+    """What of a route has not ended: the age of its oldest batch (seconds, 0 if there is none), how many batches there
+    are, and how many of them have halted."""
 
     oldest_pending: int
     halted: int
+    unfinished: int
 
 
 def standing(route: Route, *, ledger: Ledger, clock: Clock) -> Standing:
@@ -74,7 +92,7 @@ def standing(route: Route, *, ledger: Ledger, clock: Clock) -> Standing:
     (found,) = status([route], ledger=ledger)
     now = clock()
     ages = [now - batch.opened_at for batch in found.unfinished if batch.notices]
-    return Standing(oldest_pending=max([0, *ages]), halted=len(found.halted))
+    return Standing(oldest_pending=max([0, *ages]), halted=len(found.halted), unfinished=len(ages))
 
 
 def _trouble(what: str, error: Exception) -> TidegateError:
@@ -133,33 +151,66 @@ def settle_batch(
 def _record(
     route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work, topic: Topic, count: Counter
 ) -> None:
-    if not receipt.fence:
-        if receipt.tally.uploads != batch.objects:
-            raise _halted(
-                batch,
-                f"batch {batch.id}: its receipt accounts for {receipt.tally.uploads} uploads, its header for"
-                f" {batch.objects}. It stays as it is; compare parts/ and outcomes/ in the work bucket",
-                ledger,
-            )
-        name = f"{batch_folder(batch.id)}outcomes/{receipt.staged}.jsonl.gz"
-        body = work.get(name)
-        if body is None:
-            missing = f"batch {batch.id}: it is published, but {name} is missing in the work bucket"
-            raise _halted(batch, missing, ledger)
-        endings = decode_outcomes(body).endings
-        written = min(batch.endings + ENDINGS_PER_LOOK, len(endings))
-        for start in range(batch.endings, written, ENDINGS_PER_WRITE):
-            done = min(start + ENDINGS_PER_WRITE, written)
-            again = ledger.record_endings(endings[start:done])
-            # before they are noted as done: whoever repeats this finds the same uploads, and sends the same notice
-            send_again(route.name, again, topic=topic, count=count)
-            ledger.note_endings(batch.id, done)
-        if written < len(endings):
-            return
+    if receipt.fence:
+        endings = _abandoned(batch, ledger=ledger, work=work)
+    else:
+        endings = _ended(batch, receipt, ledger=ledger, work=work)
+    written = min(batch.endings + ENDINGS_PER_LOOK, len(endings))
+    for start in range(batch.endings, written, ENDINGS_PER_WRITE):
+        done = min(start + ENDINGS_PER_WRITE, written)
+        again = ledger.record_endings(endings[start:done])
+        # before they are noted as done: whoever repeats this finds the same uploads, and sends the same notice
+        send_again(route.name, again, topic=topic, count=count)
+        ledger.note_endings(batch.id, done)
+    if written < len(endings):
+        return
     if ledger.commit(batch.id, route.name, receipt):
         count("BatchesAbandoned" if receipt.fence else "BatchesCommitted", 1, route.name)
         for ending, how_many in receipt.tally.as_dict().items():
             count(f"Settled{ending.title()}", how_many, route.name)
+
+
+def _ended(batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work) -> Sequence[Ending]:
+    """The endings of a published batch that are not plain success. Raises OutcomeUnknown if what was published is not
+    what this ledger has registered."""
+    # of a batch that was handed off by version 0.1.0 nobody noted a digest, nor did its job write one
+    digest = ensure_manifest(batch, ledger=ledger, work=work).digest
+    if receipt.manifest and receipt.manifest != digest:
+        raise _halted(
+            batch,
+            f"batch {batch.id}: its receipt is of a manifest with the digest {receipt.manifest}, the ledger has noted"
+            f" {digest}: what was published is not what this ledger has registered. The ledger was restored to a time"
+            " before the batch was sealed; see `tidegate ledger recover --help`",
+            ledger,
+        )
+    if receipt.tally.uploads != batch.objects:
+        raise _halted(
+            batch,
+            f"batch {batch.id}: its receipt accounts for {receipt.tally.uploads} uploads, its header for"
+            f" {batch.objects}. It stays as it is; compare parts/ and outcomes/ in the work bucket",
+            ledger,
+        )
+    name = f"{batch_folder(batch.id)}outcomes/{receipt.staged}.jsonl.gz"
+    body = work.get(name)
+    if body is None:
+        raise _halted(batch, f"batch {batch.id}: it is published, but {name} is missing in the work bucket", ledger)
+    return decode_outcomes(body).endings
+
+
+def _abandoned(batch: Batch, *, ledger: Ledger, work: Work) -> Sequence[Ending]:
+    """Every upload of a fenced batch: the fence is in the table, so their owners have let go of them for good. A claim
+    that was told of the same bytes while nobody knew that is answered here."""
+    folder = batch_folder(batch.id)
+    endings: list[Ending] = []
+    for name in registered(batch, ledger=ledger, work=work).parts:
+        part = work.get(folder + name)
+        if part is None:
+            raise _halted(batch, f"batch {batch.id}: {name} is missing in the work bucket", ledger)
+        endings += [
+            Ending(item.notice, item.upload.bucket, item.upload.key, item.upload.version, ABANDONED, "")
+            for item in decode_part(part)
+        ]
+    return endings
 
 
 def _halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:

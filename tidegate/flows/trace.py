@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
-from tidegate.core.outcomes import Outcome
+from tidegate.core.outcomes import ABANDONED, Outcome
 from tidegate.flows.ports import Ledger, NoticeRecord
 
 PENDING = "pending"
@@ -21,7 +21,7 @@ class Trace:
     @property
     def outcome(self) -> str:
         """One of `Outcome`, or `pending`."""
-        if self.claim.outcome:
+        if self.claim.outcome and self.claim.outcome != ABANDONED:
             return self.claim.outcome
         if self.batch is not None and self.batch.state is State.COMMITTED:
             return Outcome.COMMITTED

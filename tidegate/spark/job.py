@@ -1,23 +1,25 @@
 """The Spark step: one attempt at one batch. `ingest` publishes it; `fence` makes sure that it never will be.
 
     step                           if the driver dies right after it        if a twin runs beside it
-    1 read the floor, or write it  written once; whoever comes reads it     the same
-    2 ask: already decided?        nothing has happened                     the same
-    3 stage the rows               a staged snapshot nobody publishes       each stages its own
+    1 ask: already decided?        nothing has happened                     the same
+    2 read the floor, or write it  written once; whoever comes reads it     the same
+    3 stage the rows on a branch   a branch that nobody publishes           each stages on its own
     4 write its outcomes           named by the staged snapshot: harmless   each writes its own
-    5 publish it                   the next attempt finds it at step 2      Iceberg lets one of them in
+    5 publish it, on condition     the next attempt finds it at step 1      Iceberg lets one of them in
     6 write the receipt            settling reads it                        both write what the table says
+    7 drop the batch's branches    expiry drops them after 30 days          a twin's branch may go: it has lost
 
-Nothing here deletes anything.
+Step 1 comes before anything else that can fail: a batch that is published must not halt over a column that was renamed
+since. It asks only if there is a floor, because nothing is staged before there is one. The question that counts is part
+of step 5, and of each try of its commit. Nothing is deleted before the table has decided.
 """
 
 import argparse
 import datetime
-import json
 import logging
 import sys
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import boto3
@@ -37,9 +39,9 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from tidegate.aws.work import S3Work
 from tidegate.core.errors import OutcomeUnknown, Retryable
-from tidegate.core.manifests import Item, batch_folder, bin_pack, decode_part, decode_sealed
+from tidegate.core.manifests import Item, batch_folder, bin_pack, decode_part, decode_sealed, floor_name
 from tidegate.core.outcomes import Outcome
-from tidegate.core.publication import BATCH, Floor, NotPublished, Published, Unprovable, staged_by, verdict
+from tidegate.core.publication import BATCH, Floor, NotPublished, Published, Unprovable, Verdict, verdict
 from tidegate.core.receipts import (
     Ending,
     Failure,
@@ -50,11 +52,11 @@ from tidegate.core.receipts import (
     encode_floor,
     tally_of,
 )
-from tidegate.core.routes import Dataset
+from tidegate.core.routes import Dataset, decode_dataset
 from tidegate.flows.ports import Work
 from tidegate.spark.decode import decoder
 from tidegate.spark.read import LINEAGE_DDL, Contradiction, Endings, Read, Reader
-from tidegate.spark.table import WAP_ENABLED, IcebergTable, cause
+from tidegate.spark.table import IcebergTable, StagedIsGone, cause
 
 log = logging.getLogger("tidegate")
 
@@ -63,6 +65,7 @@ ATTEMPT = "tidegate.attempt"
 TASK_BYTES = 64_000_000
 TASK_OBJECTS = 2_000
 PUBLISH_TRIES = 8
+RESTORED = "Nothing was published. If the ledger was restored from a backup, see `tidegate ledger recover --help`"
 
 
 class Hopeless(Exception):
@@ -70,10 +73,21 @@ class Hopeless(Exception):
 
 
 @dataclass
+class Tries:
+    """What a driver remembers of its tries to publish: whether one of them may have been applied without an answer."""
+
+    unknown: bool = False
+
+
+@dataclass
 class Attempt:
     """One driver's try at one batch. `driver` is unique to this run of this process, unlike the attempt's number:
-    EMR Serverless may run the driver of one attempt twice. `landing_owner` is the account that the uploads' bucket must
-    belong to; without it nobody checks."""
+    EMR Serverless may run the driver of one attempt twice.
+
+    `landing_owner` is the account that the uploads' bucket must belong to; without it nobody checks. `digest` is
+    that of the parts that the ledger has registered; without it, as from an earlier version, nobody compares.
+    `floors` is how often a person has decided that the batch is not in the table (`tidegate.flows.decide`). `last` says
+    that no other attempt follows."""
 
     spark: SparkSession
     work: Work
@@ -82,6 +96,9 @@ class Attempt:
     dataset: Dataset
     driver: str
     landing_owner: str = ""
+    digest: str = ""
+    floors: int = 0
+    last: bool = False
 
     @property
     def folder(self) -> str:
@@ -93,6 +110,16 @@ class Attempt:
         return {BATCH: self.batch, DRIVER: self.driver, ATTEMPT: str(self.attempt)}
 
     @property
+    def branches(self) -> str:
+        """How the names of the batch's branches begin."""
+        return f"tidegate_{self.batch}_"
+
+    @property
+    def branch(self) -> str:
+        """Where this driver stages."""
+        return f"{self.branches}{self.driver}"
+
+    @property
     def table(self) -> IcebergTable:
         return IcebergTable(self.spark, self.dataset.table)
 
@@ -100,27 +127,31 @@ class Attempt:
 
     def ingest(self) -> Receipt:
         """Publish the batch, or find out who decided it otherwise."""
-        self.prepare_table()
-        floor = self.floor()
-        decided = self.ask(floor)
-        if decided is None:
-            staged = self.stage()
-            decided = self.publish(staged, floor)
-        return self.write_receipt(decided)
+        found = self.look()
+        if not isinstance(found, Published):
+            self.prepare_table()
+            floor = found or self.floor()
+            found = self.publish(self.stage(), floor)
+        return self.write_receipt(found)
 
     def fence(self) -> Receipt:
         """Publish nothing under the batch's id, so that nothing else can be; or find that it was published before.
 
         The fence needs a table to stand in, also if none was ever created: a zombie may be about to.
         """
-        self.create_table_if_absent()
-        self.require_staging()
-        floor = self.floor()
-        decided = self.ask(floor)
-        if decided is None:
-            staged = self.stage_fence()
-            decided = self.publish(staged, floor)
-        return self.write_receipt(decided)
+        found = self.look()
+        if not isinstance(found, Published):
+            self.create_table_if_absent()
+            floor = found or self.floor()
+            found = self.publish(self.stage_fence(), floor)
+        return self.write_receipt(found)
+
+    def tidy(self) -> None:
+        """Drop what was staged for a batch that is decided. If it fails, expiry does it later."""
+        try:
+            self.table.drop_branches(self.branches)
+        except Exception as error:
+            log.warning("the branches of batch %s were not dropped: %s", self.batch, cause(error))
 
     # ---- the table
 
@@ -135,7 +166,6 @@ class Attempt:
                 " Correct it in tidegate.toml"
             ) from error
         self.create_table_if_absent()
-        self.require_staging()
         self.require_columns()
 
     def create_table_if_absent(self) -> None:
@@ -151,14 +181,6 @@ class Attempt:
                     f"table {self.dataset.table} cannot be created from the route's schema and partition_by:"
                     f" {cause(error)}. Correct them in tidegate.toml"
                 ) from error
-
-    def require_staging(self) -> None:
-        if not self.table.stages:
-            raise Hopeless(
-                f"table {self.dataset.table} does not have {WAP_ENABLED}=true, so a write would go straight into it,"
-                f" past the check that keeps a batch from landing twice. Run: ALTER TABLE {self.dataset.table}"
-                f" SET TBLPROPERTIES ('{WAP_ENABLED}'='true')"
-            )
 
     def require_columns(self) -> None:
         there = {field.name: field for field in self.table.schema}
@@ -188,27 +210,56 @@ class Attempt:
 
     # ---- decision 3
 
-    def floor(self) -> Floor:
-        """Where the table stood before the batch was first attempted: the first attempt's answer, for all of them."""
-        name = self.folder + "floor.json"
-        known = self.work.get(name)
-        if known is None:
-            history = self.table.history()
-            self.work.put_if_absent(name, encode_floor(Floor(history.table_uuid, history.head)))
-            known = self.work.get(name)
-        if known is None:
-            raise Retryable(f"{name} was written but cannot be read")
-        return decode_floor(known)
+    def look(self) -> Published | Floor | None:
+        """What an earlier attempt, or a twin, has brought about; else the floor that the table still answers for. None
+        if there is no floor: then nothing can have been staged.
+
+        Raises Hopeless if the table cannot say.
+        """
+        floors = [floor for number in range(self.floors + 1) if (floor := self.known_floor(number))]
+        if floors and not self.table.exists:
+            raise self._unprovable("the table is gone, and the batch was attempted before that")
+        # The oldest floor that still answers decides: whatever a person has said since, it knows more.
+        said = ""
+        for floor in floors:
+            match verdict(self.table.history(floor), self.batch, floor):
+                case Published() as published:
+                    return published
+                case NotPublished():
+                    return floor
+                case Unprovable(reason):
+                    said = reason
+        if len(floors) > self.floors:
+            raise self._unprovable(said)
+        return None
 
     def ask(self, floor: Floor) -> Published | None:
         """What the table says of the batch; None if it is undecided. Raises Hopeless if the table cannot say."""
-        match verdict(self.table.history(), self.batch, floor):
+        match verdict(self.table.history(floor), self.batch, floor):
             case Published() as published:
                 return published
             case NotPublished():
                 return None
             case Unprovable(reason):
-                raise Hopeless(f"table {self.dataset.table}: {reason}. Nothing was published; a person has to decide")
+                raise self._unprovable(reason)
+
+    def floor(self) -> Floor:
+        """Where the table stood before the batch was first attempted: the first attempt's answer, for all of them.
+
+        After a person has decided that the batch is not in the table, it counts anew from there.
+        """
+        name = self.folder + floor_name(self.floors)
+        known = self.known_floor(self.floors)
+        if known is None:
+            self.work.put_if_absent(name, encode_floor(self.table.position()))
+            known = self.known_floor(self.floors)
+        if known is None:
+            raise Retryable(f"{name} was written but cannot be read")
+        return known
+
+    def known_floor(self, number: int) -> Floor | None:
+        body = self.work.get(self.folder + floor_name(number))
+        return decode_floor(body) if body else None
 
     def publish(self, staged: int, floor: Floor) -> Published:
         """Publish what this driver staged, and only that, until the table has decided."""
@@ -218,25 +269,49 @@ class Attempt:
             wait=wait_random_exponential(0.2, max=20),
             reraise=True,
         )
-        return retrying(self._publish_once, staged, floor)
+        tries = Tries()
+        return retrying(self._publish_once, staged, floor, tries)
 
-    def _publish_once(self, staged: int, floor: Floor) -> Published:
-        refusal = "no error"
+    def _publish_once(self, staged: int, floor: Floor, tries: "Tries") -> Published:
+        """One commit; after an error, one question.
+
+        A commit that was refused says why, and that is final. One that failed in any other way may have been applied:
+        from then on "the table cannot say" is no proof that nothing was published.
+        """
+        told: Verdict
         try:
-            self.table.publish(staged)
+            told = self.table.publish(staged, self.batch, floor, self.marks)
+        except StagedIsGone as error:
+            raise Retryable(str(error)) from error
         except (Py4JJavaError, PySparkException) as error:
-            # refused, conflict, or an answer that got lost: the history knows, the exception does not
+            # a conflict, or an answer that got lost: the history knows, the exception does not
             refusal = cause(error)
             log.warning("publishing snapshot %s: %s", staged, refusal)
-        try:
-            decided = self.ask(floor)
-        except (Py4JJavaError, PySparkException) as error:
-            raise OutcomeUnknown(
-                f"whether snapshot {staged} of batch {self.batch} is published cannot be read: {cause(error)}"
-            ) from error
-        if decided is None:
-            raise OutcomeUnknown(f"snapshot {staged} of batch {self.batch} is not published yet: {refusal}")
-        return decided
+            tries.unknown = True
+            try:
+                told = verdict(self.table.history(floor), self.batch, floor)
+            except (Py4JJavaError, PySparkException) as again:
+                raise OutcomeUnknown(
+                    f"whether snapshot {staged} of batch {self.batch} is published cannot be read: {cause(again)}"
+                ) from again
+        match told:
+            case Published():
+                return told
+            case Unprovable(reason):
+                raise self._unprovable(reason, staged if tries.unknown else 0)
+            case NotPublished():
+                raise OutcomeUnknown(f"snapshot {staged} of batch {self.batch} is not published yet: {refusal}")
+
+    def _unprovable(self, reason: str, perhaps: int = 0) -> "Hopeless":
+        """`perhaps` is the staged snapshot that this attempt may have published."""
+        what = (
+            f"Snapshot {perhaps}, which this attempt staged, may have been published: no answer came"
+            if perhaps
+            else "This attempt published nothing"
+        )
+        return Hopeless(
+            f"table {self.dataset.table}: {reason}. {what}; a person has to decide (see `tidegate decide --help`)"
+        )
 
     # ---- staging
 
@@ -251,15 +326,13 @@ class Attempt:
         rows = self._rows(reader, items, endings)
         for name in (field.name for field in self.table.schema if field.name not in rows.columns):
             rows = rows.withColumn(name, lit(None))
-        self.table.stage(rows, self.batch, self.marks)
-        staged = self._staged()
-        outcomes = self._account_for(items, endings.value, staged)
+        staged, added = self.table.stage(rows, self.branch, self.marks)
+        outcomes = self._account_for(items, endings.value, staged, added)
         self.work.put(f"{self.folder}outcomes/{staged}.jsonl.gz", outcomes.encode())
         return staged
 
     def stage_fence(self) -> int:
-        self.table.stage_nothing(self.batch, self.marks)
-        staged = self._staged()
+        staged = self.table.stage_nothing(self.branch, self.marks)
         outcomes = Outcomes(staged, fence=True, tally=tally_of([], 0))
         self.work.put(f"{self.folder}outcomes/{staged}.jsonl.gz", outcomes.encode())
         return staged
@@ -270,6 +343,11 @@ class Attempt:
         if body is None:
             raise Retryable(f"batch {self.batch}: sealed.json is missing in the work bucket")
         sealed = decode_sealed(body)
+        if self.digest and sealed.digest != self.digest:
+            raise Hopeless(
+                f"batch {self.batch}: its manifest has the digest {sealed.digest}, the ledger registered parts with the"
+                f" digest {self.digest}: they are of different histories. {RESTORED}"
+            )
         items: list[Item] = []
         for name in sealed.parts:
             part = self.work.get(self.folder + name)
@@ -305,16 +383,7 @@ class Attempt:
 
         return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, schema)
 
-    def _staged(self) -> int:
-        staged = staged_by(self.table.history(), self.batch, self.driver, DRIVER)
-        if staged is None:
-            raise Hopeless(
-                f"table {self.dataset.table} took the write but shows no snapshot staged by it: was {WAP_ENABLED}"
-                " switched off meanwhile? Look at the newest snapshots of the table before anything else"
-            )
-        return staged
-
-    def _account_for(self, items: list[Item], endings: dict[int, Read], staged: int) -> Outcomes:
+    def _account_for(self, items: list[Item], endings: dict[int, Read], staged: int, added: int) -> Outcomes:
         """The outcomes of the staged snapshot, checked against the manifest and against Iceberg's own count."""
         if any(read == Endings.CONFLICT for read in endings.values()):
             raise Contradiction(f"batch {self.batch}: an upload was read twice with different endings; staged {staged}")
@@ -324,7 +393,6 @@ class Attempt:
                 f"batch {self.batch}: {len(missing)} uploads were not accounted for, e.g. {missing[0].upload}"
             )
         tally = tally_of((read.outcome for read in endings.values()), sum(read.rows for read in endings.values()))
-        added = int(self.table.history().snapshots[staged].summary.get("added-records", "0"))
         if added != tally.rows:
             raise Retryable(f"batch {self.batch}: {tally.rows} rows were read, {added} are in snapshot {staged}")
         ended = ((item, endings[position]) for position, item in enumerate(items))
@@ -333,7 +401,7 @@ class Attempt:
             for item, read in ended
             if read.outcome is not Outcome.COMMITTED
         )
-        return Outcomes(staged, fence=False, tally=tally, endings=exceptions)
+        return Outcomes(staged, fence=False, tally=tally, endings=exceptions, manifest=self.digest)
 
     # ---- the receipt
 
@@ -346,7 +414,9 @@ class Attempt:
                 f" snapshot {decided.staged} are missing in the work bucket: who published it?"
             )
         outcomes = decode_outcomes(body)
-        receipt = Receipt(self.batch, decided.snapshot, decided.staged, outcomes.fence, outcomes.tally)
+        receipt = Receipt(
+            self.batch, decided.snapshot, decided.staged, outcomes.fence, outcomes.tally, outcomes.manifest
+        )
         self.work.put(self.folder + "receipt.json", receipt.encode())
         return receipt
 
@@ -372,6 +442,7 @@ def run(attempt: Attempt, mode: str) -> int:
         except Exception:
             log.exception("the reason could not be left in the work bucket")
         return 1
+    attempt.tidy()
     log.info("batch %s: %s as snapshot %s", receipt.batch, "fenced" if receipt.fence else "published", receipt.snapshot)
     return 0
 
@@ -385,18 +456,23 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--work", required=True, help="the work bucket's name")
     parser.add_argument("--account", default="", help="the account that the work bucket must belong to")
     parser.add_argument("--landing-owner", default="", help="the account that the uploads' bucket must belong to")
+    parser.add_argument("--digest", default="", help="the digest of the parts that the ledger has registered")
+    parser.add_argument("--floors", default=0, type=int, help="how often a person said that it is not in the table")
+    parser.add_argument("--last", action="store_true", help="no other attempt follows")
     parser.add_argument("--dataset", required=True, help="core.routes.Dataset as JSON")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
-    given = json.loads(arguments.dataset)
     attempt = Attempt(
         spark=SparkSession.builder.appName(f"tidegate-{arguments.batch}-{arguments.attempt}").getOrCreate(),
         work=S3Work(boto3.client("s3"), arguments.work, arguments.account),
         batch=arguments.batch,
         attempt=arguments.attempt,
-        dataset=replace(Dataset(**given), partition_by=tuple(given["partition_by"])),
+        dataset=decode_dataset(arguments.dataset),
         driver=uuid.uuid4().hex,
         landing_owner=arguments.landing_owner,
+        digest=arguments.digest,
+        floors=arguments.floors,
+        last=arguments.last,
     )
     code = run(attempt, arguments.mode)
     attempt.spark.stop()

@@ -1,20 +1,46 @@
-"""An Iceberg table as decision 3 needs it: its history, staging, publishing, fencing.
+"""An Iceberg table as decision 3 needs it: where it stands, its history, staging, publishing.
+
+A driver stages on a branch of its own, which no property of the table turns into `main`. It publishes by appending the
+staged files to `main`, on the condition that the batch is not in the ancestry and that the ancestry reaches the floor.
+Iceberg asks that condition on every try of the commit, against the metadata that the try is based on
+(`SnapshotUpdate.validateWith`). Source read: Iceberg 1.11.0, `SnapshotProducer`, `SnapshotManager`,
+`IncrementalFileCleanup`.
 
 Talks to Iceberg's Java API through Spark, because it answers from one consistent reading of the metadata; SQL over the
-metadata tables would read twice. Source read: Iceberg 1.11.0, `CherryPickOperation`, `SnapshotProducer`, `WapUtil`.
+metadata tables would read twice.
 """
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from tidegate.core.publication import STAGED_WAP_ID, History, Snapshot
+from tidegate.core.publication import (
+    PUBLISHED_WAP_ID,
+    SOURCE_SNAPSHOT_ID,
+    Floor,
+    History,
+    NotPublished,
+    Published,
+    Snapshot,
+    Unprovable,
+    Verdict,
+    down_to,
+    verdict,
+)
 
-WAP_ENABLED = "write.wap.enabled"
+BRANCH_LIVES = timedelta(days=30)
+"""A branch that nobody dropped, because its driver died, is removed by expiry after this time (`max-ref-age-ms`)."""
+
+
+class StagedIsGone(Exception):
+    """What was staged is not in the table's metadata any more: stage again."""
 
 
 class IcebergTable:
@@ -31,7 +57,7 @@ class IcebergTable:
         partitioned = f"PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {_quoted(self.name)} ({columns}) USING iceberg {partitioned}"
-            f" TBLPROPERTIES ('format-version' = '2', '{WAP_ENABLED}' = 'true')"
+            " TBLPROPERTIES ('format-version' = '2')"
         )
 
     @property
@@ -42,57 +68,156 @@ class IcebergTable:
     def schema(self) -> StructType:
         return self._spark.table(_quoted(self.name)).schema
 
-    @property
-    def stages(self) -> bool:
-        """Whether a write under a wap id is staged. Without the property it would go straight to main."""
-        value = self._metadata().property(WAP_ENABLED, "false")
-        return str(value).lower() == "true"
-
-    def history(self) -> History:
-        """One consistent reading of the table's metadata, fresh from the catalog."""
-        metadata = self._metadata()
+    def position(self) -> Floor:
+        """Where the table stands now."""
+        metadata = self._load().operations().current()
         head = metadata.currentSnapshot()
-        snapshots = {}
-        for snapshot in metadata.snapshots():
-            parent = snapshot.parentId()
-            number = int(snapshot.snapshotId())
-            snapshots[number] = Snapshot(
-                number, None if parent is None else int(parent), dict(snapshot.summary().items())
-            )
-        return History(str(metadata.uuid()), None if head is None else int(head.snapshotId()), snapshots)
+        return Floor(str(metadata.uuid()), None if head is None else int(head.snapshotId()))
 
-    def stage(self, rows: DataFrame, batch_id: str, properties: dict[str, str]) -> None:
-        """Write `rows` as a snapshot that is in the table's metadata but not in `main`."""
-        self._spark.conf.set("spark.wap.id", batch_id)
-        try:
-            writer = rows.writeTo(_quoted(self.name))
-            for name, value in properties.items():
-                writer = writer.option(f"snapshot-property.{name}", value)
-            writer.append()
-        finally:
-            self._spark.conf.unset("spark.wap.id")
+    def history(self, floor: Floor) -> History:
+        """One consistent reading of the table, from its head down to the floor, fresh from the catalog.
 
-    def stage_nothing(self, batch_id: str, properties: dict[str, str]) -> None:
-        """Stage an empty append: what a fence publishes. Only moving `main` keeps a zombie's publish out."""
-        append = self._table().newAppend().set(STAGED_WAP_ID, batch_id).stageOnly()
+        Costs two calls of the JVM for each snapshot in between, whatever else the table holds.
+        """
+        metadata = self._load().operations().current()
+        return History(str(metadata.uuid()), down_to(floor, self._ancestors(metadata)))
+
+    def _ancestors(self, metadata: Any) -> Iterator[Snapshot]:
+        found = metadata.currentSnapshot()
+        while found is not None:
+            snapshot = self._plain(found)
+            yield snapshot
+            found = None if snapshot.parent is None else metadata.snapshot(snapshot.parent)
+
+    def _plain(self, snapshot: Any) -> Snapshot:
+        """Iceberg's own JSON of a snapshot: one call of the JVM, not one for each field."""
+        told = json.loads(self._jvm.org.apache.iceberg.SnapshotParser.toJson(snapshot))
+        summary = told.get("summary", {})
+        return Snapshot(int(told["snapshot-id"]), told.get("parent-snapshot-id"), summary)
+
+    # ---- staging
+
+    def stage(self, rows: DataFrame, branch: str, properties: Mapping[str, str]) -> tuple[int, int]:
+        """Write `rows` on `branch`, which is made for it; the staged snapshot, and how many rows Iceberg counted."""
+        self._create_branch(branch)
+        writer = rows.writeTo(_quoted(f"{self.name}.branch_{branch}"))
+        for name, value in properties.items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        writer.append()
+        table = self._load()
+        staged = self._plain(table.snapshot(table.refs().get(branch).snapshotId()))
+        return staged.id, int(staged.summary.get("added-records", "0"))
+
+    def stage_nothing(self, branch: str, properties: Mapping[str, str]) -> int:
+        """Stage an empty append on `branch`: what a fence publishes."""
+        self._create_branch(branch)
+        append = self._load().newAppend().toBranch(branch)
         for name, value in properties.items():
             append = append.set(name, value)
         append.commit()
+        return int(self._load().refs().get(branch).snapshotId())
 
-    def publish(self, snapshot: int) -> None:
-        """Make a staged snapshot part of `main`. Raises Py4JJavaError for a refusal, a conflict or an unknown outcome:
-        ask the history which it was, never the exception."""
-        self._table().manageSnapshots().cherrypick(snapshot).commit()
+    def _create_branch(self, branch: str) -> None:
+        branches = self._load().manageSnapshots().createBranch(branch)
+        branches.setMaxRefAgeMs(branch, int(BRANCH_LIVES.total_seconds() * 1_000)).commit()
 
-    def _table(self) -> Any:
+    def drop_branches(self, prefix: str) -> None:
+        """Drop the branches whose names begin so: what was staged there and not published is left to expiry."""
+        table = self._load()
+        names = [name for name in table.refs() if name.startswith(prefix)]
+        if names:
+            branches = table.manageSnapshots()
+            for name in names:
+                branches = branches.removeBranch(name)
+            branches.commit()
+
+    # ---- publishing
+
+    def publish(
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
+    ) -> Published | Unprovable:
+        """Append what was staged to `main`, unless the batch is there, or the floor is not.
+
+        What is returned was decided by the commit itself: this snapshot was published, or another one of this batch
+        was before, or the history cannot say and nothing was written. Raises StagedIsGone if nothing was tried, and
+        Py4JJavaError for a conflict or an unknown outcome: then ask the history which it was, never the exception.
+        """
+        table = self._load()
+        snapshot = table.snapshot(staged)
+        if snapshot is None:
+            raise StagedIsGone(f"snapshot {staged}, which batch {batch_id} had staged, is not in table {self.name}")
+        append = table.newAppend()
+        staged_files = self._jvm.org.apache.iceberg.SnapshotChanges.builderFor(table).snapshot(snapshot).build()
+        for file in staged_files.addedDataFiles():
+            append = append.appendFile(file)
+        published = {**properties, PUBLISHED_WAP_ID: batch_id, SOURCE_SNAPSHOT_ID: str(staged)}
+        for name, value in published.items():
+            append = append.set(name, value)
+        ensure_callback_server_started(self._gateway)
+        condition = _Condition(self, str(table.uuid()), batch_id, floor)
+        append = append.validateWith(condition)
+        try:
+            append.commit()
+        except Py4JJavaError:
+            if condition.error is not None:
+                raise condition.error from None
+            # only a verdict that the last try was refused for: an earlier one may have met a conflict after it
+            if condition.verdict is None or isinstance(condition.verdict, NotPublished):
+                raise
+            return condition.verdict
+        return Published(int(append.updateEvent().snapshotId()), staged)
+
+    # ---- asking the JVM
+
+    @property
+    def _jvm(self) -> Any:
         jvm = self._spark._jvm
         assert jvm is not None
-        table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self._spark._jsparkSession, self.name)
+        return jvm
+
+    @property
+    def _gateway(self) -> Any:
+        return self._spark.sparkContext._gateway
+
+    def _load(self) -> Any:
+        """The table, fresh from the catalog."""
+        table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self._spark._jsparkSession, self.name)
         table.refresh()
         return table
 
-    def _metadata(self) -> Any:
-        return self._table().operations().current()
+
+class _Condition:
+    """`org.apache.iceberg.SnapshotAncestryValidator`: asked on each try of a commit, with the ancestors of the head
+    that it is based on. Py4J proxies default methods too, so both are here."""
+
+    def __init__(self, table: IcebergTable, table_uuid: str, batch_id: str, floor: Floor) -> None:
+        self._table = table
+        self._table_uuid = table_uuid
+        self._batch_id = batch_id
+        self._floor = floor
+        self.verdict: Verdict | None = None
+        self.error: Exception | None = None
+
+    def validate(self, ancestors: Any) -> bool:
+        self.verdict = None
+        try:
+            found = down_to(self._floor, map(self._table._plain, _each(ancestors.iterator())))
+            # a commit is based on the table that was loaded: Iceberg refuses one whose uuid has changed
+            self.verdict = verdict(History(self._table_uuid, found), self._batch_id, self._floor)
+        except Exception as error:  # what is raised here would reach the JVM as text
+            self.error = error
+        return isinstance(self.verdict, NotPublished)
+
+    def errorMessage(self) -> str:  # noqa: N802
+        return str(self.error or self.verdict)
+
+    class Java:
+        implements = ["org.apache.iceberg.SnapshotAncestryValidator"]  # noqa: RUF012
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    while iterator.hasNext():
+        yield iterator.next()
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,81 @@
+"""A person decides what the table cannot say: the batch is in it, or it is not."""
+
+import pytest
+
+from tests.functional.conftest import World
+from tests.support.fakes import play_giving_up, play_publishing
+from tidegate.core.batches import Batch, State
+from tidegate.flows.abort import abort
+from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
+from tidegate.flows.resume import resume
+
+
+def halted(world: World) -> Batch:
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "the table cannot say", hopeless=True)
+    world.jobs.end(batch.id, 1)
+    assert world.settle() == []
+    assert world.batch(batch.id).halted
+    return batch
+
+
+def test_a_batch_that_is_not_in_the_table_is_attempted_with_a_floor_of_its_own(world: World):
+    batch = halted(world)
+    assert decide_unpublished(batch.id, ledger=world.ledger) == Decision(Decided.DONE)
+    found = world.batch(batch.id)
+    assert (found.attempt, found.floors, found.halted) == (2, 1, "")
+    assert world.settle() == []
+    assert world.jobs.started[-1] == (batch.id, 2, False)
+
+
+def test_the_floor_stays_decided_for_later_attempts(world: World):
+    batch = halted(world)
+    decide_unpublished(batch.id, ledger=world.ledger)
+    world.settle()
+    play_giving_up(world.work, batch.id, 2, "again", hopeless=True)
+    world.jobs.end(batch.id, 2)
+    world.settle()
+    resume(batch.id, ledger=world.ledger)
+    assert world.batch(batch.id).floors == 1
+    abort(batch.id, ledger=world.ledger)
+    assert (world.batch(batch.id).floors, world.batch(batch.id).fencing) == (1, True)
+
+
+def test_a_batch_that_is_in_the_table_is_settled_by_what_its_driver_staged(world: World):
+    batch = halted(world)
+    play_publishing(world.work, batch.id, receipt=False, snapshot=77)
+    assert decide_published(batch.id, None, ledger=world.ledger, work=world.work) == Decision(Decided.DONE)
+    assert world.settle() == []
+    found = world.batch(batch.id)
+    assert (found.state, found.snapshot, found.tally.committed) == (State.COMMITTED, 76, 3)
+
+
+def test_of_several_that_staged_one_must_be_named(world: World):
+    batch = halted(world)
+    for snapshot in (77, 87):
+        play_publishing(world.work, batch.id, receipt=False, snapshot=snapshot)
+    asked = {"ledger": world.ledger, "work": world.work}
+    assert decide_published(batch.id, None, **asked) == Decision(Decided.WHICH, (76, 86))
+    assert decide_published(batch.id, 99, **asked) == Decision(Decided.WHICH, (76, 86))
+    assert decide_published(batch.id, 86, **asked) == Decision(Decided.DONE)
+    world.settle()
+    assert world.batch(batch.id).snapshot == 86
+
+
+def test_what_was_never_staged_is_not_in_the_table(world: World):
+    batch = halted(world)
+    decision = decide_published(batch.id, None, ledger=world.ledger, work=world.work)
+    assert decision == Decision(Decided.NOT_STAGED)
+
+
+@pytest.mark.parametrize("state", ["running", "committed", "unknown"])
+def test_only_a_halted_batch_waits_for_a_decision(world: World, state: str):
+    batch_id = world.submitted().id
+    if state == "committed":
+        play_publishing(world.work, batch_id)
+        world.settle()
+    if state == "unknown":
+        batch_id = "01JNOTHERE"
+    expected = Decision(Decided.NO_SUCH_BATCH if state == "unknown" else Decided.NOT_HALTED)
+    assert decide_unpublished(batch_id, ledger=world.ledger) == expected
+    assert decide_published(batch_id, 1, ledger=world.ledger, work=world.work) == expected

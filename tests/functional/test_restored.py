@@ -1,0 +1,123 @@
+"""A ledger that was restored to an earlier time forgets; what it forgot must not be called committed."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.functional.conftest import World
+from tests.support.build import BUCKET, notice
+from tests.support.fakes import play_fencing, play_publishing
+from tidegate.core.batches import State
+from tidegate.core.errors import OutcomeUnknown, Rejected
+from tidegate.core.manifests import batch_folder, decode_sealed
+from tidegate.core.receipts import decode_receipt
+from tidegate.flows.status import status
+from tidegate.flows.trace import trace
+
+
+def items(world: World) -> list[dict[str, Any]]:
+    return copy.deepcopy(world.table.items())
+
+
+def restore(world: World, to: list[dict[str, Any]]) -> None:
+    for item in items(world):
+        world.table.client.delete_item(TableName=world.table.name, Key={"pk": item["pk"], "sk": item["sk"]})
+    for item in to:
+        world.table.client.put_item(TableName=world.table.name, Item=item)
+
+
+def published_in_a_lost_future(world: World) -> str:
+    """A batch that the ledger knows as open, with one upload; in truth it is published with two."""
+    world.dispatch(notice("flights/1.json"))
+    point_in_time = items(world)
+    batch = world.open.id
+    world.dispatch(notice("flights/2.json"))
+    assert world.ledger.seal(batch, "flights", world.flights.dataset.table)
+    assert world.hand_off() == 1
+    play_publishing(world.work, batch)
+    world.jobs.end(batch, 1)
+    assert world.settle() == []
+    assert world.batch(batch).state is State.COMMITTED
+    restore(world, point_in_time)
+    assert world.open.id == batch
+    return batch
+
+
+def test_an_upload_that_is_in_no_manifest_is_never_called_committed(world: World):
+    batch = published_in_a_lost_future(world)
+    world.dispatch(notice("flights/3.json"))
+    assert world.ledger.seal(batch, "flights", world.flights.dataset.table)
+    for _ in range(3):
+        (trouble,) = world.settle()
+        assert isinstance(trouble, OutcomeUnknown)
+        assert "The ledger was restored" in str(trouble)
+        assert "tidegate ledger recover" in str(trouble)
+    found = world.batch(batch)
+    assert (found.state, found.halted) == (State.SEALED, str(trouble))
+    (told,) = trace(BUCKET, "flights/3.json", ledger=world.ledger)
+    assert told.outcome == "pending"
+    (shown,) = status([world.flights], ledger=world.ledger)
+    assert [each.id for each in shown.halted] == [batch]
+
+
+def test_a_receipt_of_another_manifest_settles_nothing(world: World):
+    """The manifest was restored along with the ledger, and the receipt was not."""
+    batch = world.submitted()
+    play_publishing(world.work, batch.id)
+    name = batch_folder(batch.id) + "receipt.json"
+    body = world.work.get(name)
+    assert body is not None
+    receipt = decode_receipt(body)
+    assert receipt.manifest == world.batch(batch.id).manifest != ""
+    world.work.put(name, body.replace(receipt.manifest.encode(), b"0" * 32))
+    (trouble,) = world.settle()
+    assert "what was published is not what this ledger has registered" in str(trouble)
+    assert world.batch(batch.id).state is State.SUBMITTED
+    assert world.batch(batch.id).halted == str(trouble)
+    # and it goes on by itself once the cause is gone
+    world.work.put(name, body)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def test_a_batch_that_was_handed_off_before_digests_were_noted_is_settled(world: World):
+    batch = world.submitted()
+    world.table.client.update_item(
+        TableName=world.table.name,
+        Key={"pk": {"S": f"b#{batch.id}"}, "sk": {"S": "batch"}},
+        UpdateExpression="REMOVE manifest, #table, dataset",
+        ExpressionAttributeNames={"#table": "table"},
+    )
+    name = batch_folder(batch.id) + "sealed.json"
+    body = world.work.get(name)
+    assert body is not None
+    digest = decode_sealed(body).digest
+    world.work.put(name, body.replace(f',\n "digest": "{digest}"'.encode(), b""))
+    play_publishing(world.work, batch.id, manifest="")
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def test_a_fence_of_a_lost_future_abandons_what_the_ledger_has(world: World):
+    """Nothing of the batch is in the table, and nothing can be: that is true for whatever is registered now."""
+    world.dispatch(notice("flights/1.json"))
+    point_in_time = items(world)
+    batch = world.open.id
+    assert world.ledger.seal(batch, "flights", world.flights.dataset.table)
+    assert world.hand_off() == 1
+    play_fencing(world.work, batch)
+    restore(world, point_in_time)
+    assert world.ledger.seal(batch, "flights", world.flights.dataset.table)
+    assert world.hand_off() == 1
+    assert world.settle() == []
+    assert world.batch(batch).state is State.ABANDONED
+
+
+def test_a_manifest_that_was_edited_is_refused():
+    from tidegate.core.manifests import Sealed
+
+    body = Sealed("B1", "flights", ("parts/a.jsonl.gz",), 2, 20).encode()
+    assert decode_sealed(body).objects == 2
+    with pytest.raises(Rejected, match="was changed after it was written"):
+        decode_sealed(body.replace(b'"objects": 2', b'"objects": 3'))

@@ -1,0 +1,204 @@
+"""What becomes of work under way when `tidegate.toml` changes: a route is renamed or removed, its table or schema
+changes."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.functional.conftest import World
+from tests.support.build import BUCKET, notice, route, upload
+from tests.support.fakes import play_publishing
+from tidegate.core.batches import State
+from tidegate.core.errors import Retryable
+from tidegate.core.notices import pack
+from tidegate.core.routes import Route, decode_dataset, decode_route, encode_route
+from tidegate.flows.dispatch import dispatch
+from tidegate.flows.settle import routes_to_settle, settle, standing
+from tidegate.flows.status import status
+
+
+def look(world: World, configured: dict[str, Route]) -> list[Route]:
+    """One look of settle's, as its handler takes it; the routes that it looked at."""
+    common = {"work": world.work, "jobs": world.jobs, "topic": world.topic, "count": world.count}
+    found = routes_to_settle(configured, ledger=world.ledger)
+    for each in found:
+        assert settle(each, ledger=world.ledger, clock=world.clock, **common) == []
+    return found
+
+
+def renamed(world: World) -> dict[str, Route]:
+    return {"departures": replace(world.flights, name="departures")}
+
+
+def test_what_a_renamed_route_had_gathered_is_sealed_handed_off_and_settled(world: World):
+    world.arrive()
+    orphan = world.open.id
+    world.clock.advance(3_600)
+    look(world, renamed(world))
+    assert world.batch(orphan).state is State.SUBMITTED
+    play_publishing(world.work, orphan)
+    world.jobs.end(orphan, 1)
+    look(world, renamed(world))
+    assert world.batch(orphan).state is State.COMMITTED
+    assert world.ledger.route("flights").tally.committed == 3
+
+
+def test_what_a_removed_route_has_under_way_is_seen(world: World):
+    world.sealed()
+    world.clock.advance(86_400)
+    (orphan,) = routes_to_settle({}, ledger=world.ledger)
+    stands = standing(orphan, ledger=world.ledger, clock=world.clock)
+    assert (orphan.name, stands.oldest_pending, stands.unfinished) == ("flights", 86_400, 1)
+    (told,) = status([orphan], ledger=world.ledger)
+    assert told.uploads.pending == 3
+
+
+def test_a_notice_of_a_removed_route_joins_its_batch_and_a_repeat_of_it_is_refused(world: World):
+    world.arrive()
+    look(world, renamed(world))
+
+    def arrives(key: str) -> None:
+        (of,) = pack("flights", BUCKET, [upload(key)])
+        dispatch(
+            of.encode(),
+            routes=renamed(world),
+            ledger=world.ledger,
+            work=world.work,
+            topic=world.topic,
+            new_id=world.new_id,
+            count=world.count,
+        )
+
+    arrives("flights/late.json")
+    assert world.open.objects == 4
+    arrives("flights/0000-00000.json")
+    assert world.count["DuplicatesRefused"] == 1
+
+
+def test_the_settings_of_a_removed_route_are_those_of_its_last_deployment(world: World):
+    world.arrive()
+    corrected = replace(world.flights, dataset=replace(world.flights.dataset, schema="id bigint, more string"))
+    look(world, {"flights": corrected})
+    (orphan,) = look(world, {})
+    assert orphan == corrected
+
+
+def test_a_route_is_remembered_before_anything_joins_its_batch(world: World):
+    """So nobody can remove it so fast that what it gathered is not found."""
+
+    class Dies(Exception):
+        pass
+
+    class Mortal:
+        def __getattr__(self, name: str):
+            if name == "register":
+                assert world.ledger.known_route("flights") == world.flights
+                raise Dies
+            return getattr(world.ledger, name)
+
+    with pytest.raises(Dies):
+        dispatch(
+            notice("flights/a.json").encode(),
+            routes=world.routes,
+            ledger=Mortal(),
+            work=world.work,
+            topic=world.topic,
+            new_id=world.new_id,
+            count=world.count,
+        )
+
+
+def test_a_route_that_is_remembered_as_it_is_is_not_written_again(world: World):
+    look(world, world.routes)
+    written: list[str] = []
+
+    class Watched:
+        def __getattr__(self, name: str):
+            if name == "remember_route":
+                written.append(name)
+            return getattr(world.ledger, name)
+
+    assert [each.name for each in routes_to_settle(world.routes, ledger=Watched())] == ["flights", "weather"]
+    assert written == []
+
+
+def test_a_batch_keeps_the_table_that_it_was_sealed_for(world: World):
+    batch = world.sealed()
+    moved = replace(world.flights, dataset=replace(world.flights.dataset, table="lake.raw.elsewhere"))
+    look(world, {"flights": moved})
+    ((dataset, _, _),) = world.jobs.told
+    assert dataset.table == "lake.raw.flights"
+    assert decode_dataset(world.batch(batch.id).dataset).table == "lake.raw.flights"
+
+
+def test_an_open_batch_goes_to_the_table_of_the_moment_when_it_is_sealed(world: World):
+    world.arrive()
+    world.clock.advance(3_600)
+    moved = replace(world.flights, dataset=replace(world.flights.dataset, table="lake.raw.elsewhere"))
+    look(world, {"flights": moved})
+    ((dataset, _, _),) = world.jobs.told
+    assert dataset.table == "lake.raw.elsewhere"
+
+
+def test_a_corrected_schema_and_format_reach_the_next_attempt_and_not_the_running_one(world: World):
+    batch = world.submitted()
+    changed = replace(world.flights.dataset, schema="id bigint, more string", format="csv")
+    configured = {"flights": replace(world.flights, dataset=changed)}
+    # what started the job died before it recorded it: the same attempt is started again, and reads alike
+    world.ledger._client.update_item(
+        TableName=world.table.name,
+        Key={"pk": {"S": f"b#{batch.id}"}, "sk": {"S": "batch"}},
+        UpdateExpression="REMOVE job_run",
+    )
+    look(world, configured)
+    assert [told[0] for told in world.jobs.told] == [world.flights.dataset] * 2
+    world.jobs.end(batch.id, 1)
+    look(world, configured)
+    assert world.batch(batch.id).attempt == 2
+    assert world.jobs.told[-1][0] == changed
+
+
+def test_the_last_attempt_knows_that_it_is(world: World):
+    batch = world.submitted()
+    for attempt in (1, 2):
+        world.jobs.end(batch.id, attempt)
+        world.settle()
+    assert [last for _, _, last in world.jobs.told] == [False, False, True]
+
+
+def test_another_bucket_or_prefix_leaves_what_was_gathered_where_it_is(world: World):
+    """A part names the bucket and the key of each upload; the route only says which uploads are taken from now on."""
+    batch = world.sealed()
+    moved = {"flights": replace(world.flights, bucket="another", prefix="elsewhere/", owner="210987654321")}
+    look(world, moved)
+    play_publishing(world.work, batch.id)
+    world.jobs.end(batch.id, 1)
+    look(world, moved)
+    assert world.batch(batch.id).state is State.COMMITTED
+    assert [key for part in world.parts(batch.id) for key in world.keys_in(batch.id, part)] == [
+        f"flights/0000-{number:05}.json" for number in range(3)
+    ]
+
+
+def test_a_retired_route_finishes_what_it_has(world: World):
+    world.arrive()
+    world.clock.advance(3_600)
+    batch = world.open.id
+    look(world, {"flights": replace(world.flights, retired=True)})
+    assert world.batch(batch).state is State.SUBMITTED
+
+
+def test_a_route_of_no_deployment_is_given_back(world: World):
+    with pytest.raises(Retryable):
+        world.dispatch(notice("trains/a.json", route="trains"))
+
+
+def test_what_another_version_wrote_about_a_route_is_understood():
+    of = route("flights", max_wait=300)
+    text = encode_route(of)
+    assert decode_route(text) == of
+    newer = text.replace('"name"', '"invented": 1, "name"', 1).replace('"limits":{', '"limits":{"invented":2,')
+    assert decode_route(newer) == of
+    older = text.replace('"retired":false,', "").replace('"owner":"",', "")
+    assert older != text
+    assert decode_route(older) == of
