@@ -73,7 +73,7 @@ class TestJson:
             rows(json(("f", pa.float32())), b'{"f": 1e300}')
 
     def test_a_time_with_a_zone_is_no_local_time(self):
-        with pytest.raises(Undecodable, match="no timezone"):
+        with pytest.raises(Undecodable, match="no time without a zone"):
             rows(json(("n", pa.timestamp("us"))), b'{"n": "2024-01-01T00:00:00+02:00"}')
 
     def test_few_bytes_that_would_be_many_values(self):
@@ -116,8 +116,10 @@ class TestCsv:
             rows(csv(), body)
 
     def test_a_header_without_end_is_refused(self):
-        with pytest.raises(Undecodable, match="header"):
+        with pytest.raises(Undecodable, match="never closed"):
             rows(csv(), b'"' + b"x" * 1_000_000 + b"\n1,a\n")
+        with pytest.raises(Undecodable, match="header"):
+            rows(csv(), b'"' + b"x" * 1_000_000 + b'"\n1,a\n')
 
     def test_two_columns_of_one_name(self):
         with pytest.raises(Undecodable, match="several columns called 'id'"):
