@@ -177,7 +177,8 @@ class _Reading:
         if types.is_timestamp(there) and types.is_timestamp(kind):
             zoned = there.tz is not None or self.instants
             if zoned and kind.tz is None:
-                raise Refused(f"{kinds(there, kind)}: an instant is no local time. Make the column a timestamp")
+                called = kinds(there, kind) if there.tz else f"INT96 in the file, {kind} in the schema"
+                raise Refused(f"{called}: an instant is no local time. Make the column a timestamp")
             if kind.tz is not None and not zoned:
                 raise Refused(
                     f"{kinds(there, kind)}: a time without a zone is no instant. Write the zone, or make the column"

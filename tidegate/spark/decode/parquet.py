@@ -1,6 +1,6 @@
 """Parquet files."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegate.spark.decode.columns import as_list, conform
-from tidegate.spark.decode.reasons import CELL_BYTES, Undecodable, check_cells, check_names, first_line
+from tidegate.spark.decode.reasons import Undecodable, check_cells, check_names, first_line
 
 
 def parquet_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
@@ -19,8 +19,11 @@ def parquet_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.T
 def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
     try:
         about = pq.read_metadata(pa.BufferReader(body))
-        _check_size(about, len(schema), max_bytes)
-        file = _open(body, about, "us")
+        size = _check_size(about, len(schema), max_bytes)
+        # A text that is in many rows is in the file once. Where that may be too much, texts are read as they are there,
+        # and counted before they unfold.
+        folded = _texts(about) if size * about.num_rows > max_bytes else []
+        file = _open(body, about, "us", folded)
         names = file.schema_arrow.names
         if about.num_rows:
             check_names(names, schema.names)
@@ -38,35 +41,24 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
         raise Undecodable(f"not Parquet: {first_line(error)}") from error
 
 
-def _check_size(about: Any, columns: int, max_bytes: int) -> None:
-    """Refuse what says of itself that it is too large. Nulls and repeated values take no place in the file."""
-    groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    if sum(group.total_byte_size for group in groups) > max_bytes:
+def _check_size(about: Any, columns: int, max_bytes: int) -> int:
+    """How many bytes the file says it decompresses to, if that is not too many."""
+    # a row group's columns are not asked, because pyarrow 26.0.1 ends the process if what is said of one is damaged
+    size = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
+    if size > max_bytes:
         raise Undecodable(f"too large: more than {max_bytes} bytes decompressed (max_object_bytes)")
     check_cells(about.num_rows, columns, max_bytes)
-    values = sum(
-        chunk.num_values * max(CELL_BYTES, about.schema.column(number).length) for number, chunk in _chunks(about)
-    )
-    if values > max_bytes:
-        raise Undecodable(f"too large: its values need more than {max_bytes} bytes in memory (max_object_bytes)")
+    return int(size)
 
 
-def _chunks(about: Any) -> Iterator[tuple[int, Any]]:
-    """Each column of each row group, by the number of the column."""
-    for group in range(about.num_row_groups):
-        for number in range(about.num_columns):
-            yield number, about.row_group(group).column(number)
+def _texts(about: Any) -> list[str]:
+    columns = [about.schema.column(number) for number in range(about.num_columns)]
+    return sorted({column.path for column in columns if column.physical_type == "BYTE_ARRAY"})
 
 
-def _open(body: bytes, about: Any, unit: str) -> pq.ParquetFile:
-    """The file, which keeps folded what it holds folded: a text of 1 MB that is in a million rows takes 1 MB."""
-    folded = {
-        about.schema.column(number).path
-        for number, chunk in _chunks(about)
-        if chunk.physical_type == "BYTE_ARRAY" and chunk.has_dictionary_page
-    }
+def _open(body: bytes, about: Any, unit: str, folded: Sequence[str] = ()) -> pq.ParquetFile:
     return pq.ParquetFile(
-        pa.BufferReader(body), metadata=about, coerce_int96_timestamp_unit=unit, read_dictionary=sorted(folded)
+        pa.BufferReader(body), metadata=about, coerce_int96_timestamp_unit=unit, read_dictionary=list(folded)
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 import pyarrow as pa
 
@@ -29,8 +30,13 @@ def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
         raise Undecodable(f"the file has several columns called {repeated[0]!r}")
     if not set(names) & set(wanted):
         raise Undecodable(
-            f"the file has none of the schema's columns ({', '.join(wanted)[:200]}); it has {', '.join(names)[:200]}"
+            f"the file has none of the schema's columns ({_listed(wanted)}); it has {_listed(names) or 'no columns'}"
         )
+
+
+def _listed(names: Collection[str]) -> str:
+    """Names in one line: in a file they may hold line ends, and be many."""
+    return repr(", ".join(islice(names, 50)))[1:-1][:200]
 
 
 def check_cells(rows: int, columns: int, max_bytes: int) -> None:
