@@ -122,7 +122,7 @@ class TestJson:
             (pa.list_(pa.field("e", pa.decimal128(10, 2), nullable=False)), b"[1, null]"),
             (pa.struct([pa.field("d", pa.decimal128(10, 2), nullable=False)]), b'{"d": null}'),
         ):
-            with pytest.raises(Undecodable, match="row 1: .*null or missing"):
+            with pytest.raises(Undecodable, match=r"row 1: .*null or missing"):
                 rows(json(("c", kind)), b'{"c": null}\n{"c": ' + value + b"}")
 
     def test_a_map_whose_keys_are_no_text_is_a_mistake_in_the_schema(self):
