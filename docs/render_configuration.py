@@ -92,6 +92,8 @@ schema = "sku string, amount int"
 """
 
 TAIL = """
+[formats.md](formats.md) says what files of each `format` may hold, type by type.
+
 ## What is checked across fields
 
 When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retention`):

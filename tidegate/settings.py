@@ -385,6 +385,8 @@ class RouteSettings(_Section):
     def _one_character(cls, delimiter: str) -> str:
         if not re.fullmatch(r"[\x20-\x7e\t]", delimiter):
             raise ValueError("a delimiter is 1 character of ASCII, or a tab")
+        if delimiter == '"':
+            raise ValueError("a delimiter is no quote: quotes enclose fields that hold delimiters")
         return delimiter
 
     @field_validator("partition_by")

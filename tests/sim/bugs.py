@@ -455,9 +455,9 @@ _READING = (
         "A file that breaks in its second row leaves its first one in the table.",
         (
             Edit(
-                "tidegate.spark.decode:_json_decoder",
-                'raise Undecodable(f"not JSON lines of this schema: {_first_line(error)}") from error',
-                "rows = lines.decode_lines(body.splitlines()[0])",
+                "tidegate.spark.decode.json_lines:_rows",
+                "RecursionError) as error:",
+                "RecursionError) as error:\n        return rows",
             ),
         ),
         "outcomes",

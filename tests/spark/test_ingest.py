@@ -1,5 +1,6 @@
 """What becomes of files: good ones, bad ones, odd names, and tables that do not fit."""
 
+import base64
 import bz2
 import gzip
 import io
@@ -13,6 +14,7 @@ import zstandard
 from tests.spark.world import LANDING, World
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Dataset
+from tidegate.spark.decode.paths import escape
 from tidegate.spark.job import Contradiction, run
 from tidegate.spark.read import Endings, Read
 
@@ -247,7 +249,7 @@ def test_types_of_json(world: World, batch: str) -> None:
     endings = ingest(
         world,
         batch,
-        {"in/a.json": json.dumps(row).encode(), "in/b.json": b"{}\n", "in/c.json": b'{"d": 1.255}\n'},
+        {"in/a.json": json.dumps(row).encode(), "in/b.json": b'{"b": null}\n', "in/c.json": b'{"d": 1.255}\n'},
     )
     assert set(endings) == {"in/c.json"}
     got = world.rows()[0]
@@ -312,6 +314,46 @@ def test_partitioned_by_a_transform(world: World, batch: str) -> None:
     assert world.ids() == list(range(1, 29))
     assert world.spark is not None
     assert world.spark.table(f"{world.dataset.table}.partitions").count() == 28
+
+
+def test_a_value_that_no_path_can_hold_takes_no_neighbour_with_it(world: World, batch: str) -> None:
+    world.dataset = Dataset(
+        world.dataset.table, "id bigint, region string, code binary", "json", ("region", "truncate(2, code)")
+    )
+    regions = ["eu", None, "é ~*.-_+/=%", "x" * 193, "x" * 194]
+    ingested = {
+        f"in/{number}.json": json.dumps({"id": number, "region": region, "code": "+/+/"}).encode()
+        for number, region in enumerate(regions)
+    }
+    endings = ingest(world, batch, ingested)
+    assert {key: outcome for key, (outcome, _) in endings.items()} == {"in/4.json": Outcome.QUARANTINED}
+    assert "row 0: the table is partitioned by column region" in endings["in/4.json"][1]
+    assert world.ids() == [0, 1, 2, 3]
+    assert world.spark is not None
+    # the paths that Iceberg makes are those that were measured
+    paths = [row.file_path for row in world.spark.table(f"{world.dataset.table}.files").collect()]
+    code = escape(base64.b64encode(base64.b64decode("+/+/")[:2]).decode())
+    for region in regions[:4]:
+        part = f"/region={'null' if region is None else escape(region)}/code_trunc={code}/"
+        assert len([path for path in paths if part in path]) == 1, (part, paths)
+
+
+@pytest.mark.parametrize("transform", ["hours(at)", "days(at)", "months(at)", "years(at)"])
+def test_every_time_that_is_taken_can_be_written_and_read(world: World, batch: str, transform: str) -> None:
+    world.dataset = Dataset(world.dataset.table, "id bigint, at timestamp", "parquet", (transform,))
+    first, last = -62_135_596_800_000_000, 253_402_300_799_999_999
+    endings = ingest(
+        world,
+        batch,
+        {
+            f"in/{number}.parquet": parquet(id=[number], at=pa.array([at], pa.timestamp("us", tz="UTC")))
+            for number, at in enumerate([0, first, last, first - 1, last + 1, 2**63 - 1])
+        },
+    )
+    assert set(endings) == {"in/3.parquet", "in/4.parquet", "in/5.parquet"}
+    assert all("outside the years 0001 to 9999" in error for _, error in endings.values())
+    assert world.spark is not None
+    assert sorted(row.id for row in world.spark.table(world.dataset.table).select("id").collect()) == [0, 1, 2]
 
 
 def test_an_upload_read_twice_with_different_endings_is_a_contradiction() -> None:

@@ -73,12 +73,57 @@ class TestJson:
             rows(json(("f", pa.float32())), b'{"f": 1e300}')
 
     def test_a_time_with_a_zone_is_no_local_time(self):
-        with pytest.raises(Undecodable, match="no timezone"):
+        with pytest.raises(Undecodable, match="no time without a zone"):
             rows(json(("n", pa.timestamp("us"))), b'{"n": "2024-01-01T00:00:00+02:00"}')
+
+    @pytest.mark.parametrize(
+        ("kind", "value"),
+        [
+            (pa.list_(pa.float32()), b"[1, 1e39]"),
+            (pa.struct([("x", pa.float32())]), b'{"x": -1e39}'),
+            (pa.map_(pa.string(), pa.list_(pa.float32())), b'{"k": [1e39]}'),
+        ],
+    )
+    def test_a_nested_number_too_large_for_a_float_is_not_infinite(self, kind: pa.DataType, value: bytes):
+        with pytest.raises(Undecodable, match=r"column v, row 1: -?1e\+39 is too large"):
+            rows(json(("v", kind)), b'{"v": null}\n{"v": ' + value + b"}")
+
+    @pytest.mark.parametrize("body", [b'{"A": 1, "B": "x"}\n{"A": 2}\n', b"{}", b'{}\n{"A": 1}\n{}\n'])
+    def test_a_file_of_which_no_line_has_a_field_of_the_schema_is_not_all_null(self, body: bytes):
+        with pytest.raises(Undecodable, match=r"none of the schema's columns \(a, b\)"):
+            rows(json(("a", pa.int64()), ("b", pa.string())), body)
+
+    @pytest.mark.parametrize("body", [b'{}\n{"a": null, "z": 1}\n', b'{"b": "x"}\n{}\n'])
+    def test_one_line_with_a_field_of_the_schema_is_enough(self, body: bytes):
+        assert json(("a", pa.int64()), ("b", pa.string()))(body).num_rows == 2
 
     def test_few_bytes_that_would_be_many_values(self):
         with pytest.raises(Undecodable, match="too large"):
             rows(json(("a", pa.int64()), ("b", pa.int64()), max_bytes=1_000_000), b"{}\n" * 100_000)
+
+    @pytest.mark.parametrize("body", [b"{}" * 200_000, b'{"a": 1} {"a": 2}', b'{"a": 1}\r{"a": 2}', b'{"a":\n1}'])
+    def test_a_line_is_one_object_and_an_object_one_line(self, body: bytes):
+        with pytest.raises(Undecodable, match=r"at `\$\[0\]`"):
+            rows(json(("a", pa.int64())), body)
+
+    def test_blank_lines_are_skipped_and_not_counted(self):
+        decode = json(("a", pa.int64()))
+        assert rows(decode, b'\r\n{"a": 1}\r\n \t\n\n{"a": 2}') == [{"a": 1}, {"a": 2}]
+        with pytest.raises(Undecodable, match=r"`\$\[1\]\.a`"):
+            rows(decode, b'\n{"a": 1}\n\n{"a": "x"}')
+
+    def test_the_message_names_the_row_of_a_text_that_is_refused(self):
+        kind = pa.list_(pa.struct([("d", pa.decimal128(10, 2))]))
+        with pytest.raises(Undecodable, match="column l, row 2: '1_5' is no decimal number"):
+            rows(json(("l", kind)), b'{"l": [{"d": 1}, null]}\n{"l": null}\n{"l": [{"d": 2}, {"d": "1_5"}]}')
+
+    def test_null_in_a_nested_decimal_that_must_not_be(self):
+        for kind, value in (
+            (pa.list_(pa.field("e", pa.decimal128(10, 2), nullable=False)), b"[1, null]"),
+            (pa.struct([pa.field("d", pa.decimal128(10, 2), nullable=False)]), b'{"d": null}'),
+        ):
+            with pytest.raises(Undecodable, match=r"row 1: .*null or missing"):
+                rows(json(("c", kind)), b'{"c": null}\n{"c": ' + value + b"}")
 
     def test_a_map_whose_keys_are_no_text_is_a_mistake_in_the_schema(self):
         with pytest.raises(ValueError, match="keys"):
@@ -116,20 +161,75 @@ class TestCsv:
             rows(csv(), body)
 
     def test_a_header_without_end_is_refused(self):
-        with pytest.raises(Undecodable, match="header"):
+        with pytest.raises(Undecodable, match="never closed"):
             rows(csv(), b'"' + b"x" * 1_000_000 + b"\n1,a\n")
+        with pytest.raises(Undecodable, match="header"):
+            rows(csv(), b'"' + b"x" * 1_000_000 + b'"\n1,a\n')
 
     def test_two_columns_of_one_name(self):
         with pytest.raises(Undecodable, match="several columns called 'id'"):
             rows(csv(), b"id,id,text\n1,2,a\n")
 
-    def test_the_row_that_marks_the_end_is_no_row_of_a_file(self):
-        with pytest.raises(Undecodable):
-            rows(csv(), b"id,text\n_,_,_,_,_,_,_,_,_\n1,a\n")
+    @pytest.mark.parametrize("delimiter", ["_", ";", "\t", " ", "|"])
+    def test_delimiters(self, delimiter: str):
+        body = b'id,text\n1,"a_;| \t"\n2,b\n'.replace(b",", delimiter.encode())
+        assert rows(csv(delimiter=delimiter), body) == [{"id": 1, "text": "a_;| \t"}, {"id": 2, "text": "b"}]
+
+    @pytest.mark.parametrize("delimiter", ['"', "\n", "\r", "", ";;", "é"])
+    def test_what_is_no_delimiter_is_a_mistake_in_the_route(self, delimiter: str):
+        with pytest.raises(ValueError, match="no delimiter"):
+            csv(delimiter=delimiter)
+
+    @pytest.mark.parametrize(
+        ("body", "expected"),
+        [
+            (b"b\nx\n\ny\n", ["x", None, "y"]),
+            (b"b\nx\n\n", ["x", None]),
+            (b"b\r\nx\r\n\r\ny", ["x", None, "y"]),
+            (b"\n\nb\n\nx", [None, "x"]),
+            (b'b\n""\nx\n', ["", "x"]),
+        ],
+    )
+    def test_a_blank_line_of_a_file_of_one_column_is_a_null(self, body: bytes, expected: list[str | None]):
+        assert [row["b"] for row in rows(csv(("b", pa.string())), body)] == expected
+
+    def test_a_blank_line_of_a_file_of_one_column_that_must_not_be_null_is_refused(self):
+        with pytest.raises(Undecodable, match="column a, row 1: null"):
+            rows(csv(pa.field("a", pa.int64(), nullable=False)), b"a\n1\n\n2\n")
+
+    def test_a_blank_line_of_a_wider_file_is_no_row(self):
+        assert rows(csv(), b"id,text\n\n1,a\n\n\n2,b\n\n") == [{"id": 1, "text": "a"}, {"id": 2, "text": "b"}]
+
+    def test_null_and_the_empty_text(self):
+        assert rows(csv(), b'id,text\n,""\n1,\n') == [{"id": None, "text": ""}, {"id": 1, "text": None}]
+
+    @pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+    def test_few_bytes_that_would_be_many_values_whatever_ends_a_line(self, end: bytes):
+        many = [(f"c{number}", pa.int64()) for number in range(20)]
+        assert csv(*many, max_bytes=1_000_000)(b"c0" + end + (b"1" + end) * 6_000).num_rows == 6_000
+        with pytest.raises(Undecodable, match="too large"):
+            csv(*many, max_bytes=1_000_000)(b"c0" + end + (b"1" + end) * 6_500)
+
+    def test_a_header_of_very_many_columns(self):
+        with pytest.raises(Undecodable, match="several columns called ''"):
+            rows(csv(), b"," * 300_000)
 
     def test_a_nested_column_is_a_mistake_in_the_schema(self):
         with pytest.raises(ValueError, match="nested"):
             csv(("l", pa.list_(pa.int32())))
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_more_text_than_arrow_can_count_is_refused_before_it_is_looked_at(format: str):
+    with pytest.raises(Undecodable, match="at most 1073741824"):
+        decoder(format, pa.schema([("id", pa.int64())]))(bytes((1 << 30) + 1))
+
+
+@pytest.mark.parametrize("kind", [pa.time64("us"), pa.duration("us"), pa.timestamp("ns"), pa.uint8(), pa.float16()])
+def test_a_type_that_no_file_can_hold_is_a_mistake_in_the_schema(kind: pa.DataType):
+    for format in ("json", "csv", "parquet"):
+        with pytest.raises(ValueError, match="cannot hold"):
+            decoder(format, pa.schema([("c", pa.list_(kind))]))
 
 
 class TestParquet:
@@ -178,6 +278,46 @@ class TestParquet:
         pyarrow.parquet.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["c", "c"]), buffer)
         with pytest.raises(Undecodable, match="several columns called 'c'"):
             rows(decoder("parquet", pa.schema([("c", pa.int64())])), buffer.getvalue())
+
+    def test_nested_values_that_must_not_be_null(self):
+        wanted = pa.list_(pa.struct([pa.field("x", pa.int32(), nullable=False)]))
+        assert parquet(wanted, pa.array([[{"x": 1}, None], None])) == [[{"x": 1}, None], None]
+        with pytest.raises(Undecodable, match="row 1: field x: null"):
+            parquet(wanted, pa.array([None, [{"x": 1}, {"x": None}]]))
+
+    def test_nested_values_keep_their_places(self):
+        inner = pa.struct([("x", pa.int32())])
+        there = pa.array(
+            [None, [[("k", {"x": 1})], None], [], [[], [("l", None)]]], pa.list_(pa.map_(pa.string(), inner))
+        )
+        wider = pa.list_(pa.map_(pa.string(), pa.struct([("y", pa.string()), ("x", pa.int64())])))
+        assert parquet(wider, there) == [None, [[("k", {"y": None, "x": 1})], None], [], [[], [("l", None)]]]
+
+    def test_times_of_the_old_type_beyond_what_nanoseconds_hold(self):
+        times = [
+            datetime.datetime(1, 1, 1, tzinfo=UTC),
+            datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        ]
+        buffer = io.BytesIO()
+        there = pa.array([*times, None], pa.timestamp("us"))
+        pyarrow.parquet.write_table(pa.table({"c": there}), buffer, use_deprecated_int96_timestamps=True)
+        decode = decoder("parquet", pa.schema([("c", pa.timestamp("us", tz="UTC"))]))
+        assert [row["c"] for row in rows(decode, buffer.getvalue())] == [*times, None]
+
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_a_text_that_is_in_many_rows_is_counted_in_each(self, nested: bool):
+        there = pa.array(["x" * 1_000] * 5_000)
+        there = pa.array([[text] for text in there.to_pylist()]) if nested else there
+        buffer = io.BytesIO()
+        pyarrow.parquet.write_table(pa.table({"c": there}), buffer)
+        schema = pa.schema([("c", there.type)])
+        assert len(buffer.getvalue()) < 10_000
+        assert (
+            rows(decoder("parquet", schema, max_bytes=5_000_000), buffer.getvalue())
+            == pa.table({"c": there}).to_pylist()
+        )
+        with pytest.raises(Undecodable, match="its texts are 5000000 bytes"):
+            rows(decoder("parquet", schema, max_bytes=4_999_999), buffer.getvalue())
 
     def test_a_file_that_unfolds_is_refused_before_it_does(self):
         buffer = io.BytesIO()

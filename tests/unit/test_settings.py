@@ -185,6 +185,8 @@ def test_partition_transforms(transform: str):
         ("attempts = 5", "attempts = 21", "route.1.batch.attempts", "less than or equal to 20"),
         ('delimiter = ";"', 'delimiter = ";;"', "route.2.delimiter", "1 character"),
         ('delimiter = ";"', 'delimiter = ""', "route.2.delimiter", "1 character"),
+        ('delimiter = ";"', 'delimiter = "\\n"', "route.2.delimiter", "1 character"),
+        ('delimiter = ";"', "delimiter = '\"'", "route.2.delimiter", "no quote"),
         ('format = "csv"', 'format = "CSV"', "route.2.format", "'json', 'csv' or 'parquet'"),
         ('prefix = "weather/"', f'prefix = "{"w" * 1025}"', "route.2.prefix", "1024"),
     ],

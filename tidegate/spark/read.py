@@ -5,6 +5,7 @@ is harmless, two different ones for one upload mean that what was written cannot
 """
 
 import datetime
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,8 +17,10 @@ from pyspark.accumulators import AccumulatorParam
 from tidegate.core.manifests import Item
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Dataset
-from tidegate.spark.decode import Decoder, Undecodable, decoder, decompress
+from tidegate.spark.decode import Decoder, Undecodable, decoder, decompress, first_line, unplaceable
 from tidegate.spark.fetch import Fetched, Missed, TooLarge, Unreadable, fetch
+
+log = logging.getLogger("tidegate.spark")
 
 FETCH_THREADS = 16
 FETCH_AHEAD_BYTES = 64_000_000
@@ -129,9 +132,19 @@ class Reader:
         if isinstance(body, TooLarge):
             return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
         try:
-            return decode(decompress(item.upload.key, body, limit))
+            table = decode(decompress(item.upload.key, body, limit))
+            unplaced = unplaceable(table, self.dataset.partition_by)
         except Undecodable as error:
             return Read(Outcome.QUARANTINED, 0, str(error))
+        except MemoryError:
+            # says nothing of the file: another worker, or the next attempt, may have the memory
+            raise
+        except Exception as error:
+            # whatever a file contains, its neighbours must land
+            log.exception("decoding %s failed", item.upload.uri)
+            reason = f"the decoder failed, which is a bug of the decoder: {type(error).__name__}: {first_line(error)}"
+            return Read(Outcome.QUARANTINED, 0, reason)
+        return Read(Outcome.QUARANTINED, 0, unplaced) if unplaced else table
 
     def _with_lineage(self, table: pa.Table, item: Item) -> pa.Table:
         count = table.num_rows

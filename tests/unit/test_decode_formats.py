@@ -1,0 +1,131 @@
+"""The table in docs/formats.md is so: each example in it is decoded, and becomes what its line says, or is refused."""
+
+import datetime
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from pyspark.sql import types as spark
+from pyspark.sql.pandas.types import to_arrow_type
+
+from tidegate.spark.decode import Undecodable, decoder
+
+PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
+
+# as the DDL of a route's schema calls them
+INT, TEXT = spark.IntegerType(), spark.StringType()
+WANTED: dict[str, spark.DataType] = {
+    "boolean": spark.BooleanType(),
+    "tinyint": spark.ByteType(),
+    "smallint": spark.ShortType(),
+    "int": INT,
+    "bigint": spark.LongType(),
+    "float": spark.FloatType(),
+    "double": spark.DoubleType(),
+    "decimal(12,2)": spark.DecimalType(12, 2),
+    "decimal(38,0)": spark.DecimalType(38, 0),
+    "string": TEXT,
+    "binary": spark.BinaryType(),
+    "date": spark.DateType(),
+    "timestamp": spark.TimestampType(),
+    "timestamp_ntz": spark.TimestampNTZType(),
+    "array<int>": spark.ArrayType(INT),
+    "array<float>": spark.ArrayType(spark.FloatType()),
+    "array<timestamp>": spark.ArrayType(spark.TimestampType()),
+    "struct<x: int, y: string>": spark.StructType([spark.StructField("x", INT), spark.StructField("y", TEXT)]),
+    "map<string, float>": spark.MapType(TEXT, spark.FloatType()),
+}
+
+# as Arrow calls them
+THERE: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "decimal(10,1)": pa.decimal128(10, 1),
+    "decimal(10,2)": pa.decimal128(10, 2),
+    "decimal(14,4)": pa.decimal128(14, 4),
+    "decimal256(76,0)": pa.decimal256(76, 0),
+    "fixed_size_binary(2)": pa.binary(2),
+    "date32": pa.date32(),
+    "timestamp[s, UTC]": pa.timestamp("s", "UTC"),
+    "timestamp[us, UTC]": pa.timestamp("us", "UTC"),
+    "timestamp[ns, UTC]": pa.timestamp("ns", "UTC"),
+    "timestamp[ms, Europe/Berlin]": pa.timestamp("ms", "Europe/Berlin"),
+    "INT96": pa.timestamp("ns"),
+    "list<int64>": pa.list_(pa.int64()),
+    "list<double>": pa.list_(pa.float64()),
+    "list<string>": pa.list_(pa.string()),
+    "list<timestamp[us]>": pa.list_(pa.timestamp("us")),
+    "large_list<int32>": pa.large_list(pa.int32()),
+    "struct<x: int64>": pa.struct([("x", pa.int64())]),
+    "struct<z: int32>": pa.struct([("z", pa.int32())]),
+    "struct<z: int32, x: int32>": pa.struct([("z", pa.int32()), ("x", pa.int32())]),
+    "map<string, double>": pa.map_(pa.string(), pa.float64()),
+}
+
+
+def examples() -> list[tuple[str, str, str, str]]:
+    """(type, format, example, what becomes of it) of every example on the page."""
+    found = []
+    for line in PAGE.read_text().splitlines():
+        if line.startswith("| `"):
+            kind, *formats, becomes = (re.findall(r"`([^`]*)`", cell) for cell in line.strip("|").split("|"))
+            for format, texts in zip(("json", "csv", "parquet"), formats, strict=True):
+                found += [(kind[0], format, text, becomes[0] if becomes else "refused") for text in texts]
+    return found
+
+
+def body(format: str, example: str) -> bytes:
+    if format == "json":
+        return f'{{"c": {example}}}\n'.encode()
+    if format == "csv":
+        return f"id,c\n1,{example}\n".encode()
+    text, _, name = example.rpartition(" as ")
+    buffer = io.BytesIO()
+    table = pa.table({"c": array(json.loads(text), name)})
+    pyarrow.parquet.write_table(table, buffer, use_deprecated_int96_timestamps=name == "INT96")
+    return buffer.getvalue()
+
+
+def array(value: Any, name: str) -> pa.Array:
+    if name == "dictionary":
+        return pa.array([value]).dictionary_encode()
+    kind = THERE[name] if name in THERE else pa.type_for_alias(name)
+    if isinstance(value, str) and not name.endswith(("string", "binary", "binary(2)")):
+        return pa.array([value]).cast(kind)
+    if isinstance(value, list) and value and isinstance(value[0], str) and "timestamp" in name:
+        value = [datetime.datetime.fromisoformat(each) for each in value]
+    return pa.array([value], kind)
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, datetime.datetime):
+        return f"{value.replace(tzinfo=None)}{' UTC' if value.tzinfo else ''}"
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, list) and value and isinstance(value[0], tuple):
+        value = dict(value)
+    return json.dumps(value) if isinstance(value, bool | list | dict) else str(value)
+
+
+@pytest.mark.parametrize(("kind", "format", "example", "becomes"), examples())
+def test_an_example_of_the_page_becomes_what_the_page_says(kind: str, format: str, example: str, becomes: str):
+    decode = decoder(format, pa.schema([("c", to_arrow_type(WANTED[kind]))]))
+    if becomes == "refused":
+        with pytest.raises(Undecodable) as refusal:
+            decode(body(format, example))
+        assert "\n" not in str(refusal.value)
+    else:
+        assert [shown(row["c"]) for row in decode(body(format, example)).to_pylist()] == [becomes]
+
+
+def test_the_page_has_examples_of_every_type_that_files_can_hold():
+    kinds = {(kind, becomes == "refused") for kind, _, _, becomes in examples()}
+    assert {kind for kind, refused in kinds if refused} == WANTED.keys()
+    assert {kind for kind, refused in kinds if not refused} >= WANTED.keys() - {"array<float>", "array<timestamp>"}
+    assert len(examples()) > 200
