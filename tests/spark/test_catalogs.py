@@ -218,7 +218,7 @@ def test_a_commit_that_was_under_way_when_somebody_else_published_is_rebased(
 
 @pytest.mark.parametrize(
     ("lost", "moved"),
-    [(Wire.commits_cut_off, False), (Wire.commits_answered_500, True)],
+    [(Wire.commit_cut_off, False), (Wire.commit_answered_500, True)],
     ids=["cut off", "500 to a rebase"],
 )
 def test_a_lost_answer_is_found_out_by_asking(
@@ -260,7 +260,7 @@ def test_a_commit_that_failed_and_was_not_applied_is_sent_again(world: World, ba
     attempt.prepare_table()
     floor = attempt.floor()
     staged = attempt.stage()
-    with wire.commits_never_applied() as fault:
+    with wire.commit_never_applied() as fault:
         decided = attempt.publish(staged, floor)
     assert fault.struck == [None]
     published_and_whole(world, batch, attempt, decided, moved=False)
@@ -273,7 +273,7 @@ def test_a_fence_whose_answer_is_lost_stands(world: World, batch: str, wire: Wir
     floor = zombie.floor()
     staged = zombie.stage()
     fence_staged = fence.stage_fence()
-    with wire.commits_answered_500() as fault:
+    with wire.commit_answered_500() as fault:
         decided = fence.publish(fence_staged, floor)
     assert fault.struck == [200]
     assert fence.write_receipt(decided).fence
@@ -306,9 +306,40 @@ class TestTheMeans:
         table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
             world.spark._jsparkSession, world.dataset.table
         )
-        with wire.commits_answered_500() as fault, pytest.raises(Py4JJavaError) as raised:
+        with wire.commit_answered_500() as fault, pytest.raises(Py4JJavaError) as raised:
             table.updateProperties().set("seen", "yes").commit()
         assert fault.struck == [200]
         assert raised.value.java_exception.getClass().getSimpleName() == "CommitStateUnknownException"
         table.refresh()
         assert dict(table.properties())["seen"] == "yes"
+
+    def test_glue_refuses_an_update_at_another_version(self, s3_endpoint: str) -> None:
+        client = boto3.client("glue")
+        client.create_database(DatabaseInput={"Name": "versions"})
+        client.create_table(DatabaseName="versions", TableInput={"Name": "t"})
+
+        def update(version: str, said: str) -> None:
+            table = {"Name": "t", "Parameters": {"said": said}}
+            client.update_table(DatabaseName="versions", TableInput=table, SkipArchive=True, VersionId=version)
+
+        first = client.get_table(DatabaseName="versions", Name="t")["Table"]["VersionId"]
+        update(first, "mine")
+        with pytest.raises(client.exceptions.ConcurrentModificationException):
+            update(first, "a late twin's")
+        second = client.get_table(DatabaseName="versions", Name="t")["Table"]
+        assert second["Parameters"] == {"said": "mine"}
+        update(second["VersionId"], "the next")
+
+    @pytest.mark.parametrize("wire", ["glue"], indirect=True)
+    def test_a_job_asks_glue_only_for_what_its_role_allows(self, world: World, batch: str, wire: Wire) -> None:
+        """In a namespace that is not there yet, to the end of a batch and of another one's fence."""
+        from infra.catalogs import GLUE_ACTIONS
+
+        before = len(wire.seen)
+        new = World(replace(world.dataset, table=f"glue.n{batch.lower()}.t"), world.spark)
+        sealed(new, batch)
+        assert run(new.attempt(batch, 1), "ingest") == 0
+        assert run(new.attempt(f"{batch}y", 1), "fence") == 0
+        asked = {f"glue:{glue_operation(request)}" for request in wire.seen[before:]}
+        assert asked <= set(GLUE_ACTIONS)
+        assert {"glue:CreateDatabase", "glue:CreateTable", "glue:UpdateTable"} <= asked

@@ -162,13 +162,13 @@ def fetch(jars: Sequence[Jar], folder: Path) -> None:
             *("-retrieve", f"{home}/jars/[artifact]-[revision](-[classifier]).[ext]"),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if absent := [jar.file_name for jar in jars if not (home / "jars" / jar.file_name).exists()]:
+            raise JarMissing(
+                f"These jars could not be fetched: {', '.join(absent)}. With a network, run"
+                f" `{sys.executable} -m tests.support.maven`.\n{toolchain._tail(done.stdout + done.stderr)}"
+            )
         for jar in jars:
             path = home / "jars" / jar.file_name
-            if not path.exists():
-                raise JarMissing(
-                    f"{jar.file_name} of {jar.group} could not be fetched. With a network, run"
-                    f" `{sys.executable} -m tests.support.maven`.\n{toolchain._tail(done.stdout + done.stderr)}"
-                )
             if toolchain._sha256(path) != jar.sha256:
                 raise JarMissing(
                     f"What was fetched as {jar.file_name} of {jar.group} has the sha256 {toolchain._sha256(path)}, not"

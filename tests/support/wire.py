@@ -34,14 +34,12 @@ class Answer:
 
 
 Forward = Callable[[], Answer]
-Strike = Callable[[Forward], Answer | None]
-"""What is done with a request instead of handing it on: the answer, or None to close the connection without one."""
 
 
 @dataclass
 class Fault:
-    """Strikes the first requests that match, `times` of them. `struck` holds what the catalog answered to each, and
-    None for a request that it never saw."""
+    """Strikes the first requests that match, `times` of them: `strike` returns the answer, or None to close the
+    connection without one. `struck` holds what the catalog answered to each, and None for one that it never saw."""
 
     matches: Callable[[Request], bool]
     strike: Callable[[Fault, Forward], Answer | None]
@@ -89,19 +87,19 @@ class Wire:
     # --- faults
 
     @contextlib.contextmanager
-    def commits_answered_500(self) -> Iterator[Fault]:
+    def commit_answered_500(self) -> Iterator[Fault]:
         """The next commit is applied, and the answer is an internal error."""
         with self._fault(self.is_commit, _applied_and_then(_internal_error())) as fault:
             yield fault
 
     @contextlib.contextmanager
-    def commits_cut_off(self) -> Iterator[Fault]:
+    def commit_cut_off(self) -> Iterator[Fault]:
         """The next commit is applied, and the connection closes before the answer."""
         with self._fault(self.is_commit, _applied_and_then(None)) as fault:
             yield fault
 
     @contextlib.contextmanager
-    def commits_never_applied(self) -> Iterator[Fault]:
+    def commit_never_applied(self) -> Iterator[Fault]:
         """The next commit is answered with an internal error, and was not applied."""
         with self._fault(self.is_commit, _not_applied) as fault:
             yield fault
