@@ -32,7 +32,7 @@ FILES = {f"in/{name}.json": json.dumps({"id": name, "text": "x"}).encode() for n
 IDS = list(range(3))
 CATALOGS = ("rest", "glue")
 OUTAGE = {"rest": 4, "glue": 12}
-"""How many requests an outage swallows. The AWS SDK sends each of its own several times."""
+"""How many requests an outage swallows. What gets no answer the REST client sends twice, the AWS SDK three times."""
 
 
 def is_rest_commit(request: Request) -> bool:
@@ -55,7 +55,8 @@ def rest(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         rest_catalog.running(tmp_path_factory.mktemp("rest")) as address,
         Wire(address, is_rest_commit).served() as wire,
     ):
-        configure(spark, "rest", {"type": "rest", "uri": wire.url})
+        # it asks again after 1 s; by default five times, after 1, 2, 4, 8 and 16 s
+        configure(spark, "rest", {"type": "rest", "uri": wire.url, "rest.client.max-retries": "1"})
         yield wire
 
 
