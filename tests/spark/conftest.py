@@ -1,4 +1,4 @@
-"""One Spark for all tests here, a moto server for S3, and a fresh table and batch for each test."""
+"""One Spark for all tests here, a moto server for S3 and Glue, and a fresh table and batch for each test."""
 
 import os
 import uuid
@@ -11,6 +11,7 @@ from moto.server import ThreadedMotoServer
 from pyspark.sql import SparkSession
 
 from tests.spark.world import LANDING, WORK, World, session
+from tests.support import glue, maven
 from tidegate.core.routes import Dataset
 from tidegate.local import services
 
@@ -18,6 +19,7 @@ from tidegate.local import services
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     services.repair_keys()
+    glue.repair_update()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -47,7 +49,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(s3_endpoint: str, warehouse: Path) -> Iterator[SparkSession]:
-    running = session(warehouse)
+    running = session(warehouse, maven.fetched([maven.AWS_BUNDLE]))
     yield running
     running.stop()
 

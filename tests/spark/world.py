@@ -1,7 +1,7 @@
 """What the Spark tests share, in and out of process: a session, and a work bucket with a sealed batch."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,12 @@ LANDING = "landing"
 WORK = "work"
 
 
-def session(warehouse: Path) -> SparkSession:
+def session(warehouse: Path, more_jars: Sequence[Path] = ()) -> SparkSession:
     """A real Spark with a real Iceberg catalog on SQLite, as the local stack has it."""
     os.environ.update(toolchain.spark_environment())
     catalog = "spark.sql.catalog.lake"
     settings = {
-        "spark.jars": ",".join(map(str, toolchain.jars())),
+        "spark.jars": ",".join(map(str, [*toolchain.jars(), *more_jars])),
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

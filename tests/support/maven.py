@@ -1,0 +1,220 @@
+"""Jars that only tests need, from Maven Central, each pinned by its digest.
+
+Spark's `--packages` cannot name a classifier, and Iceberg keeps its REST catalog for tests in a jar that has one. So
+Ivy, which Spark brings along, is asked directly: for the named files and nothing that they depend on. They are kept in
+`share/tidegate/test-jars` of the virtual environment, and go with it.
+
+    python -m tests.support.maven     fetches all of them, so that the first test need not
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from tidegate.local import toolchain
+
+
+class JarMissing(Exception):
+    """A jar cannot be had. The message says which, why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """One file of Maven Central, and the only content that is accepted under its name."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+    classifier: str = ""
+
+    @property
+    def file_name(self) -> str:
+        return "-".join(filter(None, (self.name, self.version, self.classifier))) + ".jar"
+
+
+AWS_BUNDLE = Jar(
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    "1.11.0",
+    "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
+)
+"""The AWS SDK as Iceberg's GlueCatalog and S3FileIO want it: 64 MB."""
+
+REST_CATALOG = (
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-api",
+        "1.11.0",
+        "f00675a12ceb6d833bb9c22024823a3e7afdedf7abcefe34719f45b0d211995a",
+    ),
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-bundled-guava",
+        "1.11.0",
+        "396d48d93ef5735f2ddef0cf9b3d6968ebd67b64b5cfe753d41c429d3f46a2a1",
+    ),
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-common",
+        "1.11.0",
+        "b2835d00db7c92bdfa728123ad7cdcb488e2f2805c1c51fb9ae94e8bd203bd7d",
+    ),
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-core",
+        "1.11.0",
+        "53b9eb7a8c34fb9958ea7d9a4d19ba5bc96f592d0f05e8625b0778c70b1f0090",
+    ),
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-core",
+        "1.11.0",
+        "4284719a5f0eb7db01e9f784a0ed4ca8bacf7d6f9951924143afc083428d8be3",
+        "tests",
+    ),
+    Jar(
+        "com.github.ben-manes.caffeine",
+        "caffeine",
+        "2.9.3",
+        "1e0a7bbef1dd791653143f3f05d0e489934bf5481e58a87c9e619cd46b68729b",
+    ),
+    Jar(
+        "jakarta.servlet",
+        "jakarta.servlet-api",
+        "6.0.0",
+        "c034eb1afb158987dbb53a5fea0cadf611c8dae8daadd59c44d9d5ab70129cef",
+    ),
+    Jar(
+        "org.apache.httpcomponents.core5",
+        "httpcore5",
+        "5.4.2",
+        "7c34a25506e7207b6748cef9e91163ed03081bee805cef930d82e1d8761d62f1",
+    ),
+    Jar(
+        "org.eclipse.jetty", "jetty-http", "12.1.14", "a898f3dad99c2505409047d849cac7f652eced5853f9dad711395a26cd681e13"
+    ),
+    Jar("org.eclipse.jetty", "jetty-io", "12.1.14", "9a41452f362f5bd96e017f16d6b66d19d2d60a5981eafd3729367c1d535eb5e9"),
+    Jar(
+        "org.eclipse.jetty",
+        "jetty-security",
+        "12.1.14",
+        "62d4a246b978adee64d081025546466a05ee7b57b1dd6293d93953a80ba4cbe7",
+    ),
+    Jar(
+        "org.eclipse.jetty",
+        "jetty-server",
+        "12.1.14",
+        "62a2c691ecb3b60178e7b1a64d498261d31bcef76dd19147b89dcb2c6f784f30",
+    ),
+    Jar(
+        "org.eclipse.jetty",
+        "jetty-session",
+        "12.1.14",
+        "5b091e6132ba30a56ce872e07cdc0de263163e46f88d5dea99310d3a6d00899a",
+    ),
+    Jar(
+        "org.eclipse.jetty", "jetty-util", "12.1.14", "deb2a47bb9659c69076da1020d058c0ededba61dcd1aebccf83fce4719164adc"
+    ),
+    Jar(
+        "org.eclipse.jetty.ee10",
+        "jetty-ee10-servlet",
+        "12.1.14",
+        "cfea6fa831b8bf119ab97a73271fb61194a678c9ffca0661aaecefde53368eda",
+    ),
+)
+"""Iceberg's own REST catalog, unshaded, and the server it runs in. The rest of what it needs Spark has."""
+
+
+def fetched(jars: Sequence[Jar]) -> list[Path]:
+    """Where the jars are. Those that are not there are fetched, all or none."""
+    folder = Path(sys.prefix, "share", "tidegate", "test-jars")
+    folder.mkdir(parents=True, exist_ok=True)
+    with _alone(folder.with_suffix(".lock")):
+        missing = [jar for jar in jars if not (folder / jar.file_name).exists()]
+        if missing:
+            fetch(missing, folder)
+    return [folder / jar.file_name for jar in jars]
+
+
+def fetch(jars: Sequence[Jar], folder: Path) -> None:
+    """Fetch the jars into `folder`. Raises JarMissing, and then leaves none of them there."""
+    with tempfile.TemporaryDirectory(dir=folder, prefix="ivy-") as draft:
+        home = Path(draft)
+        (home / "settings.xml").write_text(_settings(home))
+        (home / "wanted.xml").write_text(wanted(jars))
+        options = toolchain._trust(home / "authorities.p12").get("SPARK_SUBMIT_OPTS", "")
+        command = [
+            *(str(toolchain.java().home / "bin" / "java"), *shlex.split(options)),
+            *("-cp", f"{toolchain.spark_environment()['SPARK_HOME']}/jars/*", "org.apache.ivy.Main", "-warn"),
+            *("-settings", str(home / "settings.xml"), "-ivy", str(home / "wanted.xml")),
+            *("-retrieve", f"{home}/jars/[artifact]-[revision](-[classifier]).[ext]"),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if absent := [jar.file_name for jar in jars if not (home / "jars" / jar.file_name).exists()]:
+            raise JarMissing(
+                f"These jars could not be fetched: {', '.join(absent)}. With a network, run"
+                f" `{sys.executable} -m tests.support.maven`.\n{toolchain._tail(done.stdout + done.stderr)}"
+            )
+        for jar in jars:
+            path = home / "jars" / jar.file_name
+            if toolchain._sha256(path) != jar.sha256:
+                raise JarMissing(
+                    f"What was fetched as {jar.file_name} of {jar.group} has the sha256 {toolchain._sha256(path)}, not"
+                    f" {jar.sha256}. Look at the mirror that it came from."
+                )
+        for jar in jars:
+            os.replace(home / "jars" / jar.file_name, folder / jar.file_name)
+
+
+def wanted(jars: Sequence[Jar]) -> str:
+    """Ivy's list of what to fetch: these files, and nothing that they depend on."""
+    lines = []
+    for (group, name, version), files in groupby(jars, lambda jar: (jar.group, jar.name, jar.version)):
+        artifacts = "".join(
+            f'<artifact name="{name}" type="jar"' + (f' m:classifier="{jar.classifier}"/>' if jar.classifier else "/>")
+            for jar in files
+        )
+        lines.append(
+            f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false">{artifacts}</dependency>'
+        )
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        f'<info organisation="tidegate" module="tests"/><dependencies>{"".join(lines)}</dependencies></ivy-module>'
+    )
+
+
+def _settings(home: Path) -> str:
+    # the same variable moves Spark's own Ivy to a mirror (org.apache.spark.util.MavenUtils)
+    root = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", "https://repo1.maven.org/maven2/")
+    return (
+        f'<ivysettings><settings defaultResolver="central"/><caches defaultCacheDir={quoteattr(str(home / "cache"))}/>'
+        f'<resolvers><ibiblio name="central" m2compatible="true" usepoms="false" root={quoteattr(root)}/></resolvers>'
+        "</ivysettings>"
+    )
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """One process at a time: the workers of pytest-xdist all come here at once."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":
+    try:
+        print(*fetched([AWS_BUNDLE, *REST_CATALOG]), sep="\n")
+    except (JarMissing, toolchain.ToolMissing) as missing:
+        sys.exit(str(missing))
