@@ -379,7 +379,7 @@ def run(attempt: Attempt, mode: str) -> int:
 def main(argv: list[str] | None = None) -> None:
     """The command line that hand-off gives to StartJobRun."""
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence"))
+    parser.add_argument("mode", choices=("ingest", "fence", "selftest"))
     parser.add_argument("--batch", required=True)
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -389,6 +389,11 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     given = json.loads(arguments.dataset)
+    if arguments.mode == "selftest":
+        from tidegate.spark import selftest  # a job that ingests needs none of it
+
+        dataset = replace(Dataset(**given), partition_by=tuple(given["partition_by"]))
+        sys.exit(selftest.run(arguments.batch, arguments.work, arguments.account, dataset))
     attempt = Attempt(
         spark=SparkSession.builder.appName(f"tidegate-{arguments.batch}-{arguments.attempt}").getOrCreate(),
         work=S3Work(boto3.client("s3"), arguments.work, arguments.account),
