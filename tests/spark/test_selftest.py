@@ -89,16 +89,19 @@ def test_a_catalog_that_is_out_of_reach_is_no_lack_of_permission(
     assert "UnknownHostException" in said
 
 
+@pytest.mark.parametrize("refusal", [DENIED, ""], ids=["denied", "without_effect"])
 def test_a_table_that_cannot_be_dropped_in_the_end_is_told(
-    spark: SparkSession, own: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, own: str, monkeypatch: pytest.MonkeyPatch, refusal: str
 ):
     drop, calls = selftest._drop, []
 
-    def second_fails(*arguments: Any) -> None:
+    def second_fails(*arguments: Any) -> bool:
         calls.append(arguments)
-        if len(calls) == 2:
-            raise RuntimeError(DENIED)
-        drop(*arguments)
+        if len(calls) == 1:
+            return drop(*arguments)
+        if refusal:
+            raise RuntimeError(refusal)
+        return False
 
     monkeypatch.setattr(selftest, "_drop", second_fails)
     state, said = selftest.own_table(spark, own)

@@ -254,9 +254,11 @@ def own_table(spark: SparkSession, table: str) -> tuple[str, str]:
         return _refused(error, f"{table} was not created")
     state, said = _try("staging", lambda: _stage(spark, table)).result
     try:
-        _drop(spark, table)
+        left = "" if _drop(spark, table) else "the catalog says that it is not there"
     except Exception as error:
-        return "failed", f"{table} was created and is left behind: drop it by hand ({cause(error)}). {said}"
+        left = cause(error)
+    if left:
+        return "failed", f"{table} was created and is left behind: drop it by hand ({left}). {said}"
     return state, said
 
 
@@ -284,14 +286,14 @@ def _stage(spark: SparkSession, table: str) -> tuple[str, str]:
     return "ok", f"{ROWS} rows were staged in {table}, out of main's sight; the table is dropped again"
 
 
-def _drop(spark: SparkSession, table: str) -> None:
-    """Drop a table if it is there: through Iceberg, because Spark would not ask the catalog to drop what is not; with
-    its files, because S3 Tables drops none without them
+def _drop(spark: SparkSession, table: str) -> bool:
+    """Drop a table, and say whether it was there. Through Iceberg, because Spark would not ask the catalog to drop what
+    is not there; with its files, because S3 Tables drops none without them
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-delete.html)."""
     catalog, _, name = table.partition(".")
     jvm = _jvm(spark)
     loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
-    loaded.dropTable(jvm.org.apache.iceberg.catalog.TableIdentifier.parse(name), True)
+    return bool(loaded.dropTable(jvm.org.apache.iceberg.catalog.TableIdentifier.parse(name), True))
 
 
 def _head(spark: SparkSession, table: str) -> int | None:
