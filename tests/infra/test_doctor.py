@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.infra.conftest import Template
-from tests.support.answers import DENIED, Answers, Given_, No
+from tests.support.answers import DENIED, Answers, No, Scripted
 from tests.support.cloud import ACCOUNT, CREDENTIALS, ENVIRONMENT, Cloud, cloud
 from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import main
@@ -55,7 +55,7 @@ table = "lake.shop.prices"
 schema = "id bigint"
 """
 SETTINGS = parse(CONFIG)
-QUOTAS: dict[str, Given_] = {
+QUOTAS: dict[str, Scripted] = {
     "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 1000}},
     "GetServiceQuota": {"Quota": {"Value": 16.0}},
 }
@@ -81,7 +81,9 @@ class Examined:
         return found
 
 
-def ask(given: dict[str, Given_] | None = None, resources: Resources | None = None, toml: str = CONFIG) -> list[Check]:
+def ask(
+    given: dict[str, Scripted] | None = None, resources: Resources | None = None, toml: str = CONFIG
+) -> list[Check]:
     answers = Answers({**QUOTAS, **(given or {})})
     return visit(parse(toml), resources, account=Account(answers.session()))
 
@@ -380,7 +382,7 @@ def test_a_denied_call_is_a_line_that_says_which_permission_is_missing(whole: Re
         wanted = {check.advice.removeprefix("ask with credentials that have the permission ") for check in denied}
         assert wanted <= account.needed, call
 
-    identity: dict[str, Given_] = {
+    identity: dict[str, Scripted] = {
         "GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/x/y"}
     }
     checks = visit(SETTINGS, whole, account=Account(Answers(identity, rest=DENIED).session()))
@@ -395,11 +397,11 @@ def test_the_page_names_every_permission_that_the_doctor_needs(examined: Examine
     promised = {action for each in json.loads(block[1])["Statement"] for action in each["Action"]}
     examined.cloud.client("glue").create_database(DatabaseInput={"Name": "shop"})
     needed: set[str] = set()
-    started: dict[str, Given_] = {
+    started: dict[str, Scripted] = {
         "StartJobRun": {"jobRunId": "run"},
         "GetJobRun": {"jobRun": {"jobRunId": "run", "state": "FAILED"}},
     }
-    hidden: dict[str, Given_] = {
+    hidden: dict[str, Scripted] = {
         "HeadBucket": No("403", 403),
         "GetServiceQuota": No("NoSuchResourceException", 404),
         "GetAWSDefaultServiceQuota": {"Quota": {"Value": 16.0}},

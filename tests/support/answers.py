@@ -20,14 +20,14 @@ class No:
 DENIED = No("AccessDeniedException", 403, "User is not authorized to perform this")
 
 Given = dict[str, Any] | No
-Given_ = Given | Callable[[dict[str, Any]], Given]
+Scripted = Given | Callable[[dict[str, Any]], Given]
 
 
 @dataclass
 class Answers:
     """What some operations answer; each is called as the API calls it, `HeadBucket`. The others go where they would."""
 
-    given: Mapping[str, Given_] = field(default_factory=dict)
+    given: Mapping[str, Scripted] = field(default_factory=dict)
     rest: Given | None = None
     """What all others answer; None sends them on."""
     asked: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 from typer.testing import CliRunner
 
-from tests.support.answers import DENIED, Answers, Given_, No
+from tests.support.answers import DENIED, Answers, No, Scripted
 from tidegate.cli import main
 from tidegate.cli.account import buckets, catalog, examine, parts, quotas
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, permission_for, worth
@@ -525,7 +525,7 @@ class Job:
     """A job run that goes through `states`, one at each look, and stays in the last."""
 
     states: list[str]
-    report: Given_ = field(default_factory=lambda: No("NoSuchKey", 404))
+    report: Scripted = field(default_factory=lambda: No("NoSuchKey", 404))
     started: list[dict[str, Any]] = field(default_factory=list)
     read: list[dict[str, Any]] = field(default_factory=list)
 
@@ -722,7 +722,7 @@ def test_what_goes_with_aws_goes_with_nothing_else(arguments: list[str]):
 
 
 def test_a_self_test_needs_a_deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    identity: dict[str, Given_] = {"GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"}}
+    identity: dict[str, Scripted] = {"GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"}}
     session = Answers(identity, rest=DENIED).session()
     monkeypatch.setattr(boto3, "Session", lambda: session)
     monkeypatch.delenv("TIDEGATE_LEDGER", raising=False)
