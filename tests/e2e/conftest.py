@@ -95,14 +95,14 @@ class LocalStack:
     def ids(self, table: str) -> list[int]:
         return sorted(row["id"] for row in self.rows(table))
 
-    def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def cli(self, *arguments: str, check: bool = True, timeout: int = 60) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(Path(sys.executable).with_name("tidegate")), *arguments],
             env={**os.environ, **self.environment},
             capture_output=True,
             text=True,
             check=check,
-            timeout=60,
+            timeout=timeout,
         )
 
     def look(self) -> bool:

@@ -208,10 +208,41 @@ def doctor(
     config: ConfigOption = None,
     folder: DirOption = DEFAULT_DIR,
     port: PortOption = None,
+    aws: Annotated[
+        bool, typer.Option("--aws", help="Look at the AWS account instead, before or after the deployment.")
+    ] = False,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--outputs",
+            metavar="OUTPUTS",
+            dir_okay=False,
+            help="With --aws: what `cdk deploy --outputs-file OUTPUTS` wrote. Default: the environment's deployment.",
+        ),
+    ] = None,
+    job: Annotated[
+        bool, typer.Option("--job", help="With --aws: start a self-test job as well, and wait for it. It costs cents.")
+    ] = False,
+    wait: Annotated[
+        int, typer.Option("--wait", metavar="MINUTES", min=1, max=720, help="How long to wait for the self-test job.")
+    ] = 15,
     as_json: JsonOption = False,
 ) -> None:
-    """Whether this machine has what the local stack needs, and what to do if not."""
-    checks = examination.examine(deployment.config_file(config), folder, port)
+    """Whether this machine has what the local stack needs, or an AWS account what a deployment needs; what to do."""
+    if aws:
+        from tidegate.cli.account import visit  # nothing that a look at this machine needs
+
+        settings = load(deployment.config_file(config))
+        checks = visit.visit(
+            settings,
+            visit.named(outputs),
+            job_minutes=wait if job else None,
+            tell=lambda text: typer.echo(text, err=True),
+        )
+    elif outputs or job:
+        raise typer.BadParameter("--outputs and --job go with --aws")
+    else:
+        checks = examination.examine(deployment.config_file(config), folder, port)
     if as_json:
         typer.echo(json_output.dumps(json_output.doctor(checks)))
     else:

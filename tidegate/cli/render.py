@@ -186,13 +186,18 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
 # --- doctor ---
 
 
-def doctor(checks: Iterable[Check]) -> None:
+def doctor(checks: Sequence[Check]) -> None:
     out = console()
+    width = max([22, *(len(check.name) + 2 for check in checks)])
     for check in checks:
-        line = Text.assemble((f"{check.state:<4}", _STATE_STYLE[check.state]), f"  {check.name:<22}{check.finding}")
+        line = Text.assemble(
+            (f"{check.state:<4}", _STATE_STYLE[check.state]), f"  {check.name:<{width}}{check.finding}"
+        )
         out.print(line, soft_wrap=True)
         if check.advice:
-            out.print(Text(f"{'':28}{check.advice}", "dim" if check.state is State.OK else "bold"), soft_wrap=True)
+            out.print(
+                Text(f"{'':{6 + width}}{check.advice}", "dim" if check.state is State.OK else "bold"), soft_wrap=True
+            )
 
 
 # --- local ---

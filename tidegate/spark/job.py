@@ -450,7 +450,7 @@ def run(attempt: Attempt, mode: str) -> int:
 def main(argv: list[str] | None = None) -> None:
     """The command line that hand-off gives to StartJobRun."""
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence"))
+    parser.add_argument("mode", choices=("ingest", "fence", "selftest"))
     parser.add_argument("--batch", required=True)
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -462,12 +462,17 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--dataset", required=True, help="core.routes.Dataset as JSON")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    dataset = decode_dataset(arguments.dataset)
+    if arguments.mode == "selftest":
+        from tidegate.spark import selftest  # a job that ingests needs none of it
+
+        sys.exit(selftest.run(arguments.batch, arguments.work, arguments.account, dataset))
     attempt = Attempt(
         spark=SparkSession.builder.appName(f"tidegate-{arguments.batch}-{arguments.attempt}").getOrCreate(),
         work=S3Work(boto3.client("s3"), arguments.work, arguments.account),
         batch=arguments.batch,
         attempt=arguments.attempt,
-        dataset=decode_dataset(arguments.dataset),
+        dataset=dataset,
         driver=uuid.uuid4().hex,
         landing_owner=arguments.landing_owner,
         digest=arguments.digest,
