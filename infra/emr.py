@@ -61,7 +61,7 @@ class Emr(Construct):
         if archive:
             parameters.append(f"spark.archives={archive.s3_object_url}#{MODULES}")
         self.spark_parameters = " ".join(f"--conf {each}" for each in parameters)
-        self._application = emrserverless.CfnApplication(
+        self.application = emrserverless.CfnApplication(
             self,
             "Application",
             name=settings.deployment.name,
@@ -105,14 +105,14 @@ class Emr(Construct):
                 )
             ],
         )
-        self.application_id = self._application.attr_application_id
+        self.application_id = self.application.attr_application_id
         self.job_role = iam.Role(
             self,
             "JobRole",
             assumed_by=iam.ServicePrincipal(
                 PRINCIPAL,
                 conditions={
-                    "ArnEquals": {"aws:SourceArn": self._application.attr_arn},
+                    "ArnEquals": {"aws:SourceArn": self.application.attr_arn},
                     "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
                 },
             ),
@@ -126,7 +126,7 @@ class Emr(Construct):
 
     def grant_start(self, role: iam.Role) -> None:
         """Start jobs of this application under the job role."""
-        allow(role, ["emr-serverless:StartJobRun"], self._application.attr_arn)
+        allow(role, ["emr-serverless:StartJobRun"], self.application.attr_arn)
         # a job is tagged as it starts
         allow(role, ["emr-serverless:TagResource"], self._runs, wildcard=RUNS)
         allow(
@@ -142,7 +142,7 @@ class Emr(Construct):
 
     @property
     def _runs(self) -> str:
-        return f"{self._application.attr_arn}/jobruns/*"
+        return f"{self.application.attr_arn}/jobruns/*"
 
     @property
     def job_ended(self) -> events.EventPattern:

@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.permissions import allow
+from infra.permissions import KEPT, allow
 from tidegate.settings import Security
 
 USE = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -43,7 +43,7 @@ class Encryption(Construct):
                 description=f"What {cdk.Stack.of(self).stack_name} stores",
                 enable_key_rotation=True,
                 # without it nothing that the stack leaves behind could be read
-                removal_policy=cdk.RemovalPolicy.DESTROY if dev else cdk.RemovalPolicy.RETAIN,
+                removal_policy=cdk.RemovalPolicy.DESTROY if dev else KEPT,
             )
             for statement in self.statements():
                 key.add_to_resource_policy(statement)

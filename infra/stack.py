@@ -5,7 +5,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from infra import bundling, limits
 from infra.buckets import Buckets, Work
@@ -16,6 +16,7 @@ from infra.custom_resources import bound_logs
 from infra.emr import Emr
 from infra.encryption import Encryption
 from infra.functions import Function
+from infra.guards import Guards, after
 from infra.landing import Landing
 from infra.ledger import Ledger
 from infra.measures import Parts, Watched
@@ -51,10 +52,13 @@ class TidegateStack(cdk.Stack):
             bucket_owners=[route.bucket_owner for route in settings.routes if route.bucket_owner],
             dev=dev,
         )
+        guards = Guards(self, "Guards", key=encryption.key)
         buckets = Buckets(encryption, settings.security.access_logs, dev)
         buffer = Buffer(self, "Buffer", source=limits.INTAKE, retention=retention, encryption=encryption)
-        bus = Bus(self, "Bus", source=limits.DISPATCH, retention=retention, encryption=encryption, dev=dev)
-        ledger = Ledger(self, "Ledger", encryption=encryption, dev=dev)
+        bus = Bus(
+            self, "Bus", source=limits.DISPATCH, retention=retention, encryption=encryption, guards=guards, dev=dev
+        )
+        ledger = Ledger(self, "Ledger", encryption=encryption, guards=guards, dev=dev)
         work = Work(self, "Work", buckets=buckets)
         catalog = make_catalog(self, settings, buckets)
         landing = Landing(
@@ -93,6 +97,7 @@ class TidegateStack(cdk.Stack):
             "EntryPoint": emr.entry_point.s3_object_url,
             "SparkParameters": emr.spark_parameters,
         }
+        starters: list[IConstruct] = []
         with bundling.functions(sources, config, dependencies=not local) as folder:
             functions = self._functions(
                 variables(settings.deployment.name, values),
@@ -105,6 +110,7 @@ class TidegateStack(cdk.Stack):
                 landing=landing,
                 settings=settings,
                 encryption=encryption,
+                starters=starters,
             )
         Operations(
             self,
@@ -127,6 +133,9 @@ class TidegateStack(cdk.Stack):
             key=encryption.key,
         )
         bound_logs(self, encryption.key)
+        guards.application(emr.application, starters)
+        if names := guards.names(route.bucket for route in settings.routes if not route.existing):
+            after(names, self)
         outputs = Construct(self, "Outputs")
         for name, value in values.items():
             cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
@@ -144,6 +153,7 @@ class TidegateStack(cdk.Stack):
         landing: Landing,
         settings: Settings,
         encryption: Encryption,
+        starters: list[IConstruct],
     ) -> dict[str, lambda_.IFunction]:
         allowed = settings.limits
 
@@ -183,4 +193,5 @@ class TidegateStack(cdk.Stack):
             work.grant_use(each.role)
             emr.grant_start(each.role)
         emr.grant_ask(settle.role)
+        starters += [*dispatch.triggers, *settle.triggers]
         return {"intake": intake.function, "dispatch": dispatch.function, "settle": settle.function}

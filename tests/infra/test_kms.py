@@ -47,7 +47,8 @@ def test_a_created_key_is_rotated_and_outlives_the_stack(variant):
     template = variant("customer")
     name, key = template.one("AWS::KMS::Key")
     assert key["EnableKeyRotation"] is True
-    assert template.resources[name]["DeletionPolicy"] == template.resources[name]["UpdateReplacePolicy"] == "Retain"
+    assert template.resources[name]["DeletionPolicy"] == "RetainExceptOnCreate"
+    assert template.resources[name]["UpdateReplacePolicy"] == "Retain"
 
 
 def test_a_key_that_exists_is_used_and_none_is_made(variant):

@@ -228,8 +228,8 @@ def test_a_trial_leaves_nothing_behind(variant):
     template = variant("dev")
     assert not [name for name, each in template.resources.items() if "Retain" in str(each.get("DeletionPolicy"))]
     assert not [name for name, each in template.resources.items() if "Retain" in str(each.get("UpdateReplacePolicy"))]
-    assert not template.one("AWS::DynamoDB::Table")[1].get("DeletionProtectionEnabled")
-    assert "ArchivePolicy" not in template.one("AWS::SNS::Topic", "Bus")[1], "SNS does not delete a topic that has one"
+    assert not template.of("Custom::TidegateProtection")
+    assert not template.of("Custom::TidegateArchive")
     emptied = {each["BucketName"]["Ref"] for each in template.of("Custom::S3AutoDeleteObjects").values()}
     assert emptied == set(template.of("AWS::S3::Bucket"))
 

@@ -43,6 +43,10 @@ ABSENT = {
     "AWS::SNS::TopicPolicy": "nobody is refused anything here",
     "AWS::SQS::QueuePolicy": "nobody is refused anything here, and one more condition could only lock us out",
     "Custom::S3AutoDeleteObjects": "the buckets end with the stack here",
+    "Custom::TidegateApplication": "the application ends with the stack here",
+    "Custom::TidegateArchive": "there is nothing here to replay an archive",
+    "Custom::TidegateNames": "the buckets' names are taken by nobody here",
+    "Custom::TidegateProtection": "the table ends with the stack here",
 }
 """Types of resources that have no counterpart on this machine, and why."""
 
