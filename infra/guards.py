@@ -92,24 +92,26 @@ class Guards(Construct):
             "Application",
             application.attr_application_id,
             (["emr-serverless:GetApplication", "emr-serverless:StopApplication"], [application.attr_arn]),
+            # an application of its own, a guard of its own: the old one is stopped when the new one is in use
+            id=application.node.id,
         )
         for starter in starters:
             starter.node.add_dependency(guard)
 
     def _guard(
-        self, kind: str, of: str, *allowed: tuple[Sequence[str], Sequence[str]], **properties: str
+        self, kind: str, of: str, *allowed: tuple[Sequence[str], Sequence[str]], id: str = "", **properties: str
     ) -> cdk.CustomResource:
         """What it is `allowed`, actions on resources, is a policy of its own, or every guard would wait for what any of
         them guards."""
         policy = iam.Policy(
             self,
-            f"{kind}Policy",
+            f"{id or kind}Policy",
             roles=[self._role],
             statements=[iam.PolicyStatement(actions=[*actions], resources=[*on]) for actions, on in allowed],
         )
         guard = cdk.CustomResource(
             self,
-            kind,
+            id or kind,
             resource_type=f"Custom::Tidegate{kind}",
             service_token=self._function.function_arn,
             service_timeout=LATE,

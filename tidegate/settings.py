@@ -239,7 +239,8 @@ class LimitSettings(_Section):
         0,
         ge=0,
         le=1000,
-        description="How many jobs may run at once; the others queue. 0: as many as the routes' `in_flight` together.",
+        description="How many jobs may run at once; the others queue. 0: as many as have room for a driver and one "
+        "executor each.",
     )
     queue_timeout: Duration = Field(
         "6h",

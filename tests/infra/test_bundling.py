@@ -245,7 +245,9 @@ def test_each_job_is_given_the_modules_of_its_version(synthesize, simple, monkey
     for process in ("spark.emr-serverless.driverEnv", "spark.executorEnv"):
         assert properties[f"{process}.PYTHONPATH"] == "./modules"
         assert properties[f"{process}.PYSPARK_PYTHON"] == f"python{bundling.PYTHON}"
-        assert properties[f"{process}.AWS_REGION"] == {"Ref": "AWS::Region"}
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            assert properties[f"{process}.{name}"] == {"Ref": "AWS::Region"}
+    assert properties["spark.dynamicAllocation.maxExecutors"] == "2"
     assert properties["spark.jars"] == "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
 
 

@@ -441,7 +441,7 @@ def test_functions_and_outputs_name_the_same_things(simple):
 
 def test_the_application_starts_and_stops_by_itself(simple):
     application = simple.one("AWS::EMRServerless::Application")[1]
-    assert application["Type"] == "Spark"
+    assert application["Type"] == "SPARK"
     assert application["ReleaseLabel"] == "emr-spark-8.1.0"
     assert application["Architecture"] == "ARM64"
     assert application["AutoStartConfiguration"] == {"Enabled": True}
