@@ -147,7 +147,7 @@ KEY_POLICY = """\
    "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
   {"Sid": "SendEvents", "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"},
    "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
-   "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
+   "Condition": {"StringEqualsIfExists": {"aws:SourceAccount": "ACCOUNT"}}},
   {"Sid": "SendCloudwatch", "Effect": "Allow", "Principal": {"Service": "cloudwatch.amazonaws.com"},
    "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
    "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},

@@ -125,8 +125,18 @@ class Emr(Construct):
         work.grant_use(self.job_role)
         catalog.grant_use(self.job_role)
         encryption.grant_messages(self.job_role)
-        for file in [self.entry_point, archive] if archive else [self.entry_point]:
-            allow(self.job_role, ["s3:GetObject"], file.bucket.arn_for_objects(file.s3_object_key))
+        # this version's, and those of the versions that jobs which queue or run were started with
+        for file, kind in [(self.entry_point, "py"), (archive, "zip")]:
+            if file:
+                earlier = file.bucket.arn_for_objects(f"*.{kind}")
+                allow(
+                    self.job_role,
+                    ["s3:GetObject"],
+                    file.bucket.arn_for_objects(file.s3_object_key),
+                    earlier,
+                    wildcard="The script and the modules of earlier deployments, by whose jobs they are still read: the"
+                    " CDK calls them by the hash of what is in them.",
+                )
 
     def grant_start(self, role: iam.Role) -> None:
         """Start jobs of this application under the job role."""

@@ -23,6 +23,10 @@ SENDERS = ("s3", "sns", "events", "cloudwatch")
 """Services that put messages into queues and topics under the key: notifications of buckets, notices, events and
 undeliverable ones, alarms."""
 
+RETICENT = ("events",)
+"""Which do not always say for whom they use a key; the policy of the queue says whose rules may write to it
+(https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html)."""
+
 
 class Encryption(Construct):
     """`key` is None where the services' own keys are used."""
@@ -59,7 +63,11 @@ class Encryption(Construct):
                 actions=[*USE],
                 principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
                 resources=["*"],
-                conditions={"StringEquals": {"aws:SourceAccount": self._senders(service)}},
+                conditions={
+                    "StringEqualsIfExists" if service in RETICENT else "StringEquals": {
+                        "aws:SourceAccount": self._senders(service)
+                    }
+                },
             )
             for service in SENDERS
         ]

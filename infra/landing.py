@@ -33,8 +33,11 @@ class Landing(Construct):
         buffer: Buffer,
         buckets: Buckets,
         keep_versions: cdk.Duration,
+        local: bool = False,
     ) -> None:
+        """`local` for a stack where every bucket is the same account's."""
         super().__init__(scope, id)
+        self._admitted: set[str] = set()
         self._buckets = buckets
         self._buffer = buffer
         self._notifying: list[IConstruct] = []
@@ -49,8 +52,10 @@ class Landing(Construct):
                 permission = buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
             if not on_bucket[0].existing:
                 self._create(name, told, permission, keep_versions, versioned=on_bucket[0].versioned)
-            elif told:
+            elif told and (local or not told[0].bucket_owner):
                 self._subscribe(name, told, permission)
+            elif told and by_rule:
+                self._admit(str(told[0].bucket_owner))
             if told and by_rule:
                 self._match(name, told)
 
@@ -130,6 +135,28 @@ class Landing(Construct):
             filters = [s3.NotificationKeyFilter(**rules)] if rules else []
             bucket.add_event_notification(s3.EventType.OBJECT_CREATED, destination, *filters)
         self._notifying.append(bucket)
+
+    def _admit(self, owner: str) -> None:
+        """Let the account `owner` forward S3's events to this one's bus, where our rule finds them. What that account
+        must set up for it, or for S3 to notify the buffer itself, this stack cannot: docs/deploy.md says it
+        (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-cross-account.html)."""
+        if owner in self._admitted:
+            return
+        self._admitted.add(owner)
+        stack = cdk.Stack.of(self)
+        events.CfnEventBusPolicy(
+            self,
+            f"Forwarded{owner}",
+            event_bus_name="default",
+            statement_id=f"{stack.stack_name}-{owner}",
+            statement={
+                "Effect": "Allow",
+                "Principal": {"AWS": stack.format_arn(service="iam", region="", account=owner, resource="root")},
+                "Action": "events:PutEvents",
+                "Resource": stack.format_arn(service="events", resource="event-bus", resource_name="default"),
+                "Condition": {"StringEquals": {"events:source": "aws.s3", "events:detail-type": "Object Created"}},
+            },
+        )
 
     def _match(self, name: str, routes: list[RouteSettings]) -> None:
         """Send the bucket's events of the routes to the buffer."""

@@ -69,6 +69,7 @@ class TidegateStack(cdk.Stack):
             buckets=buckets,
             # nobody reads a version that the ledger has forgotten
             keep_versions=cdk.Duration.days(-(-retention.claims // DAY)),
+            local=local,
         )
         with nullcontext() if local else bundling.spark(sources) as modules:
             emr = Emr(

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +120,16 @@ def test_a_finding_of_cdk_nag_that_nobody_answers_for_stops_the_deployment(simpl
     assert app.main() == 0
     monkeypatch.setattr("infra.buckets.accept", lambda *_: None)
     assert app.main() == 1
+
+
+def test_of_tidegate_the_infrastructure_imports_two_modules():
+    """import-linter knows no "all but": the list must name every other module there is, and nothing may be excepted."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each.get("source_modules") == ["infra"])
+    assert contract["name"] == "of tidegate, infra imports only settings and environment"
+    assert not contract.get("ignore_imports")
+    modules = {
+        each.stem for each in (ROOT / "tidegate").iterdir() if each.suffix == ".py" or (each / "__init__.py").exists()
+    }
+    others = {f"tidegate.{each}" for each in modules - {"__init__", "settings", "environment"}}
+    assert {each for each in contract["forbidden_modules"] if each.startswith("tidegate")} == others

@@ -195,6 +195,7 @@ def test_a_table_bucket_is_reached_by_its_rest_endpoint(variant):
         "rest-metrics-reporting-enabled": "false",
     }
     assert resources(template, "job", "s3tables:CreateNamespace") == [bucket]
+    assert resources(template, "job", "s3tables:CreateTable") == [bucket, f"{bucket}/table/*"]
     assert resources(template, "job", "s3tables:UpdateTableMetadataLocation") == [f"{bucket}/table/*"]
     assert "Delete" not in str([each["Action"] for each in statements(template, "job")])
 
@@ -207,7 +208,7 @@ def test_a_rest_catalog_gets_its_credential_from_a_secret_that_only_the_job_read
         "type": "rest",
         "uri": "https://catalog.example.com/api",
         "warehouse": "s3://example-lake/house",
-        "credential": f"EMR.secret@{secret}",
+        "credential": "EMR.secret@catalog",
     }
     assert resources(template, "job", "secretsmanager:GetSecretValue") == [secret]
     assert not [who for who in ("intake", "dispatch", "settle") if "secretsmanager" in str(statements(template, who))]

@@ -29,6 +29,7 @@ ABSENT = {
     "AWS::CloudWatch::Alarm": "no metrics are collected here; `status` reads the ledger itself",
     "AWS::CloudWatch::CompositeAlarm": "no metrics are collected here",
     "AWS::CloudWatch::Dashboard": "no metrics are collected here",
+    "AWS::Events::EventBusPolicy": "nobody is refused anything here",
     "AWS::Glue::Database": "the catalog is a SQLite file here, and Spark makes its namespaces",
     "AWS::IAM::ManagedPolicy": "nobody is refused anything here; the policies are tested on the template",
     "AWS::IAM::Policy": "nobody is refused anything here; the policies are tested on the template",
