@@ -30,16 +30,16 @@ class Landing(Construct):
         id: str,
         *,
         routes: Iterable[RouteSettings],
-        buffer: Buffer,
+        buffer: Buffer | None,
         buckets: Buckets,
         keep_versions: cdk.Duration,
         local: bool = False,
     ) -> None:
-        """`local` for a stack where every bucket is the same account's."""
+        """`local` for a stack where every bucket is the same account's. Without a `buffer` all routes are retired."""
         super().__init__(scope, id)
         self._admitted: set[str] = set()
         self._buckets = buckets
-        self._buffer = buffer
+        self._told = buffer
         self._notifying: list[IConstruct] = []
         self._routes = sorted(routes, key=lambda route: (route.bucket, route.name))
         for name, group in groupby(self._routes, key=lambda route: route.bucket):
@@ -49,7 +49,7 @@ class Landing(Construct):
             by_rule = on_bucket[0].source == "eventbridge"
             permission = None
             if told and not by_rule:
-                permission = buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
+                permission = self._buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
             if not on_bucket[0].existing:
                 self._create(name, told, permission, keep_versions, versioned=on_bucket[0].versioned)
             elif told and (local or not told[0].bucket_owner):
@@ -58,6 +58,11 @@ class Landing(Construct):
                 self._admit(str(told[0].bucket_owner))
             if told and by_rule:
                 self._match(name, told)
+
+    @property
+    def _buffer(self) -> Buffer:
+        assert self._told is not None, "there is nobody to be told"
+        return self._told
 
     def grant_read(self, role: iam.Role) -> None:
         """Let `role` read the uploads of the routes, each at the version that was notified."""

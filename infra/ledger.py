@@ -23,7 +23,8 @@ HAND_OFFS = "h#"
 class Ledger(Construct):
     """Without it every upload would be new again: it survives its stack, and nobody drops it by mistake."""
 
-    def __init__(self, scope: Construct, id: str, *, encryption: Encryption, guards: Guards, dev: bool) -> None:
+    def __init__(self, scope: Construct, id: str, *, encryption: Encryption, guards: Guards | None, dev: bool) -> None:
+        """Without `guards` nothing switches deletion protection on."""
         super().__init__(scope, id)
         self.table = dynamodb.Table(
             self,
@@ -38,7 +39,7 @@ class Ledger(Construct):
             removal_policy=RemovalPolicy.DESTROY if dev else KEPT,
             **encryption.table,
         )
-        if not dev:
+        if guards and not dev:
             guards.protection(self.table)
 
     def grant_use(self, role: iam.Role) -> None:

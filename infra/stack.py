@@ -29,11 +29,19 @@ class TidegateStack(cdk.Stack):
     """One deployment of Tidegate.
 
     `sources` is the checkout, `config` the file that `settings` came from: the functions read it again.
-    With `local` nothing is installed for other machines: for a stack that runs in this one's Python.
+    With `local` nothing is installed for other machines: for a stack that runs in this one's Python. When `importing`
+    there is nothing in it but what outlives a stack, and no word of anything else, as `cdk import` wants it.
     """
 
     def __init__(
-        self, scope: Construct, settings: Settings, *, sources: Path, config: Path, local: bool = False
+        self,
+        scope: Construct,
+        settings: Settings,
+        *,
+        sources: Path,
+        config: Path,
+        local: bool = False,
+        importing: bool = False,
     ) -> None:
         limits.check(settings)
         super().__init__(
@@ -52,6 +60,9 @@ class TidegateStack(cdk.Stack):
             bucket_owners=[route.bucket_owner for route in settings.routes if route.bucket_owner],
             dev=dev,
         )
+        if importing:
+            self._import(settings, encryption)
+            return
         guards = Guards(self, "Guards", key=encryption.key)
         buckets = Buckets(encryption, settings.security.access_logs, dev)
         buffer = Buffer(self, "Buffer", source=limits.INTAKE, retention=retention, encryption=encryption)
@@ -67,8 +78,7 @@ class TidegateStack(cdk.Stack):
             routes=settings.routes,
             buffer=buffer,
             buckets=buckets,
-            # nobody reads a version that the ledger has forgotten
-            keep_versions=cdk.Duration.days(-(-retention.claims // DAY)),
+            keep_versions=_keep_versions(settings),
             local=local,
         )
         with nullcontext() if local else bundling.spark(sources) as modules:
@@ -141,6 +151,21 @@ class TidegateStack(cdk.Stack):
         for name, value in values.items():
             cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
 
+    def _import(self, settings: Settings, encryption: Encryption) -> None:
+        """The same constructs under the same names. Nothing is announced, because the buffer is not there yet."""
+        buckets = Buckets(encryption, settings.security.access_logs, settings.deployment.dev)
+        Ledger(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev)
+        Work(self, "Work", buckets=buckets)
+        make_catalog(self, settings, buckets)
+        Landing(
+            self,
+            "Landing",
+            routes=[route.model_copy(update={"retired": True}) for route in settings.routes],
+            buffer=None,
+            buckets=buckets,
+            keep_versions=_keep_versions(settings),
+        )
+
     def _functions(
         self,
         environment: dict[str, str],
@@ -196,3 +221,8 @@ class TidegateStack(cdk.Stack):
         emr.grant_ask(settle.role)
         starters += [*dispatch.triggers, *settle.triggers]
         return {"intake": intake.function, "dispatch": dispatch.function, "settle": settle.function}
+
+
+def _keep_versions(settings: Settings) -> cdk.Duration:
+    """Nobody reads a version that the ledger has forgotten."""
+    return cdk.Duration.days(-(-settings.retention.claims // DAY))

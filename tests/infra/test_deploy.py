@@ -506,6 +506,28 @@ def destroyed(account: Account, first: Stack, changed: Change) -> Cloud:
     return account.cloud
 
 
+AGAIN = FIRST.replace('bucket = "first-landing"', 'bucket = "first-landing"\nexisting = true')
+
+
+@pytest.fixture(scope="session")
+def again(account: Account, first: Stack, destroyed: Cloud) -> Stack:
+    """The first deployment anew, with a new ledger, on the landing bucket that was left."""
+    s3 = destroyed.client("s3")
+    # moto's CloudFormation does not put it there
+    left = {"QueueConfigurations": [our_notification(buffer_of(first), "flights/", ".json.gz")]}
+    s3.put_bucket_notification_configuration(Bucket="first-landing", NotificationConfiguration=left)
+    # as docs/deploy.md says
+    s3.put_bucket_notification_configuration(Bucket="first-landing", NotificationConfiguration={})
+    account.cloud.cdk(*DEPLOY, *account.context(AGAIN))
+    return observe(account.cloud, "first")
+
+
+def buffer_of(stack: Stack) -> str:
+    """The name of its buffer."""
+    (it,) = (it for name, it in stack.of("AWS::SQS::Queue").items() if name.startswith("BufferQueue"))
+    return it.name.rpartition("/")[2]
+
+
 def fill(cloud: Cloud, stack: Stack) -> None:
     """Put something into everything that holds data."""
     for each in stack.of("AWS::DynamoDB::Table").values():
@@ -716,6 +738,23 @@ def test_the_rest_of_the_stack_is_gone(first, changed, destroyed):
 
 def test_a_deployment_survives_the_end_of_another(second, destroyed):
     assert observe(destroyed, "second").facts == second.facts
+
+
+def test_the_first_can_be_deployed_again_on_what_it_left(account, first, again):
+    """Its uploads and its tables' files are as they were; the ledger and the work bucket are new ones."""
+    (ledger,) = again.of("AWS::DynamoDB::Table")
+    assert again.resources[ledger].name != first.resources[ledger].name
+    assert not {it.name for it in again.of("AWS::S3::Bucket").values()} & {
+        it.name for it in first.of("AWS::S3::Bucket").values()
+    }
+    (it,) = again.of(NOTIFICATIONS).values()
+    assert it.properties["BucketName"] == "first-landing"
+    (told,) = notified(account.cloud, "first-landing")["QueueConfigurations"]
+    assert json.loads(told)["QueueArn"].rpartition(":")[2] == buffer_of(again)
+    landing = {name: it for name, it in first.of("AWS::S3::Bucket").items() if it.name == "first-landing"}
+    assert held(account.cloud, Stack(first.template, landing, {}, set())) == {
+        name: ["first-landing"] for name in landing
+    }
 
 
 # --- a bucket of others ---

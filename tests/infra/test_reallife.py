@@ -285,6 +285,7 @@ def test_concurrency_is_reserved_only_if_asked_for_and_covers_what_the_queues_ma
     reserved = {
         each["Handler"].split(".")[1]: each["ReservedConcurrentExecutions"]
         for each in template.of("AWS::Lambda::Function").values()
+        if "ReservedConcurrentExecutions" in each
     }
     assert reserved == {"intake": 7, "dispatch": 3, "settle": 2}
     for function, most in (("Intake", 7), ("Dispatch", 3)):

@@ -143,3 +143,32 @@ def test_another_release_is_another_application_with_a_guard_of_its_own(simple, 
     guards = [each.one("Custom::TidegateApplication")[0] for each in (simple, after)]
     assert guards[0] != guards[1]
     assert after.resources[guards[1]]["Properties"]["Of"] == {"Fn::GetAtt": [name, "ApplicationId"]}
+
+
+# --- what a stack left behind ---
+
+
+def holders(template) -> dict[str, dict[str, Any]]:
+    kinds = ("AWS::DynamoDB::Table", "AWS::KMS::Key", "AWS::S3::Bucket")
+    return {name: each for name, each in template.resources.items() if each["Type"] in kinds}
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS.keys() - {"dev"}))
+def test_what_a_stack_left_can_be_imported_under_the_same_names(variant, synthesize, name):
+    """CloudFormation imports a resource together with nothing else, so it must not refer to what is not there yet."""
+    whole, alone = variant(name), synthesize(VARIANTS[name], importing=True)
+    assert {each["Type"] for each in alone.resources.values()} == {
+        *(each["Type"] for each in holders(alone).values()),
+        "AWS::S3::BucketPolicy",
+    }
+    assert holders(alone).keys() == holders(whole).keys()
+    for logical, resource in holders(alone).items():
+        assert resource.get("DependsOn", []) == []
+        assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
+        same = {key: value for key, value in holders(whole)[logical]["Properties"].items() if key != NOTIFICATIONS}
+        assert resource["Properties"] == same
+    assert not alone.violations
+
+
+NOTIFICATIONS = "NotificationConfiguration"
+"""Refer to the buffer, and come with the deployment that follows."""
