@@ -73,7 +73,7 @@ def protection(event: dict, of: str, delete: bool) -> None:
     dynamodb = boto3.client("dynamodb")
     if dynamodb.describe_table(TableName=of)["Table"].get("DeletionProtectionEnabled", False) == delete:
         dynamodb.update_table(TableName=of, DeletionProtectionEnabled=not delete)
-    dynamodb.get_waiter("table_exists").wait(TableName=of)
+    dynamodb.get_waiter("table_exists").wait(TableName=of, WaiterConfig={"Delay": 5, "MaxAttempts": 40})
 
 
 def application(event: dict, of: str, delete: bool) -> None:
