@@ -8,6 +8,7 @@ import pytest
 
 from infra import bundling
 from tests.infra.conftest import ROOT, SIMPLE
+from tests.infra.test_lint import IGNORED, findings
 from tests.infra.test_permissions import resources, text
 from tests.infra.test_template import allowed
 from tests.support.build import upload
@@ -94,6 +95,7 @@ def test_nothing_is_asked_of_a_bucket_that_another_account_has(theirs):
     assert not template.of("Custom::S3BucketNotifications")
     assert "s3:PutBucketNotification" not in str(template.of("AWS::IAM::Policy"))
     assert not template.violations
+    assert not [each for each in findings(template.body) if each.split()[0] not in IGNORED]
 
 
 def test_what_another_accounts_bucket_tells_is_let_in(theirs):
