@@ -246,8 +246,7 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
             staged = ", ".join(map(str, decision.staged))
             render.error(
                 f"several drivers wrote rows for batch {batch}, as snapshots {staged}: name the one whose rows are in"
-                " the table with --staged. The number of rows tells them apart: outcomes/ in the work bucket has that of"
-                " each"
+                " the table with --staged. The number of rows tells them apart: outcomes/ in the work bucket has it"
             )
     _exit(Exit.FINDING)
 
