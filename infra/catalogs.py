@@ -22,9 +22,13 @@ GLUE_ACTIONS = (
     "glue:GetTable",
     "glue:UpdateTable",
 )
-TABLE_BUCKET_ACTIONS = ("s3tables:CreateNamespace", "s3tables:GetNamespace", "s3tables:GetTableBucket")
-TABLE_ACTIONS = (
+TABLE_BUCKET_ACTIONS = (
+    "s3tables:CreateNamespace",
     "s3tables:CreateTable",
+    "s3tables:GetNamespace",
+    "s3tables:GetTableBucket",
+)
+TABLE_ACTIONS = (
     "s3tables:GetTable",
     "s3tables:GetTableData",
     "s3tables:GetTableMetadataLocation",
