@@ -108,6 +108,13 @@ class Account:
             raise AssertionError(f"{logical_id} has {len(documents)} policies: the last one replaces the others")
         return self.resolve(documents[0]) if documents else None
 
+    def resource_policy_of(self, arn: str) -> Policy | None:
+        """The policy of the resource of the template that has this ARN, or that holds the object which has it."""
+        for name, each in self.resources.items():
+            if each["Type"] in _ARNS and (arn == self.arn(name) or arn.startswith(f"{self.arn(name)}/")):
+                return self.resource_policy(name)
+        return None
+
     def documents(self) -> list[tuple[str, Policy]]:
         """Every policy of the template, with the logical id of what it is attached to."""
         roles = (name for name, each in self.resources.items() if each["Type"] == "AWS::IAM::Role")
