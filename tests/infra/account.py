@@ -23,19 +23,26 @@ _PSEUDO = {
 # by type: the ARN of a resource with this name
 _ARNS: dict[str, Callable[[str], str]] = {
     "AWS::CloudWatch::Alarm": lambda name: f"arn:aws:cloudwatch:{REGION}:{ACCOUNT}:alarm:{name}",
+    "AWS::CloudWatch::Dashboard": lambda name: f"arn:aws:cloudwatch::{ACCOUNT}:dashboard/{name}",
     "AWS::DynamoDB::Table": lambda name: f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}",
     "AWS::EMRServerless::Application": lambda name: f"arn:aws:emr-serverless:{REGION}:{ACCOUNT}:/applications/{name}",
     "AWS::Events::Rule": lambda name: f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{name}",
     "AWS::IAM::Role": lambda name: f"arn:aws:iam::{ACCOUNT}:role/{name}",
     "AWS::KMS::Key": lambda name: f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{name}",
     "AWS::Lambda::Function": lambda name: f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}",
+    "AWS::Lambda::EventSourceMapping": lambda name: f"arn:aws:lambda:{REGION}:{ACCOUNT}:event-source-mapping:{name}",
     "AWS::Logs::LogGroup": lambda name: f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}",
     "AWS::S3::Bucket": lambda name: f"arn:aws:s3:::{name}",
     "AWS::SNS::Topic": lambda name: f"arn:aws:sns:{REGION}:{ACCOUNT}:{name}",
     "AWS::SQS::Queue": lambda name: f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}",
 }
 # by type: the property that names a resource, and the one that names those that a policy is attached to
-_NAMES = {"AWS::S3::Bucket": "BucketName"}
+_NAMES = {
+    "AWS::CloudWatch::Alarm": "AlarmName",
+    "AWS::CloudWatch::Dashboard": "DashboardName",
+    "AWS::S3::Bucket": "BucketName",
+    "AWS::SNS::Topic": "TopicName",
+}
 _POLICIES = {
     "AWS::S3::BucketPolicy": "Bucket",
     "AWS::SNS::TopicPolicy": "Topics",
@@ -75,6 +82,10 @@ class Account:
 
     def arn(self, logical_id: str) -> str:
         return _ARNS[self.resources[logical_id]["Type"]](self.name(logical_id))
+
+    def arns(self) -> list[str]:
+        """Of all resources that have one."""
+        return [self.arn(name) for name, each in self.resources.items() if each["Type"] in _ARNS]
 
     def identity_policies(self, role: str) -> list[Policy]:
         """What is written into the template for the role; what AWS manages is not."""

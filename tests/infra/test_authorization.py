@@ -41,6 +41,7 @@ class Part:
         return not one or None not in (self.these, other.these) or one not in "/:"
 
 
+@cache
 def granted(arn: str) -> list[Part]:
     """A resource as a policy writes it: `*` and `?` are wildcards, `${*}` is a star."""
     parts = []
@@ -49,6 +50,7 @@ def granted(arn: str) -> list[Part]:
     return parts
 
 
+@cache
 def taken(arn_format: str) -> list[Part]:
     """A resource as the reference writes it: `${Name}` is a name."""
     parts = []
@@ -64,7 +66,8 @@ def taken(arn_format: str) -> list[Part]:
 
 
 def meet(one: list[Part], other: list[Part]) -> bool:
-    ahead, seen = [(0, 0)], set()
+    ahead: list[tuple[int, int]] = [(0, 0)]
+    seen: set[tuple[int, int]] = set()
     while ahead:
         state = i, j = ahead.pop()
         if state in seen:
