@@ -30,7 +30,6 @@ TABLE_BUCKET_ACTIONS = (
     "s3tables:GetTableBucket",
 )
 TABLE_ACTIONS = (
-    "s3tables:CreateTable",
     "s3tables:GetTable",
     "s3tables:GetTableData",
     "s3tables:GetTableMetadataLocation",

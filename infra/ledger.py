@@ -14,6 +14,7 @@ ACTIONS = (
     "dynamodb:PutItem",
     "dynamodb:UpdateItem",
     "dynamodb:BatchGetItem",
+    "dynamodb:Query",
 )
 """A transaction needs the actions of its items and none of its own."""
 HAND_OFFS = "h#"
