@@ -14,7 +14,6 @@ ACTIONS = (
     "dynamodb:PutItem",
     "dynamodb:UpdateItem",
     "dynamodb:BatchGetItem",
-    "dynamodb:Query",
 )
 """A transaction needs the actions of its items and none of its own."""
 HAND_OFFS = "h#"
@@ -42,6 +41,10 @@ class Ledger(Construct):
         )
         if guards and not dev:
             guards.protection(self.table)
+
+    def grant_list(self, role: iam.Role) -> None:
+        """Read all routes' settings together."""
+        allow(role, ["dynamodb:Query"], self.table.table_arn)
 
     def grant_use(self, role: iam.Role) -> None:
         """Everything but deleting: a claim, a notice and a batch end by expiring.

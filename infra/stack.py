@@ -219,6 +219,7 @@ class TidegateStack(cdk.Stack):
             work.grant_use(each.role)
             emr.grant_start(each.role)
         emr.grant_ask(settle.role)
+        ledger.grant_list(settle.role)
         starters += [*dispatch.triggers, *settle.triggers]
         return {"intake": intake.function, "dispatch": dispatch.function, "settle": settle.function}
 

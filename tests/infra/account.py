@@ -18,6 +18,7 @@ _PSEUDO = {
     "AWS::AccountId": ACCOUNT,
     "AWS::Partition": "aws",
     "AWS::Region": REGION,
+    "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/tidegate/00000000-0000-0000-0000-000000000000",
     "AWS::URLSuffix": "amazonaws.com",
 }
 # by type: the ARN of a resource with this name
