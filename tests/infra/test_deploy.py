@@ -253,7 +253,8 @@ def application(cloud: Cloud, it: Resource) -> Facts:
         "Arn": found["arn"],
         "Name": found["name"],
         "ReleaseLabel": found["releaseLabel"],
-        "Type": found["type"],
+        # moto writes it in its own way
+        "Type": found["type"].upper(),
     }
 
 
