@@ -46,7 +46,7 @@ HANDLERS = ("create", "read", "update", "delete")
 CUSTOM = ("lambda:InvokeFunction",)
 """For a custom resource CloudFormation calls its function
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-custom-resources-lambda.html)."""
-SECRET = re.compile(r"EMR\.secret@(arn:[^'\"]+)")
+SECRET = re.compile(r"EMR\.secret@([^'\"]+)")
 GET_SECRET = "secretsmanager:GetSecretValue"
 """Not in the schema: EMR wants it of whoever names a secret in an application
 (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/secrets-manager.html)."""
@@ -160,7 +160,9 @@ def needed(account: Account) -> Iterator[tuple[str, str]]:
     asked = {
         permission for kind in {each["Type"] for each in account.resources.values()} for permission in permissions(kind)
     }
-    secrets = SECRET.findall(str(account.resources))
+    # EMR is given a secret's name; its ARN ends with six characters of Secrets Manager's own
+    arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:"
+    secrets = [f"{arn}{name}-AbCdEf" for name in SECRET.findall(str(account.resources))]
     if secrets:
         asked.add(GET_SECRET)
     for permission in sorted(asked):

@@ -50,7 +50,10 @@ def dynamodb(name: str, asked: dict[str, Any]) -> Iterator[Call]:
             for table, of in asked["RequestItems"].items():
                 yield call(name, table, of["Keys"])
         case _:
-            yield call(name, asked["TableName"], [asked.get("Key") or asked["Item"]])
+            values = asked.get("ExpressionAttributeValues", {})
+            # a query names its partition key in a condition
+            key = asked.get("Key") or asked.get("Item") or {"pk": values[":pk"]}
+            yield call(name, asked["TableName"], [key])
 
 
 def calls(service: str, name: str, asked: dict[str, Any]) -> Iterator[Call]:

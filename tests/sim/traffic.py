@@ -212,6 +212,11 @@ class Counts:
                 self.write_units += 1
             elif operation == "BatchGetItem":
                 self.read_units += sum(len(each["Keys"]) for each in json.loads(body)["RequestItems"].values())
+            elif operation == "Query":
+                # the settings of the routes, read together: a unit is 4 KB of them
+                assert json.loads(body)["ExpressionAttributeValues"][":pk"] == {"S": "routes"}
+                routes = [item for (_, pk, _), item in world.dynamodb.items.items() if pk == "routes"]
+                self.read_units += max(1, -(-sum(map(item_bytes, routes)) // 4_096))
             else:
                 assert operation == "GetItem", f"nobody has said what a {operation} costs"
                 self.read_units += 1 if json.loads(body).get("ConsistentRead") else 0.5

@@ -273,7 +273,7 @@ def test_abort_asks_first(ledger: FakeLedger):
 @pytest.fixture
 def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
     """A batch whose table cannot say whether it is published; two drivers had staged for it."""
-    ledger.batches = {"01RUN": replace(RUNNING, halted="...; a person has to decide", attempt=3)}
+    ledger.batches = {"01RUN": replace(RUNNING, halted="... A person has to decide", attempt=3)}
     files = {
         f"batches/01RUN/outcomes/{number}.jsonl.gz": Outcomes(number, False, Tally(committed=2, rows=9)).encode()
         for number in (76, 86)

@@ -80,7 +80,7 @@ def _way_out(batch: Batch) -> str:
     """What a person does once the cause of the halt is removed."""
     if batch.state is BatchState.SEALED:
         return "when the cause is removed, it goes on by itself"
-    if "a person has to decide" in batch.halted:
+    if "A person has to decide" in batch.halted:
         return f"see: tidegate decide --help; then: tidegate decide {batch.id} --not-published, or --published"
     return f"when the cause is removed: tidegate resume {batch.id}"
 

@@ -311,7 +311,7 @@ class Attempt:
             else "This attempt published nothing"
         )
         return Hopeless(
-            f"table {self.dataset.table}: {reason}. {what}; a person has to decide (see `tidegate decide --help`)"
+            f"table {self.dataset.table}: {reason}. {what}. A person has to decide: see `tidegate decide --help`"
         )
 
     # ---- staging
