@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.build import BUCKET, notice, part_of, upload, uploads
+from tests.support.build import BUCKET, notice, part_of, route, upload, uploads
 from tests.support.dynamodb_local import DynamoDbLocal
 from tests.support.faults import answered, lost_answers
 from tests.support.ledgers import SettableClock, Table
@@ -94,6 +94,25 @@ def test_a_claim_is_one_request_and_its_refusal_needs_no_read(ledger: DynamoLedg
     assert asked == ["PutItem"] * 3
 
 
+@pytest.mark.parametrize("read", ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route"])
+def test_what_a_decision_follows_is_read_consistently(ledger: DynamoLedger, table: Table, read: str):
+    """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
+    asked: list[dict[str, Any]] = []
+
+    def note(params: dict[str, Any], **_: Any) -> None:
+        asked.append(params)
+
+    table.client.meta.events.register("provide-client-params.dynamodb", note)
+    try:
+        CALLS[read](ledger)
+    finally:
+        table.client.meta.events.unregister("provide-client-params.dynamodb", note)
+    assert asked
+    for request in asked:
+        inner = request.get("RequestItems", {}).values()
+        assert all(each["ConsistentRead"] is True for each in (inner or [request]))
+
+
 def test_records_are_found_where_the_documentation_says(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
     of = notice("a")
     ledger.claim(of)
@@ -121,6 +140,11 @@ CALLS: dict[str, Callable[[DynamoLedger], Any]] = {
     "refuse": lambda ledger: ledger.refuse(ROUTE, 1),
     "batch": lambda ledger: ledger.batch("01B"),
     "route": lambda ledger: ledger.route(ROUTE),
+    "known_routes": lambda ledger: ledger.known_routes(),
+    "known_route": lambda ledger: ledger.known_route(ROUTE),
+    "remember_route": lambda ledger: ledger.remember_route(route(ROUTE)),
+    "note_manifest": lambda ledger: ledger.note_manifest("01B", "digest"),
+    "fix_dataset": lambda ledger: ledger.fix_dataset("01B", 1, "{}"),
     "seal": lambda ledger: ledger.seal("01B", ROUTE),
     "begin_attempt": lambda ledger: ledger.begin_attempt("01B", ROUTE, 1, 1),
     "record_job": lambda ledger: ledger.record_job("01B", 1, "job"),

@@ -5,12 +5,14 @@ On moto it is quick to run everywhere; DynamoDB Local is what proves the races.
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from tests.support.build import BUCKET, ETAG, notice, part_of, upload, uploads
+from tests.support.build import BUCKET, ETAG, notice, part_of, route, upload, uploads
 from tests.support.ledgers import RETENTION, SettableClock, racing
 from tidegate.core.batches import Batch, State
+from tidegate.core.errors import Retryable
 from tidegate.core.manifests import make_part
 from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import NO_TALLY, Outcome, Tally
@@ -591,6 +593,106 @@ def test_of_many_that_race_to_open_a_batch_one_wins_and_all_get_it(another: Anot
     batches = racing(*[lambda: another().open_batch(ROUTE, new_id)] * 8)
     assert len({batch.id for batch in batches}) == 1
     assert another().route(ROUTE).unfinished == (batches[0].id,)
+
+
+def test_who_found_no_open_batch_and_is_overtaken_takes_the_one_that_was_opened(another: Another, new_id: NewId):
+    """The same race, decided: the other one opens a batch after this one has read that there is none."""
+    overtaken: list[Batch] = []
+
+    def id_while_another_opens() -> str:
+        if not overtaken:
+            overtaken.append(another().open_batch(ROUTE, new_id))
+        return new_id()
+
+    assert another().open_batch(ROUTE, id_while_another_opens) == overtaken[0]
+    assert another().route(ROUTE).unfinished == (overtaken[0].id,)
+
+
+# ---- routes
+
+
+def test_a_route_is_known_as_it_was_last_remembered(ledger: Ledger, another: Another):
+    assert ledger.known_routes() == {}
+    assert ledger.known_route(ROUTE) is None
+    flights, weather = route(ROUTE), route("weather")
+    for each in (flights, weather, flights):
+        ledger.remember_route(each)
+    changed = replace(flights, dataset=replace(flights.dataset, schema="id bigint, more string"))
+    ledger.remember_route(changed)
+    assert another().known_routes() == {ROUTE: changed, "weather": weather}
+    assert another().known_route(ROUTE) == changed
+
+
+def test_a_sealed_batch_keeps_its_table_and_its_manifest(ledger: Ledger, batch: Batch):
+    join(ledger, notice("a"), batch.id)
+    ledger.seal(batch.id, ROUTE, "lake.raw.flights")
+    assert ledger.note_manifest(batch.id, "digest")
+    assert ledger.note_manifest(batch.id, "digest")
+    assert not ledger.note_manifest(batch.id, "another")
+    assert not ledger.note_manifest("01NOTHERE", "digest")
+    found = ledger.batch(batch.id)
+    assert found is not None
+    assert (found.table, found.manifest) == ("lake.raw.flights", "digest")
+
+
+def test_how_an_attempt_reads_is_fixed_once_and_anew_with_the_next_one(ledger: Ledger, batch: Batch):
+    join(ledger, notice("a"), batch.id)
+    ledger.seal(batch.id, ROUTE)
+    assert ledger.fix_dataset(batch.id, 0, "early") is None, "no attempt has begun"
+    ledger.begin_attempt(batch.id, ROUTE, 1, 1)
+    assert ledger.fix_dataset(batch.id, 1, "one") == "one"
+    assert ledger.fix_dataset(batch.id, 1, "other") == "one"
+    ledger.begin_attempt(batch.id, ROUTE, 2, 1)
+    assert ledger.fix_dataset(batch.id, 1, "late") is None
+    assert ledger.fix_dataset(batch.id, 2, "other") == "other"
+
+
+# ---- what nobody may notice too late
+
+
+def test_what_comes_again_after_its_ending_was_recorded_is_not_told_to_the_claim(ledger: Ledger, another: Another):
+    """`later` written after the outcome would be read by nobody: whoever comes late must find the outcome instead."""
+    first = notice(written("0001"))
+    ledger.claim(first)
+    again = notice(written("0002"))
+    upload_again = again.entries[0].upload
+
+    # another process records the ending after this one has looked, and before it writes
+    real = ledger._let_go  # type: ignore[attr-defined]
+
+    def looked(claim: object) -> bool:
+        answer = real(claim)
+        another().record_endings(
+            [Ending(first.id, BUCKET, upload_again.key, upload_again.version, Outcome.VANISHED, "gone")]
+        )
+        return bool(answer)
+
+    ledger._let_go = looked  # type: ignore[attr-defined]
+    with pytest.raises(Retryable):
+        ledger.claim(again)
+    (claim,) = another().claims(BUCKET, upload_again.key)
+    assert (claim.outcome, claim.later) == ("vanished", "")
+    assert [entry.takes_from for entry in another().claim(again).again] == [first.id]
+
+
+def test_of_a_take_over_the_answer_counts(ledger: Ledger, another: Another):
+    """Two notices were made to take one upload over; the second one's put is refused, and it owns nothing."""
+    first = notice("a")
+    ledger.claim(first)
+    ledger.void(first.id, ROUTE)
+    one, other = (notice("a", origin=origin, takes_from=first.id) for origin in ("audit:1", "audit:2"))
+    real = ledger._let_go  # type: ignore[attr-defined]
+
+    def looked(claim: object) -> bool:
+        answer = bool(real(claim))
+        assert another().claim(other).owned
+        return answer
+
+    ledger._let_go = looked  # type: ignore[attr-defined]
+    claimed = ledger.claim(one)
+    assert (claimed.owned, [each.key for each in claimed.refused]) == ((), ["a"])
+    (claim,) = another().claims(BUCKET, "a")
+    assert claim.notice == other.id
 
 
 # ---- sealing

@@ -315,6 +315,21 @@ def plain(sequencer: str) -> Notice:
     return notice(Upload(BUCKET, "flights/a.json", f"etag:{ETAG}", 10, sequencer))
 
 
+def test_a_batch_that_was_being_fenced_goes_on_being_fenced_when_it_is_resumed(world: World):
+    """Publishing it now would land what a person has given up."""
+    batch = world.submitted()
+    abort(batch.id, ledger=world.ledger)
+    world.settle()
+    for attempt in (2, 3):
+        world.jobs.end(batch.id, attempt) if (batch.id, attempt, True) in world.jobs.started else None
+        world.settle()
+    assert world.batch(batch.id).halted
+    assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
+    world.settle()
+    assert world.batch(batch.id).fencing
+    assert {fencing for _, attempt, fencing in world.jobs.started if attempt > 1} == {True}
+
+
 @pytest.mark.parametrize("written", ["before the fence is settled", "after it"])
 def test_the_same_bytes_that_come_while_their_batch_is_given_up_are_sent_again(world: World, written: str):
     world.dispatch(plain("01"))
