@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyiceberg.types import LongType
 
 from tests.e2e.conftest import CONFIG, LocalStack, eventually
 from tidegate.local import stack as local_stack
@@ -143,11 +144,10 @@ def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStac
 
 
 def test_a_halted_batch_says_why_and_goes_on_when_a_person_has_acted(stack: LocalStack) -> None:
-    """A table that somebody made without staging: nothing is written to it until it has it."""
+    """A table that somebody made without one of the route's columns: nothing is written to it until it has it."""
     catalog = stack.catalog
     catalog.create_namespace_if_not_exists("e2e")
-    columns = [pa.field("id", pa.int64()), *LINEAGE]
-    table = catalog.create_table("e2e.stuck", pa.schema(columns))
+    table = catalog.create_table("e2e.stuck", pa.schema([pa.field("note", pa.string()), *LINEAGE]))
     put(stack, "landing-stuck", "a.json", lines(1))
     halted = eventually(
         lambda: stack.look() and [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]],
@@ -156,10 +156,10 @@ def test_a_halted_batch_says_why_and_goes_on_when_a_person_has_acted(stack: Loca
         "the halt",
     )
     assert stack.cli("status", check=False).returncode == 1
-    assert "SET TBLPROPERTIES ('write.wap.enabled'='true')" in halted[0]["halted"]
+    assert "ADD COLUMN id bigint" in halted[0]["halted"]
     assert stack.rows("e2e.stuck") == []
-    with table.transaction() as change:
-        change.set_properties({"write.wap.enabled": "true"})
+    with table.update_schema() as change:
+        change.add_column("id", LongType())
     stack.cli("resume", halted[0]["id"])
     settled(stack, "stuck", 1)
     assert stack.ids("e2e.stuck") == [1]

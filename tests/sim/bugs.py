@@ -293,6 +293,36 @@ _BATCHES = (
     ),
 )
 
+# ---- what is deployed
+
+_DEPLOYED = (
+    Bug(
+        "only configured routes are settled",
+        "What a route had gathered is looked after only as long as the configuration has the route.",
+        (
+            Edit(
+                f"{SETTLE}:routes_to_settle",
+                "*(route for name, route in sorted(known.items()) if name not in configured)",
+                "",
+            ),
+        ),
+        "renamed_under_way",
+    ),
+    Bug(
+        "the table of the moment",
+        "An attempt writes to the table that the route has now, not to the one that its batch was sealed for.",
+        (
+            Edit(
+                "tidegate.flows.hand_off:start_job",
+                "table=batch.table or route.dataset.table",
+                "table=route.dataset.table",
+            ),
+        ),
+        "moved_under_way",
+        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),
+    ),
+)
+
 # ---- attempts
 
 _ATTEMPTS = (
@@ -464,7 +494,7 @@ _READING = (
     ),
 )
 
-BUGS: tuple[Bug, ...] = (*_CLAIMING, *_NOTICES, *_BATCHES, *_ATTEMPTS, *_PUBLISHING, *_READING)
+BUGS: tuple[Bug, ...] = (*_CLAIMING, *_NOTICES, *_BATCHES, *_DEPLOYED, *_ATTEMPTS, *_PUBLISHING, *_READING)
 
 HARMLESS: tuple[Bug, ...] = (
     Bug(

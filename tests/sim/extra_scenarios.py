@@ -11,11 +11,12 @@ from typing import Any
 
 from tests.sim.kernel import START
 from tests.sim.landing import notification
+from tests.sim.product import deploy
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
 from tests.sim.sqs import Queue
 from tests.sim.table import Metadata, Stored
-from tests.sim.world import World
+from tests.sim.world import CONFIG, World
 from tidegate import wiring
 from tidegate.core.publication import Snapshot
 from tidegate.flows.abort import abort
@@ -150,10 +151,10 @@ def history_expired(world: World) -> None:
         expired.update(metadata.snapshots)
         number = next(world.catalog.ids)
         mine = Stored(Snapshot(number, metadata.head, {"foreign": "maintenance"}), ())
-        return replace(metadata, version=metadata.version + 1, head=number, snapshots={number: mine})
+        return replace(metadata, head=number, snapshots={**metadata.snapshots, number: mine}).expired()
 
     def undo(metadata: Metadata) -> Metadata:
-        return replace(metadata, version=metadata.version + 1, snapshots={**expired, **metadata.snapshots})
+        return metadata.remembered(expired)
 
     world.kernel.after(120.0, lambda: _alter(world, expire))
     world.kernel.after(1_800.0, lambda: _alter(world, undo))
@@ -169,16 +170,36 @@ def maintenance_under_way(world: World) -> None:
     def maintain(metadata: Metadata) -> Metadata:
         number = next(world.catalog.ids)
         mine = Stored(Snapshot(number, metadata.head, {"foreign": "append"}), ())
-        staged = {at: metadata.snapshots[at] for at in metadata.branches.values() if at in metadata.snapshots}
-        forgotten.update({at: each for at, each in metadata.snapshots.items() if at not in staged})
-        return replace(metadata, version=metadata.version + 1, head=number, snapshots={**staged, number: mine})
+        forgotten.update(metadata.snapshots)
+        return replace(metadata, head=number, snapshots={**metadata.snapshots, number: mine}).expired()
 
     def remember(metadata: Metadata) -> Metadata:
-        return replace(metadata, version=metadata.version + 1, snapshots={**forgotten, **metadata.snapshots})
+        return metadata.remembered(forgotten)
 
     for minute in range(2, 60, 2):
         world.kernel.after(60.0 * minute, lambda: _alter(world, maintain))
     world.kernel.after(3_600.0, lambda: _alter(world, remember))
+
+
+# ---- what is deployed
+
+
+def renamed_under_way(world: World) -> None:
+    """A route gets another name while a batch of it gathers. An upload is announced once more after that, and another
+    one comes."""
+    world.announce = lambda version: [1.0, 2_000.0] if version.key.endswith("a.json") else [1.0]
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+    world.upload("events/c.json", MORE, after=300.0)
+    world.kernel.after(20.0, lambda: deploy(CONFIG.replace('name = "events"', 'name = "things"')))
+
+
+def moved_under_way(world: World) -> None:
+    """A route is pointed at another table while a batch of it is handed off, and once more while one gathers."""
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=200.0)
+    for after, table in ((75.0, "lake.sim.later"), (230.0, "lake.sim.last")):
+        world.kernel.after(after, partial(deploy, CONFIG.replace('"lake.sim.events"', f'"{table}"')))
 
 
 # ---- what people ask for
@@ -243,6 +264,8 @@ EXTRA: dict[str, Scenario] = {
         twins,
         history_expired,
         maintenance_under_way,
+        renamed_under_way,
+        moved_under_way,
         aborted,
         given_up_again_and_again,
     )

@@ -70,12 +70,29 @@ def inhabited(kernel: Kernel, network: Network) -> Iterator[None]:
     for quota in _QUOTAS:
         quota._available_capacity = quota._max_capacity
     HERE.kernel, HERE.network, HERE.thread = kernel, network, threading.get_ident()
+    configured = os.environ["TIDEGATE_CONFIG"]
     with time_machine.travel(START, tick=False) as clock:
         kernel.on_tick = clock.move_to
         try:
             yield
         finally:
             HERE.kernel = HERE.network = None
+            if os.environ["TIDEGATE_CONFIG"] != configured:
+                _configure(Path(configured))
+
+
+def deploy(config: str) -> None:
+    """From now on the functions run with this tidegate.toml; those that run go on with the one they have."""
+    path = Path(os.environ["TIDEGATE_CONFIG"]).with_name("deployed.toml")
+    path.write_text(config)
+    _configure(path)
+
+
+def _configure(path: Path) -> None:
+    from tidegate import wiring
+
+    os.environ["TIDEGATE_CONFIG"] = str(path)
+    wiring.application.cache_clear()
 
 
 _QUOTAS: list[Any] = []

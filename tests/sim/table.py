@@ -70,6 +70,8 @@ class Metadata:
     snapshots: Mapping[int, Stored]
     branches: Mapping[str, int | None] = field(default_factory=dict)
     """All but main: the snapshot that each points to."""
+    beneath: tuple[Stored, ...] = ()
+    """What main holds of snapshots that were expired, oldest first: the rows stay, the history forgets."""
 
     def ancestors(self) -> Iterator[Snapshot]:
         """Of main, the head first; it ends where history was expired."""
@@ -77,6 +79,17 @@ class Metadata:
         while current is not None and current in self.snapshots:
             yield self.snapshots[current].snapshot
             current = self.snapshots[current].snapshot.parent
+
+    def expired(self) -> "Metadata":
+        """Without any history but the heads of main and of the branches."""
+        kept = {self.head, *self.branches.values()}
+        cut = [self.snapshots[each.id] for each in self.ancestors() if each.id not in kept][::-1]
+        snapshots = {at: each for at, each in self.snapshots.items() if at in kept}
+        return replace(self, version=self.version + 1, snapshots=snapshots, beneath=(*self.beneath, *cut))
+
+    def remembered(self, forgotten: Mapping[int, Stored]) -> "Metadata":
+        """With the history again that was expired: a backup of the metadata was restored."""
+        return replace(self, version=self.version + 1, snapshots={**forgotten, **self.snapshots}, beneath=())
 
 
 @dataclass
@@ -100,7 +113,7 @@ class Catalog:
         metadata = self.tables.get(table)
         if metadata is None:
             return []
-        return [metadata.snapshots[each.id] for each in metadata.ancestors()][::-1]
+        return [*metadata.beneath, *[metadata.snapshots[each.id] for each in metadata.ancestors()][::-1]]
 
 
 @dataclass(frozen=True)

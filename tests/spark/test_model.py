@@ -1,61 +1,70 @@
 """The simulation's model of a table does as Iceberg does: the same steps leave the same history, and the same verdicts.
 
-Snapshots are compared by the order in which they were made, because their ids are chosen by chance.
+Snapshots are compared by the order in which they came into `main`, because their ids are chosen by chance.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Protocol
 
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tests.sim.faults import At
 from tests.sim.kernel import Kernel
 from tests.sim.network import Network
-from tests.sim.table import Catalog, DuplicateWap, ModelTable, Rows
+from tests.sim.table import Catalog, ModelTable, Rows, Stored
 from tidegate.core.publication import (
     BATCH,
     PUBLISHED_WAP_ID,
     SOURCE_SNAPSHOT_ID,
-    STAGED_WAP_ID,
     Floor,
     History,
     NotPublished,
     Published,
+    Snapshot,
     verdict,
 )
-from tidegate.spark.table import WAP_ENABLED, IcebergTable, cause
+from tidegate.spark.table import IcebergTable, StagedIsGone
 
 pytestmark = pytest.mark.spark
 
 BATCHES = ("one", "two", "three")
-REFUSED = "refused: published under this id already"
 
 Step = tuple[Any, ...]
-"""("stage", batch, rows), ("fence", batch), ("publish", which of the staged snapshots), ("staging", on), ("floor",)."""
+"""("stage", batch, rows), ("fence", batch), ("publish", which of the staged ones, which floor), ("foreign",),
+("expire",), ("drop", batch), ("floor",)."""
 
 
 class Table(Protocol):
     """A table that steps are taken on."""
 
-    def stage(self, batch: str, rows: int) -> None: ...
+    def stage(self, branch: str, batch: str, rows: int) -> int: ...
 
-    def stage_nothing(self, batch: str) -> None: ...
+    def fence(self, branch: str, batch: str) -> int: ...
 
-    def publish(self, snapshot: int) -> str:
-        """What was said against it; empty if it was done."""
+    def publish(self, staged: int, batch: str, floor: Floor) -> Any:
+        """What the commit said. Raises StagedIsGone."""
         ...
 
-    def staging(self, on: bool) -> None: ...
+    def foreign(self) -> None:
+        """Somebody else appends."""
+        ...
 
-    def history(self) -> History: ...
+    def expire(self) -> None:
+        """Somebody forgets all history but the heads of main and of the branches."""
+        ...
 
-    def stages(self) -> bool: ...
+    def drop(self, batch: str) -> None: ...
+
+    def position(self) -> Floor: ...
+
+    def history(self, floor: Floor) -> History: ...
+
+    def branches(self) -> int: ...
 
     def rows(self) -> int:
         """How many there are in main."""
@@ -70,29 +79,34 @@ class Iceberg:
         self._table = IcebergTable(spark, f"lake.model.t{next(self._numbers)}")
         self._table.create_if_absent("id bigint", [])
 
-    def stage(self, batch: str, rows: int) -> None:
-        self._table.stage(self._spark.range(0, rows, 1, 1), batch, {BATCH: batch})
+    def stage(self, branch: str, batch: str, rows: int) -> int:
+        return self._table.stage(self._spark.range(0, rows, 1, 1), branch, {BATCH: batch})[0]
 
-    def stage_nothing(self, batch: str) -> None:
-        self._table.stage_nothing(batch, {BATCH: batch})
+    def fence(self, branch: str, batch: str) -> int:
+        return self._table.stage_nothing(branch, {BATCH: batch})
 
-    def publish(self, snapshot: int) -> str:
-        try:
-            self._table.publish(snapshot)
-        except Py4JJavaError as error:
-            if not cause(error).startswith("DuplicateWAPCommitException"):
-                raise
-            return REFUSED
-        return ""
+    def publish(self, staged: int, batch: str, floor: Floor) -> Any:
+        return self._table.publish(staged, batch, floor, {BATCH: batch})
 
-    def staging(self, on: bool) -> None:
-        self._spark.sql(f"ALTER TABLE {self._table.name} SET TBLPROPERTIES ('{WAP_ENABLED}' = '{str(on).lower()}')")
+    def foreign(self) -> None:
+        self._table._load().newAppend().set("foreign", "append").commit()
 
-    def history(self) -> History:
-        return self._table.history()
+    def expire(self) -> None:
+        table = self._table._load()
+        if table.currentSnapshot() is not None:
+            table.expireSnapshots().expireOlderThan(32_503_680_000_000).retainLast(1).commit()
 
-    def stages(self) -> bool:
-        return self._table.stages
+    def drop(self, batch: str) -> None:
+        self._table.drop_branches(f"{batch}_")
+
+    def position(self) -> Floor:
+        return self._table.position()
+
+    def history(self, floor: Floor) -> History:
+        return self._table.history(floor)
+
+    def branches(self) -> int:
+        return len([name for name in self._table._load().refs() if name != "main"])
 
     def rows(self) -> int:
         return self._spark.table(self._table.name).count()
@@ -116,30 +130,42 @@ class Model:
             raise driver.error
         return driver.answer
 
-    def stage(self, batch: str, rows: int) -> None:
+    def stage(self, branch: str, batch: str, rows: int) -> int:
         made = Rows(("id",), tuple((batch, "v1", number) for number in range(rows)))
-        self._drive(lambda: self._table.stage(made, batch, {BATCH: batch}))
+        staged: int = self._drive(lambda: self._table.stage(made, branch, {BATCH: batch}))[0]
+        return staged
 
-    def stage_nothing(self, batch: str) -> None:
-        self._drive(lambda: self._table.stage_nothing(batch, {BATCH: batch}))
+    def fence(self, branch: str, batch: str) -> int:
+        staged: int = self._drive(lambda: self._table.stage_nothing(branch, {BATCH: batch}))
+        return staged
 
-    def publish(self, snapshot: int) -> str:
-        try:
-            self._drive(lambda: self._table.publish(snapshot))
-        except DuplicateWap:
-            return REFUSED
-        return ""
+    def publish(self, staged: int, batch: str, floor: Floor) -> Any:
+        return self._drive(lambda: self._table.publish(staged, batch, floor, {BATCH: batch}))
 
-    def staging(self, on: bool) -> None:
-        metadata = self._catalog.tables[self.NAME]
-        self._catalog.tables[self.NAME] = replace(metadata, properties={WAP_ENABLED: str(on).lower()})
+    def foreign(self) -> None:
+        base = self._catalog.tables[self.NAME]
+        number = next(self._catalog.ids)
+        mine = Stored(Snapshot(number, base.head, {"foreign": "append"}), ())
+        self._catalog.tables[self.NAME] = replace(base, head=number, snapshots={**base.snapshots, number: mine})
 
-    def history(self) -> History:
-        history: History = self._drive(self._table.history)
+    def expire(self) -> None:
+        base = self._catalog.tables[self.NAME]
+        if base.head is not None:
+            self._catalog.tables[self.NAME] = base.expired()
+
+    def drop(self, batch: str) -> None:
+        self._drive(lambda: self._table.drop_branches(f"{batch}_"))
+
+    def position(self) -> Floor:
+        floor: Floor = self._drive(self._table.position)
+        return floor
+
+    def history(self, floor: Floor) -> History:
+        history: History = self._drive(lambda: self._table.history(floor))
         return history
 
-    def stages(self) -> bool:
-        return bool(self._drive(lambda: self._table.stages))
+    def branches(self) -> int:
+        return len(self._catalog.tables[self.NAME].branches)
 
     def rows(self) -> int:
         return len(self._catalog.rows(self.NAME))
@@ -148,70 +174,76 @@ class Model:
 # ---- what is compared
 
 
-def numbered(history: History) -> dict[int, int]:
-    """Snapshot ids by the order in which they were made."""
-    return {snapshot: number for number, snapshot in enumerate(history.snapshots)}
+@dataclass
+class Life:
+    """What was done to a table, and what is to be seen of it: ids as numbers, by the order in which they appeared."""
 
+    table: Table
+    staged: list[tuple[int, str]] = field(default_factory=list)
+    floors: list[Floor] = field(default_factory=list)
+    heads: dict[int | None, int] = field(default_factory=lambda: {None: -1})
 
-def shape(history: History) -> Any:
-    """The head, and of each snapshot its parent and what its summary says of batches and rows."""
-    numbers: dict[Any, Any] = {None: None, **numbered(history)}
+    def __post_init__(self) -> None:
+        self.floors.append(self.table.position())
 
-    def told(summary: Any) -> Any:
-        source = summary.get(SOURCE_SNAPSHOT_ID)
-        return {
-            **{name: summary[name] for name in (STAGED_WAP_ID, PUBLISHED_WAP_ID, BATCH) if name in summary},
-            # what is published by rebase is judged by the snapshot that was staged: only there are its rows looked at
-            **({"rows": int(summary.get("added-records", 0))} if source is None else {"source": numbers[int(source)]}),
-        }
-
-    snapshots = history.snapshots.values()
-    return numbers[history.head], [(numbers[each.parent], told(each.summary)) for each in snapshots]
-
-
-def judged(history: History, floors: Sequence[Floor]) -> list[Any]:
-    """The verdict on each batch, from each floor."""
-    numbers = numbered(history)
-    found: list[Any] = []
-    for floor in floors:
-        for batch in BATCHES:
-            decided = verdict(history, batch, floor)
-            if isinstance(decided, Published):
-                found.append((numbers[decided.snapshot], numbers[decided.staged]))
-            else:
-                found.append("not published" if isinstance(decided, NotPublished) else "unprovable")
-    return found
-
-
-def played(table: Table, steps: Sequence[Step]) -> list[Any]:
-    """What is to be seen after each step."""
-    history = table.history()
-    floors = [Floor(history.table_uuid, history.head)]
-    seen = []
-    for verb, *what in steps:
-        said = ""
-        if verb == "stage":
-            table.stage(*what)
-        elif verb == "fence":
-            table.stage_nothing(*what)
-        elif verb == "staging":
-            table.staging(*what)
+    def take(self, step: Step) -> Any:
+        verb, *what = step
+        said: Any = ""
+        if verb in ("stage", "fence"):
+            batch = what[0]
+            made = getattr(self.table, verb)(f"{batch}_{len(self.staged)}", *what)
+            self.staged.append((made, batch))
+        elif verb == "publish" and self.staged:
+            made, batch = self.staged[what[0] % len(self.staged)]
+            try:
+                said = self._told(self.table.publish(made, batch, self.floors[what[1] % len(self.floors)]))
+            except StagedIsGone:
+                said = "gone"
         elif verb == "floor":
-            floors.append(Floor(history.table_uuid, history.head))
-        elif staged := [each.id for each in history.snapshots.values() if STAGED_WAP_ID in each.summary]:
-            said = table.publish(staged[what[0] % len(staged)])
-        history = table.history()
-        seen.append((said, table.stages(), shape(history), judged(history, floors)))
-    return seen
+            self.floors.append(self.table.position())
+        elif verb in ("foreign", "expire"):
+            getattr(self.table, verb)()
+        elif verb == "drop":
+            self.table.drop(*what)
+        return said, self._main(), self._judged(), self.table.branches()
+
+    def _told(self, decided: Any) -> Any:
+        if isinstance(decided, Published):
+            self.heads.setdefault(decided.snapshot, len(self.heads))
+            return self.heads[decided.snapshot], self._number(decided.staged)
+        return "not published" if isinstance(decided, NotPublished) else "unprovable"
+
+    def _number(self, staged: int) -> int:
+        return [made for made, _ in self.staged].index(staged)
+
+    def _main(self) -> Any:
+        everything = Floor(self.floors[0].table_uuid, None)
+        ancestors = self.table.history(everything).ancestors
+        for each in reversed(ancestors):
+            self.heads.setdefault(each.id, len(self.heads))
+        return [(self.heads[each.id], self.heads[each.parent], self._summary(each.summary)) for each in ancestors]
+
+    def _summary(self, summary: dict[str, str]) -> Any:
+        source = summary.get(SOURCE_SNAPSHOT_ID)
+        told = {name: summary[name] for name in (PUBLISHED_WAP_ID, BATCH, "foreign") if name in summary}
+        return {**told, **({"source": self._number(int(source))} if source else {})}
+
+    def _judged(self) -> list[Any]:
+        """The verdict on each batch, from each floor."""
+        return [
+            self._told(verdict(self.table.history(floor), batch, floor)) for floor in self.floors for batch in BATCHES
+        ]
 
 
 def both(spark: SparkSession, steps: Sequence[Step]) -> Any:
     """Take the steps on both, and hold them against each other; what was seen after the last, and the rows in main."""
-    model, iceberg = Model(), Iceberg(spark)
-    for number, (one, other) in enumerate(zip(played(model, steps), played(iceberg, steps), strict=True)):
-        assert one == other, f"after step {number}, {steps[number]}"
-    assert model.rows() == iceberg.rows()
-    return (*one, model.rows())
+    model, iceberg = Life(Model()), Life(Iceberg(spark))
+    seen: Any = None
+    for number, step in enumerate(steps):
+        seen, there = model.take(step), iceberg.take(step)
+        assert seen == there, f"after step {number}, {step}"
+    assert model.table.rows() == iceberg.table.rows()
+    return (*seen, model.table.rows())
 
 
 # ---- sequences that matter
@@ -219,86 +251,76 @@ def both(spark: SparkSession, steps: Sequence[Step]) -> Any:
 NOT = "not published"
 
 
-def test_what_is_staged_on_the_head_is_published_as_it_is(spark: SparkSession) -> None:
-    said, _, (head, snapshots), judged_, rows = both(spark, [("stage", "one", 3), ("publish", 0)])
-    staged = {STAGED_WAP_ID: "one", BATCH: "one", "rows": 3}
-    assert (said, head, snapshots, rows) == ("", 0, [(None, staged)], 3)
-    assert judged_ == [(0, 0), NOT, NOT]
-
-
 def test_what_is_staged_is_not_in_main(spark: SparkSession) -> None:
-    _, _, (head, snapshots), judged_, rows = both(spark, [("stage", "one", 3)])
-    assert (head, len(snapshots), judged_, rows) == (None, 1, [NOT] * 3, 0)
+    _, main, judged, branches, rows = both(spark, [("stage", "one", 3)])
+    assert (main, judged, branches, rows) == ([], [NOT] * 3, 1, 0)
 
 
-def test_what_is_staged_elsewhere_is_published_as_another_snapshot(spark: SparkSession) -> None:
-    steps = [("stage", "one", 1), ("stage", "two", 2), ("publish", 1), ("publish", 0)]
-    said, _, (head, snapshots), judged_, rows = both(spark, steps)
-    assert (said, head, rows) == ("", 2, 3)
-    assert snapshots[2] == (1, {PUBLISHED_WAP_ID: "one", "source": 0})
-    assert judged_ == [(2, 0), (1, 1), NOT]
+def test_what_is_published_names_its_batch_and_its_source(spark: SparkSession) -> None:
+    said, main, judged, branches, rows = both(spark, [("stage", "one", 3), ("publish", 0, 0), ("drop", "one")])
+    assert (said, main, branches, rows) == (
+        "",
+        [(1, -1, {PUBLISHED_WAP_ID: "one", BATCH: "one", "source": 0})],
+        0,
+        3,
+    )
+    assert judged == [(1, 0), NOT, NOT]
+
+
+def test_what_was_staged_before_others_wrote_is_published_behind_them(spark: SparkSession) -> None:
+    steps = [("stage", "one", 1), ("foreign",), ("stage", "two", 2), ("publish", 1, 0), ("publish", 0, 0)]
+    said, main, judged, _, rows = both(spark, steps)
+    assert (said, [number for number, *_ in main], rows) == ((3, 0), [3, 2, 1], 3)
+    assert judged == [(3, 0), (2, 1), NOT]
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_of_twins_one_is_published(spark: SparkSession, first: int) -> None:
-    steps = [("stage", "one", 2), ("stage", "one", 2), ("publish", first), ("publish", 1 - first), ("publish", first)]
-    said, _, (head, snapshots), judged_, rows = both(spark, steps)
-    assert (said, head, len(snapshots), rows) == (REFUSED, first, 2, 2)
-    assert judged_[0] == (first, first)
+def test_of_twins_one_is_published_and_the_other_is_told_so_by_its_commit(spark: SparkSession, first: int) -> None:
+    steps = [("stage", "one", 2), ("stage", "one", 2), ("publish", first, 0), ("publish", 1 - first, 0)]
+    said, main, judged, _, rows = both(spark, steps)
+    assert (said, len(main), judged[0], rows) == ((1, first), 1, (1, first), 2)
 
 
-def test_a_twin_that_is_staged_on_the_published_one_is_refused(spark: SparkSession) -> None:
-    steps = [("stage", "one", 2), ("publish", 0), ("stage", "one", 2), ("publish", 1)]
-    said, _, (head, _), judged_, rows = both(spark, steps)
-    assert (said, head, judged_[0], rows) == (REFUSED, 0, (0, 0), 2)
-
-
-def test_a_twin_of_what_was_published_by_rebase_is_refused(spark: SparkSession) -> None:
-    steps = [("stage", "one", 1), ("stage", "one", 1), ("fence", "two"), ("publish", 2), ("publish", 0), ("publish", 1)]
-    said, _, (head, _), judged_, rows = both(spark, steps)
-    assert (said, head, judged_[0], rows) == (REFUSED, 3, (3, 0), 1)
-
-
-@pytest.mark.parametrize("moved", [False, True])
-def test_after_the_fence_nothing_is_published(spark: SparkSession, moved: bool) -> None:
-    between = [("fence", "two"), ("publish", 2)] if moved else []
-    steps = [("stage", "one", 2), ("fence", "one"), *between, ("publish", 1), ("publish", 0)]
-    said, _, (head, snapshots), judged_, rows = both(spark, steps)
-    assert (said, rows) == (REFUSED, 0)
-    assert judged_[0] == (head, 1)
-    assert len(snapshots) == (4 if moved else 2)
+def test_after_the_fence_nothing_is_published(spark: SparkSession) -> None:
+    steps = [("stage", "one", 2), ("fence", "one"), ("foreign",), ("publish", 1, 0), ("publish", 0, 0)]
+    said, _, judged, _, rows = both(spark, steps)
+    assert (said, judged[0], rows) == ((2, 1), (2, 1), 0)
 
 
 def test_a_fence_after_the_publish_is_refused(spark: SparkSession) -> None:
-    said, _, (head, _), _, rows = both(spark, [("stage", "one", 2), ("publish", 0), ("fence", "one"), ("publish", 1)])
-    assert (said, head, rows) == (REFUSED, 0, 2)
+    said, main, _, _, rows = both(spark, [("stage", "one", 2), ("publish", 0, 0), ("fence", "one"), ("publish", 1, 0)])
+    assert (said, len(main), rows) == ((1, 0), 1, 2)
 
 
-def test_without_staging_a_write_goes_straight_into_main(spark: SparkSession) -> None:
-    steps = [("staging", False), ("stage", "one", 2), ("staging", True)]
-    _, stages, (head, snapshots), judged_, rows = both(spark, steps)
-    assert (stages, head, snapshots, rows) == (True, 0, [(None, {BATCH: "one", "rows": 2})], 2)
-    assert judged_ == ["unprovable", NOT, NOT]
+def test_a_twin_is_refused_once_the_history_is_cut(spark: SparkSession) -> None:
+    cut = [("foreign",), ("expire",)]
+    steps = [("foreign",), ("floor",), *[("stage", "one", 2)] * 2, ("publish", 0, 1), *cut, ("publish", 1, 1)]
+    said, main, judged, _, rows = both(spark, steps)
+    assert (said, len(main), rows) == ("unprovable", 1, 2)
+    assert judged == ["unprovable"] * 6
 
 
-def test_a_fence_is_staged_even_without_staging(spark: SparkSession) -> None:
-    _, stages, (head, snapshots), _, _ = both(spark, [("staging", False), ("fence", "one")])
-    assert (stages, head, snapshots) == (False, None, [(None, {STAGED_WAP_ID: "one", BATCH: "one", "rows": 0})])
+def test_a_floor_that_is_the_head_answers_after_expiry(spark: SparkSession) -> None:
+    steps = [("foreign",), ("foreign",), ("floor",), ("stage", "one", 1), ("expire",), ("publish", 0, 1)]
+    said, main, _, _, rows = both(spark, steps)
+    assert (said, len(main), rows) == ((3, 0), 2, 1)
 
 
 def test_a_floor_beyond_the_batch_does_not_see_it(spark: SparkSession) -> None:
-    steps = [("stage", "one", 1), ("publish", 0), ("floor",), ("stage", "two", 1), ("publish", 1)]
-    assert both(spark, steps)[3] == [(0, 0), (1, 1), NOT, NOT, (1, 1), NOT]
+    steps = [("stage", "one", 1), ("publish", 0, 0), ("floor",), ("stage", "two", 1), ("publish", 1, 1)]
+    assert both(spark, steps)[2] == [(1, 0), (2, 1), NOT, NOT, (2, 1), NOT]
 
 
 # ---- any sequence
 
 STEPS = st.lists(
     st.tuples(st.just("fence"), st.sampled_from(BATCHES))
-    | st.tuples(st.just("publish"), st.integers(0, 5))
-    | st.tuples(st.just("publish"), st.integers(0, 5))
-    | st.tuples(st.just("staging"), st.booleans())
-    | st.tuples(st.just("floor")),
+    | st.tuples(st.just("publish"), st.integers(0, 5), st.integers(0, 3))
+    | st.tuples(st.just("publish"), st.integers(0, 5), st.integers(0, 3))
+    | st.tuples(st.just("drop"), st.sampled_from(BATCHES))
+    | st.just(("foreign",))
+    | st.just(("expire",))
+    | st.just(("floor",)),
     min_size=5,
     max_size=12,
 )
