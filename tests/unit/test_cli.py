@@ -334,6 +334,15 @@ def test_status_shows_a_lost_route_as_long_as_something_of_it_is_under_way(ledge
 # --- routes ---
 
 
+def test_a_retired_route_is_shown_as_one(tmp_path: Path):
+    file = tmp_path / "tidegate.toml"
+    text = (ROOT / "tidegate.toml").read_text(encoding="utf-8")
+    file.write_text(text.replace("[[route]]\n", "[[route]]\nretired = true\n", 1), encoding="utf-8")
+    assert "(retired: it takes no new uploads" in run("routes", "--config", str(file)).stdout
+    first = json.loads(run("routes", "--config", str(file), "--json").stdout)["routes"][0]
+    assert first["retired"] is True
+
+
 def test_routes_as_json_is_what_the_page_shows():
     result = run("routes", "--config", str(ROOT / "tidegate.toml"), "--json")
     assert result.exit_code == Exit.OK

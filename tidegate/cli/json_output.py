@@ -112,6 +112,7 @@ def routes(config: Path, routes: Sequence[Route]) -> dict[str, Any]:
         "routes": [
             {
                 "route": route.name,
+                "retired": route.retired,
                 "bucket": route.bucket,
                 "prefix": route.prefix,
                 "suffix": route.suffix,

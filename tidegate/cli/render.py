@@ -186,7 +186,8 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
     out.print(Text(f"{config}", "dim"), soft_wrap=True)
     for route in routes:
         dataset, limits = route.dataset, route.limits
-        out.print(Text.assemble("\n", (route.name, "bold")))
+        retired = " (retired: it takes no new uploads and finishes what it has)" if route.retired else ""
+        out.print(Text.assemble("\n", (route.name, "bold"), retired), soft_wrap=True)
         for name, value in (
             ("uploads", f"s3://{route.bucket}/{route.prefix}*{route.suffix}, read as {dataset.format}"),
             ("table", dataset.table),
