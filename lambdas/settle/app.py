@@ -17,13 +17,22 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     troubles: list[Exception] = []
     configured = app.routes
     unconfigured = 0
-    for route in routes_to_settle(configured, ledger=ledger):
+    try:
+        routes = routes_to_settle(configured, ledger=ledger)
+    except Exception as error:
+        # what the ledger remembers of routes must not keep the configured ones from settling
+        troubles.append(error)
+        routes = list(configured.values())
+    for route in routes:
         try:
             troubles += settle(route, ledger=ledger, work=work, jobs=jobs, topic=topic, clock=wiring.clock, count=count)
             now = standing(route, ledger=ledger, clock=wiring.clock)
+            if route.name not in configured:
+                unconfigured += now.unfinished
+                if not now.unfinished:
+                    continue  # a metric costs by the month, and the ledger forgets no route
             measure("OldestPendingSeconds", now.oldest_pending, MetricUnit.Seconds, route.name)
             measure("HaltedNow", now.halted, MetricUnit.Count, route.name)
-            unconfigured += now.unfinished if route.name not in configured else 0
         except Exception as error:
             # the other routes must not wait for this one
             troubles.append(error)

@@ -5,6 +5,8 @@ import pytest
 from tests.functional.conftest import World
 from tests.support.fakes import play_giving_up, play_publishing
 from tidegate.core.batches import Batch, State
+from tidegate.core.outcomes import NO_TALLY
+from tidegate.core.receipts import Outcomes
 from tidegate.flows.abort import abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import resume
@@ -12,7 +14,7 @@ from tidegate.flows.resume import resume
 
 def halted(world: World) -> Batch:
     batch = world.submitted()
-    play_giving_up(world.work, batch.id, 1, "the table cannot say", hopeless=True)
+    play_giving_up(world.work, batch.id, 1, "the table cannot say", hopeless=True, undecided=True)
     world.jobs.end(batch.id, 1)
     assert world.settle() == []
     assert world.batch(batch.id).halted
@@ -21,7 +23,7 @@ def halted(world: World) -> Batch:
 
 def test_a_batch_that_is_not_in_the_table_is_attempted_with_a_floor_of_its_own(world: World):
     batch = halted(world)
-    assert decide_unpublished(batch.id, ledger=world.ledger) == Decision(Decided.DONE)
+    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == Decision(Decided.DONE)
     found = world.batch(batch.id)
     assert (found.attempt, found.floors, found.halted) == (2, 1, "")
     assert world.settle() == []
@@ -30,9 +32,9 @@ def test_a_batch_that_is_not_in_the_table_is_attempted_with_a_floor_of_its_own(w
 
 def test_the_floor_stays_decided_for_later_attempts(world: World):
     batch = halted(world)
-    decide_unpublished(batch.id, ledger=world.ledger)
+    decide_unpublished(batch.id, ledger=world.ledger, work=world.work)
     world.settle()
-    play_giving_up(world.work, batch.id, 2, "again", hopeless=True)
+    play_giving_up(world.work, batch.id, 2, "again", hopeless=True, undecided=True)
     world.jobs.end(batch.id, 2)
     world.settle()
     resume(batch.id, ledger=world.ledger)
@@ -77,5 +79,32 @@ def test_only_a_halted_batch_waits_for_a_decision(world: World, state: str):
     if state == "unknown":
         batch_id = "01JNOTHERE"
     expected = Decision(Decided.NO_SUCH_BATCH if state == "unknown" else Decided.NOT_HALTED)
-    assert decide_unpublished(batch_id, ledger=world.ledger) == expected
+    assert decide_unpublished(batch_id, ledger=world.ledger, work=world.work) == expected
     assert decide_published(batch_id, 1, ledger=world.ledger, work=world.work) == expected
+
+
+def test_what_the_table_has_answered_is_not_decided_again(world: World):
+    batch = halted(world)
+    play_publishing(world.work, batch.id)
+    expected = Decision(Decided.RECEIPT)
+    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == expected
+    assert decide_published(batch.id, 76, ledger=world.ledger, work=world.work) == expected
+
+
+def test_a_batch_that_halted_for_another_reason_needs_no_decision(world: World):
+    """It may have no floor at all: a driver that wakes up late would write one above what is published meanwhile."""
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "the route's schema is not Spark DDL", hopeless=True)
+    world.jobs.end(batch.id, 1)
+    world.settle()
+    expected = Decision(Decided.NOT_ASKED)
+    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == expected
+    assert decide_published(batch.id, None, ledger=world.ledger, work=world.work) == expected
+
+
+def test_a_fence_is_not_taken_for_rows(world: World):
+    batch = halted(world)
+    fence = Outcomes(99, fence=True, tally=NO_TALLY)
+    world.work.put(f"batches/{batch.id}/outcomes/99.jsonl.gz", fence.encode())
+    decision = decide_published(batch.id, 99, ledger=world.ledger, work=world.work)
+    assert decision == Decision(Decided.NOT_STAGED)

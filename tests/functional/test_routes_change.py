@@ -131,6 +131,14 @@ def test_a_batch_keeps_the_table_that_it_was_sealed_for(world: World):
     assert decode_dataset(world.batch(batch.id).dataset).table == "lake.raw.flights"
 
 
+def test_a_schema_that_came_with_another_table_is_not_for_what_was_sealed_before(world: World):
+    """The old table has a column that the new schema lacks: its rows must not land there as nulls."""
+    world.sealed()
+    other = replace(world.flights.dataset, table="lake.raw.elsewhere", schema="name string", format="csv")
+    look(world, {"flights": replace(world.flights, dataset=other)})
+    assert [dataset for dataset, _, _ in world.jobs.told] == [world.flights.dataset]
+
+
 def test_an_open_batch_goes_to_the_table_of_the_moment_when_it_is_sealed(world: World):
     world.arrive()
     world.clock.advance(3_600)

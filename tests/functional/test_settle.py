@@ -14,7 +14,9 @@ from tests.support.fakes import (
     play_giving_up,
     play_publishing,
 )
+from tests.support.ledgers import RETENTION
 from tests.support.world import World, moto_world
+from tidegate.aws.ledger import DAY
 from tidegate.core.batches import Batch, JobState, State, Step
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder
@@ -359,9 +361,53 @@ def test_a_batch_too_large_for_one_look_is_abandoned_in_several(world: World, mo
     batch = world.submitted()
     play_fencing(world.work, batch.id)
     assert world.settle() == []
-    assert (world.batch(batch.id).state, world.batch(batch.id).endings) == (State.SUBMITTED, 2)
+    assert (world.batch(batch.id).state, world.batch(batch.id).endings) == (State.ABANDONED, 1), "it is one part"
+
+
+def test_a_batch_of_many_parts_is_abandoned_in_looks_that_read_each_part_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tidegate.flows.settle.ENDINGS_PER_LOOK", 40)
+    world.arrive(2, notices=5)
+    batch = world.open
+    world.ledger.seal(batch.id, "flights", world.flights.dataset.table)
+    world.hand_off()
+    play_fencing(world.work, batch.id)
+    read: list[str] = []
+    get = world.work.get
+    monkeypatch.setattr(world.work, "get", lambda name: read.append(name) or get(name))
+    for looks, written in ((1, 2), (2, 4), (3, 5)):
+        assert world.settle() == []
+        assert world.batch(batch.id).endings == written, looks
+    assert world.batch(batch.id).state is State.ABANDONED
+    parts = [name for name in read if "/parts/" in name]
+    assert len(parts) <= 5 + 2, "a look may read one part more than it has time for"
+    assert {world.claim(f"flights/{each:04}-00001.json").outcome for each in range(5)} == {ABANDONED}
+
+
+def test_a_batch_that_halted_for_longer_than_the_ledger_remembers_can_be_given_up(world: World):
+    batch = world.submitted()
+    world.clock.advance(RETENTION + 3 * DAY)
+    abort(batch.id, ledger=world.ledger)
+    world.settle()
+    play_fencing(world.work, batch.id)
     assert world.settle() == []
     assert world.batch(batch.id).state is State.ABANDONED
+
+
+def test_what_gathers_behind_a_halted_batch_is_sealed_before_the_ledger_forgets_it(world: World):
+    halted = world.submitted()
+    world.arrive(prefix="flights/behind")
+    behind = world.open.id
+    world.clock.advance(DAY)
+    world.settle()
+    assert world.batch(behind).state is State.SEALED
+    assert world.batch(behind).manifest
+    world.clock.advance(RETENTION + 3 * DAY)
+    play_publishing(world.work, halted.id)
+    world.settle()
+    world.settle()
+    assert world.batch(behind).state is State.SUBMITTED
 
 
 def test_an_aborted_batch_whose_driver_was_faster_is_committed(world: World):

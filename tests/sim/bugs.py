@@ -118,7 +118,7 @@ _CLAIMING = (
     Bug(
         "what came again is forgotten with a batch that is given up",
         "The claims of a fenced batch are not looked at: the same bytes that came while it was given up are forgotten.",
-        (Edit(f"{SETTLE}:_record", "endings = _abandoned(batch, ledger=ledger, work=work)", "endings = []"),),
+        (Edit(f"{SETTLE}:_record", "portions = _abandoned(batch, ledger=ledger, work=work)", "portions = ()"),),
         "given_up_again_and_again",
         seed=377,
     ),
@@ -277,9 +277,12 @@ _BATCHES = (
         "The manifest lists the parts that are found, not those that are registered.",
         (
             Edit(
-                "tidegate.flows.seal:registered",
-                "parts=tuple(record.part for record in found)",
-                "parts=tuple(names)",
+                "tidegate.flows.seal:ensure_manifest",
+                "sealed = registered(batch, ledger=ledger, work=work)",
+                "found = registered(batch, ledger=ledger, work=work)\n"
+                "    there_too = sorted(each.removeprefix(batch_folder(batch.id))"
+                ' for each in work.names(batch_folder(batch.id) + "parts/"))\n'
+                "    sealed = Sealed(found.batch, found.route, tuple(there_too), found.objects, found.size)",
             ),
         ),
         "outcomes",
@@ -288,7 +291,7 @@ _BATCHES = (
     Bug(
         "sealed without counting",
         "The manifest is not held against the batch's header.",
-        (Edit("tidegate.flows.seal:registered", "if summed != expected:", "if False:"),),
+        (Edit("tidegate.flows.seal:registered_notices", "if summed != expected:", "if False:"),),
         "part_mislaid",
     ),
 )
@@ -313,9 +316,9 @@ _DEPLOYED = (
         "An attempt writes to the table that the route has now, not to the one that its batch was sealed for.",
         (
             Edit(
-                "tidegate.flows.hand_off:start_job",
-                "table=batch.table or route.dataset.table",
-                "table=route.dataset.table",
+                "tidegate.flows.hand_off:_dataset",
+                "if not batch.table or",
+                "if True or",
             ),
         ),
         "moved_under_way",
@@ -456,7 +459,7 @@ _PUBLISHING = (
         (
             Edit(
                 f"{JOB}:Attempt.fence",
-                "found = self.publish(self.stage_fence(), floor)",
+                "found = self.publish(self.stage_fence(), found or floor)",
                 "found = Published(*[self.stage_fence()] * 2)",
             ),
         ),

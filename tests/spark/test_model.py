@@ -78,6 +78,7 @@ class Iceberg:
         self._spark = spark
         self._table = IcebergTable(spark, f"lake.model.t{next(self._numbers)}")
         self._table.create_if_absent("id bigint", [])
+        self._table.begin()
 
     def stage(self, branch: str, batch: str, rows: int) -> int:
         return self._table.stage(self._spark.range(0, rows, 1, 1), branch, {BATCH: batch})[0]

@@ -52,7 +52,7 @@ def test_a_batch_is_published_once_and_a_second_attempt_only_finds_it(world: Wor
     assert run(world.attempt(batch, 2), "ingest") == 0
     assert world.receipt(batch) == first
     assert world.ids() == IDS
-    assert len(world.main()) == 1
+    assert len(world.published()) == 1
     assert world.branches() == [], "what was staged is not dropped"
 
 
@@ -193,7 +193,7 @@ def test_a_lost_answer_to_the_publish_is_not_published_again(world: World, batch
     attempt.table.publish(staged, batch, floor, attempt.marks)  # it landed; nobody heard
     assert attempt.publish(staged, floor).staged == staged
     assert world.ids() == IDS
-    assert len(world.main()) == 1
+    assert len(world.published()) == 1
 
 
 class TestTheFloorIsGone:
@@ -245,6 +245,17 @@ class TestTheFloorIsGone:
         world.sql("CREATE OR REPLACE TABLE {t} USING iceberg AS SELECT * FROM {t}")
         with pytest.raises(Hopeless, match="This attempt published nothing"):
             one.publish(staged, floor)
+        self.refused(world, batch, "snapshots were expired or the table was rolled back")
+
+    def test_the_table_was_replaced_before_its_first_batch_was_settled(self, world: World, batch: str) -> None:
+        """The floor of a table that was empty is a snapshot too: else any history without a parent would reach it."""
+        sealed(world, batch)
+        one = world.attempt(batch, 1)
+        one.prepare_table()
+        floor = one.floor()
+        assert floor.head is not None
+        one.publish(one.stage(), floor)
+        world.sql("CREATE OR REPLACE TABLE {t} USING iceberg AS SELECT * FROM {t}")
         self.refused(world, batch, "snapshots were expired or the table was rolled back")
 
     def test_the_table_was_dropped_and_created_again(self, world: World, batch: str) -> None:
@@ -482,6 +493,47 @@ def test_a_batch_whose_table_is_gone_is_for_a_person_and_makes_no_other_table(wo
 
 class TestAPersonHasDecided:
     """`floors` counts how often a person said that the batch is not in the table."""
+
+    def test_a_decision_that_was_not_used_is_used_up_all_the_same(self, world: World, batch: str) -> None:
+        """The old floor answers after all; the attempt publishes and dies, and then history is cut."""
+        sealed(world, batch)
+        world.attempt(batch, 1).prepare_table()
+        publish_other(world, f"{batch}a", 100)
+        world.attempt(batch, 1).floor()
+        decided = world.attempt(batch, 2)
+        decided.floors = 1
+        found = decided.look()
+        floor = decided.floor()
+        assert found != floor or decided.known_floor(1) is not None
+        decided.publish(decided.stage(), floor)  # dies before the receipt
+        publish_other(world, f"{batch}b", 101)
+        world.expire()
+        later = world.attempt(batch, 3)
+        later.floors = 1
+        assert run(later, "ingest") == 1
+        assert world.failure(batch, 3).undecided
+        assert world.ids() == [*IDS, 100, 101]
+
+    def test_a_driver_that_comes_before_the_decision_finds_no_floor_missing(self, world: World, batch: str) -> None:
+        sealed(world, batch)
+        decided = world.attempt(batch, 2)
+        decided.floors = 1
+        assert run(decided, "ingest") == 0
+        assert run(world.attempt(batch, 1, "late"), "ingest") == 0
+        assert world.ids() == IDS
+
+    @pytest.mark.parametrize("mode", ["ingest", "fence"])
+    def test_a_table_that_is_gone_is_made_again(self, world: World, batch: str, mode: str) -> None:
+        sealed(world, batch)
+        one = world.attempt(batch, 1)
+        one.prepare_table()
+        one.floor()
+        world.sql("DROP TABLE {t}")
+        assert run(world.attempt(batch, 2), mode) == 1
+        decided = world.attempt(batch, 3)
+        decided.floors = 1
+        assert run(decided, mode) == 0
+        assert world.ids() == (IDS if mode == "ingest" else [])
 
     def test_a_batch_that_is_not_in_a_table_that_was_replaced_lands_once(self, world: World, batch: str) -> None:
         sealed(world, batch)

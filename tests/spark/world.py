@@ -101,6 +101,10 @@ class World:
         table = IcebergTable(self.spark, self.dataset.table)
         return list(table.history(Floor(table.position().table_uuid, None)).ancestors)
 
+    def published(self) -> list[Snapshot]:
+        """Those of them that published or fenced a batch."""
+        return [each for each in self.main() if "published-wap-id" in each.summary]
+
     def staged(self, batch: str) -> int:
         """How many snapshots that were written for the batch are in the table's metadata and not in main."""
         assert self.spark is not None

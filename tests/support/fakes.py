@@ -147,9 +147,11 @@ def play_fencing(work: Work, batch_id: str, snapshot: int = 88) -> None:
     work.put(batch_folder(batch_id) + "receipt.json", written.encode())
 
 
-def play_giving_up(work: Work, batch_id: str, attempt: int, reason: str, *, hopeless: bool) -> None:
+def play_giving_up(
+    work: Work, batch_id: str, attempt: int, reason: str, *, hopeless: bool, undecided: bool = False
+) -> None:
     """What an attempt leaves behind that could not publish the batch."""
-    failure = Failure(attempt, reason, hopeless)
+    failure = Failure(attempt, reason, hopeless, undecided)
     work.put(f"{batch_folder(batch_id)}failures/{attempt}.json", failure.encode())
 
 

@@ -15,7 +15,7 @@ from tidegate.core.claims import Claim
 from tidegate.core.errors import TidegateError
 from tidegate.core.manifests import batch_folder, decode_part
 from tidegate.core.notices import Notice, pack
-from tidegate.core.routes import Route
+from tidegate.core.routes import Route, encode_dataset
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import RouteRecord, Work
@@ -122,7 +122,8 @@ class World:
         """A sealed batch of three uploads, not handed off."""
         self.arrive(prefix=prefix)
         batch = self.open
-        assert self.ledger.seal(batch.id, "flights", self.flights.dataset.table)
+        dataset = self.flights.dataset
+        assert self.ledger.seal(batch.id, "flights", dataset.table, encode_dataset(dataset))
         return self.batch(batch.id)
 
     def submitted(self, *, prefix: str = "flights/") -> Batch:

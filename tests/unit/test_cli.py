@@ -20,7 +20,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.outcomes import Tally
-from tidegate.core.receipts import Outcomes, decode_receipt
+from tidegate.core.receipts import Failure, Outcomes, decode_receipt
 from tidegate.core.routes import Route
 from tidegate.flows.ports import NoticeRecord, RouteRecord
 from tidegate.local import stack
@@ -88,6 +88,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
     )
     fake = FakeLedger(record, {"01DONE": DONE, "01RUN": RUNNING}, [CLAIM])
     application = SimpleNamespace(
+        work=lambda: SimpleNamespace(get=lambda name: None),
         routes={"flights": route()},
         settings=SimpleNamespace(core_routes=lambda: (route(),)),
         resources=SimpleNamespace(deployment="tidegate"),
@@ -278,8 +279,9 @@ def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger
         f"batches/01RUN/outcomes/{number}.jsonl.gz": Outcomes(number, False, Tally(committed=2, rows=9)).encode()
         for number in (76, 86)
     }
+    files["batches/01RUN/failures/3.json"] = Failure(3, "the table cannot say", True, undecided=True).encode()
     work = SimpleNamespace(
-        names=lambda prefix: iter(files),
+        names=lambda prefix: (name for name in files if name.startswith(prefix)),
         get=files.get,
         put_if_absent=lambda name, body: files.setdefault(name, body) == body,
         files=files,

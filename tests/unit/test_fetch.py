@@ -101,7 +101,13 @@ class TestEitherClient:
 
     @pytest.mark.parametrize(
         ("status", "code"),
-        [(403, "AccessDenied"), (400, "InvalidRequest"), (405, "MethodNotAllowed"), (404, "NoSuchAccessPoint")],
+        [
+            (403, "AccessDenied"),
+            (400, "InvalidRequest"),
+            (400, "KMS.DisabledException"),
+            (405, "MethodNotAllowed"),
+            (404, "NoSuchAccessPoint"),
+        ],
     )
     def test_what_may_be_about_the_upload_or_about_us_is_told_in_its_own_words(self, key: str, status: int, code: str):
         assert ask(key, status, error(code)) == Refused(f"{code}: m")
@@ -112,10 +118,9 @@ class TestEitherClient:
 
     def test_what_will_never_be_handed_out_is_set_aside(self, key: str):
         assert isinstance(ask(key, 403, error("InvalidObjectState")), Unreadable)
-        assert isinstance(ask(key, 400, error("KMS.DisabledException")), Unreadable)
 
 
-@pytest.mark.parametrize("code", ["SlowDown", "InternalError", "ServiceUnavailable"])
+@pytest.mark.parametrize("code", ["SlowDown", "InternalError", "ServiceUnavailable", "KMS.ThrottlingException"])
 def test_what_s3_could_not_do_is_no_refusal(code: str):
     """obstore repeats these itself for a while."""
     assert module._ending_of(code, "m", Upload("landing", PLAIN, "etag:e", 1)) is None

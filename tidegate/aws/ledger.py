@@ -290,12 +290,12 @@ class DynamoLedger:
 
     # ---- the life of a batch
 
-    def seal(self, batch_id: str, route: str, table: str = "") -> bool:
+    def seal(self, batch_id: str, route: str, table: str = "", dataset: str = "") -> bool:
         failed = self._transact(
             f"seal batch {batch_id}",
             self._update(
                 _batch_key(batch_id),
-                "SET #state = :sealed, #sealed_at = :now, #table = :table",
+                "SET #state = :sealed, #sealed_at = :now, #table = :table, #sealed_for = :dataset",
                 "#state = :open AND #notices > :none",
                 {
                     ":sealed": State.SEALED,
@@ -303,6 +303,7 @@ class DynamoLedger:
                     ":none": 0,
                     ":now": self._clock(),
                     ":table": table,
+                    ":dataset": dataset,
                 },
             ),
             self._update(
@@ -702,6 +703,7 @@ def _batch(item: Mapping[str, Any]) -> Batch:
         table=item.get("table", ""),
         manifest=item.get("manifest", ""),
         dataset=item.get("dataset", ""),
+        sealed_for=item.get("sealed_for", ""),
         **{name: int(item.get(name, 0)) for name in (*numbers, "endings", "floors")},
     )
 

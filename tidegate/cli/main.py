@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+from botocore.exceptions import BotoCoreError
 from typer.core import TyperGroup
 
 from tidegate.cli import deployment, json_output, render
@@ -36,6 +37,10 @@ class Verbs(TyperGroup):
         except EXPECTED as error:
             render.error(str(error), advice_for(error))
             _exit(code_of(error))
+        except BotoCoreError as error:
+            # raised where a client is made: a profile or a region that is not there
+            render.error(f"AWS cannot be asked: {error}", "Look at AWS_PROFILE, AWS_REGION and ~/.aws.")
+            _exit(Exit.NO_STACK)
         except KeyboardInterrupt:
             render.error("interrupted")
             _exit(Exit.INTERRUPTED)
@@ -224,7 +229,7 @@ def decide(
     if published:
         decision = decide_published(batch, staged, ledger=application.ledger(), work=application.work())
     else:
-        decision = decide_unpublished(batch, ledger=application.ledger())
+        decision = decide_unpublished(batch, ledger=application.ledger(), work=application.work())
     _tell_decision(batch, decision, published)
 
 
@@ -240,6 +245,16 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
             render.error(f"batch {batch} has not halted, so there is nothing to decide: see `tidegate status`")
         case Decided.MOVED_ON:
             render.error(f"batch {batch} changed just now: look at `tidegate status` again")
+        case Decided.NOT_ASKED:
+            render.error(
+                f"batch {batch} has halted for a reason that has nothing to do with the table's history: see"
+                f" `tidegate status`, remove the cause, and then `tidegate resume {batch}`"
+            )
+        case Decided.RECEIPT:
+            render.error(
+                f"the table has answered for batch {batch}: its receipt is there, and it has halted for another reason."
+                " See `tidegate status`, and docs/operations.md for what it says"
+            )
         case Decided.NOT_STAGED:
             render.error(f"nothing was ever written for batch {batch}, so it cannot be in the table")
         case Decided.WHICH:

@@ -37,8 +37,9 @@ class Batch:
     """The header of a batch as the ledger holds it; times in epoch seconds, 0 for "not yet".
 
     `endings` is how many of the endings have been written into their claims. `table` was decided when the batch was
-    sealed: a route that is pointed at another table takes no batch with it. `manifest` is the digest of the registered
-    parts, once the manifest has been written. `dataset` (JSON, see `core.routes`) is how the current attempt reads the
+    sealed: a route that is pointed at another table takes no batch with it; `sealed_for` (JSON, see `core.routes`) is
+    how its files were to be read then. `manifest` is the digest of the registered parts, once the manifest has been
+    written. `dataset` (JSON, see `core.routes`) is how the current attempt reads the
     files, decided when its job is first started, so that its twins read alike. `floors` counts how often a person has
     decided that the batch is not in the table.
     """
@@ -64,10 +65,16 @@ class Batch:
     manifest: str = ""
     dataset: str = ""
     floors: int = 0
+    sealed_for: str = ""
 
 
 MAX_NOTICES = 50_000
 """Whoever writes the manifest reads a record for each, and must be done before a function's time is up."""
+
+
+LONGEST_OPEN = 24 * 60 * 60
+"""Seconds. A batch that gathers behind a halted one is sealed after a day, slot or not: its manifest is made of the
+notices' records, which expire."""
 
 
 def is_full(batch: Batch, limits: Limits) -> bool:
@@ -78,12 +85,13 @@ def is_due(batch: Batch, limits: Limits, *, now: int, slot_free: bool, next_look
     """Whether the open batch must be sealed now.
 
     A full one always: it must not grow past what a job can hold while it waits for a slot. One that is
-    merely old only if a job could start: until then arrivals gather in it, which is what makes jobs few.
+    merely older than `max_wait` only if a job could start: until then arrivals gather in it, which makes jobs few.
     `next_look` (seconds until somebody is sure to ask again) makes `max_wait` a bound, not an average.
     """
     if batch.state is not State.OPEN or not batch.notices:
         return False
-    return is_full(batch, limits) or (slot_free and now + next_look - batch.opened_at >= limits.max_wait)
+    age = now - batch.opened_at
+    return is_full(batch, limits) or (slot_free and age + next_look >= limits.max_wait) or age >= LONGEST_OPEN
 
 
 class JobState(Enum):

@@ -108,11 +108,13 @@ def decode_receipt(body: bytes) -> Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt gave up; `hopeless` if another attempt would meet the same and a person must act."""
+    """Why an attempt gave up; `hopeless` if another attempt would meet the same and a person must act, `undecided` if
+    what the person has to say is whether the batch is in the table."""
 
     attempt: int
     reason: str
     hopeless: bool
+    undecided: bool = False
 
     def encode(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
@@ -120,7 +122,9 @@ class Failure:
 
 def decode_failure(body: bytes) -> Failure:
     data = _load(body, "the report of a failed attempt")
-    return Failure(data["attempt"], data["reason"], data["hopeless"])
+    # version 0.1.0 said it in words only
+    undecided = data.get("undecided", "a person has to decide" in data["reason"])
+    return Failure(data["attempt"], data["reason"], data["hopeless"], undecided)
 
 
 def encode_floor(floor: Floor) -> bytes:

@@ -17,7 +17,7 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.manifests import batch_folder
-from tidegate.core.receipts import Outcomes, Receipt, decode_outcomes
+from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_outcomes
 from tidegate.flows.ports import Ledger, Work
 
 
@@ -27,7 +27,9 @@ class Decided(Enum):
     DONE = auto()
     NO_SUCH_BATCH = auto()
     NOT_HALTED = auto()  # nothing to decide: the table is still being asked
+    NOT_ASKED = auto()  # it has halted for a reason that says nothing against the table's history
     MOVED_ON = auto()  # it changed while this was asked: look again
+    RECEIPT = auto()  # the table has answered already: the batch has halted for another reason
     NOT_STAGED = auto()  # nothing was ever staged for it, so it cannot be in the table
     WHICH = auto()  # several drivers staged: say which one's rows are there
 
@@ -40,9 +42,9 @@ class Decision:
     staged: tuple[int, ...] = ()
 
 
-def decide_unpublished(batch_id: str, *, ledger: Ledger) -> Decision:
+def decide_unpublished(batch_id: str, *, ledger: Ledger, work: Work) -> Decision:
     """The batch is not in the table: attempt it anew."""
-    batch = _halted(batch_id, ledger)
+    batch = _halted(batch_id, ledger, work)
     if not isinstance(batch, Batch):
         return Decision(batch)
     done = ledger.resume(batch_id, batch.route, batch.attempt + 1, batch.fencing, batch.floors + 1)
@@ -51,10 +53,11 @@ def decide_unpublished(batch_id: str, *, ledger: Ledger) -> Decision:
 
 def decide_published(batch_id: str, staged: int | None, *, ledger: Ledger, work: Work) -> Decision:
     """The batch is in the table, as what was staged as `staged`; None if only one driver ever staged."""
-    batch = _halted(batch_id, ledger)
+    batch = _halted(batch_id, ledger, work)
     if not isinstance(batch, Batch):
         return Decision(batch)
-    found = {outcomes.staged: outcomes for outcomes in _outcomes(batch_id, work)}
+    # of a fence there are no rows that could be in the table
+    found = {outcomes.staged: outcomes for outcomes in _outcomes(batch_id, work) if not outcomes.fence}
     if not found:
         return Decision(Decided.NOT_STAGED)
     if staged is None and len(found) == 1:
@@ -68,11 +71,17 @@ def decide_published(batch_id: str, staged: int | None, *, ledger: Ledger, work:
     return Decision(Decided.DONE)
 
 
-def _halted(batch_id: str, ledger: Ledger) -> Batch | Decided:
+def _halted(batch_id: str, ledger: Ledger, work: Work) -> Batch | Decided:
     batch = ledger.batch(batch_id)
     if batch is None:
         return Decided.NO_SUCH_BATCH
-    return batch if batch.state is State.SUBMITTED and batch.halted else Decided.NOT_HALTED
+    if batch.state is not State.SUBMITTED or not batch.halted:
+        return Decided.NOT_HALTED
+    folder = batch_folder(batch_id)
+    if work.get(folder + "receipt.json"):
+        return Decided.RECEIPT
+    failure = work.get(f"{folder}failures/{batch.attempt}.json")
+    return batch if failure and decode_failure(failure).undecided else Decided.NOT_ASKED
 
 
 def _outcomes(batch_id: str, work: Work) -> list[Outcomes]:

@@ -13,12 +13,14 @@ from dataclasses import replace
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
-from tidegate.core.routes import Route, decode_dataset, encode_dataset
+from tidegate.core.routes import Dataset, Route, decode_dataset, encode_dataset
 from tidegate.flows.ports import Counter, Jobs, Ledger, Work
 from tidegate.flows.seal import ensure_manifest
 
 
-def hand_off_sealed(route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter) -> int:
+def hand_off_sealed(
+    route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, count: Counter, halted_too: bool = True
+) -> int:
     """Hand off the route's sealed batches, oldest first, while slots are free. Returns how many.
 
     A batch whose manifest cannot be written is passed over, and raised as OutcomeUnknown after the others had their
@@ -27,7 +29,9 @@ def hand_off_sealed(route: Route, *, ledger: Ledger, work: Work, jobs: Jobs, cou
     handed, slots, trouble = 0, True, None
     for batch_id in sorted(ledger.route(route.name).sealed):  # ULIDs sort by age
         batch = ledger.batch(batch_id)
-        if batch is None or batch.state is not State.SEALED:
+        if batch is None or batch.state is not State.SEALED or (batch.halted and not halted_too):
+            continue
+        if batch.manifest and not slots:
             continue
         try:
             ensure_manifest(batch, ledger=ledger, work=work)
@@ -54,11 +58,10 @@ def begin(route: Route, batch_id: str, attempt: int, *, ledger: Ledger, jobs: Jo
 def start_job(route: Route, batch: Batch, *, ledger: Ledger, jobs: Jobs, count: Counter) -> None:
     """Start the job of the batch's current attempt, or find the one that was started, and record its run.
 
-    The table was decided when the batch was sealed. How its files are read is decided here, once for the attempt: a
-    corrected schema reaches a halted batch with its next attempt, and two jobs of one attempt read alike.
+    How the batch's files are read is decided here, once for the attempt: a corrected schema reaches a halted batch with
+    its next attempt, and two jobs of one attempt read alike.
     """
-    wanted = replace(route.dataset, table=batch.table or route.dataset.table)
-    dataset = batch.dataset or ledger.fix_dataset(batch.id, batch.attempt, encode_dataset(wanted))
+    dataset = batch.dataset or ledger.fix_dataset(batch.id, batch.attempt, encode_dataset(_dataset(batch, route)))
     if not dataset:
         return
     last = batch.attempt >= route.limits.attempts
@@ -66,3 +69,11 @@ def start_job(route: Route, batch: Batch, *, ledger: Ledger, jobs: Jobs, count: 
     if job_run:
         ledger.record_job(batch.id, batch.attempt, job_run)
         count("JobsStarted", 1, route.name)
+
+
+def _dataset(batch: Batch, route: Route) -> Dataset:
+    """The route's dataset of now, unless it is for another table than the one that the batch was sealed for: then what
+    has changed with the table (its schema, as a rule) is not meant for this batch."""
+    if not batch.table or batch.table == route.dataset.table:
+        return route.dataset
+    return decode_dataset(batch.sealed_for) if batch.sealed_for else replace(route.dataset, table=batch.table)

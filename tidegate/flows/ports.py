@@ -129,8 +129,8 @@ class Ledger(Protocol):
         """Keep the route's settings: what is under way is brought to its end by them if the configuration loses it."""
         ...
 
-    def seal(self, batch_id: str, route: str, table: str = "") -> bool:
-        """OPEN to SEALED, and for this table; False if it was not open, or empty."""
+    def seal(self, batch_id: str, route: str, table: str = "", dataset: str = "") -> bool:
+        """OPEN to SEALED, for this table and as this dataset (JSON); False if it was not open, or empty."""
         ...
 
     def note_manifest(self, batch_id: str, digest: str) -> bool:

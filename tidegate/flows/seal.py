@@ -5,11 +5,13 @@ set of registered notices is final and the manifest that lists them can only be 
 process that dies in the gap leaves a sealed batch without a manifest; the next one that wants to hand it off writes it.
 """
 
+from collections.abc import Sequence
+
 from tidegate.core.batches import Batch, is_due
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_of_part
-from tidegate.core.routes import Route
-from tidegate.flows.ports import Clock, Counter, Ledger, Work
+from tidegate.core.routes import Route, encode_dataset
+from tidegate.flows.ports import Clock, Counter, Ledger, NoticeRecord, Work
 
 # The schedule that runs `settle` (seconds); EventBridge has nothing finer.
 SCHEDULE = 60
@@ -30,7 +32,7 @@ def seal_if_due(route: Route, *, ledger: Ledger, clock: Clock, next_look: int, c
     if not is_due(batch, route.limits, now=clock(), slot_free=slot_free, next_look=next_look):
         return False
     # which table it goes to is decided here: a later change of the route's table is for later batches
-    if not ledger.seal(batch.id, route.name, route.dataset.table):
+    if not ledger.seal(batch.id, route.name, route.dataset.table, encode_dataset(route.dataset)):
         return False
     count("BatchesSealed", 1, route.name)
     return True
@@ -74,6 +76,11 @@ def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
 
 def registered(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
     """What the manifest of a sealed batch must say. Raises OutcomeUnknown as `ensure_manifest`."""
+    return _manifest_of(batch, registered_notices(batch, ledger=ledger, work=work))
+
+
+def registered_notices(batch: Batch, *, ledger: Ledger, work: Work) -> list[NoticeRecord]:
+    """The notices of a sealed batch, by the names of their parts. Raises OutcomeUnknown as `ensure_manifest`."""
     folder = batch_folder(batch.id)
     names = sorted(name.removeprefix(folder) for name in work.names(folder + "parts/"))
     notices = ledger.notices({notice_of_part(name) for name in names})
@@ -83,13 +90,7 @@ def registered(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
         for name in names
         if (record := notices.get(notice_of_part(name))) and record.batch == batch.id and record.part == name
     ]
-    sealed = Sealed(
-        batch=batch.id,
-        route=batch.route,
-        parts=tuple(record.part for record in found),
-        objects=sum(record.objects for record in found),
-        size=sum(record.bytes for record in found),
-    )
+    sealed = _manifest_of(batch, found)
     summed = (len(found), sealed.objects, sealed.size)
     expected = (batch.notices, batch.objects, batch.bytes)
     if summed != expected:
@@ -99,7 +100,17 @@ def registered(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
             " Nothing was handed off; look for missing files under parts/ in the work bucket",
             ledger,
         )
-    return sealed
+    return found
+
+
+def _manifest_of(batch: Batch, notices: Sequence[NoticeRecord]) -> Sealed:
+    return Sealed(
+        batch=batch.id,
+        route=batch.route,
+        parts=tuple(record.part for record in notices),
+        objects=sum(record.objects for record in notices),
+        size=sum(record.bytes for record in notices),
+    )
 
 
 def _halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:

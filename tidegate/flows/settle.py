@@ -11,8 +11,8 @@ the receipt that a job left. Every step may be repeated, by itself or by a twin:
     SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tidegate.core.batches import Batch, JobState, State, Step, next_step
 from tidegate.core.errors import OutcomeUnknown, TidegateError
@@ -22,14 +22,15 @@ from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outco
 from tidegate.core.routes import Route
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Topic, Work
-from tidegate.flows.seal import SCHEDULE, ensure_manifest, registered, seal_if_due
+from tidegate.flows.seal import SCHEDULE, ensure_manifest, seal_if_due
 from tidegate.flows.send_again import send_again
 from tidegate.flows.status import status
 
 ENDINGS_PER_WRITE = 1_000
 ENDINGS_PER_LOOK = 20_000
+PART_COST = 20
 """A wrong schema can quarantine a whole batch. What one look does must fit a function's time, and leave some of it to
-the other routes; the next look goes on where this one stopped."""
+the other routes; the next look goes on where this one stopped. To read a part takes as long as to write so many."""
 
 
 def routes_to_settle(configured: Mapping[str, Route], *, ledger: Ledger) -> list[Route]:
@@ -108,7 +109,9 @@ def advance(
     `next_look` as in `seal_if_due`.
     """
     seal_if_due(route, ledger=ledger, clock=clock, next_look=next_look, count=count)
-    hand_off_sealed(route, ledger=ledger, work=work, jobs=jobs, count=count)
+    # a batch whose manifest is in the way is tried again by the schedule only: adding it up takes seconds
+    patient = next_look == SCHEDULE
+    hand_off_sealed(route, ledger=ledger, work=work, jobs=jobs, count=count, halted_too=patient)
 
 
 def settle_batch(
@@ -133,8 +136,8 @@ def settle_batch(
             assert receipt is not None
             _record(route, batch, decode_receipt(receipt), ledger=ledger, work=work, topic=topic, count=count)
         case Step.HAND_OFF:
-            ensure_manifest(batch, ledger=ledger, work=work)
-            start_job(route, batch, ledger=ledger, jobs=jobs, count=count)
+            digest = ensure_manifest(batch, ledger=ledger, work=work).digest
+            start_job(route, replace(batch, manifest=digest), ledger=ledger, jobs=jobs, count=count)
         case Step.NEXT_ATTEMPT:
             count("AttemptsFailed", 1, route.name)
             ensure_manifest(batch, ledger=ledger, work=work)
@@ -152,27 +155,37 @@ def _record(
     route: Route, batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work, topic: Topic, count: Counter
 ) -> None:
     if receipt.fence:
-        endings = _abandoned(batch, ledger=ledger, work=work)
+        portions = _abandoned(batch, ledger=ledger, work=work)
     else:
-        endings = _ended(batch, receipt, ledger=ledger, work=work)
-    written = min(batch.endings + ENDINGS_PER_LOOK, len(endings))
-    for start in range(batch.endings, written, ENDINGS_PER_WRITE):
-        done = min(start + ENDINGS_PER_WRITE, written)
-        again = ledger.record_endings(endings[start:done])
+        portions = _ended(batch, receipt, ledger=ledger, work=work)
+    budget = ENDINGS_PER_LOOK
+    for portion in portions:
+        if budget <= 0:
+            return
+        again = ledger.record_endings(portion.endings)
         # before they are noted as done: whoever repeats this finds the same uploads, and sends the same notice
         send_again(route.name, again, topic=topic, count=count)
-        ledger.note_endings(batch.id, done)
-    if written < len(endings):
-        return
+        ledger.note_endings(batch.id, portion.done)
+        budget -= portion.cost
     if ledger.commit(batch.id, route.name, receipt):
         count("BatchesAbandoned" if receipt.fence else "BatchesCommitted", 1, route.name)
         for ending, how_many in receipt.tally.as_dict().items():
             count(f"Settled{ending.title()}", how_many, route.name)
 
 
-def _ended(batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work) -> Sequence[Ending]:
-    """The endings of a published batch that are not plain success. Raises OutcomeUnknown if what was published is not
-    what this ledger has registered."""
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Endings to write together; `done` is what the batch then notes as written: how many endings, or, of a fenced
+    batch, how many parts. `cost` is how much of a look's budget they take."""
+
+    endings: Sequence[Ending]
+    done: int
+    cost: int
+
+
+def _ended(batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work) -> Iterator[Portion]:
+    """The endings of a published batch that are not plain success, from where the last look has stopped. Raises
+    OutcomeUnknown if what was published is not what this ledger has registered."""
     # of a batch that was handed off by version 0.1.0 nobody noted a digest, nor did its job write one
     digest = ensure_manifest(batch, ledger=ledger, work=work).digest
     if receipt.manifest and receipt.manifest != digest:
@@ -194,23 +207,31 @@ def _ended(batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work) -> Seq
     body = work.get(name)
     if body is None:
         raise _halted(batch, f"batch {batch.id}: it is published, but {name} is missing in the work bucket", ledger)
-    return decode_outcomes(body).endings
+    endings = decode_outcomes(body).endings
+    size = min(ENDINGS_PER_WRITE, ENDINGS_PER_LOOK)
+    for start in range(batch.endings, len(endings), size):
+        portion = endings[start : start + size]
+        yield Portion(portion, start + len(portion), len(portion))
 
 
-def _abandoned(batch: Batch, *, ledger: Ledger, work: Work) -> Sequence[Ending]:
-    """Every upload of a fenced batch: the fence is in the table, so their owners have let go of them for good. A claim
-    that was told of the same bytes while nobody knew that is answered here."""
+def _abandoned(batch: Batch, *, ledger: Ledger, work: Work) -> Iterator[Portion]:
+    """Every upload of a fenced batch, part by part: the fence is in the table, so their owners have let go of them for
+    good. A claim that was told of the same bytes while nobody knew that is answered here.
+
+    What is counted as done are parts: those that an earlier look has written are not read again. The manifest names
+    them, because the notices may have expired before a batch that halted for long is given up.
+    """
     folder = batch_folder(batch.id)
-    endings: list[Ending] = []
-    for name in registered(batch, ledger=ledger, work=work).parts:
+    names = ensure_manifest(batch, ledger=ledger, work=work).parts
+    for done, name in enumerate(names[batch.endings :], start=batch.endings + 1):
         part = work.get(folder + name)
         if part is None:
             raise _halted(batch, f"batch {batch.id}: {name} is missing in the work bucket", ledger)
-        endings += [
+        endings = [
             Ending(item.notice, item.upload.bucket, item.upload.key, item.upload.version, ABANDONED, "")
             for item in decode_part(part)
         ]
-    return endings
+        yield Portion(endings, done, max(PART_COST, len(endings)))
 
 
 def _halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:

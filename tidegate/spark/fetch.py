@@ -84,6 +84,8 @@ NOT_ABOUT_THE_OBJECT = frozenset(
 )
 """Errors that say something of the caller or of S3, and would be the same for any object
 (https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html)."""
+PASSING = ("Throttl", "Internal", "Timeout", "Aborted", "Unavailable")
+"""What is in the names of errors that pass by themselves, KMS's among them."""
 NEIGHBOURS = 20
 
 _ARCHIVED = Unreadable("archived: restore it to a storage class that can be read, and upload it again")
@@ -133,30 +135,37 @@ def _ending_of(code: str, message: str, upload: Upload) -> Fetched | None:
         raise BucketMissing(f"bucket {upload.bucket} does not exist")
     if code == "InvalidObjectState":
         return _ARCHIVED
-    if code.startswith("KMS."):
-        return Unreadable(f"its KMS key cannot be used ({code}): make it usable and upload the file again")
-    if not code or code in NOT_ABOUT_THE_OBJECT:
+    if not code or code in NOT_ABOUT_THE_OBJECT or any(word in code for word in PASSING):
         return None
     return Refused(f"{code}: {message}" if message else code)
 
 
-def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
-    """Whether some other object near a refused one can be read: then the refusal is about that one.
+def neighbourhood(upload: Upload) -> tuple[str, str, str]:
+    """The bucket, the folder and the ending of an upload: what lies there is, as a rule, allowed to a role together."""
+    folder, slash, name = upload.key.rpartition("/")
+    return upload.bucket, folder + slash, name.rpartition(".")[2] if "." in name else ""
 
-    Looks at objects in the same folder whose names end alike, because the role may be allowed no others. Anything that
-    goes wrong is no proof.
+
+def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
+    """Whether some other object of a refused one's neighbourhood can be read: then the refusal is about that one.
+
+    It is read as the upload is: at a version, if that has one, because a role may be allowed the one and not the other.
+    Anything that goes wrong is no proof.
     """
-    folder, _, name = upload.key.rpartition("/")
-    ending = name.rpartition(".")[2] if "." in name else ""
+    _, folder, ending = neighbourhood(upload)
     where = {"Bucket": upload.bucket, **({"ExpectedBucketOwner": owner} if owner else {})}
     try:
-        listed = _client().list_objects_v2(**where, Prefix=f"{folder}/" if folder else "", MaxKeys=NEIGHBOURS)
+        if upload.version_id:
+            listed = _client().list_object_versions(**where, Prefix=folder, MaxKeys=NEIGHBOURS).get("Versions", ())
+        else:
+            listed = _client().list_objects_v2(**where, Prefix=folder, MaxKeys=NEIGHBOURS).get("Contents", ())
     except (BotoCoreError, ClientError):
         return False
-    keys = (each["Key"] for each in listed.get("Contents", ()) if each["Size"])
-    for key in (key for key in keys if key != upload.key and key.endswith(ending)):
+    others = (each for each in listed if each["Size"] and each["Key"] != upload.key)
+    for each in (each for each in others if each["Key"].endswith(ending)):
+        version = {"VersionId": each["VersionId"]} if upload.version_id else {}
         with suppress(BotoCoreError, ClientError):
-            _client().get_object(**where, Key=key, Range="bytes=0-0")
+            _client().get_object(**where, **version, Key=each["Key"], Range="bytes=0-0")
             return True
     return False
 

@@ -7,7 +7,7 @@
     4 write its outcomes           named by the staged snapshot: harmless   each writes its own
     5 publish it, on condition     the next attempt finds it at step 1      Iceberg lets one of them in
     6 write the receipt            settling reads it                        both write what the table says
-    7 drop the batch's branches    expiry drops them after 30 days          a twin's branch may go: it has lost
+    7 drop the batch's branches    a later batch drops them in 30 days      a twin's branch may go: it has lost
 
 Step 1 comes before anything else that can fail: a batch that is published must not halt over a column that was renamed
 since. It asks only if there is a floor, because nothing is staged before there is one. The question that counts is part
@@ -55,9 +55,9 @@ from tidegate.core.receipts import (
 from tidegate.core.routes import Dataset, decode_dataset
 from tidegate.flows.ports import Work
 from tidegate.spark.decode import decoder
-from tidegate.spark.fetch import a_neighbour_is_readable
+from tidegate.spark.fetch import a_neighbour_is_readable, neighbourhood
 from tidegate.spark.read import LINEAGE_DDL, Contradiction, Endings, Read, Reader
-from tidegate.spark.table import IcebergTable, StagedIsGone, cause
+from tidegate.spark.table import BRANCHES, IcebergTable, StagedIsGone, cause
 
 log = logging.getLogger("tidegate")
 
@@ -71,6 +71,10 @@ RESTORED = "Nothing was published. If the ledger was restored from a backup, see
 
 class Hopeless(Exception):
     """Another attempt would meet the same: a person must act. The text says on what, and how."""
+
+
+class Undecided(Hopeless):
+    """The table cannot say whether the batch is published: only a person may (`tidegate decide`)."""
 
 
 @dataclass
@@ -113,7 +117,7 @@ class Attempt:
     @property
     def branches(self) -> str:
         """How the names of the batch's branches begin."""
-        return f"tidegate_{self.batch}_"
+        return f"{BRANCHES}{self.batch}_"
 
     @property
     def branch(self) -> str:
@@ -131,8 +135,8 @@ class Attempt:
         found = self.look()
         if not isinstance(found, Published):
             self.prepare_table()
-            floor = found or self.floor()
-            found = self.publish(self.stage(), floor)
+            floor = self.floor()
+            found = self.publish(self.stage(), found or floor)
         return self.write_receipt(found)
 
     def fence(self) -> Receipt:
@@ -143,12 +147,12 @@ class Attempt:
         found = self.look()
         if not isinstance(found, Published):
             self.create_table_if_absent()
-            floor = found or self.floor()
-            found = self.publish(self.stage_fence(), floor)
+            floor = self.floor()
+            found = self.publish(self.stage_fence(), found or floor)
         return self.write_receipt(found)
 
     def tidy(self) -> None:
-        """Drop what was staged for a batch that is decided. If it fails, expiry does it later."""
+        """Drop what was staged for a batch that is decided. If it fails, a later batch of the table does it."""
         try:
             self.table.drop_branches(self.branches)
         except Exception as error:
@@ -218,11 +222,9 @@ class Attempt:
         Raises Hopeless if the table cannot say.
         """
         floors = [floor for number in range(self.floors + 1) if (floor := self.known_floor(number))]
-        if floors and not self.table.exists:
-            raise self._unprovable("the table is gone, and the batch was attempted before that")
+        said = "the table is gone, and the batch was attempted before that"
         # The oldest floor that still answers decides: whatever a person has said since, it knows more.
-        said = ""
-        for floor in floors:
+        for floor in floors if floors and self.table.exists else ():
             match verdict(self.table.history(floor), self.batch, floor):
                 case Published() as published:
                     return published
@@ -247,16 +249,28 @@ class Attempt:
     def floor(self) -> Floor:
         """Where the table stood before the batch was first attempted: the first attempt's answer, for all of them.
 
-        After a person has decided that the batch is not in the table, it counts anew from there.
+        After a person has decided that the batch is not in the table, it counts anew from there. Every floor up to that
+        one is written before anything is staged: a decision that was not used yet, or a driver that comes before it,
+        must not find a floor missing later and write one above what was published meanwhile.
         """
-        name = self.folder + floor_name(self.floors)
+        missing = [number for number in range(self.floors + 1) if self.known_floor(number) is None]
+        if missing:
+            body = encode_floor(self._position())
+            for number in missing:
+                self.work.put_if_absent(self.folder + floor_name(number), body)
         known = self.known_floor(self.floors)
         if known is None:
-            self.work.put_if_absent(name, encode_floor(self.table.position()))
-            known = self.known_floor(self.floors)
-        if known is None:
-            raise Retryable(f"{name} was written but cannot be read")
+            raise Retryable(f"{self.folder}{floor_name(self.floors)} was written but cannot be read")
         return known
+
+    def _position(self) -> Floor:
+        """Where the table stands; never before its first snapshot. An empty history would be reached from anywhere,
+        also by a table that was replaced under its name."""
+        position = self.table.position()
+        if position.head is None:
+            self.table.begin()
+            position = self.table.position()
+        return position
 
     def known_floor(self, number: int) -> Floor | None:
         body = self.work.get(self.folder + floor_name(number))
@@ -303,14 +317,14 @@ class Attempt:
             case NotPublished():
                 raise OutcomeUnknown(f"snapshot {staged} of batch {self.batch} is not published yet: {refusal}")
 
-    def _unprovable(self, reason: str, perhaps: int = 0) -> "Hopeless":
+    def _unprovable(self, reason: str, perhaps: int = 0) -> "Undecided":
         """`perhaps` is the staged snapshot that this attempt may have published."""
         what = (
             f"Snapshot {perhaps}, which this attempt staged, may have been published: no answer came"
             if perhaps
             else "This attempt published nothing"
         )
-        return Hopeless(
+        return Undecided(
             f"table {self.dataset.table}: {reason}. {what}. A person has to decide: see `tidegate decide --help`"
         )
 
@@ -409,8 +423,8 @@ class Attempt:
         """Let stand that S3 refused some uploads, or raise Retryable.
 
         What is about one object must not stop its neighbours; what is about the role, the bucket or the moment must not
-        end an upload. So a refusal is an ending only in the last attempt, and only if something of the same bucket
-        could be read.
+        end an upload. So a refusal is an ending only in the last attempt, and only if something of the same folder that
+        ends alike could be read: a role may be allowed one prefix and not another.
         """
         refused = [(item.upload, read) for item, read in ended if read.refused]
         if not refused:
@@ -419,8 +433,8 @@ class Attempt:
         what = f"batch {self.batch}: {len(refused)} uploads were refused by S3, e.g. {upload}: {read.error}"
         if not self.last:
             raise Retryable(f"{what}. If the last attempt finds the same, and neighbours can be read, they end so")
-        readable = {item.upload.bucket for item, read in ended if read.outcome is Outcome.COMMITTED}
-        alone = {each.bucket: each for each, _ in refused if each.bucket not in readable}
+        readable = {neighbourhood(item.upload) for item, read in ended if read.outcome is Outcome.COMMITTED}
+        alone = {neighbourhood(each): each for each, _ in refused if neighbourhood(each) not in readable}
         for each in alone.values():
             if not a_neighbour_is_readable(each, self.landing_owner):
                 raise Retryable(
@@ -461,7 +475,7 @@ def run(attempt: Attempt, mode: str) -> int:
         hopeless = isinstance(error, Hopeless)
         reason = str(error) if isinstance(error, (Hopeless, Retryable, OutcomeUnknown)) else cause(error)
         log.error("attempt %s of batch %s gave up: %s", attempt.attempt, attempt.batch, reason, exc_info=not hopeless)
-        failure = Failure(attempt.attempt, reason, hopeless)
+        failure = Failure(attempt.attempt, reason, hopeless, undecided=isinstance(error, Undecided))
         try:
             attempt.work.put(f"{attempt.folder}failures/{attempt.attempt}.json", failure.encode())
         except Exception:

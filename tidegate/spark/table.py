@@ -12,6 +12,7 @@ metadata tables would read twice.
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -35,8 +36,23 @@ from tidegate.core.publication import (
     verdict,
 )
 
+BEGUN = "tidegate.begun"
+"""In the summary of the first snapshot of a table that was empty: a floor needs one to stand on."""
+BRANCHES = "tidegate_"
+"""How the names of all drivers' branches begin."""
 BRANCH_LIVES = timedelta(days=30)
-"""A branch that nobody dropped, because its driver died, is removed by expiry after this time (`max-ref-age-ms`)."""
+"""A branch that nobody dropped, because its driver died, is dropped after this time by whoever tidies up next. It gets
+no retention of its own: S3 Tables would expire no snapshots of the table any more
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-considerations.html)."""
+
+
+PROPERTIES = {
+    "format-version": "2",
+    # a batch makes four versions of the metadata, each as large as the history: keep some, not all
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+"""Of a table that Tidegate creates."""
 
 
 class StagedIsGone(Exception):
@@ -55,9 +71,10 @@ class IcebergTable:
         namespace = self.name.rsplit(".", 1)[0]
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(namespace)}")
         partitioned = f"PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in PROPERTIES.items())
         self._spark.sql(
             f"CREATE TABLE IF NOT EXISTS {_quoted(self.name)} ({columns}) USING iceberg {partitioned}"
-            " TBLPROPERTIES ('format-version' = '2')"
+            f" TBLPROPERTIES ({properties})"
         )
 
     @property
@@ -73,6 +90,10 @@ class IcebergTable:
         metadata = self._load().operations().current()
         head = metadata.currentSnapshot()
         return Floor(str(metadata.uuid()), None if head is None else int(head.snapshotId()))
+
+    def begin(self) -> None:
+        """Give an empty table its first snapshot, an empty append. Twins make two: that is harmless."""
+        self._load().newAppend().set(BEGUN, "true").commit()
 
     def history(self, floor: Floor) -> History:
         """One consistent reading of the table, from its head down to the floor, fresh from the catalog.
@@ -118,13 +139,20 @@ class IcebergTable:
         return int(self._load().refs().get(branch).snapshotId())
 
     def _create_branch(self, branch: str) -> None:
-        branches = self._load().manageSnapshots().createBranch(branch)
-        branches.setMaxRefAgeMs(branch, int(BRANCH_LIVES.total_seconds() * 1_000)).commit()
+        self._load().manageSnapshots().createBranch(branch).commit()
 
     def drop_branches(self, prefix: str) -> None:
-        """Drop the branches whose names begin so: what was staged there and not published is left to expiry."""
+        """Drop the branches whose names begin so, and those of other drivers that nobody dropped for long: what was
+        staged there and not published is left to expiry."""
         table = self._load()
-        names = [name for name in table.refs() if name.startswith(prefix)]
+        refs = table.refs()
+        old = int((time.time() - BRANCH_LIVES.total_seconds()) * 1_000)
+        names = [
+            name
+            for name in refs
+            if name.startswith(prefix)
+            or (name.startswith(BRANCHES) and table.snapshot(refs.get(name).snapshotId()).timestampMillis() < old)
+        ]
         if names:
             branches = table.manageSnapshots()
             for name in names:
