@@ -89,6 +89,7 @@ def registered(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
         parts=tuple(record.part for record in found),
         objects=sum(record.objects for record in found),
         size=sum(record.bytes for record in found),
+        table=batch.table,
     )
     summed = (len(found), sealed.objects, sealed.size)
     expected = (batch.notices, batch.objects, batch.bytes)
