@@ -81,10 +81,10 @@ class MemoryWork:
     def names(self, prefix: str) -> Iterator[str]:
         return iter(sorted(name for name in self.objects if name.startswith(prefix)))
 
-    def folders(self, prefix: str, after: str) -> Iterator[str]:
+    def folders(self, prefix: str, first: str) -> Iterator[str]:
         inside = (name.removeprefix(prefix) for name in self.names(prefix))
         found = {name.split("/")[0] for name in inside if "/" in name}
-        return iter(sorted(each for each in found if f"{each}/" > after))
+        return iter(sorted(each for each in found if each >= first))
 
 
 @dataclass
@@ -189,6 +189,9 @@ class Life:
     after: bool = False
     made: int = 0
     last: str = ""
+    names: list[str] = field(default_factory=list)
+    before: Callable[[], Any] | None = None
+    """Done before the last call, instead of dying."""
 
     def wrap(self, port: Any) -> Any:
         return _Mortal(port, self)
@@ -206,7 +209,10 @@ class _Mortal:
         def call(*arguments: Any, **named: Any) -> Any:
             life.made += 1
             life.last = name
-            dies = life.made == life.calls
+            life.names.append(name)
+            dies = life.made == life.calls and life.before is None
+            if life.made == life.calls and life.before is not None:
+                life.before()
             if dies and not life.after:
                 raise Died(name)
             answer = found(*arguments, **named)

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ulid import ULID
-
 from tests.support.build import BUCKET
 from tests.support.fakes import MemoryJobs, MemoryWork, play_publishing, uploads_of
 from tests.support.world import World, moto_world
@@ -29,12 +27,13 @@ from tidegate.core.receipts import Receipt
 from tidegate.core.uploads import Upload
 from tidegate.flows.ports import RestoredLedger, Topic, Work
 from tidegate.flows.recover import Recovered, recover
+from tidegate.wiring import made_at, smallest_id
 
 Items = list[dict[str, Any]]
 WRITES = ("PutItem", "UpdateItem", "TransactWriteItems")
 AGAIN = "flights/broken.json"
 EVERYTHING = ""
-"""Batches after this id: all there are."""
+"""The batches from this id on: all there are."""
 
 
 def upload(key: str, sequencer: str = "01") -> Upload:
@@ -44,14 +43,6 @@ def upload(key: str, sequencer: str = "01") -> Upload:
 def packed(*uploads: Upload) -> Notice:
     (notice,) = pack("flights", BUCKET, uploads)
     return notice
-
-
-def smallest_id(seconds: int) -> str:
-    return str(ULID.from_bytes((seconds * 1000).to_bytes(6, "big") + bytes(10)))
-
-
-def made_at(batch_id: str) -> int:
-    return int(ULID.from_str(batch_id).timestamp)
 
 
 @dataclass
@@ -158,7 +149,7 @@ class History:
     def recover(
         self,
         *,
-        after: str = EVERYTHING,
+        oldest: str = EVERYTHING,
         ledger: RestoredLedger | None = None,
         work: Work | None = None,
         topic: Topic | None = None,
@@ -168,7 +159,7 @@ class History:
             work=work or self.world.work,
             topic=topic or self.world.topic,
             configured=self.world.routes,
-            after=after,
+            oldest=oldest,
             made_at=made_at,
             clock=self.world.clock,
         )

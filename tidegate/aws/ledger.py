@@ -475,7 +475,8 @@ class DynamoLedger:
 
         def take(upload: Upload) -> tuple[Upload, Claim] | None:
             existing = self._put_claim(notice_id, Entry(upload), now, _ABSENT, {":now": now})
-            if existing and existing.notice != notice_id and self.let_go(existing):
+            # its own claim, if it says how the upload ended, says so of a batch that is not the notice's any more
+            if existing and (existing.outcome if existing.notice == notice_id else self.let_go(existing)):
                 existing = self._put_claim(
                     notice_id, Entry(upload), now, "#notice = :owner", {":owner": existing.notice}
                 )

@@ -228,8 +228,8 @@ class Work(Protocol):
 
     def names(self, prefix: str) -> Iterator[str]: ...
 
-    def folders(self, prefix: str, after: str) -> Iterator[str]:
-        """The names of the folders right under `prefix` that sort after `after`, in order and without their slash."""
+    def folders(self, prefix: str, first: str) -> Iterator[str]:
+        """The names of the folders right under `prefix`, in order and without their slash, from `first` on."""
         ...
 
 

@@ -39,6 +39,7 @@ that of the batch, or the one that would take them today.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
@@ -59,6 +60,14 @@ TRIES = 3
 """How often a batch that changes while it is put right is looked at again."""
 
 Identity = tuple[str, str, str]
+
+
+class Leaves(Enum):
+    """How a notice leaves a batch that took it in after the ledger was restored."""
+
+    FREELY = auto()  # its uploads are not published there: it is not in that batch's manifest, or that was abandoned
+    WITHDRAWN = auto()  # that batch gathers, and counts it no longer
+    NO_MORE = auto()  # that batch was sealed with it
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,17 +144,17 @@ def recover(
     work: Work,
     topic: Topic,
     configured: Mapping[str, Route],
-    after: str,
+    oldest: str,
     made_at: Callable[[str], int],
     clock: Clock,
 ) -> Recovered:
-    """Put right what the ledger says of every batch whose id sorts after `after`, and of every one that has not ended.
+    """Put right what the ledger says of every batch from the id `oldest` on, and of every one that has not ended.
 
     `made_at` says when a batch id was made. One batch that is damaged holds up no other. Raises Retryable or
     OutcomeUnknown if AWS does not answer, or the ledger keeps changing: call it again, it goes on.
     """
     routes = {**ledger.known_routes(), **configured}
-    run = _Run(ledger, work, topic, routes, after, made_at, clock)
+    run = _Run(ledger, work, topic, routes, oldest, made_at, clock)
     for line in (run.notices, run.let_go, run.claims, run.send_and_put_right):
         for batch_id in run.batch_ids():
             run.do(line, batch_id)
@@ -158,7 +167,7 @@ class _Run:
     work: Work
     topic: Topic
     routes: Mapping[str, Route]
-    after: str
+    oldest: str
     made_at: Callable[[str], int]
     clock: Clock
     report: Recovered = field(default_factory=Recovered)
@@ -168,8 +177,8 @@ class _Run:
     def batch_ids(self) -> Iterator[str]:
         """The oldest first: who takes an upload over comes after the one who let it go."""
         unfinished = {each for name in self.routes for each in self.ledger.route(name).unfinished}
-        yield from sorted(each for each in unfinished if each <= self.after)
-        yield from self.work.folders(BATCHES, self.after)
+        yield from sorted(each for each in unfinished if each < self.oldest)
+        yield from self.work.folders(BATCHES, self.oldest)
 
     def do(self, line: Callable[[_Look], None], batch_id: str) -> None:
         if batch_id in self.left:
@@ -221,16 +230,24 @@ class _Run:
             uploads = self.part(look.id, name)
             size = sum(each.size for each in uploads)
             becomes = NoticeRecord(notice, look.sealed.route, look.id, name, len(uploads), size, 0)
-            withdraw = there is not None and not there.void and there.batch != look.id
-            if there and withdraw and not self._gathers(there.batch):
+            leaves = self._leaves(there, look.id) if there else Leaves.FREELY
+            if there and leaves is Leaves.NO_MORE:
                 self.report.clashes.append(Clash(look.id, there.batch, len(uploads), str(uploads[0])))
                 continue
-            self._write(becomes, there, withdraw=withdraw)
+            self._write(becomes, there, withdraw=leaves is Leaves.WITHDRAWN)
             self.report.notices += 1
 
-    def _gathers(self, batch_id: str) -> bool:
-        batch = self.ledger.batch(batch_id)
-        return batch is not None and batch.state is State.OPEN
+    def _leaves(self, record: NoticeRecord, for_batch: str) -> Leaves:
+        """How a notice leaves the batch that the ledger has it in, for the one whose manifest lists it."""
+        if record.void or record.batch == for_batch:
+            return Leaves.FREELY
+        batch = self.ledger.batch(record.batch)
+        if batch and batch.state is State.OPEN:
+            return Leaves.WITHDRAWN
+        if batch and batch.state is State.ABANDONED:
+            return Leaves.FREELY
+        body = self.work.get(batch_folder(record.batch) + "sealed.json")
+        return Leaves.FREELY if body and record.part not in decode_sealed(body).parts else Leaves.NO_MORE
 
     def _write(self, becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool = False) -> None:
         if self.ledger.write_notice(becomes, there, withdraw=withdraw):
@@ -309,9 +326,13 @@ class _Run:
             claim = there.get(upload.identity)
             if claim is None:
                 wanted.append(upload)
-            elif claim.notice == notice or upload.identity in endings:
+            elif upload.identity in endings:
                 # one that ended without a row may be another notice's since, rightly
                 continue
+            elif claim.notice == notice:
+                # an ending that the receipt does not tell is of another batch, which had the notice and is abandoned
+                if claim.outcome:
+                    wanted.append(upload)
             elif self.ledger.let_go(claim):
                 wanted.append(upload)
             else:
@@ -323,7 +344,7 @@ class _Run:
             by_owner[claim.notice].append(upload)
         for owner, theirs in by_owner.items():
             record = self.ledger.notice(owner)
-            if record and not record.void and record.batch != look.id and self._gathers(record.batch):
+            if record and self._leaves(record, look.id) is Leaves.WITHDRAWN:
                 self._write(_void(record), record, withdraw=True)
                 theirs = [each for each, _ in self.ledger.take_back(notice, theirs)]
             if theirs:
