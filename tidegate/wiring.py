@@ -109,6 +109,16 @@ def new_id() -> str:
     return str(ULID())
 
 
+def smallest_id(seconds: int) -> str:
+    """Every batch id that was made since then (epoch seconds) sorts after this one: an id begins with its time."""
+    return str(ULID.from_bytes((seconds * 1000).to_bytes(6, "big") + bytes(10)))
+
+
+def made_at(batch_id: str) -> int:
+    """When a batch id was made (epoch seconds). Raises ValueError if it is none."""
+    return int(ULID.from_str(batch_id).timestamp)
+
+
 @cache
 def _ledger(table: str, claim_retention: int) -> DynamoLedger:
     """One for the process: it keeps threads, and a warm function is invoked many times."""

@@ -85,7 +85,7 @@ _CLAIMING = (
             Edit(
                 f"{LEDGER}._claim_one",
                 "return self._uploaded_again(existing, entry)",
-                "if not self._let_go(existing):\n"
+                "if not self.let_go(existing):\n"
                 "            return self._uploaded_again(existing, entry)\n"
                 "        entry, ownership = Entry(entry.upload, takes_from=existing.notice), Ownership.ASK_OWNER",
             ),

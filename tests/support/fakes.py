@@ -1,7 +1,7 @@
 """A topic, dead letters and a job service in memory: for what moto cannot do, or what a test must decide."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +61,30 @@ class MemoryDeadLetters:
         if self.refuses(body):
             raise Retryable("the dead-letter queue is not to be reached")
         self.letters.append((body, reason))
+
+
+@dataclass
+class MemoryWork:
+    """A work bucket, for histories that are told many times over."""
+
+    objects: dict[str, bytes] = field(default_factory=dict)
+
+    def get(self, name: str) -> bytes | None:
+        return self.objects.get(name)
+
+    def put(self, name: str, body: bytes) -> None:
+        self.objects[name] = body
+
+    def put_if_absent(self, name: str, body: bytes) -> bool:
+        return self.objects.setdefault(name, body) is body
+
+    def names(self, prefix: str) -> Iterator[str]:
+        return iter(sorted(name for name in self.objects if name.startswith(prefix)))
+
+    def folders(self, prefix: str, first: str) -> Iterator[str]:
+        inside = (name.removeprefix(prefix) for name in self.names(prefix))
+        found = {name.split("/")[0] for name in inside if "/" in name}
+        return iter(sorted(each for each in found if each >= first))
 
 
 @dataclass
@@ -167,6 +191,9 @@ class Life:
     after: bool = False
     made: int = 0
     last: str = ""
+    names: list[str] = field(default_factory=list)
+    before: Callable[[], Any] | None = None
+    """Done before the last call, instead of dying."""
 
     def wrap(self, port: Any) -> Any:
         return _Mortal(port, self)
@@ -184,11 +211,14 @@ class _Mortal:
         def call(*arguments: Any, **named: Any) -> Any:
             life.made += 1
             life.last = name
-            dies = life.made == life.calls
+            life.names.append(name)
+            dies = life.made == life.calls and life.before is None
+            if life.made == life.calls and life.before is not None:
+                life.before()
             if dies and not life.after:
                 raise Died(name)
             answer = found(*arguments, **named)
-            if name == "names":
+            if name in ("names", "folders"):
                 answer = iter(list(answer))
             if dies:
                 raise Died(name)

@@ -435,8 +435,8 @@ def test_the_page_has_every_exit_code():
 def test_the_page_has_every_verb_and_option():
     table = DOCUMENT.split("| verb |")[1].split("\n\n")[0]
     documented = {
-        verb: set(re.findall(r"--[a-z]+", options))
-        for verb, options in re.findall(r"^\| `tidegate ((?:local )?[a-z]+)(.*?)` \|", table, re.MULTILINE)
+        verb: set(re.findall(r"--[a-z-]+", options))
+        for verb, options in re.findall(r"^\| `tidegate ((?:local |ledger )?[a-z]+)(.*?)` \|", table, re.MULTILINE)
     }
     actual = {}
     group: Any = typer.main.get_command(main.app)

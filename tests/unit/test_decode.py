@@ -326,3 +326,10 @@ class TestParquet:
         assert len(buffer.getvalue()) < 100_000
         with pytest.raises(Undecodable, match="too large"):
             rows(decode, buffer.getvalue())
+
+
+def test_a_column_that_is_the_schemas_but_for_white_space_is_refused():
+    """Else it would count as one that the schema lacks, and the schema's would be null."""
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    with pytest.raises(Undecodable, match="a column called ' name', the schema one called 'name'"):
+        decoder("csv", schema)(b"id, name\n1, x\n")

@@ -150,7 +150,7 @@ def test_decision_records_are_numbered_without_gaps() -> None:
 
 @pytest.mark.parametrize("page", PAGES, **IDS)
 def test_verbs_that_are_named_exist(page: Path) -> None:
-    named = set(re.findall(r"(?:^|[`/])tidegate ((?:local )?[a-z]+)", page.read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:^|[`/])tidegate ((?:local |ledger )?[a-z]+)", page.read_text(), re.MULTILINE))
     assert not named - verbs()
 
 
@@ -158,9 +158,9 @@ def test_verbs_that_are_named_exist(page: Path) -> None:
 def verbs() -> set[str]:
     top = typer.main.get_command(app)
     assert isinstance(top, typer.core.TyperGroup)
-    local = top.commands["local"]
-    assert isinstance(local, typer.core.TyperGroup)
-    return {*top.commands, *(f"local {name}" for name in local.commands)}
+    groups = {name: group for name, group in top.commands.items() if isinstance(group, typer.core.TyperGroup)}
+    assert {"ledger", "local"} <= groups.keys()
+    return {*top.commands, *(f"{name} {verb}" for name, group in groups.items() for verb in group.commands)}
 
 
 @cache

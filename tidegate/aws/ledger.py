@@ -12,7 +12,7 @@ the way (`ReturnValuesOnConditionCheckFailure`), so finding out whose claim it i
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -71,22 +71,17 @@ class DynamoLedger:
         return _notice_record(item) if item else None
 
     def notices(self, notice_ids: Iterable[str]) -> Mapping[str, NoticeRecord]:
-        found: dict[str, NoticeRecord] = {}
-        wanted = [_item(_notice_key(each)) for each in sorted(set(notice_ids))]
-        while wanted:
-            request = {self._table: {"Keys": wanted[:100], "ConsistentRead": True}}
-            with asking(f"read notices in ledger {self._table}"):
-                answer = self._client.batch_get_item(RequestItems=request)
-            for item in map(_plain, answer["Responses"].get(self._table, ())):
-                if is_live(int(item["expires_at"]), self._clock()):
-                    found[item["pk"].removeprefix("n#")] = _notice_record(item)
-            left_over = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
-            wanted = left_over + wanted[100:]
-        return found
+        items = self._get_all((_notice_key(each) for each in sorted(set(notice_ids))), "notices")
+        return {item["pk"].removeprefix("n#"): _notice_record(item) for item in items}
 
     def claims(self, bucket: str, key: str) -> Sequence[Claim]:
         items = self._query(_claim_pk(bucket, key), f"read the claims on s3://{bucket}/{key}")
         return [_claim(item) for item in items if is_live(int(item["expires_at"]), self._clock())]
+
+    def claims_on(self, uploads: Iterable[Upload]) -> Mapping[tuple[str, str, str], Claim]:
+        by_key = {(_claim_pk(each.bucket, each.key), each.version): each.identity for each in uploads}
+        items = self._get_all(({"pk": pk, "sk": sk} for pk, sk in sorted(by_key)), "claims")
+        return {by_key[item["pk"], item["sk"]]: _claim(item) for item in items}
 
     def batch(self, batch_id: str) -> Batch | None:
         item = self._get(_batch_key(batch_id))
@@ -128,7 +123,7 @@ class DynamoLedger:
 
     def _claim_one(self, notice: Notice, entry: Entry, now: int) -> Ownership | Entry:
         """MINE, DUPLICATE, or the entry of a notice that may have what this one may not."""
-        existing = self._put_claim(notice, entry, now, _ABSENT, {":now": now})
+        existing = self._put_claim(notice.id, entry, now, _ABSENT, {":now": now})
         if existing is None:
             return Ownership.MINE
         ownership = judge(existing, notice.id, entry)
@@ -136,16 +131,16 @@ class DynamoLedger:
             return self._uploaded_again(existing, entry)
         if ownership is not Ownership.ASK_OWNER:
             return ownership
-        if not self._let_go(existing):
+        if not self.let_go(existing):
             return Ownership.DUPLICATE
         # conditional on the owner that let go: a twin of this notice may have been faster
-        now_there = self._put_claim(notice, entry, now, "#notice = :owner", {":owner": entry.takes_from})
+        now_there = self._put_claim(notice.id, entry, now, "#notice = :owner", {":owner": entry.takes_from})
         return Ownership.MINE if now_there is None or now_there.notice == notice.id else Ownership.DUPLICATE
 
     def _uploaded_again(self, existing: Claim, entry: Entry) -> Ownership | Entry:
         """What the owner let go of is for a notice made for it. What may still land is a duplicate, but the claim is
         told: whoever writes into it that it did not land reads, in the same write, that it came again."""
-        if self._let_go(existing):
+        if self.let_go(existing):
             return Entry(entry.upload, takes_from=existing.notice)
         if is_later(existing.later, entry.upload.sequencer) or existing.later == entry.upload.sequencer:
             return Ownership.DUPLICATE
@@ -161,7 +156,7 @@ class DynamoLedger:
         return Ownership.DUPLICATE
 
     def _put_claim(
-        self, notice: Notice, entry: Entry, now: int, condition: str, values: dict[str, Any]
+        self, notice_id: str, entry: Entry, now: int, condition: str, values: dict[str, Any]
     ) -> Claim | None:
         """Put the claim if `condition` holds; else the claim that stands there."""
         upload = entry.upload
@@ -169,7 +164,7 @@ class DynamoLedger:
             "pk": _claim_pk(upload.bucket, upload.key),
             "sk": upload.version,
             "v": RECORD_VERSION,
-            "notice": notice.id,
+            "notice": notice_id,
             **({"sequencer": upload.sequencer} if upload.sequencer else {}),
             "claimed_at": now,
             "expires_at": now + self._claim_retention,
@@ -184,7 +179,7 @@ class DynamoLedger:
             raise Retryable(f"the claim on {upload} changed while it was being taken; it will be tried again")
         return _claim(old)
 
-    def _let_go(self, claim: Claim) -> bool:
+    def let_go(self, claim: Claim) -> bool:
         """Whether the claim's owner will never publish this upload. Each of these facts is final."""
         if claim.outcome:
             # recorded once the table had decided: the batch is published, without a row of this upload
@@ -474,7 +469,92 @@ class DynamoLedger:
         )
         return failed is None
 
+    # ---- putting right what a restored ledger has forgotten
+
+    def take_back(self, notice_id: str, uploads: Sequence[Upload]) -> tuple[tuple[Upload, Claim], ...]:
+        now = self._clock()
+
+        def take(upload: Upload) -> tuple[Upload, Claim] | None:
+            existing = self._put_claim(notice_id, Entry(upload), now, _ABSENT, {":now": now})
+            # its own claim, if it says how the upload ended, says so of a batch that is not the notice's any more
+            if existing and (existing.outcome if existing.notice == notice_id else self.let_go(existing)):
+                existing = self._put_claim(
+                    notice_id, Entry(upload), now, "#notice = :owner", {":owner": existing.notice}
+                )
+            return (upload, existing) if existing and existing.notice != notice_id else None
+
+        # list() before judging any, as in `claim`
+        return tuple(each for each in list(self._pool.map(take, uploads)) if each)
+
+    def write_notice(self, becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool = False) -> bool:
+        now = self._clock()
+        item = {
+            **_notice_key(becomes.id),
+            "v": RECORD_VERSION,
+            "route": becomes.route,
+            **({} if becomes.void else {"batch": becomes.batch, "part": becomes.part}),
+            **({} if becomes.void else {"objects": becomes.objects, "bytes": becomes.bytes}),
+            "decided_at": there.decided_at if there else now,
+            "expires_at": now + self._claim_retention + NOTICE_OUTLIVES_CLAIM,
+        }
+        if there is None:
+            actions = [self._put(item, _ABSENT, {":now": now})]
+        elif there.void:
+            actions = [self._put(item, "attribute_not_exists(#batch)")]
+        else:
+            read = {":batch": there.batch, ":part": there.part}
+            actions = [self._put(item, "#batch = :batch AND #part = :part", read)]
+        if withdraw and there:
+            less = {":objects": -there.objects, ":bytes": -there.bytes, ":less": -1, ":open": State.OPEN}
+            lowered = "ADD #objects :objects, #bytes :bytes, #notices :less"
+            actions.append(self._update(_batch_key(there.batch), lowered, "#state = :open", less))
+        return self._transact(f"put notice {becomes.id} right", *actions) is None
+
+    def restore_batch(self, becomes: Batch, there: Batch | None) -> bool:
+        item = {
+            **_batch_key(becomes.id),
+            "v": RECORD_VERSION,
+            "route": becomes.route,
+            "state": becomes.state,
+            "opened_at": becomes.opened_at,
+            "objects": becomes.objects,
+            "bytes": becomes.bytes,
+            "notices": becomes.notices,
+            "attempt": becomes.attempt,
+            "sealed_at": becomes.sealed_at,
+            "table": becomes.table,
+            "manifest": becomes.manifest,
+            **({"submitted_at": becomes.submitted_at} if becomes.submitted_at else {}),
+        }
+        if there is None:
+            header = self._put(item, "attribute_not_exists(#pk)")
+        else:
+            read = {":state": there.state, ":notices": there.notices, ":objects": there.objects}
+            header = self._put(item, "#state = :state AND #notices = :notices AND #objects = :objects", read)
+        enters, leaves = ("running", "sealed") if becomes.state is State.SUBMITTED else ("sealed", "running")
+        moved = f"ADD #{enters} :set DELETE #{leaves} :set"
+        values: dict[str, Any] = {":set": {becomes.id}, ":b": becomes.id}
+        if self.route(becomes.route).open_batch == becomes.id:
+            line = self._update(_route_key(becomes.route), f"REMOVE #open_batch {moved}", "#open_batch = :b", values)
+        else:
+            elsewhere = "attribute_not_exists(#open_batch) OR #open_batch <> :b"
+            line = self._update(_route_key(becomes.route), moved, elsewhere, values)
+        return self._transact(f"put batch {becomes.id} right", header, line) is None
+
     # ---- asking DynamoDB
+
+    def _get_all(self, keys: Iterable[dict[str, str]], what: str) -> Iterator[dict[str, Any]]:
+        """Every live item under these keys, which must differ."""
+        wanted = [_item(each) for each in keys]
+        while wanted:
+            request = {self._table: {"Keys": wanted[:100], "ConsistentRead": True}}
+            with asking(f"read {what} in ledger {self._table}"):
+                answer = self._client.batch_get_item(RequestItems=request)
+            for item in map(_plain, answer["Responses"].get(self._table, ())):
+                if is_live(int(item["expires_at"]), self._clock()):
+                    yield item
+            left_over = answer.get("UnprocessedKeys", {}).get(self._table, {}).get("Keys", [])
+            wanted = left_over + wanted[100:]
 
     def _get(self, key: dict[str, str]) -> dict[str, Any] | None:
         with asking(f"read {key['pk']} in ledger {self._table}"):

@@ -49,3 +49,14 @@ class S3Work:
             for page in pages:
                 for found in page.get("Contents", ()):
                     yield found["Key"]
+
+    def folders(self, prefix: str, first: str) -> Iterator[str]:
+        # sorted, and `StartAfter` leaves out what sorts before: NAME/ sorts after NAME
+        # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html)
+        pages = self._client.get_paginator("list_objects_v2").paginate(
+            **self._where, Prefix=prefix, Delimiter="/", StartAfter=prefix + first
+        )
+        with asking(f"list the folders of s3://{self._bucket}/{prefix}"):
+            for page in pages:
+                for found in page.get("CommonPrefixes", ()):
+                    yield found["Prefix"].removeprefix(prefix).rstrip("/")

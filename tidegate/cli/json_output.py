@@ -15,6 +15,7 @@ from tidegate.core.batches import Batch
 from tidegate.core.batches import State as BatchState
 from tidegate.core.routes import Route
 from tidegate.flows.ports import NoticeRecord
+from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import Trace
 
@@ -131,6 +132,24 @@ def routes(config: Path, routes: Sequence[Route]) -> dict[str, Any]:
             }
             for route in routes
         ],
+    }
+
+
+def recovered(done: Recovered, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "complete": done.complete,
+        "batches": {"looked_at": done.batches, "sealed": done.sealed, "submitted": done.submitted},
+        "claims": done.claims,
+        "notices": done.notices,
+        "notices_withdrawn": done.withdrawn,
+        "uploads_sent_again": done.sent,
+        "clashes": [
+            {"batch": each.batch, "other": each.other, "uploads": each.uploads, "example": each.example}
+            for each in done.clashes
+        ],
+        "unknown_routes": [{"route": name, "batches": ids} for name, ids in sorted(done.unknown_routes.items())],
+        "troubles": done.troubles,
     }
 
 

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli import doctor as examination
 from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
+from tidegate.cli.ledger import app as ledger_app
 from tidegate.cli.local import DirOption, PortOption
 from tidegate.cli.local import app as local_app
 from tidegate.core.routes import route_of
@@ -54,6 +55,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(local_app, name="local")
+app.add_typer(ledger_app, name="ledger")
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
 ConfigOption = Annotated[

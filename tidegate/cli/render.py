@@ -17,6 +17,7 @@ from tidegate.core.batches import Batch
 from tidegate.core.batches import State as BatchState
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Route
+from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import PENDING, Trace
 
@@ -199,6 +200,37 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
             ("jobs", f"{limits.in_flight} at once, {limits.attempts} attempts at a batch"),
         ):
             out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
+
+
+# --- ledger recover ---
+
+
+def recovered(done: Recovered, *, dry_run: bool) -> None:
+    out = console()
+    if dry_run:
+        out.print(Text("nothing was written; this is what would be", "bold"))
+    for what, count in (
+        ("batches looked at", done.batches),
+        ("claims put back", done.claims),
+        ("notices registered again", done.notices),
+        ("notices withdrawn from a batch that gathers", done.withdrawn),
+        ("batches sealed again", done.sealed),
+        ("batches that have a receipt, to be settled", done.submitted),
+        ("uploads sent again, to be claimed by whoever comes first", done.sent),
+    ):
+        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+    for clash in done.clashes:
+        advice = f"When {clash.other} has ended, or its notice is registered, run this again"
+        text = (
+            f"{clash.uploads} uploads are in the manifest of batch {clash.batch} and belong to {clash.other} as well,"
+            f" for example {clash.example}: they may land twice. {advice}; docs/operations.md says how to end it"
+        )
+        out.print(Text.assemble(("clash: ", "bold red"), text), soft_wrap=True)
+    for name, batches in sorted(done.unknown_routes.items()):
+        text = f"neither tidegate.toml nor the ledger has route {name}: its batches were left: {', '.join(batches)}"
+        out.print(Text.assemble(("unknown route: ", "bold red"), text), soft_wrap=True)
+    for trouble in done.troubles:
+        out.print(Text.assemble(("trouble: ", "bold red"), trouble), soft_wrap=True)
 
 
 # --- doctor ---

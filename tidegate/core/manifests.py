@@ -41,13 +41,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The manifest of a sealed batch: which parts count, and what they must add up to."""
+    """The manifest of a sealed batch: which parts count, and what they must add up to.
+
+    `table` was decided when the batch was sealed; it is written down for a ledger that has forgotten it, and is no part
+    of the digest. What version 0.1.0 wrote has none.
+    """
 
     batch: str
     route: str
     parts: tuple[str, ...]
     objects: int
     size: int
+    table: str = ""
 
     @property
     def digest(self) -> str:
@@ -61,6 +66,7 @@ class Sealed:
                 "v": VERSION,
                 "batch": self.batch,
                 "route": self.route,
+                "table": self.table,
                 "parts": list(self.parts),
                 "objects": self.objects,
                 "bytes": self.size,
@@ -82,7 +88,9 @@ def decode_sealed(body: bytes) -> Sealed:
     """Raises Rejected if newer code wrote it, or if its digest is not that of its content."""
     data = json.loads(body)
     check_version(data["v"], "sealed.json", VERSION)
-    sealed = Sealed(data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"])
+    sealed = Sealed(
+        data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"], data.get("table", "")
+    )
     # what version 0.1.0 wrote has none
     if data.get("digest", sealed.digest) != sealed.digest:
         raise Rejected(f"sealed.json of batch {sealed.batch} was changed after it was written: its digest differs")

@@ -175,6 +175,46 @@ class Ledger(Protocol):
         ...
 
 
+class RestoredLedger(Protocol):
+    """What recovering needs of a ledger that was restored to an earlier time. What also `Ledger` has means the same."""
+
+    def notice(self, notice_id: str) -> NoticeRecord | None: ...
+
+    def notices(self, notice_ids: Iterable[str]) -> Mapping[str, NoticeRecord]: ...
+
+    def batch(self, batch_id: str) -> Batch | None: ...
+
+    def route(self, name: str) -> RouteRecord: ...
+
+    def known_routes(self) -> Mapping[str, Route]: ...
+
+    def void(self, notice_id: str, route: str) -> bool: ...
+
+    def record_endings(self, endings: Sequence[Ending]) -> tuple[Entry, ...]: ...
+
+    def claims_on(self, uploads: Iterable[Upload]) -> Mapping[tuple[str, str, str], Claim]:
+        """The live claims on these uploads, by identity."""
+        ...
+
+    def let_go(self, claim: Claim) -> bool:
+        """Whether the claim's owner will never publish the upload. Final."""
+        ...
+
+    def take_back(self, notice_id: str, uploads: Sequence[Upload]) -> tuple[tuple[Upload, Claim], ...]:
+        """Claim for a notice whose uploads are in a manifest. Returns those that a notice has which did not let go."""
+        ...
+
+    def write_notice(self, becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool = False) -> bool:
+        """Put right what a restored ledger says of a notice, if it still says `there`. `withdraw`: the batch that the
+        notice is in no longer counts it; only an open one can do that. False if anything has changed meanwhile."""
+        ...
+
+    def restore_batch(self, becomes: Batch, there: Batch | None) -> bool:
+        """Put right the header of a sealed or submitted batch, and where its route lists it, if the ledger still says
+        `there`."""
+        ...
+
+
 class Work(Protocol):
     """The work bucket. Names are relative to it; an object is written whole or not at all."""
 
@@ -187,6 +227,10 @@ class Work(Protocol):
         ...
 
     def names(self, prefix: str) -> Iterator[str]: ...
+
+    def folders(self, prefix: str, first: str) -> Iterator[str]:
+        """The names of the folders right under `prefix`, in order and without their slash, from `first` on."""
+        ...
 
 
 class Topic(Protocol):

@@ -110,6 +110,7 @@ def _manifest_of(batch: Batch, notices: Sequence[NoticeRecord]) -> Sealed:
         parts=tuple(record.part for record in notices),
         objects=sum(record.objects for record in notices),
         size=sum(record.bytes for record in notices),
+        table=batch.table,
     )
 
 

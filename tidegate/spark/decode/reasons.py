@@ -28,6 +28,11 @@ def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
     """A file that shares no column with the schema, or has two of a name, is not one of this route's."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise Undecodable(f"the file has several columns called {repeated[0]!r}")
+    if spaced := [name for name in names if name not in wanted and name.strip() in wanted]:
+        raise Undecodable(
+            f"the file has a column called {spaced[0]!r}, the schema one called {spaced[0].strip()!r}: take the white"
+            " space out of the file's header"
+        )
     if not set(names) & set(wanted):
         raise Undecodable(
             f"the file has none of the schema's columns ({_listed(wanted)}); it has {_listed(names) or 'no columns'}"

@@ -1,0 +1,247 @@
+"""docs/operations.md, "A restored ledger": every command of it, in its order, by the real CLIs in an emulated account.
+
+What moto does otherwise than AWS, and what is done about it here:
+- it restores what the table holds now, whatever time it is given: the earlier items are put in place before that;
+- it makes no backup of a table that is deleted: one is made by hand;
+- its CloudFormation leaves out TTL and point-in-time recovery: so both can only be there because the page set them.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT
+from tests.infra.test_deploy import DEPLOY, FIRST
+from tests.support.build import notice
+from tests.support.cloud import ENVIRONMENT, ROOT, Cloud, cloud
+from tests.support.fakes import Counts, MemoryJobs, MemoryTopic, play_publishing
+from tidegate import wiring
+from tidegate.aws.ledger import DynamoLedger
+from tidegate.aws.work import S3Work
+from tidegate.cli.deployment import deployed
+from tidegate.core.batches import State
+from tidegate.core.routes import Route
+from tidegate.flows.dispatch import dispatch
+from tidegate.flows.hand_off import hand_off_sealed
+from tidegate.settings import DAY, parse
+
+# deploying takes half a minute, or several on a busy machine
+pytestmark = [pytest.mark.xdist_group("deploy"), pytest.mark.timeout(600)]
+
+SECTION = (ROOT / "docs" / "operations.md").read_text().partition("\n## A restored ledger\n")[2].partition("\n## ")[0]
+DONE = "__done__"
+
+
+def blocks(heading: str) -> list[str]:
+    """The commands under this heading of the section; "" for what comes before the first."""
+    parts = re.split(r"^### (.+)$", f"### \n{SECTION}" if not heading else SECTION, flags=re.MULTILINE)
+    text = SECTION.partition("\n### ")[0] if not heading else parts[parts.index(heading) + 1]
+    return re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@dataclass
+class Shell:
+    """One shell for the whole procedure, as the page says."""
+
+    process: "subprocess.Popen[str]"
+    log: Path
+
+    def run(self, block: str) -> str:
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(f"{block}\necho {DONE}\n")
+        stdin.flush()
+        return self._read(stdout, block)
+
+    def _read(self, stdout: IO[str], block: str) -> str:
+        said = []
+        for line in stdout:
+            if line.strip() == DONE:
+                return "".join(said)
+            said.append(line)
+        pytest.fail(f"this ended with {self.process.wait()}:\n{block}\n{''.join(said)}\n{self.log.read_text()}")
+
+
+@dataclass
+class Deployment:
+    """A deployed stack whose first batch is published, and whose ledger is as it was while that batch was open."""
+
+    cloud: Cloud
+    folder: Path
+    environment: dict[str, str]
+    batch: str
+    second: str
+    """A notice that the ledger has forgotten."""
+
+    @property
+    def table(self) -> str:
+        return self.environment["TIDEGATE_LEDGER"]
+
+    def ledger(self) -> DynamoLedger:
+        client = self.cloud.client("dynamodb")
+        return DynamoLedger(client, self.table, clock=wiring.clock, claim_retention=60 * DAY)
+
+    def states(self) -> tuple[set[str], set[str]]:
+        """Of the event sources, and of the rules that invoke settle."""
+        mappings = self.cloud.client("lambda").list_event_source_mappings()["EventSourceMappings"]
+        rules = self.cloud.client("events").list_rules()["Rules"]
+        assert len(mappings) == 2
+        assert len(rules) == 2
+        return {each["State"] for each in mappings}, {each["State"] for each in rules}
+
+    def settings(self) -> tuple[Any, Any, Any]:
+        """TTL, point-in-time recovery, deletion protection."""
+        dynamodb = self.cloud.client("dynamodb")
+        ttl = dynamodb.describe_time_to_live(TableName=self.table)["TimeToLiveDescription"]
+        backups = dynamodb.describe_continuous_backups(TableName=self.table)["ContinuousBackupsDescription"]
+        return (
+            (ttl["TimeToLiveStatus"], ttl.get("AttributeName")),
+            backups["PointInTimeRecoveryDescription"]["PointInTimeRecoveryStatus"],
+            dynamodb.describe_table(TableName=self.table)["Table"]["DeletionProtectionEnabled"],
+        )
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "tidegate.toml").write_text(FIRST)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    outputs = folder / "cdk.out" / "outputs.json"
+    with cloud(tmp_path_factory.mktemp("cloud")) as running:
+        running.cdk("bootstrap", ENVIRONMENT, folder=folder)
+        running.cdk(
+            *(*DEPLOY, "--output", str(folder / "cdk.out"), "--outputs-file", str(outputs)),
+            *("--context", f"tidegate:config={folder / 'tidegate.toml'}", "--context", "tidegate:local=true"),
+        )
+        made = Deployment(running, folder, deployed(outputs), "", "")
+        (route,) = parse(FIRST).core_routes()
+        forget(made, route)
+        yield made
+
+
+def forget(made: Deployment, route: Route) -> None:
+    """Let a batch be published with two notices, and the ledger go back to when it had one."""
+    client, ledger = made.cloud.client("dynamodb"), made.ledger()
+    work = S3Work(made.cloud.client("s3"), made.environment["TIDEGATE_WORK"])
+    topic, count = MemoryTopic(), Counts()
+
+    def let_in(key: str) -> str:
+        sent = notice(f"flights/{key}.json.gz")
+        dispatch(
+            sent.encode(),
+            routes={route.name: route},
+            ledger=ledger,
+            work=work,
+            topic=topic,
+            new_id=wiring.new_id,
+            count=count,
+        )
+        return sent.id
+
+    let_in("first")
+    made.batch = ledger.route(route.name).open_batch
+    then = client.scan(TableName=made.table)["Items"]
+    made.second = let_in("second")
+    assert ledger.seal(made.batch, route.name, route.dataset.table)
+    assert hand_off_sealed(route, ledger=ledger, work=work, jobs=MemoryJobs(), count=count) == 1
+    play_publishing(work, made.batch)
+    for item in client.scan(TableName=made.table)["Items"]:
+        client.delete_item(TableName=made.table, Key={"pk": item["pk"], "sk": item["sk"]})
+    for item in then:
+        client.put_item(TableName=made.table, Item=item)
+
+
+@pytest.fixture
+def shell(deployment: Deployment, tmp_path: Path) -> Iterator[Shell]:
+    log = tmp_path / "stderr"
+    endpoint = deployment.cloud.endpoint.replace("localhost", "127.0.0.1")
+    environment = {
+        **deployment.cloud.environment,
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_PAGER": "",
+        "PATH": f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.defpath}",
+    }
+    with (
+        log.open("w") as stderr,
+        subprocess.Popen(
+            [shutil.which("bash") or "bash", "-eu"],
+            cwd=deployment.folder,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        ) as process,
+    ):
+        yield Shell(process, log)
+        process.kill()
+
+
+def test_the_page_says_how_long_a_function_may_run():
+    assert f"Wait {max(INTAKE.timeout, DISPATCH.timeout, SETTLE_TIMEOUT) // 60} minutes" in SECTION
+
+
+def test_every_command_of_the_page_is_in_a_section_that_is_run_here():
+    sections = ["", *re.findall(r"^### (.+)$", SECTION, re.MULTILINE)]
+    assert sections == [
+        *("", "Switch off what writes", "Bring the table back", "Recover", "Switch on again", "If the table is gone")
+    ]
+    assert all(blocks(each) for each in sections)
+    assert SECTION.count("```sh\n") == sum(len(blocks(each)) for each in sections)
+
+
+def test_the_procedure_works_as_it_is_written(deployment: Deployment, shell: Shell):
+    (begin,) = blocks("")
+    begin, replaced = re.subn(r"^T=\S+", "T=$(date -u +%Y-%m-%dT%H:%M:%SZ)", begin)
+    assert replaced == 1
+    shell.run(begin)
+    assert deployment.states() == ({"Enabled"}, {"ENABLED"})
+
+    (off,) = blocks("Switch off what writes")
+    shell.run(off)
+    assert deployment.states() == ({"Disabled"}, {"DISABLED"})
+
+    bring, settings = blocks("Bring the table back")
+    shell.run(bring)
+    assert deployment.settings() == (("DISABLED", None), "DISABLED", False)
+    assert deployment.ledger().notice(deployment.second) is None
+    shell.run(settings)
+    assert deployment.settings() == (("ENABLED", "expires_at"), "ENABLED", True)
+
+    (recover,) = blocks("Recover")
+    said = shell.run(recover)
+    assert "nothing was written" in said
+    batch = deployment.ledger().batch(deployment.batch)
+    assert batch is not None
+    assert (batch.state, batch.objects, batch.notices) == (State.SUBMITTED, 2, 2)
+    found = deployment.ledger().notice(deployment.second)
+    assert found is not None
+    assert found.batch == deployment.batch
+
+    (on,) = blocks("Switch on again")
+    shell.run(on)
+    assert deployment.states() == ({"Enabled"}, {"ENABLED"})
+    assert deployment.cloud.client("dynamodb").list_tables()["TableNames"].count(deployment.table) == 1
+    assert f"{deployment.table}-then" not in deployment.cloud.client("dynamodb").list_tables()["TableNames"]
+
+
+def test_a_table_that_is_gone_comes_back(deployment: Deployment, shell: Shell):
+    dynamodb = deployment.cloud.client("dynamodb")
+    before = dynamodb.scan(TableName=deployment.table)["Items"]
+    # as DynamoDB does by itself when a table is deleted
+    dynamodb.create_backup(TableName=deployment.table, BackupName=f"{deployment.table}$DeletedTableBackup")
+    dynamodb.update_table(TableName=deployment.table, DeletionProtectionEnabled=False)
+    dynamodb.delete_table(TableName=deployment.table)
+    (begin,) = blocks("")
+    shell.run(begin.rpartition("aws dynamodb")[0])
+    (restore,) = blocks("If the table is gone")
+    shell.run(restore)
+    assert dynamodb.scan(TableName=deployment.table)["Items"] == before

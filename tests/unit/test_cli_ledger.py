@@ -1,0 +1,119 @@
+"""`tidegate ledger recover`: from when on it looks, what it prints, how it ends. Nothing runs."""
+
+import json
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tests.unit.test_cli import agree, documented, shape
+from tidegate import wiring
+from tidegate.cli import deployment, ledger, main
+from tidegate.cli.exits import Exit
+from tidegate.flows.recover import Clash, Recovered
+from tidegate.flows.rehearsal import Rehearsal, SilentTopic
+from tidegate.settings import DAY
+
+NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
+DONE = Recovered(batches=4, claims=9, notices=3, withdrawn=1, sealed=1, submitted=2, sent=5)
+FOUND = replace(
+    DONE,
+    clashes=[Clash("01A", "01B", 2, "s3://landing/flights/a.json (v1)")],
+    unknown_routes={"weather": ["01C"]},
+    troubles=["batch 01D: parts/x is missing"],
+)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What recovering was asked for; what it answers is under "answer"."""
+    found: dict[str, Any] = {"answer": DONE}
+    application = SimpleNamespace(
+        routes={},
+        settings=SimpleNamespace(retention=SimpleNamespace(claims=60 * DAY)),
+        ledger=lambda: "the ledger",
+        work=lambda: "the work bucket",
+        topic=lambda attempt: f"the topic, {attempt}",
+    )
+
+    def recover(**named: Any) -> Recovered:
+        found.update(named)
+        return found["answer"]
+
+    monkeypatch.setattr(deployment, "find", lambda folder: application)
+    monkeypatch.setattr(wiring, "clock", lambda: NOW)
+    monkeypatch.setattr(ledger, "put_right", recover)
+    return found
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(main.app, ["ledger", "recover", *arguments], catch_exceptions=False)
+
+
+def test_it_looks_back_as_far_as_the_ledger_remembers(asked):
+    assert run().exit_code == Exit.OK
+    assert wiring.made_at(asked["oldest"]) == NOW - 60 * DAY
+    assert (asked["ledger"], asked["work"]) == ("the ledger", "the work bucket")
+    assert asked["topic"].startswith("the topic, recover-")
+
+
+def test_or_to_a_given_time_and_an_hour_more(asked):
+    assert run("--since", "2027-01-15T07:00:00Z").exit_code == Exit.OK
+    assert wiring.made_at(asked["oldest"]) == NOW - 2 * 60 * 60
+    assert run("--since", "2027-01-15T08:00:00+01:00").exit_code == Exit.OK
+    assert wiring.made_at(asked["oldest"]) == NOW - 2 * 60 * 60
+
+
+def test_but_never_further_than_the_ledger_remembers(asked):
+    run("--since", "2020-01-01T00:00:00Z")
+    assert wiring.made_at(asked["oldest"]) == NOW - 60 * DAY
+
+
+@pytest.mark.parametrize(
+    ("time", "why"), [("yesterday", "is not a time"), ("2027-01-15T07:00:00", "zone"), ("2027-01-16T00:00:00Z", "yet")]
+)
+def test_a_time_that_is_none_is_refused(asked, time, why):
+    with pytest.raises(typer.BadParameter, match=why):
+        ledger.since_when(time, NOW, 60 * DAY)
+    assert run("--since", time).exit_code == Exit.USAGE
+
+
+def test_a_dry_run_writes_and_sends_nothing(asked):
+    result = run("--dry-run")
+    assert isinstance(asked["ledger"], Rehearsal)
+    assert isinstance(asked["topic"], SilentTopic)
+    assert "nothing was written" in result.stdout
+
+
+def test_the_counts_are_printed(asked):
+    result = run()
+    assert result.exit_code == Exit.OK
+    assert [int(each) for each in re.findall(r" (\d+)$", result.stdout, re.MULTILINE)] == [4, 9, 3, 1, 1, 2, 5]
+
+
+def test_what_a_person_must_look_at_is_printed_and_is_a_finding(asked):
+    asked["answer"] = FOUND
+    result = run()
+    assert result.exit_code == Exit.FINDING
+    assert "2 uploads are in the manifest of batch 01A and belong to 01B as well" in result.stdout
+    assert "neither tidegate.toml nor the ledger has route weather" in result.stdout
+    assert "batch 01D: parts/x is missing" in result.stdout
+
+
+def test_json_is_what_the_page_shows(asked):
+    asked["answer"] = FOUND
+    result = run("--json")
+    assert result.exit_code == Exit.FINDING
+    document = json.loads(result.stdout)
+    assert agree(shape(document), shape(documented("ledger recover")))
+    assert document["complete"] is False
+
+
+def test_ids_made_since_then_sort_after_the_smallest():
+    made = wiring.new_id()
+    assert wiring.smallest_id(wiring.made_at(made)) < made < wiring.smallest_id(wiring.made_at(made) + 1)
+    assert wiring.made_at(wiring.smallest_id(NOW)) == NOW
