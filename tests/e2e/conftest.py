@@ -4,21 +4,19 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import boto3
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from tests.support.patience import HANGING
 from tidegate.local import stack as local_stack
-
-T = TypeVar("T")
 
 CONFIG = """
 [deployment]
@@ -102,7 +100,7 @@ class LocalStack:
             capture_output=True,
             text=True,
             check=check,
-            timeout=60,
+            timeout=HANGING,
         )
 
     def look(self) -> bool:
@@ -112,22 +110,13 @@ class LocalStack:
             f"{url}/2015-03-31/functions/settle/invocations",
             data=json.dumps({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}).encode(),
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=HANGING) as answer:
             return bool(answer.status == 200)
 
     def status(self, route: str) -> dict[str, Any]:
         answer = json.loads(self.cli("status", "--json", check=False).stdout)
         found: dict[str, Any] = next(each for each in answer["routes"] if each["route"] == route)
         return found
-
-
-def eventually(what: Callable[[], T], done: Callable[[T], bool], seconds: float, waiting_for: str) -> T:
-    """The first value that is `done`; fails with the last one seen."""
-    deadline = time.monotonic() + seconds
-    while not done(value := what()):
-        assert time.monotonic() < deadline, f"still waiting for {waiting_for}: {str(value)[:500]}"
-        time.sleep(0.5)
-    return value
 
 
 @pytest.fixture(scope="session")

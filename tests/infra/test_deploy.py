@@ -27,7 +27,7 @@ from tests.support.cloud import ACCOUNT, ENVIRONMENT, REGION, Cloud, as_text, cl
 from tidegate.local.intrinsics import NO_VALUE, Resolver
 
 # what the tests share takes half a minute to make, or several on a busy machine: one worker should do it for all
-pytestmark = [pytest.mark.xdist_group("deploy"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.xdist_group("deploy")
 
 FIRST = """
 [deployment]

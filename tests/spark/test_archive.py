@@ -21,6 +21,7 @@ import pytest
 from infra import bundling
 from tests.infra.bundles import packed
 from tests.spark.world import WORK, World
+from tests.support.patience import HANGING
 from tidegate.local import toolchain
 from tidegate.local.emr import JAVA_OPTIONS, driver_environment
 
@@ -123,7 +124,7 @@ def submit(
         *("--dataset", json.dumps(asdict(world.dataset))),
     ]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGING, check=False
     )
 
 
