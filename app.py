@@ -1,6 +1,7 @@
 """The CDK app: reads tidegate.toml and builds the stack that it describes.
 
-Context `tidegate:config` names another file; `tidegate:local=true` leaves out what only other machines need.
+Context `tidegate:config` names another file; `tidegate:local=true` leaves out what only other machines need;
+`tidegate:import=true` leaves all but what outlives a stack, for `cdk import`.
 """
 
 import sys
@@ -27,9 +28,11 @@ def main() -> int:
     """Write the assembly to where the CDK CLI, or CDK_OUTDIR, wants it; 2 if the configuration is at fault."""
     app = cdk.App(analytics_reporting=False, context=CONTEXT)
     config = Path(app.node.try_get_context("tidegate:config") or SOURCES / DEFAULT_FILE)
-    local = str(app.node.try_get_context("tidegate:local")).lower() == "true"
+    local, importing = (
+        str(app.node.try_get_context(f"tidegate:{name}")).lower() == "true" for name in ("local", "import")
+    )
     try:
-        TidegateStack(app, load(config), sources=SOURCES, config=config, local=local)
+        TidegateStack(app, load(config), sources=SOURCES, config=config, local=local, importing=importing)
         if not local:
             _check(app)
         app.synth()

@@ -116,7 +116,7 @@ When the stack is synthesized (`infra.limits.check`):
 - `messages` is longer than the time for which a failing message is tried: 5 deliveries of 720 s each for a notice.
 - `dead_letters` is longer than `messages`.
 - `vcpu`, `memory_gb` and `disk_gb` hold a driver and one executor: 6 vCPU, 24 GB, 40 GB.
-- `concurrent_jobs`, if given, is not less than the sum of the routes' `in_flight`.
+- `concurrent_jobs`, if given, leaves room for an executor beside the drivers of so many jobs.
 - `queue_timeout` and `job_timeout` are less than 24 hours together: that long hand-off knows that it started a job.
 
 That two deployments do not take uploads from the same bucket cannot be checked, as neither knows of the other. S3
@@ -149,7 +149,7 @@ KEY_POLICY = """\
    "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
   {"Sid": "SendEvents", "Effect": "Allow", "Principal": {"Service": "events.amazonaws.com"},
    "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
-   "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},
+   "Condition": {"StringEqualsIfExists": {"aws:SourceAccount": "ACCOUNT"}}},
   {"Sid": "SendCloudwatch", "Effect": "Allow", "Principal": {"Service": "cloudwatch.amazonaws.com"},
    "Action": ["kms:Decrypt", "kms:GenerateDataKey"], "Resource": "*",
    "Condition": {"StringEquals": {"aws:SourceAccount": "ACCOUNT"}}},

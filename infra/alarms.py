@@ -146,6 +146,8 @@ class Alarms(Construct):
         self._add(Alarm.SETTLING_TROUBLES, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
         self._add(Alarm.RECORDS_SET_ASIDE, parts.own("RecordsSetAside"))
         self._add(Alarm.UPLOADS_OF_NO_ROUTE, parts.own("UploadsOfNoRoute"))
+        left = parts.own("UnconfiguredNow", statistic="Maximum", period=SETTLE_EVERY)
+        self._add(Alarm.ROUTE_NOT_CONFIGURED, left, missing=UNCHANGED)
 
     def _watch_route(self, parts: Parts, route: Watched) -> None:
         def add(alarm: Alarm, metric: str, *, statistic: str = "Sum", period: int = PERIOD, **options: Any) -> None:

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from infra.encryption import Encryption
 from infra.limits import UNFINISHED_UPLOAD_DAYS
-from infra.permissions import accept, allow
+from infra.permissions import KEPT, accept, allow
 
 BATCHES = "batches/"
 UNFINISHED_UPLOADS = cdk.Duration.days(UNFINISHED_UPLOAD_DAYS)
@@ -36,7 +36,7 @@ class Buckets:
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             enforce_ssl=True,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
-            removal_policy=cdk.RemovalPolicy.DESTROY if self.dev else cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.DESTROY if self.dev else KEPT,
             auto_delete_objects=self.dev,
             lifecycle_rules=[
                 # parts of an upload that was never completed are billed, and no listing shows them

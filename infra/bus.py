@@ -8,6 +8,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.encryption import Encryption
+from infra.guards import Guards
 from infra.limits import Source, archive_days
 from infra.permissions import allow, only_this_account
 from tidegate.settings import Retention
@@ -17,7 +18,15 @@ class Bus(Construct):
     """Keeps a route's notices in order, and an archive of them for replays and other subscribers."""
 
     def __init__(
-        self, scope: Construct, id: str, *, source: Source, retention: Retention, encryption: Encryption, dev: bool
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        source: Source,
+        retention: Retention,
+        encryption: Encryption,
+        guards: Guards,
+        dev: bool,
     ) -> None:
         super().__init__(scope, id)
         self.topic = sns.Topic(
@@ -26,11 +35,11 @@ class Bus(Construct):
             fifo=True,
             # a notice carries its own id: hashing its body again would only hide a deliberate resubmission
             content_based_deduplication=False,
-            # SNS refuses to delete a topic with an archive: take the archive away first
-            message_retention_period_in_days=None if dev else archive_days(retention) or None,
             enforce_ssl=True,
             master_key=encryption.key,
         )
+        if not dev and (days := archive_days(retention)):
+            guards.archive(self.topic, days)
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",

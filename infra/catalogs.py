@@ -22,9 +22,14 @@ GLUE_ACTIONS = (
     "glue:GetTable",
     "glue:UpdateTable",
 )
-TABLE_BUCKET_ACTIONS = ("s3tables:CreateNamespace", "s3tables:GetNamespace", "s3tables:GetTableBucket")
-TABLE_ACTIONS = (
+TABLE_BUCKET_ACTIONS = (
+    "s3tables:CreateNamespace",
+    # of a table that is not there yet, only the bucket can be asked
     "s3tables:CreateTable",
+    "s3tables:GetNamespace",
+    "s3tables:GetTableBucket",
+)
+TABLE_ACTIONS = (
     "s3tables:GetTable",
     "s3tables:GetTableData",
     "s3tables:GetTableMetadataLocation",
@@ -126,9 +131,9 @@ class RestCatalog:
             "type": "rest",
             "uri": catalog.uri,
             "warehouse": catalog.warehouse,
-            # EMR puts the secret's text in its place when a job starts
+            # EMR puts the secret's text in its place when a job starts; it calls a secret by its name
             # (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/secrets-manager.html)
-            "credential": catalog.credential_secret and f"EMR.secret@{catalog.credential_secret}",
+            "credential": catalog.credential_secret and f"EMR.secret@{_name_of(catalog.credential_secret)}",
         }
         return _spark(self._settings, {name: value for name, value in named.items() if value})
 
@@ -148,6 +153,12 @@ class RestCatalog:
                 wildcard="Iceberg names the tables' files, below the warehouse that the settings name.",
             )
             allow(role, ["s3:ListBucket"], arn)
+
+
+def _name_of(secret: str) -> str:
+    """The name in a secret's ARN, which Secrets Manager ends with a dash and six characters of its own
+    (https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html)."""
+    return secret.rpartition(":secret:")[2][:-7]
 
 
 def _spark(settings: Settings, properties: dict[str, str]) -> dict[str, str]:

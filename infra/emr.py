@@ -14,12 +14,13 @@ from infra.bundling import PYTHON
 from infra.catalogs import Catalog
 from infra.encryption import Encryption
 from infra.landing import Landing
-from infra.limits import IDLE_MINUTES, WORKERS, concurrent_jobs
+from infra.limits import IDLE_MINUTES, concurrent_jobs, spark_workers
 from infra.permissions import allow
-from tidegate.settings import MINUTE, Settings
+from tidegate.settings import MINUTE, LimitSettings, Settings
 
 RELEASE = "emr-spark-8.1.0"
 """Spark 4.1.1, Iceberg 1.11.0; supported until September 2029."""
+FIRST_RELEASE = "emr-spark-8.1.0"
 PRINCIPAL = "emr-serverless.amazonaws.com"
 RUNS = "The runs of this application, whose ids EMR makes."
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
@@ -36,7 +37,9 @@ class Emr(Construct):
     """Starts by itself when a job comes and stops by itself when none does.
 
     EMR refuses to change an application that is started, and a busy one always is. So its configuration holds
-    what stays, and each job is given what comes with the code's version: `entry_point`, `spark_parameters`.
+    what stays, and each job is given what comes with the code's version: `entry_point`, `spark_parameters`. Nothing
+    that a route says is in it, and another release is another application
+    (docs/adr/0033-an-application-stays-as-it-is.md).
     """
 
     def __init__(
@@ -61,11 +64,12 @@ class Emr(Construct):
         if archive:
             parameters.append(f"spark.archives={archive.s3_object_url}#{MODULES}")
         self.spark_parameters = " ".join(f"--conf {each}" for each in parameters)
-        self._application = emrserverless.CfnApplication(
+        self.application = emrserverless.CfnApplication(
             self,
-            "Application",
+            # the first release has the id without a word of it
+            "Application" if RELEASE == FIRST_RELEASE else f"Application-{RELEASE}",
             name=settings.deployment.name,
-            type="Spark",
+            type="SPARK",
             release_label=RELEASE,
             architecture="ARM64",
             auto_start_configuration=emrserverless.CfnApplication.AutoStartConfigurationProperty(enabled=True),
@@ -79,7 +83,7 @@ class Emr(Construct):
             ),
             # a job that finds no capacity waits instead of failing
             scheduler_configuration=emrserverless.CfnApplication.SchedulerConfigurationProperty(
-                max_concurrent_runs=concurrent_jobs(settings),
+                max_concurrent_runs=concurrent_jobs(settings.limits),
                 queue_timeout_minutes=settings.limits.queue_timeout // MINUTE,
             ),
             # EMR keeps the logs of jobs for 30 days, as the functions' are, and asks nothing for it
@@ -101,18 +105,18 @@ class Emr(Construct):
             runtime_configuration=[
                 emrserverless.CfnApplication.ConfigurationObjectProperty(
                     classification="spark-defaults",
-                    properties=catalog.properties | (_image() if archive else {}),
+                    properties=catalog.properties | (_image(settings.limits) if archive else {}),
                 )
             ],
         )
-        self.application_id = self._application.attr_application_id
+        self.application_id = self.application.attr_application_id
         self.job_role = iam.Role(
             self,
             "JobRole",
             assumed_by=iam.ServicePrincipal(
                 PRINCIPAL,
                 conditions={
-                    "ArnEquals": {"aws:SourceArn": self._application.attr_arn},
+                    "ArnEquals": {"aws:SourceArn": self.application.attr_arn},
                     "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
                 },
             ),
@@ -121,12 +125,22 @@ class Emr(Construct):
         work.grant_use(self.job_role)
         catalog.grant_use(self.job_role)
         encryption.grant_messages(self.job_role)
-        for file in [self.entry_point, archive] if archive else [self.entry_point]:
-            allow(self.job_role, ["s3:GetObject"], file.bucket.arn_for_objects(file.s3_object_key))
+        # this version's, and those of the versions that jobs which queue or run were started with
+        for file, kind in [(self.entry_point, "py"), (archive, "zip")]:
+            if file:
+                earlier = file.bucket.arn_for_objects(f"*.{kind}")
+                allow(
+                    self.job_role,
+                    ["s3:GetObject"],
+                    file.bucket.arn_for_objects(file.s3_object_key),
+                    earlier,
+                    wildcard="The script and the modules of earlier deployments, by whose jobs they are still read: the"
+                    " CDK calls them by the hash of what is in them.",
+                )
 
     def grant_start(self, role: iam.Role) -> None:
         """Start jobs of this application under the job role."""
-        allow(role, ["emr-serverless:StartJobRun"], self._application.attr_arn)
+        allow(role, ["emr-serverless:StartJobRun"], self.application.attr_arn)
         # a job is tagged as it starts
         allow(role, ["emr-serverless:TagResource"], self._runs, wildcard=RUNS)
         allow(
@@ -142,7 +156,7 @@ class Emr(Construct):
 
     @property
     def _runs(self) -> str:
-        return f"{self._application.attr_arn}/jobruns/*"
+        return f"{self.application.attr_arn}/jobruns/*"
 
     @property
     def job_ended(self) -> events.EventPattern:
@@ -154,9 +168,12 @@ class Emr(Construct):
         )
 
 
-def _image() -> dict[str, str]:
+def _image(limits: LimitSettings) -> dict[str, str]:
     """How Spark finds Python, its modules and Iceberg on EMR's image."""
     environment = {
+        # boto3 reads the first only, other SDKs the second
+        # (https://boto3.amazonaws.com/v1/documentation/api/latest/guide/configuration.html)
+        "AWS_DEFAULT_REGION": cdk.Aws.REGION,
         "AWS_REGION": cdk.Aws.REGION,
         "PYSPARK_PYTHON": f"python{PYTHON}",
         "PYTHONPATH": f"./{MODULES}",
@@ -166,5 +183,5 @@ def _image() -> dict[str, str]:
         "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": f"python{PYTHON}",
         **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in environment.items()},
         **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
-        **WORKERS,
+        **spark_workers(limits),
     }

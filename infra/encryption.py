@@ -11,7 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.permissions import allow
+from infra.permissions import KEPT, allow
 from tidegate.settings import Security
 
 USE = ("kms:Decrypt", "kms:GenerateDataKey")
@@ -22,6 +22,10 @@ USE_TABLE = (*USE, "kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:R
 SENDERS = ("s3", "sns", "events", "cloudwatch")
 """Services that put messages into queues and topics under the key: notifications of buckets, notices, events and
 undeliverable ones, alarms."""
+
+RETICENT = ("events",)
+"""Which do not always say for whom they use a key; the policy of the queue says whose rules may write to it
+(https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html)."""
 
 
 class Encryption(Construct):
@@ -43,7 +47,7 @@ class Encryption(Construct):
                 description=f"What {cdk.Stack.of(self).stack_name} stores",
                 enable_key_rotation=True,
                 # without it nothing that the stack leaves behind could be read
-                removal_policy=cdk.RemovalPolicy.DESTROY if dev else cdk.RemovalPolicy.RETAIN,
+                removal_policy=cdk.RemovalPolicy.DESTROY if dev else KEPT,
             )
             for statement in self.statements():
                 key.add_to_resource_policy(statement)
@@ -59,7 +63,11 @@ class Encryption(Construct):
                 actions=[*USE],
                 principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
                 resources=["*"],
-                conditions={"StringEquals": {"aws:SourceAccount": self._senders(service)}},
+                conditions={
+                    "StringEqualsIfExists" if service in RETICENT else "StringEquals": {
+                        "aws:SourceAccount": self._senders(service)
+                    }
+                },
             )
             for service in SENDERS
         ]

@@ -11,7 +11,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from infra.bundling import PYTHON
 from infra.limits import MEMORY_MB, Source
@@ -67,6 +67,8 @@ class Function(Construct):
             },
         )
 
+        self.triggers: list[IConstruct] = []
+        """What has it invoked."""
         accept(
             self.function,
             "L1",
@@ -76,6 +78,7 @@ class Function(Construct):
     def feed_from(self, queue: sqs.IQueue, source: Source, concurrency: int) -> None:
         """Invoke this function with the queue's messages, at most `concurrency` times at once; it answers which of them
         failed. Without the bound the queue's poller would be throttled, and each throttled delivery counts as one."""
+        known = set(self.function.node.children)
         self.function.add_event_source(
             sources.SqsEventSource(
                 queue,
@@ -85,10 +88,13 @@ class Function(Construct):
                 max_concurrency=concurrency,
             )
         )
+        self.triggers += [each for each in self.function.node.children if each not in known]
 
     def invoke_every(self, seconds: int) -> None:
         schedule = events.Schedule.rate(cdk.Duration.seconds(seconds))
-        events.Rule(self, "Schedule", schedule=schedule, targets=[targets.LambdaFunction(self.function)])
+        target = targets.LambdaFunction(self.function)
+        self.triggers.append(events.Rule(self, "Schedule", schedule=schedule, targets=[target]))
 
     def invoke_on(self, pattern: events.EventPattern) -> None:
-        events.Rule(self, "Events", event_pattern=pattern, targets=[targets.LambdaFunction(self.function)])
+        target = targets.LambdaFunction(self.function)
+        self.triggers.append(events.Rule(self, "Events", event_pattern=pattern, targets=[target]))

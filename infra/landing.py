@@ -30,13 +30,16 @@ class Landing(Construct):
         id: str,
         *,
         routes: Iterable[RouteSettings],
-        buffer: Buffer,
+        buffer: Buffer | None,
         buckets: Buckets,
         keep_versions: cdk.Duration,
+        local: bool = False,
     ) -> None:
+        """`local` for a stack where every bucket is the same account's. Without a `buffer` all routes are retired."""
         super().__init__(scope, id)
+        self._admitted: set[str] = set()
         self._buckets = buckets
-        self._buffer = buffer
+        self._told = buffer
         self._notifying: list[IConstruct] = []
         self._routes = sorted(routes, key=lambda route: (route.bucket, route.name))
         for name, group in groupby(self._routes, key=lambda route: route.bucket):
@@ -46,13 +49,20 @@ class Landing(Construct):
             by_rule = on_bucket[0].source == "eventbridge"
             permission = None
             if told and not by_rule:
-                permission = buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
+                permission = self._buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
             if not on_bucket[0].existing:
                 self._create(name, told, permission, keep_versions, versioned=on_bucket[0].versioned)
-            elif told:
+            elif told and (local or not told[0].bucket_owner):
                 self._subscribe(name, told, permission)
+            elif told and by_rule:
+                self._admit(str(told[0].bucket_owner))
             if told and by_rule:
                 self._match(name, told)
+
+    @property
+    def _buffer(self) -> Buffer:
+        assert self._told is not None, "there is nobody to be told"
+        return self._told
 
     def grant_read(self, role: iam.Role) -> None:
         """Let `role` read the uploads of the routes, each at the version that was notified."""
@@ -130,6 +140,28 @@ class Landing(Construct):
             filters = [s3.NotificationKeyFilter(**rules)] if rules else []
             bucket.add_event_notification(s3.EventType.OBJECT_CREATED, destination, *filters)
         self._notifying.append(bucket)
+
+    def _admit(self, owner: str) -> None:
+        """Let the account `owner` forward S3's events to this one's bus, where our rule finds them. What that account
+        must set up for it, or for S3 to notify the buffer itself, this stack cannot: docs/deploy.md says it
+        (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-cross-account.html)."""
+        if owner in self._admitted:
+            return
+        self._admitted.add(owner)
+        stack = cdk.Stack.of(self)
+        events.CfnEventBusPolicy(
+            self,
+            f"Forwarded{owner}",
+            event_bus_name="default",
+            statement_id=f"{stack.stack_name}-{owner}",
+            statement={
+                "Effect": "Allow",
+                "Principal": {"AWS": stack.format_arn(service="iam", region="", account=owner, resource="root")},
+                "Action": "events:PutEvents",
+                "Resource": stack.format_arn(service="events", resource="event-bus", resource_name="default"),
+                "Condition": {"StringEquals": {"events:source": "aws.s3", "events:detail-type": "Object Created"}},
+            },
+        )
 
     def _match(self, name: str, routes: list[RouteSettings]) -> None:
         """Send the bucket's events of the routes to the buffer."""

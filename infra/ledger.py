@@ -6,7 +6,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.encryption import Encryption
-from infra.permissions import allow
+from infra.guards import Guards
+from infra.permissions import KEPT, allow
 
 ACTIONS = (
     "dynamodb:GetItem",
@@ -22,7 +23,8 @@ HAND_OFFS = "h#"
 class Ledger(Construct):
     """Without it every upload would be new again: it survives its stack, and nobody drops it by mistake."""
 
-    def __init__(self, scope: Construct, id: str, *, encryption: Encryption, dev: bool) -> None:
+    def __init__(self, scope: Construct, id: str, *, encryption: Encryption, guards: Guards | None, dev: bool) -> None:
+        """Without `guards` nothing switches deletion protection on."""
         super().__init__(scope, id)
         self.table = dynamodb.Table(
             self,
@@ -34,10 +36,15 @@ class Ledger(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            deletion_protection=not dev,
-            removal_policy=RemovalPolicy.DESTROY if dev else RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.DESTROY if dev else KEPT,
             **encryption.table,
         )
+        if guards and not dev:
+            guards.protection(self.table)
+
+    def grant_list(self, role: iam.Role) -> None:
+        """Read all routes' settings together."""
+        allow(role, ["dynamodb:Query"], self.table.table_arn)
 
     def grant_use(self, role: iam.Role) -> None:
         """Everything but deleting: a claim, a notice and a batch end by expiring.

@@ -6,7 +6,7 @@ checked before anything is built.
 
 from dataclasses import dataclass
 
-from tidegate.settings import DAY, HOUR, MINUTE, Retention, Settings
+from tidegate.settings import DAY, HOUR, MINUTE, LimitSettings, Retention, Settings
 
 VISIBILITY_FACTOR = 6
 """A queue must hide a message for six times the timeout of the function that reads it
@@ -67,11 +67,16 @@ WORKERS = {
     "spark.executor.cores": "4",
     "spark.executor.memory": "6g",
     "spark.executor.memoryOverhead": "10g",
+    # it begins with the larger of the two, and EMR's default of either is 3
     "spark.dynamicAllocation.initialExecutors": "1",
+    "spark.executor.instances": "1",
 }
 """Python holds the manifest and the decoded files, and Python lives in the overhead. EMR's own defaults would
 start 16 vCPU for every job, which is all that a new account may use
 (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html)."""
+MOST_JOBS = 1_000
+"""The most that EMR runs at once
+(https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_SchedulerConfiguration.html)."""
 WORKER_DISK_GB = 20
 """EMR's default for a worker of either kind."""
 
@@ -85,22 +90,49 @@ class Capacity:
     disk: int
 
 
+def worker(process: str) -> Capacity:
+    """A driver, or an executor."""
+    memory = (int(WORKERS[f"spark.{process}.{part}"].removesuffix("g")) for part in ("memory", "memoryOverhead"))
+    return Capacity(vcpu=int(WORKERS[f"spark.{process}.cores"]), memory=sum(memory), disk=WORKER_DISK_GB)
+
+
 def smallest_job() -> Capacity:
     """A driver and one executor: with less, a job would wait for ever."""
+    driver, executor = worker("driver"), worker("executor")
     return Capacity(
-        vcpu=sum(int(WORKERS[f"spark.{process}.cores"]) for process in ("driver", "executor")),
-        memory=sum(
-            int(WORKERS[f"spark.{process}.{part}"].removesuffix("g"))
-            for process in ("driver", "executor")
-            for part in ("memory", "memoryOverhead")
-        ),
-        disk=2 * WORKER_DISK_GB,
+        vcpu=driver.vcpu + executor.vcpu, memory=driver.memory + executor.memory, disk=driver.disk + executor.disk
     )
 
 
-def concurrent_jobs(settings: Settings) -> int:
-    """How many jobs EMR may run at once: as many as the routes may hand off, unless the settings say more."""
-    return settings.limits.concurrent_jobs or sum(route.batch.in_flight for route in settings.routes)
+def concurrent_jobs(limits: LimitSettings) -> int:
+    """How many jobs EMR may run at once: as many as there is room for, unless the settings say otherwise.
+
+    Not a word of the routes: EMR changes an application while it is stopped only, and a route may be added at any time.
+    The others queue, and all of them end: were there drivers enough to leave no room for an executor, none would.
+    """
+    smallest = smallest_job()
+    room = min(limits.vcpu // smallest.vcpu, limits.memory_gb // smallest.memory, limits.disk_gb // smallest.disk)
+    return limits.concurrent_jobs or min(room, MOST_JOBS)
+
+
+def most_executors(limits: LimitSettings) -> int:
+    """How many executors one job may have: what is left if every other job that may run has one, and 1 at least."""
+    driver, executor, smallest = worker("driver"), worker("executor"), smallest_job()
+    others = concurrent_jobs(limits) - 1
+    return max(
+        1,
+        min(
+            (limits.vcpu - others * smallest.vcpu - driver.vcpu) // executor.vcpu,
+            (limits.memory_gb - others * smallest.memory - driver.memory) // executor.memory,
+            (limits.disk_gb - others * smallest.disk - driver.disk) // executor.disk,
+        ),
+    )
+
+
+def spark_workers(limits: LimitSettings) -> dict[str, str]:
+    """What Spark is told of its workers. By itself it would ask for executors without end
+    (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-spark.html)."""
+    return {**WORKERS, "spark.dynamicAllocation.maxExecutors": str(most_executors(limits))}
 
 
 def archive_days(retention: Retention) -> int:
@@ -140,14 +172,16 @@ def check(settings: Settings) -> None:
         ("disk_gb", limits.disk_gb, smallest.disk),
     ):
         _require(given >= needed, f"[limits] {name} must be {needed} at least: a driver and one executor need as much")
-    handed_off = sum(route.batch.in_flight for route in settings.routes)
-    _require(
-        concurrent_jobs(settings) >= handed_off,
-        f"[limits] concurrent_jobs must be {handed_off} at least, the sum of the routes' `in_flight`: a job that queues"
-        " too long counts as an attempt",
+    driver, executor = worker("driver"), worker("executor")
+    most = min(
+        (limits.vcpu - executor.vcpu) // driver.vcpu,
+        (limits.memory_gb - executor.memory) // driver.memory,
+        (limits.disk_gb - executor.disk) // driver.disk,
     )
     _require(
-        concurrent_jobs(settings) <= 1000, "the routes' `in_flight` may be 1000 together: EMR runs no more at once"
+        concurrent_jobs(limits) <= most,
+        f"[limits] concurrent_jobs may be {most} at most: the drivers of more jobs would leave no room for an executor,"
+        " and all would wait for one",
     )
     _require(
         limits.queue_timeout + limits.job_timeout < HAND_OFF_REMEMBERED,

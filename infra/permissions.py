@@ -1,4 +1,4 @@
-"""How the stack grants, and how it answers for what a rule of cdk-nag finds."""
+"""How the stack grants, what of it stays, and how it answers for what a rule of cdk-nag finds."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,6 +7,9 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
+KEPT = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+"""For what outlives its stack, unless its creation is rolled back: RETAIN would leave it behind then, in the way of the
+next try (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html)."""
 PACK = "AwsSolutions"
 _ANSWER = cdk.Validations.ACKNOWLEDGED_RULES_METADATA_KEY
 

@@ -54,6 +54,7 @@ class Alarm(Enum):
     SETTLE_SILENT = "settle-silent"
     SETTLING_TROUBLES = "settling-troubles"
     RECORDS_SET_ASIDE = "records-set-aside"
+    ROUTE_NOT_CONFIGURED = "route-not-configured"
     UPLOADS_OF_NO_ROUTE = "uploads-of-no-route"
     BATCH_PENDING = "batch-pending"
     BATCH_HALTED = "batch-halted"
@@ -109,6 +110,12 @@ ADVICE = {
         "Records of notifications could not be understood and are among the buffer's dead letters.",
         "Read their `reason`; find out who sends them.",
         "queues-and-dead-letters",
+    ),
+    Alarm.ROUTE_NOT_CONFIGURED: Advice(
+        "A route was taken out of the configuration while batches of it were under way.",
+        "`tidegate status` shows them. They end by themselves, if the job may still read their files and write their"
+        " table; else put the route back with `retired = true` and deploy.",
+        "changes",
     ),
     Alarm.UPLOADS_OF_NO_ROUTE: Advice(
         "Uploads were announced that no route takes; their rows land nowhere.",

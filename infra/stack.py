@@ -5,7 +5,7 @@ from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from infra import bundling, limits
 from infra.buckets import Buckets, Work
@@ -16,6 +16,7 @@ from infra.custom_resources import bound_logs
 from infra.emr import Emr
 from infra.encryption import Encryption
 from infra.functions import Function
+from infra.guards import Guards, after
 from infra.landing import Landing
 from infra.ledger import Ledger
 from infra.measures import Parts, Watched
@@ -28,11 +29,19 @@ class TidegateStack(cdk.Stack):
     """One deployment of Tidegate.
 
     `sources` is the checkout, `config` the file that `settings` came from: the functions read it again.
-    With `local` nothing is installed for other machines: for a stack that runs in this one's Python.
+    With `local` nothing is installed for other machines: for a stack that runs in this one's Python. When `importing`
+    there is nothing in it but what outlives a stack, and no word of anything else, as `cdk import` wants it.
     """
 
     def __init__(
-        self, scope: Construct, settings: Settings, *, sources: Path, config: Path, local: bool = False
+        self,
+        scope: Construct,
+        settings: Settings,
+        *,
+        sources: Path,
+        config: Path,
+        local: bool = False,
+        importing: bool = False,
     ) -> None:
         limits.check(settings)
         super().__init__(
@@ -51,10 +60,16 @@ class TidegateStack(cdk.Stack):
             bucket_owners=[route.bucket_owner for route in settings.routes if route.bucket_owner],
             dev=dev,
         )
+        if importing:
+            self._import(settings, encryption)
+            return
+        guards = Guards(self, "Guards", key=encryption.key)
         buckets = Buckets(encryption, settings.security.access_logs, dev)
         buffer = Buffer(self, "Buffer", source=limits.INTAKE, retention=retention, encryption=encryption)
-        bus = Bus(self, "Bus", source=limits.DISPATCH, retention=retention, encryption=encryption, dev=dev)
-        ledger = Ledger(self, "Ledger", encryption=encryption, dev=dev)
+        bus = Bus(
+            self, "Bus", source=limits.DISPATCH, retention=retention, encryption=encryption, guards=guards, dev=dev
+        )
+        ledger = Ledger(self, "Ledger", encryption=encryption, guards=guards, dev=dev)
         work = Work(self, "Work", buckets=buckets)
         catalog = make_catalog(self, settings, buckets)
         landing = Landing(
@@ -63,8 +78,8 @@ class TidegateStack(cdk.Stack):
             routes=settings.routes,
             buffer=buffer,
             buckets=buckets,
-            # nobody reads a version that the ledger has forgotten
-            keep_versions=cdk.Duration.days(-(-retention.claims // DAY)),
+            keep_versions=_keep_versions(settings),
+            local=local,
         )
         with nullcontext() if local else bundling.spark(sources) as modules:
             emr = Emr(
@@ -93,6 +108,7 @@ class TidegateStack(cdk.Stack):
             "EntryPoint": emr.entry_point.s3_object_url,
             "SparkParameters": emr.spark_parameters,
         }
+        starters: list[IConstruct] = []
         with bundling.functions(sources, config, dependencies=not local) as folder:
             functions = self._functions(
                 variables(settings.deployment.name, values),
@@ -105,6 +121,7 @@ class TidegateStack(cdk.Stack):
                 landing=landing,
                 settings=settings,
                 encryption=encryption,
+                starters=starters,
             )
         Operations(
             self,
@@ -127,9 +144,27 @@ class TidegateStack(cdk.Stack):
             key=encryption.key,
         )
         bound_logs(self, encryption.key)
+        guards.application(emr.application, starters)
+        if names := guards.names(route.bucket for route in settings.routes if not route.existing):
+            after(names, self)
         outputs = Construct(self, "Outputs")
         for name, value in values.items():
             cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
+
+    def _import(self, settings: Settings, encryption: Encryption) -> None:
+        """The same constructs under the same names. Nothing is announced, because the buffer is not there yet."""
+        buckets = Buckets(encryption, settings.security.access_logs, settings.deployment.dev)
+        Ledger(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev)
+        Work(self, "Work", buckets=buckets)
+        make_catalog(self, settings, buckets)
+        Landing(
+            self,
+            "Landing",
+            routes=[route.model_copy(update={"retired": True}) for route in settings.routes],
+            buffer=None,
+            buckets=buckets,
+            keep_versions=_keep_versions(settings),
+        )
 
     def _functions(
         self,
@@ -144,6 +179,7 @@ class TidegateStack(cdk.Stack):
         landing: Landing,
         settings: Settings,
         encryption: Encryption,
+        starters: list[IConstruct],
     ) -> dict[str, lambda_.IFunction]:
         allowed = settings.limits
 
@@ -183,4 +219,11 @@ class TidegateStack(cdk.Stack):
             work.grant_use(each.role)
             emr.grant_start(each.role)
         emr.grant_ask(settle.role)
+        ledger.grant_list(settle.role)
+        starters += [*dispatch.triggers, *settle.triggers]
         return {"intake": intake.function, "dispatch": dispatch.function, "settle": settle.function}
+
+
+def _keep_versions(settings: Settings) -> cdk.Duration:
+    """Nobody reads a version that the ledger has forgotten."""
+    return cdk.Duration.days(-(-settings.retention.claims // DAY))

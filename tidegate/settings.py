@@ -58,7 +58,10 @@ TableBucketArn = Annotated[
     str, StringConstraints(pattern=r"^arn:aws[a-z-]*:s3tables:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9-]{3,63}$")
 ]
 SecretArn = Annotated[
-    str, StringConstraints(pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+$")
+    str,
+    StringConstraints(
+        pattern=r"^arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+-[A-Za-z0-9]{6}$"
+    ),
 ]
 Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
 Place = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", max_length=1100)]
@@ -156,8 +159,9 @@ class Catalog(_Section):
     )
     credential_secret: SecretArn | None = Field(
         None,
-        description="rest: the ARN of a secret of Secrets Manager, as plain text what Iceberg calls `credential`. "
-        "EMR reads it when a job starts; neither the template nor Tidegate sees it.",
+        description="rest: the whole ARN of a secret of Secrets Manager, as plain text what Iceberg calls "
+        "`credential`. EMR reads it when a job starts, if the secret's policy lets it (see docs/deploy.md); neither "
+        "the template nor Tidegate sees it.",
     )
 
     @model_validator(mode="after")
@@ -239,7 +243,8 @@ class LimitSettings(_Section):
         0,
         ge=0,
         le=1000,
-        description="How many jobs may run at once; the others queue. 0: as many as the routes' `in_flight` together.",
+        description="How many jobs may run at once; the others queue. 0: as many as have room for a driver and one "
+        "executor each.",
     )
     queue_timeout: Duration = Field(
         "6h",
@@ -318,8 +323,8 @@ class RouteSettings(_Section):
     existing: bool = Field(False, description="The bucket exists already: only its notification is added.")
     bucket_owner: AccountId | None = Field(
         None,
-        description="The account of an existing bucket, if it is another one than the deployment's. "
-        "Nothing is read from a bucket that belongs to somebody else.",
+        description="The account of an existing bucket, if it is another one than the deployment's; that account sets "
+        "up the notifications (see docs/deploy.md). Nothing is read from a bucket that belongs to somebody else.",
     )
     source: Literal["s3", "eventbridge"] = Field(
         "s3",

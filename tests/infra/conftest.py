@@ -157,7 +157,7 @@ class Template:
 class Synthesize(Protocol):
     """Turns the text of a tidegate.toml into the template of its stack."""
 
-    def __call__(self, toml: str, *, local: bool = True) -> Template: ...
+    def __call__(self, toml: str, *, local: bool = True, importing: bool = False) -> Template: ...
 
 
 @pytest.fixture(scope="session")
@@ -175,13 +175,13 @@ def synthesize(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Synthesize]
 
         key = cdk.Validations.ACKNOWLEDGED_RULES_METADATA_KEY
 
-        def build(toml: str, *, local: bool = True) -> Template:
+        def build(toml: str, *, local: bool = True, importing: bool = False) -> Template:
             folder = tmp_path_factory.mktemp("synth")
             config = folder / "tidegate.toml"
             config.write_text(toml)
             settings = parse(toml)
             app = cdk.App(analytics_reporting=False, context=CONTEXT, outdir=str(folder / "cdk.out"))
-            stack = TidegateStack(app, settings, sources=ROOT, config=config, local=local)
+            stack = TidegateStack(app, settings, sources=ROOT, config=config, local=local, importing=importing)
             cdk.Validations.of(app).add_plugins(AwsSolutionsChecks(app))
             accepted = {
                 each.node.path: [entry.data for entry in each.node.metadata if entry.type == key]

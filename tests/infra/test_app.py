@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,27 @@ def test_the_cdk_cli_gives_the_same_template_without_docker_and_without_an_accou
     check_assets(tmp_path / "cdk.out", template, simple.toml)
 
 
+def test_for_an_import_nothing_is_built_and_only_what_outlives_a_stack_is_there(tmp_path, bare, simple):
+    config = tmp_path / "tidegate.toml"
+    config.write_text(simple.toml)
+    done = subprocess.run(
+        [
+            *(*toolchain.cdk(), "synth", "--quiet", "--no-notices", "--output", str(tmp_path / "cdk.out")),
+            *("--context", f"tidegate:config={config}", "--context", "tidegate:import=true"),
+        ],
+        cwd=ROOT,
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    template = json.loads((tmp_path / "cdk.out" / "tidegate.template.json").read_text())
+    kinds = {each["Type"] for each in template["Resources"].values()}
+    assert kinds == {"AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::S3::BucketPolicy"}
+    assert not list((tmp_path / "cdk.out").glob("asset.*"))
+
+
 def without_hashes(template: dict[str, Any]) -> dict[str, Any]:
     """The template, whatever the code is: somebody may save a file between two looks at it."""
     text: dict[str, Any] = json.loads(re.sub(r"[0-9a-f]{64}", "<hash>", json.dumps(template)))
@@ -97,7 +119,11 @@ def without_hashes(template: dict[str, Any]) -> dict[str, Any]:
 
 def check_assets(folder: Path, template: dict[str, Any], toml: str) -> None:
     """The functions' code is beside the template, whole, and the Spark script too."""
-    functions = [each for each in template["Resources"].values() if each["Type"] == "AWS::Lambda::Function"]
+    functions = [
+        each
+        for each in template["Resources"].values()
+        if each["Type"] == "AWS::Lambda::Function" and each["Properties"]["Handler"].startswith("lambdas.")
+    ]
     (asset,) = {each["Metadata"]["aws:asset:path"] for each in functions}
     code = folder / asset
     assert sorted(each.name for each in code.iterdir()) == ["lambdas", "tidegate", "tidegate.toml"]
@@ -119,3 +145,16 @@ def test_a_finding_of_cdk_nag_that_nobody_answers_for_stops_the_deployment(simpl
     assert app.main() == 0
     monkeypatch.setattr("infra.buckets.accept", lambda *_: None)
     assert app.main() == 1
+
+
+def test_of_tidegate_the_infrastructure_imports_two_modules():
+    """import-linter knows no "all but": the list must name every other module there is, and nothing may be excepted."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (contract,) = (each for each in contracts if each.get("source_modules") == ["infra"])
+    assert contract["name"] == "of tidegate, infra imports only settings and environment"
+    assert not contract.get("ignore_imports")
+    modules = {
+        each.stem for each in (ROOT / "tidegate").iterdir() if each.suffix == ".py" or (each / "__init__.py").exists()
+    }
+    others = {f"tidegate.{each}" for each in modules - {"__init__", "settings", "environment"}}
+    assert {each for each in contract["forbidden_modules"] if each.startswith("tidegate")} == others

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from infra import bundling
+from tests.infra.test_permissions import resources
 
 # the bundles are built once for all tests that look at them
 pytestmark = pytest.mark.xdist_group("bundles")
@@ -239,13 +240,20 @@ def test_each_job_is_given_the_modules_of_its_version(synthesize, simple, monkey
     role = template.one("AWS::IAM::Role", "EmrJobRole")[0]
     assert f"/{key}" in str([each["Resource"] for each in template.statements(role)])
 
+    # what an earlier version's job was started with is read by the same role
+    granted = resources(template, "job", "s3:GetObject")
+    for kind in ("py", "zip"):
+        assert [each for each in granted if "-assets-" in each and each.endswith(f"/*.{kind}")]
+
     (configuration,) = template.one("AWS::EMRServerless::Application")[1]["RuntimeConfiguration"]
     properties = configuration["Properties"]
     assert key not in str(properties), "EMR refuses to change an application that is started"
     for process in ("spark.emr-serverless.driverEnv", "spark.executorEnv"):
         assert properties[f"{process}.PYTHONPATH"] == "./modules"
         assert properties[f"{process}.PYSPARK_PYTHON"] == f"python{bundling.PYTHON}"
-        assert properties[f"{process}.AWS_REGION"] == {"Ref": "AWS::Region"}
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            assert properties[f"{process}.{name}"] == {"Ref": "AWS::Region"}
+    assert properties["spark.dynamicAllocation.maxExecutors"] == "2"
     assert properties["spark.jars"] == "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
 
 

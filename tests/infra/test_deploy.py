@@ -4,9 +4,10 @@ What of it can be asked for again through the services' own APIs is compared wit
 CloudFormation leaves out is named in `UNSEEN`, `UNSEEN_PROPERTIES` and `NOT_UPDATED`; of that, this file shows only
 that the CLI sent it, and test_template.py that it is right. A type in neither table fails a test. Also not to be seen:
 - who is refused what: moto lets everybody in; a principal's rights are read from the policies in test_permissions.py;
-- waiting, rollback and drift: moto does everything at once, and a failure leaves half a stack;
+- waiting, rollback and drift: moto does everything at once, and a failure leaves half a stack. A creation that fails
+  and is rolled back is played in test_guards.py;
 - custom resources after their creation: moto never asks their function for Update or Delete, nor heeds a FAILED. The
-  function of the only one, which subscribes us to a bucket of others, is therefore run here for itself.
+  function that subscribes us to a bucket of others is therefore run here for itself, that of the guards there.
 """
 
 import io
@@ -114,10 +115,6 @@ UNSEEN_PROPERTIES = {
         "OwnershipControls": "moto's CloudFormation drops it",
         "PublicAccessBlockConfiguration": "moto's CloudFormation drops it",
         "VersioningConfiguration": "moto's CloudFormation drops it",
-    },
-    "AWS::SNS::Topic": {
-        # AWS refuses to delete a topic that has one, so that `cdk destroy` of a real stack ends there
-        "ArchivePolicy": "moto has no such attribute",
     },
 }
 """Properties of which the same is true."""
@@ -256,7 +253,8 @@ def application(cloud: Cloud, it: Resource) -> Facts:
         "Arn": found["arn"],
         "Name": found["name"],
         "ReleaseLabel": found["releaseLabel"],
-        "Type": found["type"],
+        # moto writes it in its own way
+        "Type": found["type"].upper(),
     }
 
 
@@ -290,6 +288,28 @@ def notifications(cloud: Cloud, it: Resource) -> Facts:
     return {"Queues": sorted(plain(each) for each in found.get("QueueConfigurations", []))}
 
 
+def names_free(cloud: Cloud, it: Resource) -> Facts:
+    """They were free; by now the buckets are ours."""
+    for name in it.properties["Of"].split():
+        cloud.client("s3").head_bucket(Bucket=name)
+    return {}
+
+
+def archived(cloud: Cloud, it: Resource) -> Facts:
+    """moto keeps the archive and does not tell it."""
+    return {"Of": cloud.client("sns").get_topic_attributes(TopicArn=it.properties["Of"])["Attributes"]["TopicArn"]}
+
+
+def protected(cloud: Cloud, it: Resource) -> Facts:
+    found = cloud.client("dynamodb").describe_table(TableName=it.properties["Of"])["Table"]
+    return {"Of": found["TableName"]} if found["DeletionProtectionEnabled"] else missing(it)
+
+
+def stopped_before_deletion(cloud: Cloud, it: Resource) -> Facts:
+    found = cloud.client("emr-serverless").get_application(applicationId=it.properties["Of"])["application"]
+    return {"Of": found["applicationId"]}
+
+
 def missing(it: Resource) -> Facts:
     metadata = {"HTTPStatusCode": 404}
     raise ClientError({"Error": {"Code": "Missing", "Message": it.logical}, "ResponseMetadata": metadata}, it.kind)
@@ -312,6 +332,10 @@ LOOKS: dict[str, Callable[[Cloud, Resource], Facts]] = {
     "AWS::SNS::Topic": topic,
     "AWS::SQS::Queue": queue,
     NOTIFICATIONS: notifications,
+    "Custom::TidegateApplication": stopped_before_deletion,
+    "Custom::TidegateArchive": archived,
+    "Custom::TidegateNames": names_free,
+    "Custom::TidegateProtection": protected,
 }
 """How each type of resource is asked for; each raises ClientError if it is not there."""
 
@@ -336,7 +360,16 @@ class Stack:
         return {name: each for name, each in self.resources.items() if each.kind in kinds}
 
     def stays(self, logical: str) -> bool:
-        return self.template["Resources"][logical].get("DeletionPolicy") == "Retain"
+        """What is left of the ledger and the buckets; and what two guards look at, which are those."""
+        resource = self.template["Resources"][logical]
+        looks_at_them = resource["Type"] in ("Custom::TidegateNames", "Custom::TidegateProtection")
+        return resource.get("DeletionPolicy") == "RetainExceptOnCreate" or looks_at_them
+
+    @property
+    def handlers(self) -> dict[str, Resource]:
+        """The functions of ours that are not written into the template."""
+        functions = self.of("AWS::Lambda::Function")
+        return {name: it for name, it in functions.items() if it.properties["Handler"].startswith("lambdas.")}
 
 
 def observe(cloud: Cloud, name: str) -> Stack:
@@ -474,6 +507,28 @@ def destroyed(account: Account, first: Stack, changed: Change) -> Cloud:
     return account.cloud
 
 
+AGAIN = FIRST.replace('bucket = "first-landing"', 'bucket = "first-landing"\nexisting = true')
+
+
+@pytest.fixture(scope="session")
+def again(account: Account, first: Stack, destroyed: Cloud) -> Stack:
+    """The first deployment anew, with a new ledger, on the landing bucket that was left."""
+    s3 = destroyed.client("s3")
+    # moto's CloudFormation does not put it there
+    left = {"QueueConfigurations": [our_notification(buffer_of(first), "flights/", ".json.gz")]}
+    s3.put_bucket_notification_configuration(Bucket="first-landing", NotificationConfiguration=left)
+    # as docs/deploy.md says
+    s3.put_bucket_notification_configuration(Bucket="first-landing", NotificationConfiguration={})
+    account.cloud.cdk(*DEPLOY, *account.context(AGAIN))
+    return observe(account.cloud, "first")
+
+
+def buffer_of(stack: Stack) -> str:
+    """The name of its buffer."""
+    (it,) = (it for name, it in stack.of("AWS::SQS::Queue").items() if name.startswith("BufferQueue"))
+    return it.name.rpartition("/")[2]
+
+
 def fill(cloud: Cloud, stack: Stack) -> None:
     """Put something into everything that holds data."""
     for each in stack.of("AWS::DynamoDB::Table").values():
@@ -552,8 +607,8 @@ def test_what_the_services_cannot_say_is_in_the_deployed_template(first, second)
 
 def test_the_functions_are_told_the_names_that_were_given(account, first):
     """The values that the functions get name things that are there."""
-    told = [it.properties["Environment"]["Variables"] for it in first.of("AWS::Lambda::Function").values()]
-    assert told
+    told = [it.properties["Environment"]["Variables"] for it in first.handlers.values()]
+    assert len(told) == 3
     names = {each.name for each in first.of(*HOLD_DATA).values()}
     for variables in told:
         assert variables["TIDEGATE_LEDGER"] in names
@@ -565,7 +620,7 @@ def test_the_functions_are_told_the_names_that_were_given(account, first):
 def test_the_functions_code_is_what_was_built(account, first, changed):
     """The configuration travels with the code: after the change it is the changed one."""
     for stack, toml in ((first, FIRST), (changed.stack, CHANGED)):
-        for logical, it in stack.of("AWS::Lambda::Function").items():
+        for logical, it in stack.handlers.items():
             archive = published(account.cloud, it)
             assert sha256(archive) == stack.facts[logical]["CodeSha256"]
             with zipfile.ZipFile(io.BytesIO(archive)) as content:
@@ -597,8 +652,8 @@ def test_a_changed_setting_arrives(first, changed):
     now = {name: it.properties["MessageRetentionPeriod"] for name, it in changed.stack.of("AWS::SQS::Queue").items()}
     assert CHANGED_SECONDS not in was.values()
     assert CHANGED_SECONDS in now.values()
-    assert changed.stack.of("AWS::Lambda::Function")
-    for logical in changed.stack.of("AWS::Lambda::Function"):
+    assert changed.stack.handlers
+    for logical in changed.stack.handlers:
         assert changed.stack.facts[logical]["CodeSha256"] != first.facts[logical]["CodeSha256"]
 
 
@@ -684,6 +739,23 @@ def test_the_rest_of_the_stack_is_gone(first, changed, destroyed):
 
 def test_a_deployment_survives_the_end_of_another(second, destroyed):
     assert observe(destroyed, "second").facts == second.facts
+
+
+def test_the_first_can_be_deployed_again_on_what_it_left(account, first, again):
+    """Its uploads and its tables' files are as they were; the ledger and the work bucket are new ones."""
+    (ledger,) = again.of("AWS::DynamoDB::Table")
+    assert again.resources[ledger].name != first.resources[ledger].name
+    assert not {it.name for it in again.of("AWS::S3::Bucket").values()} & {
+        it.name for it in first.of("AWS::S3::Bucket").values()
+    }
+    (it,) = again.of(NOTIFICATIONS).values()
+    assert it.properties["BucketName"] == "first-landing"
+    (told,) = notified(account.cloud, "first-landing")["QueueConfigurations"]
+    assert json.loads(told)["QueueArn"].rpartition(":")[2] == buffer_of(again)
+    landing = {name: it for name, it in first.of("AWS::S3::Bucket").items() if it.name == "first-landing"}
+    assert held(account.cloud, Stack(first.template, landing, {}, set())) == {
+        name: ["first-landing"] for name in landing
+    }
 
 
 # --- a bucket of others ---

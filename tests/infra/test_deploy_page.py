@@ -1,51 +1,58 @@
 """docs/deploy.md says what the templates and the prices say."""
 
-import json
-import re
 from pathlib import Path
 
 import pytest
 
-from infra.limits import smallest_job
-from tests.infra.conftest import VARIANTS
-from tests.sim.costs import JOB_MINUTES, PRICES
+from tests.infra.conftest import SIMPLE
+from tests.sim.costs import JOB_MINUTES, PRICES, RECORD, Record, job_dollars, table, waits
 
-PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
-
-# where a type's service is called otherwise by IAM, or is no service of its own
-IAM_NAMES = {"emrserverless": "emr-serverless", "cdk": "", "custom": "lambda"}
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "deploy.md").read_text()
 
 
-def services_allowed() -> set[str]:
-    block = re.search(r"<!-- policy -->\n```json\n(.*?)```", PAGE, re.DOTALL)
-    assert block
-    policy = json.loads(block[1])
-    return {action.partition(":")[0] for statement in policy["Statement"] for action in statement["Action"]}
+LAST = Record.read(RECORD)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_the_deployers_policy_covers_the_service_of_every_resource(variant, name):
-    kinds = {each["Type"] for each in variant(name).resources.values()}
-    services = {kind.split("::")[1].lower() if kind.startswith("AWS::") else "custom" for kind in kinds}
-    needed = {IAM_NAMES.get(service, service) for service in services} - {""}
-    assert needed <= services_allowed()
+def test_the_costs_are_those_of_what_the_last_replay_counted():
+    """`python -m tests.sim.costs` prints them for the page."""
+    assert table(LAST.used, LAST.uploads) in PAGE
+    assert waits(LAST) in PAGE
+
+
+def test_the_evidence_is_of_the_same_replay():
+    evidence = (DOCS / "evidence.md").read_text()
+    assert f"| uploads in the ledger | {LAST.uploads:,} | status |" in evidence
+    assert f"| Spark jobs | {LAST.used.jobs:,} | status |" in evidence
+
+
+def test_what_is_paid_for_fits_into_the_time_that_there_was():
+    # one slot, and the last job may begin when the last upload has come
+    assert LAST.used.job_seconds <= LAST.seconds + 2 * LAST.used.job_seconds / LAST.used.jobs
 
 
 def test_the_price_of_a_job_is_that_of_its_workers():
-    job = smallest_job()
-    hours = JOB_MINUTES / 60
-    dollars = PRICES["EMR Serverless, vCPU"].of(hours * job.vcpu) + PRICES["EMR Serverless, memory"].of(
-        hours * job.memory
-    )
-    assert f"{100 * dollars:.1f} cents" in PAGE
+    assert f"{100 * job_dollars(60 * JOB_MINUTES):.1f} cents" in PAGE
 
 
-def test_the_costs_name_every_price_that_was_counted():
-    table = PAGE[PAGE.index("| a million uploads |") :].partition("\n\n")[0]
-    for name, price in PRICES.items():
-        (row,) = (line for line in table.splitlines() if line.startswith(f"| {name} |"))
-        used, said, dollars = (cell.strip() for cell in row.split("|")[2:5])
+def test_the_lines_follow_from_the_prices_and_add_up():
+    rows = PAGE[PAGE.index("| a million uploads |") :].partition("\n\n")[0].splitlines()[2:]
+    cells = [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows]
+    *lines, together = cells
+    assert [name for name, *_ in lines] == list(PRICES)
+    for name, used, said, dollars in lines:
+        price = PRICES[name]
         assert said == str(price)
         # the quantity is printed in whole units
         assert float(dollars) == pytest.approx(price.of(float(used.replace(",", ""))), abs=price.of(0.5) + 0.006)
         assert price.source in PAGE
+    assert together[0] == "together"
+    assert float(together[3]) == pytest.approx(sum(float(dollars) for *_, dollars in lines))
+
+
+def test_the_alarms_that_are_paid_for_are_those_of_the_template(synthesize):
+    expecting = SIMPLE.replace('format = "json"', 'format = "json"\nexpect_every = "1h"')
+    second = expecting[expecting.index("[[route]]") :].replace('"flights"', '"other"').replace("flights/", "other/")
+    one, two = (len(synthesize(toml).of("AWS::CloudWatch::Alarm")) for toml in (expecting, f"{expecting}\n{second}"))
+    each = two - one
+    assert f"| {one - each} alarms, and {each} for each route | {0.1 * one:.2f} |" in PAGE

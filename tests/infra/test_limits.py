@@ -72,12 +72,47 @@ def test_a_larger_worker_would_be_refused_where_it_does_not_fit(monkeypatch):
         limits.check(limited("vcpu = 16"))
 
 
-def test_as_many_jobs_may_run_as_the_routes_hand_off():
-    route = ROUTE + "[route.batch]\nin_flight = 5\n"
-    assert limits.concurrent_jobs(limited("", route)) == 5
-    limits.check(limited("concurrent_jobs = 5", route))
-    with pytest.raises(limits.LimitsError, match=r"concurrent_jobs must be 5 at least"):
-        limits.check(limited("concurrent_jobs = 4", route))
+@pytest.mark.parametrize(
+    ("lines", "jobs", "executors"),
+    [
+        ("", 2, 2),
+        ("vcpu = 6\nmemory_gb = 24", 1, 1),
+        ("concurrent_jobs = 1", 1, 3),
+        ("concurrent_jobs = 6", 6, 1),
+        ("vcpu = 64\nmemory_gb = 64", 2, 2),
+        ("vcpu = 64\nmemory_gb = 256\ndisk_gb = 2000", 10, 2),
+        ("vcpu = 64\nmemory_gb = 256\ndisk_gb = 2000\nconcurrent_jobs = 2", 2, 14),
+        ("vcpu = 10000\nmemory_gb = 100000\ndisk_gb = 100000", 1000, 1001),
+    ],
+)
+def test_as_many_jobs_run_as_have_room_and_a_large_one_leaves_the_others_theirs(lines: str, jobs: int, executors: int):
+    given = limited(lines)
+    limits.check(given)
+    assert limits.concurrent_jobs(given.limits) == jobs
+    assert limits.most_executors(given.limits) == executors
+    driver, executor, smallest = limits.worker("driver"), limits.worker("executor"), limits.smallest_job()
+    if executors > 1:
+        assert driver.vcpu + executors * executor.vcpu + (jobs - 1) * smallest.vcpu <= given.limits.vcpu
+        assert driver.memory + executors * executor.memory + (jobs - 1) * smallest.memory <= given.limits.memory_gb
+
+
+def test_what_routes_hand_off_changes_nothing_about_the_application():
+    many = ROUTE + "[route.batch]\nin_flight = 50\n"
+    assert limits.concurrent_jobs(limited("", many).limits) == limits.concurrent_jobs(limited("").limits)
+    limits.check(limited("concurrent_jobs = 1", many))
+
+
+def test_drivers_that_would_leave_no_room_for_an_executor_are_refused():
+    limits.check(limited("concurrent_jobs = 6"))
+    with pytest.raises(limits.LimitsError, match=r"concurrent_jobs may be 6 at most: .* no room for an executor"):
+        limits.check(limited("concurrent_jobs = 7"))
+
+
+def test_a_small_job_starts_one_executor():
+    """EMR begins with the larger of the two, whose default is 3."""
+    told = limits.spark_workers(limited("").limits)
+    assert told["spark.dynamicAllocation.initialExecutors"] == told["spark.executor.instances"] == "1"
+    assert told["spark.dynamicAllocation.maxExecutors"] == "2"
 
 
 def test_an_attempt_ends_while_hand_off_still_knows_that_it_started_it():

@@ -252,7 +252,7 @@ def test_no_data_is_bad_news_only_where_there_must_be_some(template: Body) -> No
         treated.setdefault(alarm["TreatMissingData"], set()).add(kind_of(name))
     assert treated["breaching"] == {Alarm.SETTLE_SILENT, Alarm.NOTHING_RECEIVED}
     # the gauges: that settle does not run says nothing about batches, and has an alarm of its own
-    assert treated["ignore"] == {Alarm.BATCH_PENDING, Alarm.BATCH_HALTED}
+    assert treated["ignore"] == {Alarm.BATCH_PENDING, Alarm.BATCH_HALTED, Alarm.ROUTE_NOT_CONFIGURED}
     assert treated["notBreaching"] == set(Alarm) - treated["breaching"] - treated["ignore"]
 
 

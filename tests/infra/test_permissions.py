@@ -61,7 +61,7 @@ def resources(template, who, action):
     [
         ("intake", LOG | RECEIVE | {"sqs:SendMessage", "sns:Publish"}),
         ("dispatch", LOG | RECEIVE | HAND_OFF | {"sqs:SendMessage", "sns:Publish"}),
-        ("settle", LOG | HAND_OFF | {"emr-serverless:GetJobRun", "sns:Publish"}),
+        ("settle", LOG | HAND_OFF | {"dynamodb:Query", "emr-serverless:GetJobRun", "sns:Publish"}),
         (
             "job",
             {

@@ -125,8 +125,8 @@ def test_of_an_existing_bucket_only_the_notifications_are_added_to(many):
     assert many.one("AWS::SQS::QueuePolicy", "BufferQueue")[0] in many.resources[name]["DependsOn"]
 
 
-def test_without_an_existing_bucket_there_is_no_custom_resource(simple):
-    assert not [each for each in simple.resources.values() if each["Type"].startswith("Custom::")]
+def test_without_an_existing_bucket_nobody_changes_notifications(simple):
+    assert not simple.of("Custom::S3BucketNotifications")
 
 
 # --- routes that have retired ---
@@ -218,13 +218,16 @@ def test_the_topic_is_fifo_and_keeps_an_archive(simple):
     topic = simple.one("AWS::SNS::Topic", "Bus")[1]
     assert topic["FifoTopic"] is True
     assert topic["ContentBasedDeduplication"] is False
-    assert topic["ArchivePolicy"] == {"MessageRetentionPeriod": 14}
     assert topic["TopicName"].endswith(".fifo")
+    assert "ArchivePolicy" not in topic, "SNS would not delete it when a creation is rolled back"
+    archive = simple.one("Custom::TidegateArchive")[1]
+    assert archive["Of"] == {"Ref": simple.one("AWS::SNS::Topic", "Bus")[0]}
+    assert archive["Days"] == "14"
 
 
 def test_the_archive_ends_before_the_ledger_forgets(many):
     # 170 h of claims, and a replayed notice may travel 3 x 6 h and 2 x 48 h more: 2 days are left
-    assert many.one("AWS::SNS::Topic", "Bus")[1]["ArchivePolicy"] == {"MessageRetentionPeriod": 2}
+    assert many.one("Custom::TidegateArchive")[1]["Days"] == "2"
 
 
 def test_notices_arrive_raw_and_what_sns_cannot_deliver_is_a_dead_letter(simple):
@@ -266,12 +269,17 @@ def test_the_ledger(simple):
         "BillingMode": "PAY_PER_REQUEST",
         "TimeToLiveSpecification": {"AttributeName": "expires_at", "Enabled": True},
         "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-        "DeletionProtectionEnabled": True,
     }
 
 
+def test_the_ledger_is_protected_from_deletion_once_it_is_made(simple):
+    assert simple.one("Custom::TidegateProtection")[1]["Of"] == {"Ref": simple.one("AWS::DynamoDB::Table")[0]}
+
+
 def test_what_holds_data_outlives_the_stack_and_nothing_else_does(many):
-    kept = {name for name, each in many.resources.items() if each.get("DeletionPolicy") == "Retain"}
+    """But not the rollback of its creation: it would be in the way of the next try."""
+    kept = {name for name, each in many.resources.items() if each.get("DeletionPolicy") == "RetainExceptOnCreate"}
+    assert not [name for name, each in many.resources.items() if each.get("DeletionPolicy") == "Retain"]
     assert kept == {*many.of("AWS::DynamoDB::Table"), *many.of("AWS::S3::Bucket")}
     assert all(many.resources[name]["UpdateReplacePolicy"] == "Retain" for name in kept)
     assert len(many.of("AWS::S3::Bucket")) == 4, "two landing buckets, work and warehouse"
@@ -329,13 +337,13 @@ def test_the_functions(simple, name, timeout):
 
 
 def test_the_functions_share_their_code(simple):
-    code = [each["Code"] for each in simple.of("AWS::Lambda::Function").values()]
+    code = [simple.one("AWS::Lambda::Function", name.capitalize())[1]["Code"] for name in FUNCTIONS]
     assert code == [code[0]] * 3
 
 
 def test_logs_are_kept_for_a_month(simple):
     groups = simple.of("AWS::Logs::LogGroup")
-    assert [each["RetentionInDays"] for each in groups.values()] == [30, 30, 30]
+    assert [each["RetentionInDays"] for each in groups.values()] == [30, 30, 30, 30]
     used = [each["LoggingConfig"]["LogGroup"]["Ref"] for each in simple.of("AWS::Lambda::Function").values()]
     assert sorted(used) == sorted(groups)
 
@@ -433,7 +441,7 @@ def test_functions_and_outputs_name_the_same_things(simple):
 
 def test_the_application_starts_and_stops_by_itself(simple):
     application = simple.one("AWS::EMRServerless::Application")[1]
-    assert application["Type"] == "Spark"
+    assert application["Type"] == "SPARK"
     assert application["ReleaseLabel"] == "emr-spark-8.1.0"
     assert application["Architecture"] == "ARM64"
     assert application["AutoStartConfiguration"] == {"Enabled": True}

@@ -1,9 +1,15 @@
 """A second deployment keeps what the first one made: CloudFormation replaces a resource whose logical id changes, or
 whose properties change that cannot be changed."""
 
+import json
+from pathlib import Path
+from typing import Any
+
+import cfnlint
 import pytest
 
-from tests.infra.conftest import VARIANTS
+from infra import bundling
+from tests.infra.conftest import SIMPLE, VARIANTS
 
 KEPT = {
     "LedgerTable9343E4AA": "AWS::DynamoDB::Table",
@@ -58,7 +64,8 @@ def test_everything_that_holds_something_is_pinned(variant, name):
     """A new bucket or queue is to be added to the list, so that it is never renamed without a thought."""
     found = {logical for logical, each in variant(name).resources.items() if each["Type"] in HOLDING}
     # logs of a deployment only, and the topic that alarms go to: neither holds what anybody waits for
-    passing = {each for each in found if "Handler" in each or "Provider" in each or each.startswith("Operations")}
+    of_deployments = ("Handler", "Provider", "GuardsLog")
+    passing = {each for each in found if each.startswith("Operations") or any(part in each for part in of_deployments)}
     assert found - passing == set(held(variant, name))
 
 
@@ -74,3 +81,94 @@ def test_no_setting_changes_what_cannot_be_changed(variant, many, name):
 def test_the_bus_keeps_its_subscription(simple):
     """A second one for the same queue would be the first one's, and be deleted with it."""
     assert list(simple.of("AWS::SNS::Subscription")) == ["BusNoticestidegateBusTopicDBBADCF42A08372E"]
+
+
+# --- an application that is started ---
+
+APPLICATION = "EmrApplicationB531BDE0"
+MORE_ROUTES = (
+    SIMPLE.replace("[[route]]", "[[route]]\nretired = true")
+    + """
+[route.batch]
+in_flight = 7
+
+[[route]]
+name = "stock"
+bucket = "example-theirs"
+existing = true
+suffix = ".csv"
+format = "csv"
+table = "lake.shop.stock"
+schema = "id bigint"
+max_object_bytes = "1GB"
+
+[route.batch]
+in_flight = 9
+target_objects = 5
+"""
+)
+
+
+def resource_schema(kind: str) -> dict[str, Any]:
+    """As cfn-lint ships it."""
+    folder = Path(cfnlint.__file__).parent / "data" / "schemas"
+    names = json.loads((folder / "providers" / "us-east-1.json").read_text())
+    found: dict[str, Any] = json.loads((folder / "resources" / f"{names[kind]}.json").read_text())
+    return found
+
+
+def test_no_route_changes_what_a_started_application_refuses_to_change(synthesize, monkeypatch):
+    """Which is nearly everything, tags included
+    (https://github.com/aws-cloudformation/cloudformation-coverage-roadmap/issues/2370)."""
+    schema = resource_schema("AWS::EMRServerless::Application")
+    refused = {each.removeprefix("/properties/") for each in schema["conditionalCreateOnlyProperties"]}
+    refused |= {each.removeprefix("/properties/") for each in schema["createOnlyProperties"]} | {"Tags"}
+    assert {"SchedulerConfiguration", "RuntimeConfiguration", "MaximumCapacity", "ReleaseLabel", "Name"} <= refused
+    monkeypatch.setattr(bundling, "_install", lambda target, *_: (target / "dependency.py").touch())
+    ours, others = (
+        synthesize(toml, local=False).resources[APPLICATION]["Properties"] for toml in (SIMPLE, MORE_ROUTES)
+    )
+    assert refused >= set(ours), "say of the others, too, when they may change"
+    assert ours == others
+
+
+def test_another_release_is_another_application_with_a_guard_of_its_own(simple, synthesize, monkeypatch):
+    """An update to it would be refused, and a replacement would take the name twice."""
+    monkeypatch.setattr("infra.emr.RELEASE", "emr-spark-9.0.0")
+    after = synthesize(simple.toml)
+    assert simple.resources[APPLICATION]["Properties"]["ReleaseLabel"] == "emr-spark-8.1.0"
+    assert APPLICATION not in after.resources
+    name, application = after.one("AWS::EMRServerless::Application")
+    assert application["ReleaseLabel"] == "emr-spark-9.0.0"
+    guards = [each.one("Custom::TidegateApplication")[0] for each in (simple, after)]
+    assert guards[0] != guards[1]
+    assert after.resources[guards[1]]["Properties"]["Of"] == {"Fn::GetAtt": [name, "ApplicationId"]}
+
+
+# --- what a stack left behind ---
+
+
+def holders(template) -> dict[str, dict[str, Any]]:
+    kinds = ("AWS::DynamoDB::Table", "AWS::KMS::Key", "AWS::S3::Bucket")
+    return {name: each for name, each in template.resources.items() if each["Type"] in kinds}
+
+
+@pytest.mark.parametrize("name", sorted(VARIANTS.keys() - {"dev"}))
+def test_what_a_stack_left_can_be_imported_under_the_same_names(variant, synthesize, name):
+    """CloudFormation imports a resource together with nothing else, so it must not refer to what is not there yet."""
+    whole, alone = variant(name), synthesize(VARIANTS[name], importing=True)
+    assert {each["Type"] for each in alone.resources.values()} == {
+        *(each["Type"] for each in holders(alone).values()),
+        "AWS::S3::BucketPolicy",
+    }
+    assert holders(alone).keys() == holders(whole).keys()
+    for logical, resource in holders(alone).items():
+        assert resource.get("DependsOn", []) == []
+        assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
+        same = {key: value for key, value in holders(whole)[logical]["Properties"].items() if key != NOTIFICATIONS}
+        assert resource["Properties"] == same
+    assert not alone.violations
+
+
+NOTIFICATIONS = "NotificationConfiguration"
+"""Refer to the buffer, and come with the deployment that follows."""

@@ -1,13 +1,20 @@
 """What a replay would have cost in an account, line by line: what was counted, times list prices.
 
 Prices are those of us-east-1, on demand, in dollars, as AWS's price pages are quoted; check them there. They change;
-what was counted does not.
+what was counted does not. What the last replay of all the traffic counted is in `replayed.json`, beside this file
+(`python -m tests.sim.traffic --record` writes it); `python -m tests.sim.costs` prints the tables of docs/deploy.md from
+it.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from infra.limits import MEMORY_MB, smallest_job
+from tidegate.settings import DAY, MINUTE
+
+RECORD = Path(__file__).with_name("replayed.json")
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,10 @@ PRICES = {
 CALL_SECONDS = 0.01
 """Assumed: what a call of AWS's takes. A function does little but wait for them."""
 JOB_MINUTES = 2.0
-"""Assumed: how long the workers of a small job run, from their start to their end. A minute is billed at least."""
+"""Assumed: how long Spark keeps the workers of a small job busy, beside what the driver waits for AWS. The replay lets
+each job take as long, because the next one waits for it."""
+LEAST_BILLED = 60.0
+"""Seconds: a worker that ran for less is billed for a minute (https://aws.amazon.com/emr/pricing/)."""
 TABLE_PUTS = 8
 """Assumed: files that Iceberg writes for a small batch: data, manifests, manifest lists and metadata of two commits."""
 
@@ -60,7 +70,8 @@ TABLE_PUTS = 8
 @dataclass(frozen=True)
 class Used:
     """What was counted: notifications that came, invocations, pollers' calls by queue, SDK calls by "service.Operation"
-    (those of the Spark driver too), DynamoDB's units, jobs."""
+    (those of the Spark driver too), DynamoDB's units, jobs that ran, and for how many seconds of each their workers are
+    billed."""
 
     notifications: int
     invocations: int
@@ -71,12 +82,13 @@ class Used:
     write_units: int
     read_units: float
     jobs: int
+    job_seconds: float
 
     @property
     def quantities(self) -> dict[str, float]:
         """By the name of the price."""
         job = smallest_job()
-        hours = self.jobs * JOB_MINUTES / 60
+        hours = self.job_seconds / 3_600
         by_functions = sum(self.calls.values()) - self.calls.get("s3.GetObject", 0)
         return {
             "SQS, standard": self.notifications + self.buffer_polls,
@@ -95,6 +107,24 @@ class Used:
         }
 
 
+@dataclass(frozen=True)
+class Record:
+    """What a replay used, for how many uploads, in how many seconds of traffic."""
+
+    uploads: int
+    seconds: float
+    used: Used
+
+    def write(self, path: Path) -> None:
+        used = {**vars(self.used), "calls": dict(sorted(self.used.calls.items()))}
+        path.write_text(json.dumps({**vars(self), "used": used}, indent=2) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "Record":
+        found = json.loads(path.read_text())
+        return cls(found["uploads"], found["seconds"], Used(**found["used"]))
+
+
 def lines(used: Used, uploads: int) -> list[tuple[str, float, Price, float]]:
     """(what, how much of it, its price, dollars), for a million uploads, when `used` was used for `uploads`."""
     factor = MILLION / uploads
@@ -105,7 +135,42 @@ def lines(used: Used, uploads: int) -> list[tuple[str, float, Price, float]]:
 
 
 def table(used: Used, uploads: int) -> str:
-    rows = lines(used, uploads)
+    """The dollars of the lines are rounded, and what is printed below them is the sum of what is printed."""
+    rows = [(name, quantity, price, round(dollars, 2)) for name, quantity, price, dollars in lines(used, uploads)]
     text = ["| a million uploads | used | price | dollars |", "|---|---:|---|---:|"]
     text += [f"| {name} | {quantity:,.0f} | {price} | {dollars:,.2f} |" for name, quantity, price, dollars in rows]
     return "\n".join([*text, f"| together | | | {sum(dollars for *_, dollars in rows):,.2f} |"])
+
+
+def job_dollars(seconds: float) -> float:
+    """What the workers of the smallest job cost, if they run for so long."""
+    job, hours = smallest_job(), max(LEAST_BILLED, seconds) / 3_600
+    vcpu, memory = PRICES["EMR Serverless, vCPU"], PRICES["EMR Serverless, memory"]
+    return vcpu.of(hours * job.vcpu) + memory.of(hours * job.memory)
+
+
+WAITS = {"60s": MINUTE, "5m": 5 * MINUTE, "15m": 15 * MINUTE, "1h": 60 * MINUTE}
+"""`max_wait`, as it is configured and in seconds."""
+
+
+def waits(record: Record) -> str:
+    """What Spark costs in 30 days of one route whose uploads never cease. The jobs of a route run one after the other,
+    so there are never more than `record` counted, whose `max_wait` was shorter than a job."""
+    each = job_dollars(record.used.job_seconds / record.used.jobs)
+    shortest = record.seconds / record.used.jobs
+    text = ["| `max_wait` | one job every | jobs a month | Spark, a month |", "|---|---:|---:|---:|"]
+    for name, seconds in WAITS.items():
+        every = max(seconds, shortest)
+        jobs = 30 * DAY / every
+        text.append(f'| `"{name}"` | {every:,.0f} s | {_about(jobs)} | ${_about(jobs * each)} |')
+    return "\n".join(text)
+
+
+def _about(number: float) -> str:
+    """To two digits."""
+    return f"{float(f'{number:.1e}'):,.0f}"
+
+
+if __name__ == "__main__":
+    last = Record.read(RECORD)
+    print(table(last.used, last.uploads), waits(last), sep="\n\n")

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
+from pathlib import Path
 
 import pytest
 
-from tests.sim.explore import simulation
+from tests.sim.costs import JOB_MINUTES, RECORD, Record, lines
 from tests.sim.traffic import (
     KEYS,
     LONGEST_GAP,
@@ -18,6 +19,7 @@ from tests.sim.traffic import (
     conservation,
     generate,
     replay,
+    simulation,
     work,
 )
 
@@ -86,3 +88,41 @@ def test_a_sum_that_does_not_hold_is_a_problem(run: Replayed) -> None:
 def test_what_is_printed_is_what_was_counted(run: Replayed) -> None:
     assert f"| notifications delivered | {run.delivered:,} |" in conservation(run)
     assert "| dynamodb.PutItem |" in work(run)
+
+
+def test_jobs_take_their_time_and_run_one_after_the_other(run: Replayed) -> None:
+    jobs = sorted(run.counts.jobs)
+    assert all(ended - began >= 60 * JOB_MINUTES for began, ended in jobs)
+    assert all(ended <= began for (_, ended), (began, _) in pairwise(jobs))
+    # what is billed has run, and it ran in the one slot that there is
+    assert run.used.job_seconds == pytest.approx(sum(ended - began for began, ended in jobs))
+    assert run.used.job_seconds <= jobs[-1][1] - jobs[0][0]
+
+
+def test_jobs_that_ran_side_by_side_are_a_problem(run: Replayed) -> None:
+    (began, ended), *_ = run.counts.jobs
+    beside = replace(run.counts, jobs=[*run.counts.jobs, (began + 1, ended + 1)])
+    assert any("side by side" in problem for problem in replace(run, counts=beside).problems)
+
+
+def test_a_longer_wait_makes_as_many_jobs_as_there_are_waits() -> None:
+    traffic = generate(2 * PART)
+    with simulation("5m"):
+        run = replay(traffic)
+    assert run.problems == []
+    # the first one comes a wait after the first upload, and the last ones after the last upload
+    assert len(run.counts.jobs) == pytest.approx(traffic.at[-1] / 300, abs=2)
+
+
+def test_a_record_is_read_as_it_was_written(run: Replayed, tmp_path: Path) -> None:
+    run.record.write(tmp_path / "record.json")
+    assert Record.read(tmp_path / "record.json") == run.record
+    assert run.record.uploads == run.told
+
+
+def test_the_record_that_the_prices_are_for_is_of_this_product(run: Replayed) -> None:
+    """Once it is not, `make replay` has to be run again, with --record."""
+    record = Record.read(RECORD)
+    part = {name: quantity for name, quantity, *_ in lines(run.used, run.told)}
+    for name, quantity, *_ in lines(record.used, record.uploads):
+        assert quantity == pytest.approx(part[name], rel=0.1), name

@@ -18,21 +18,24 @@ import sys
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
 from tests.sim import driver, product
-from tests.sim.costs import Used, table
-from tests.sim.explore import simulation
+from tests.sim.costs import JOB_MINUTES, LEAST_BILLED, RECORD, Record, Used, table
 from tests.sim.faults import Kind
 from tests.sim.kernel import START
 from tests.sim.lambdas import Function
 from tests.sim.oracle import Judgement, judge, named
 from tests.sim.s3 import Version
-from tests.sim.world import World
+from tests.sim.world import CONFIG, World
 from tidegate import wiring
 from tidegate.flows.status import RouteStatus, status
 
@@ -175,8 +178,8 @@ class Counts:
     """Messages that dispatch was given."""
     write_units: int = 0
     read_units: float = 0.0
-    driver_seconds: list[float] = field(default_factory=list)
-    """Virtual time of each job's driver."""
+    jobs: list[tuple[float, float]] = field(default_factory=list)
+    """When the workers of each job began and ended, in virtual time."""
 
     def watch(self, world: World) -> None:
         for function in (world.intake, world.dispatch, world.settle):
@@ -270,6 +273,8 @@ class Replayed:
                 self.status.refused + self.counts.merged,
             ),
             "batches committed = jobs": (self.status.committed_batches, self.status.jobs),
+            "jobs started = jobs that ran": (self.status.jobs, len(self.counts.jobs)),
+            "jobs of the route that ran side by side": (_overlapping(self.counts.jobs), 0),
             "batches abandoned or unfinished": (
                 self.status.abandoned_batches + sum(batch.notices > 0 for batch in self.status.unfinished),
                 0,
@@ -294,8 +299,25 @@ class Replayed:
             calls=self.calls.of_the_sdk(),
             write_units=self.counts.write_units,
             read_units=self.counts.read_units,
-            jobs=self.status.jobs,
+            jobs=len(self.counts.jobs),
+            job_seconds=sum(max(LEAST_BILLED, ended - began) for began, ended in self.counts.jobs),
         )
+
+    @property
+    def record(self) -> Record:
+        return Record(self.told, self.traffic.at[-1], self.used)
+
+
+@contextmanager
+def simulation(max_wait: str = "60s") -> Iterator[None]:
+    """The product, installed in this process, with every route waiting as long for company."""
+    config = CONFIG.replace('format = "json"\n', f'format = "json"\nbatch = {{max_wait = "{max_wait}"}}\n')
+    with (
+        TemporaryDirectory(prefix="tidegate-sim-") as folder,
+        product.installed(config, Path(folder)),
+        driver.installed(),
+    ):
+        yield
 
 
 def replay(traffic: Traffic, progress: Callable[[float], None] = lambda share: None) -> Replayed:
@@ -360,16 +382,26 @@ def _number(version: Version) -> int:
 
 
 def _timed(drive: driver.Drive, counts: Counts) -> driver.Drive:
+    """The model of a table takes no time, and the next job of a route waits for this one: so Spark takes what is
+    assumed of it before the driver asks for anything."""
+
     def timed(arguments: Sequence[str]) -> int:
         kernel = product.HERE.kernel
         assert kernel is not None
         began = kernel.now
+        kernel.sleep(60 * JOB_MINUTES)
         try:
             return drive(arguments)
         finally:
-            counts.driver_seconds.append(kernel.now - began)
+            counts.jobs.append((began, kernel.now))
 
     return timed
+
+
+def _overlapping(jobs: Sequence[tuple[float, float]]) -> int:
+    """How many began before the one before them had ended."""
+    ordered = sorted(jobs)
+    return sum(began < ended for (_, ended), (began, _) in pairwise(ordered))
 
 
 def _status(world: World) -> RouteStatus:
@@ -439,10 +471,10 @@ def work(run: Replayed) -> str:
 
 
 def pace(run: Replayed) -> str:
-    slowest = max(run.counts.driver_seconds, default=0.0)
+    slowest = max((ended - began for began, ended in run.counts.jobs), default=0.0)
     return (
         f"{run.virtual_seconds / 3_600:,.1f} virtual hours in {run.real_seconds:,.0f} seconds:"
-        f" {run.told / run.real_seconds:,.0f} uploads a second. {len(run.calls):,} calls. The longest driver took"
+        f" {run.told / run.real_seconds:,.0f} uploads a second. {len(run.calls):,} calls. The longest job took"
         f" {slowest:.1f} virtual seconds, the largest item of the ledger has {run.largest_item} bytes at most."
     )
 
@@ -469,14 +501,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--scale", type=int, default=1, help="play one part in so many (default: all of it)")
     parser.add_argument("--loss", type=float, default=LOSS, help="uploads nobody is told of, for each notification")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-wait", default="60s", help="of the routes (default: 60s)")
+    parser.add_argument("--record", action="store_true", help="keep what was counted for docs/deploy.md")
     options = parser.parse_args(arguments)
     if options.scale < 1 or not 0 <= options.loss <= 1:
         parser.error("--scale is 1 or more, --loss between 0 and 1")
-    with simulation():
+    if options.record and (options.scale, options.max_wait) != (1, "60s"):
+        parser.error("--record is for all of the traffic, with --max-wait 60s")
+    with simulation(options.max_wait):
         run = replay(generate(options.scale, options.loss, options.seed), _progress())
     print(conservation(run), work(run), table(run.used, run.told), pace(run), sep="\n\n")
     if run.problems:
         print("These do not hold:", *run.problems, sep="\n  ")
+    elif options.record:
+        run.record.write(RECORD)
     return 1 if run.problems else 0
 
 

@@ -22,6 +22,8 @@ from infra import bundling
 from tests.infra.bundles import packed
 from tests.spark.world import WORK, World
 from tests.support.patience import HANGING
+from tidegate.cli.account.job import judge_report
+from tidegate.cli.doctor import State
 from tidegate.local import toolchain
 from tidegate.local.emr import JAVA_OPTIONS, driver_environment
 
@@ -86,7 +88,13 @@ def spark_home(folder: Path) -> Path:
 
 
 def submit(
-    world: World, image: tuple[str, dict[str, str]], archive: Path, python: Path, folder: Path, batch: str
+    world: World,
+    image: tuple[str, dict[str, str]],
+    archive: Path,
+    python: Path,
+    folder: Path,
+    batch: str,
+    mode: str = "ingest",
 ) -> subprocess.CompletedProcess[str]:
     """spark-submit in `folder`, of the job that hand-off would start for the batch."""
     modules, emr = image
@@ -120,7 +128,7 @@ def submit(
         *("--jars", ",".join(map(str, toolchain.jars()))),
         *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
         str(shutil.copy(ROOT / "tidegate" / "spark" / "entry.py", folder)),
-        *("ingest", "--batch", batch, "--attempt", "1", "--work", WORK),
+        *(mode, "--batch", batch, "--attempt", "1", "--work", WORK),
         *("--dataset", json.dumps(asdict(world.dataset))),
     ]
     return subprocess.run(
@@ -128,13 +136,17 @@ def submit(
     )
 
 
+def unpack(world: World, archive: Path, into: Path) -> None:
+    jvm = world.spark._jvm
+    jvm.org.apache.spark.util.Utils.unpack(jvm.java.io.File(str(archive)), jvm.java.io.File(str(into)))
+
+
 def test_the_archive_is_all_that_a_bare_python_and_spark_need(
     world, batch, image, archive, bare_python, folder
 ) -> None:
     files = {f"in/{name}.json": b'{"id": %d, "text": "x"}\n' % name for name in range(1, 41)}
     world.seal(batch, world.put(files | {"in/broken.json": b'{"id": '}))
-    jvm = world.spark._jvm
-    jvm.org.apache.spark.util.Utils.unpack(jvm.java.io.File(str(archive)), jvm.java.io.File(str(folder / image[0])))
+    unpack(world, archive, folder / image[0])
 
     done = submit(world, image, archive, bare_python, folder, batch)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
@@ -146,6 +158,39 @@ def test_the_archive_is_all_that_a_bare_python_and_spark_need(
     assert [ending.key for ending in world.outcomes(batch).endings] == ["in/broken.json"]
     unpacked = list((folder / "spark" / "work").glob(f"app-*/0/{image[0]}/tidegate/spark/job.py"))
     assert len(unpacked) == 1, "the executor took its modules from elsewhere"
+
+
+def test_the_self_test_says_where_driver_and_executor_found_their_modules(
+    world, image, archive, bare_python, folder
+) -> None:
+    unpack(world, archive, folder / image[0])
+    identifier = "selftest-archive"
+    done = submit(world, image, archive, bare_python, folder, identifier, mode="selftest")
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    body = world.work.get(f"batches/{identifier}/report.json")
+    assert body is not None
+    report = json.loads(body)
+    assert {step["name"]: step["state"] for step in report["steps"]} == dict.fromkeys(
+        (
+            "modules",
+            "work bucket",
+            "iceberg",
+            "executors",
+            "work bucket from an executor",
+            "route's table",
+            "own table",
+        ),
+        "ok",
+    )
+    driver, (executor,) = report["driver"], report["executors"]
+    assert driver["interpreter"] == executor["interpreter"] == str(bare_python)
+    assert driver["modules_from"] == str(folder / image[0])
+    assert Path(executor["modules_from"]).is_relative_to(folder / "spark" / "work"), "the executor has its own archive"
+    assert driver["modules"] == executor["modules"]
+    assert executor["tasks"] == 4
+    lines = judge_report(report, driver["region"])
+    assert [line for line in lines if line.state is State.FAIL] == []
+    assert not world.spark.catalog.tableExists(f"lake.tests.tidegate_selftest_{identifier.removeprefix('selftest-')}")
 
 
 def test_a_driver_without_the_archive_finds_nothing(world, batch, image, archive, bare_python, folder) -> None:

@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from tests.spark.world import World
 from tests.support.patience import HANGING, eventually
+from tidegate.core.errors import Retryable
 from tidegate.core.publication import Published
 from tidegate.core.receipts import Receipt
 from tidegate.spark.job import Attempt, Hopeless, run
@@ -451,3 +452,78 @@ def test_a_fence_stands_also_where_no_table_was(world: World, batch: str) -> Non
     assert receipt is not None
     assert receipt.fence
     assert world.ids() == []
+
+
+def test_a_published_batch_is_settled_whatever_its_table_looks_like_by_now(world: World, batch: str) -> None:
+    """The driver died before it wrote the receipt; then somebody renamed a column."""
+    sealed(world, batch)
+    one = world.attempt(batch, 1)
+    one.prepare_table()
+    floor = one.floor()
+    one.publish(one.stage(), floor)
+    world.sql("ALTER TABLE {t} RENAME COLUMN text TO words")
+    assert run(world.attempt(batch, 2), "ingest") == 0
+    receipt = world.receipt(batch)
+    assert receipt is not None
+    assert (receipt.tally.rows, receipt.fence) == (8, False)
+
+
+def test_a_batch_whose_table_is_gone_is_for_a_person_and_makes_no_other_table(world: World, batch: str) -> None:
+    sealed(world, batch)
+    one = world.attempt(batch, 1)
+    one.prepare_table()
+    one.floor()
+    world.sql("DROP TABLE {t}")
+    for number, mode in ((2, "ingest"), (3, "fence")):
+        assert run(world.attempt(batch, number), mode) == 1
+        failure = world.failure(batch, number)
+        assert failure.hopeless
+        assert "the table is gone, and the batch was attempted before that" in failure.reason
+    assert not one.table.exists
+
+
+class TestAPersonHasDecided:
+    """`floors` counts how often a person said that the batch is not in the table."""
+
+    def test_a_batch_that_is_not_in_a_table_that_was_replaced_lands_once(self, world: World, batch: str) -> None:
+        sealed(world, batch)
+        zombie = world.attempt(batch, 1, "zombie")
+        zombie.prepare_table()
+        floor = zombie.floor()
+        staged = zombie.stage()
+        world.sql("DROP TABLE {t}")
+        zombie.prepare_table()
+        assert run(world.attempt(batch, 2), "ingest") == 1
+        decided = world.attempt(batch, 3)
+        decided.floors = 1
+        assert run(decided, "ingest") == 0
+        with pytest.raises((Hopeless, Retryable)):
+            zombie.publish(staged, floor)
+        assert world.ids() == IDS
+
+    def test_a_floor_that_answers_after_all_outranks_the_person(self, world: World, batch: str) -> None:
+        sealed(world, batch)
+        one = world.attempt(batch, 1)
+        one.prepare_table()
+        floor = one.floor()
+        one.publish(one.stage(), floor)
+        mistaken = world.attempt(batch, 2)
+        mistaken.floors = 1
+        assert run(mistaken, "ingest") == 0
+        assert world.ids() == IDS
+
+    def test_later_attempts_go_by_the_floor_that_was_decided(self, world: World, batch: str) -> None:
+        sealed(world, batch)
+        one = world.attempt(batch, 1)
+        one.prepare_table()
+        publish_other(world, f"{batch}a", 100)
+        one.floor()
+        publish_other(world, f"{batch}b", 101)
+        publish_other(world, f"{batch}c", 102)
+        world.expire()
+        assert run(world.attempt(batch, 2), "ingest") == 1
+        for number in (3, 4):
+            decided = world.attempt(batch, number)
+            decided.floors = 1
+            assert run(decided, "ingest") == 0
+        assert world.ids() == [*IDS, 100, 101, 102]

@@ -1,6 +1,6 @@
 """An account for the real CDK CLI: moto in a process of its own, spoken to as AWS is, over HTTP.
 
-Six things are added to moto, the first three because the stack could not be deployed to it otherwise:
+Seven things are added to moto, the first three because the stack could not be deployed to it otherwise:
 - `AWS::EMRServerless::Application` and `AWS::CloudWatch::Alarm`, which its CloudFormation does not know, though its EMR
   Serverless and CloudWatch do. An application keeps its name, type and release only, an alarm neither its dimensions
   nor its metrics if they are computed;
@@ -10,7 +10,8 @@ Six things are added to moto, the first three because the stack could not be dep
 - the policy of a key as text, without which moto cannot describe a key that its CloudFormation made;
 - that a topic stays the same if its name does: moto makes it anew for any change, and takes one without properties for
   changed. What else is changed of a topic does not arrive;
-- that a bucket notifies EventBridge, which moto keeps and does not tell.
+- that a bucket notifies EventBridge, which moto keeps and does not tell;
+- the deletion policy RetainExceptOnCreate, which moto takes for none. A creation that fails it does not roll back.
 """
 
 from __future__ import annotations
@@ -160,6 +161,7 @@ def serve(endpoint: str) -> None:
     _keep_topics()
     _write_key_policies()
     _tell_of_event_bridge()
+    _keep_what_stays()
     _run_written_code(endpoint)
     services.main()
 
@@ -355,6 +357,24 @@ def _tell_of_event_bridge() -> None:
         return status, headers, body
 
     patch(S3Response, get_bucket_notification=get_bucket_notification)
+
+
+def _keep_what_stays() -> None:
+    from moto.cloudformation.parsing import ResourceMap
+
+    from tidegate.local.queues import patch
+
+    original = ResourceMap.delete
+
+    def delete(resources: Any) -> None:
+        kept = resources._resource_json_map
+        resources._resource_json_map = {
+            name: each | {"DeletionPolicy": each.get("DeletionPolicy", "").removesuffix("ExceptOnCreate")}
+            for name, each in kept.items()
+        }
+        original(resources)
+
+    patch(ResourceMap, delete=delete)
 
 
 def _run_written_code(endpoint: str) -> None:

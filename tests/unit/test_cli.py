@@ -20,6 +20,8 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.outcomes import Tally
+from tidegate.core.receipts import Outcomes, decode_receipt
+from tidegate.core.routes import Route
 from tidegate.flows.ports import NoticeRecord, RouteRecord
 from tidegate.local import stack
 from tidegate.local.errors import LocalError
@@ -45,6 +47,8 @@ class FakeLedger:
     batches: Mapping[str, Batch] = field(default_factory=dict)
     known_claims: Sequence[Claim] = ()
     resumed: list[tuple[str, int, bool]] = field(default_factory=list)
+    floors: list[int] = field(default_factory=list)
+    known: dict[str, Route] = field(default_factory=dict)
 
     def route(self, name: str) -> RouteRecord:
         return self.record
@@ -61,7 +65,11 @@ class FakeLedger:
             return None
         return NoticeRecord(notice_id, "flights", batches[notice_id], "part", 1, 1, NOW)
 
-    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool) -> bool:
+    def known_routes(self) -> dict[str, Route]:
+        return self.known
+
+    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0) -> bool:
+        self.floors.append(floors)
         self.resumed.append((batch_id, attempt, fencing))
         return True
 
@@ -257,6 +265,70 @@ def test_abort_asks_first(ledger: FakeLedger):
     assert ledger.resumed == []
     assert run("abort", "01RUN", "--yes").exit_code == Exit.OK
     assert ledger.resumed == [("01RUN", 2, True)]
+
+
+# --- decide ---
+
+
+@pytest.fixture
+def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
+    """A batch whose table cannot say whether it is published; two drivers had staged for it."""
+    ledger.batches = {"01RUN": replace(RUNNING, halted="...; a person has to decide", attempt=3)}
+    files = {
+        f"batches/01RUN/outcomes/{number}.jsonl.gz": Outcomes(number, False, Tally(committed=2, rows=9)).encode()
+        for number in (76, 86)
+    }
+    work = SimpleNamespace(
+        names=lambda prefix: iter(files),
+        get=files.get,
+        put_if_absent=lambda name, body: files.setdefault(name, body) == body,
+        files=files,
+    )
+    application = deployment.find(None)
+    application.work = lambda: work  # type: ignore[method-assign, assignment]
+    return ledger
+
+
+def test_a_decision_is_asked_for_before_it_is_taken(undecided: FakeLedger):
+    result = CliRunner().invoke(main.app, ["decide", "01RUN", "--not-published"], input="n\n")
+    assert result.exit_code != Exit.OK
+    assert undecided.resumed == []
+    result = run("decide", "01RUN", "--not-published", "--yes")
+    assert (result.exit_code, undecided.resumed, undecided.floors) == (Exit.OK, [("01RUN", 4, False)], [1])
+    assert "its next attempt starts within a minute" in result.stdout
+
+
+def test_which_drivers_rows_are_in_the_table_has_to_be_said(undecided: FakeLedger):
+    result = run("decide", "01RUN", "--published", "--yes")
+    assert result.exit_code == Exit.FINDING
+    assert "76, 86" in result.stderr
+    assert run("decide", "01RUN", "--published", "--staged", "86", "--yes").exit_code == Exit.OK
+    receipt = decode_receipt(deployment.find(None).work().files["batches/01RUN/receipt.json"])  # type: ignore[attr-defined]
+    assert (receipt.staged, receipt.tally.rows) == (86, 9)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--not-published", "--staged", "86"]])
+def test_a_decision_that_says_nothing_or_too_much_is_refused(undecided: FakeLedger, arguments: list[str]):
+    assert run("decide", "01RUN", *arguments, "--yes").exit_code == Exit.USAGE
+
+
+def test_a_batch_that_has_not_halted_needs_no_decision(ledger: FakeLedger):
+    result = run("decide", "01RUN", "--not-published", "--yes")
+    assert result.exit_code == Exit.FINDING
+    assert "nothing to decide" in result.stderr
+
+
+# --- a route that is not configured any more ---
+
+
+def test_status_shows_a_lost_route_as_long_as_something_of_it_is_under_way(ledger: FakeLedger):
+    ledger.known = {"departures": route("departures")}
+    result = run("status")
+    assert "route departures is not in the configuration any more" in " ".join(result.stdout.split())
+    shown = json.loads(run("status", "--json").stdout)["routes"]
+    assert [(each["route"], each["configured"]) for each in shown] == [("flights", True), ("departures", False)]
+    ledger.record = replace(ledger.record, running=(), notified=3)
+    assert [each["route"] for each in json.loads(run("status", "--json").stdout)["routes"]] == ["flights"]
 
 
 # --- routes ---

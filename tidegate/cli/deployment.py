@@ -1,6 +1,7 @@
 """Which deployment a verb is about: the one in the environment, or the local stack in a folder."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from tidegate import wiring
@@ -25,6 +26,16 @@ def find(folder: Path | None) -> wiring.Application:
     except KeyError as missing:
         raise SettingsError(
             f"{MARK} is set and {missing.args[0]} is not: set all that the stack's outputs name, or none and use --dir"
+        ) from None
+
+
+def resources(environment: Mapping[str, str]) -> wiring.Resources:
+    """What the deployment in this environment is made of. Raises SettingsError."""
+    try:
+        return wiring.Resources.from_environment(environment)
+    except KeyError as missing:
+        raise SettingsError(
+            f"the deployment has no {missing.args[0]}: deploy it with this checkout, and name all of its outputs"
         ) from None
 
 

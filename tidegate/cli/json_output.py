@@ -39,6 +39,7 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
     in_state = [batch.state for batch in status.unfinished]
     return {
         "route": status.route.name,
+        "configured": status.configured,
         "table": status.route.dataset.table,
         "uploads": {
             "notified": status.uploads.notified,

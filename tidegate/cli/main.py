@@ -18,9 +18,10 @@ from tidegate.cli.local import app as local_app
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort as ask_abort
+from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import Resumed
 from tidegate.flows.resume import resume as ask_resume
-from tidegate.flows.status import status as ask_status
+from tidegate.flows.status import everything as ask_status
 from tidegate.flows.trace import trace as ask_trace
 from tidegate.local.stack import DEFAULT_DIR
 from tidegate.settings import load
@@ -101,7 +102,7 @@ def status(folder: DeploymentOption = None, as_json: JsonOption = False) -> None
     Ends with 1 if a batch has halted or the sums do not hold.
     """
     application = deployment.find(folder)
-    statuses = ask_status(application.routes.values(), ledger=application.ledger())
+    statuses = ask_status(application.routes, ledger=application.ledger())
     if as_json:
         typer.echo(json_output.dumps(json_output.status(application.resources.deployment, statuses)))
     else:
@@ -193,6 +194,64 @@ def _tell(batch: str, done: Resumed, success: str, not_now: str) -> None:
 
 
 @app.command()
+def decide(
+    batch: BatchArgument,
+    published: Annotated[
+        bool | None,
+        typer.Option("--published/--not-published", help="Whether the batch's rows are in the table."),
+    ] = None,
+    staged: Annotated[
+        int | None,
+        typer.Option("--staged", metavar="SNAPSHOT", help="With --published: which driver's rows they are."),
+    ] = None,
+    folder: DeploymentOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you mean it.")] = False,
+) -> None:
+    """Say what the table's history cannot say any more: whether a halted batch is in the table.
+
+    Look first: SELECT count(*) FROM the route's table WHERE _batch_id = 'BATCH'. Rows that are there prove that it was
+    published. Their absence proves it only if you know that nobody deleted them or rolled the table back. If you are
+    wrong, its rows land twice, or not at all.
+    """
+    application = deployment.find(folder)
+    if published is None:
+        raise typer.BadParameter("say --published or --not-published")
+    if staged is not None and not published:
+        raise typer.BadParameter("--staged goes with --published")
+    if not yes:
+        said = "is in the table" if published else "is NOT in the table, and may be written now"
+        typer.confirm(f"Are you sure that batch {batch} {said}?", abort=True, err=True)
+    if published:
+        decision = decide_published(batch, staged, ledger=application.ledger(), work=application.work())
+    else:
+        decision = decide_unpublished(batch, ledger=application.ledger())
+    _tell_decision(batch, decision, published)
+
+
+def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
+    match decision.ended:
+        case Decided.DONE:
+            then = "is settled as published" if published else "goes on: its next attempt starts"
+            typer.echo(f"batch {batch} {then} within a minute")
+            return
+        case Decided.NO_SUCH_BATCH:
+            render.error(f"there is no batch {batch}: `tidegate status` names those under way")
+        case Decided.NOT_HALTED:
+            render.error(f"batch {batch} has not halted, so there is nothing to decide: see `tidegate status`")
+        case Decided.MOVED_ON:
+            render.error(f"batch {batch} changed just now: look at `tidegate status` again")
+        case Decided.NOT_STAGED:
+            render.error(f"nothing was ever written for batch {batch}, so it cannot be in the table")
+        case Decided.WHICH:
+            staged = ", ".join(map(str, decision.staged))
+            render.error(
+                f"several drivers wrote rows for batch {batch}, as snapshots {staged}: name the one whose rows are in"
+                " the table with --staged. The number of rows tells them apart: outcomes/ in the work bucket has it"
+            )
+    _exit(Exit.FINDING)
+
+
+@app.command()
 def routes(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Which uploads become rows of which table, as the configuration says."""
     file = deployment.config_file(config)
@@ -208,10 +267,41 @@ def doctor(
     config: ConfigOption = None,
     folder: DirOption = DEFAULT_DIR,
     port: PortOption = None,
+    aws: Annotated[
+        bool, typer.Option("--aws", help="Look at the AWS account instead, before or after the deployment.")
+    ] = False,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            "--outputs",
+            metavar="OUTPUTS",
+            dir_okay=False,
+            help="With --aws: what `cdk deploy --outputs-file OUTPUTS` wrote. Default: the environment's deployment.",
+        ),
+    ] = None,
+    job: Annotated[
+        bool, typer.Option("--job", help="With --aws: start a self-test job as well, and wait for it. It costs cents.")
+    ] = False,
+    wait: Annotated[
+        int, typer.Option("--wait", metavar="MINUTES", min=1, max=720, help="How long to wait for the self-test job.")
+    ] = 15,
     as_json: JsonOption = False,
 ) -> None:
-    """Whether this machine has what the local stack needs, and what to do if not."""
-    checks = examination.examine(deployment.config_file(config), folder, port)
+    """Whether this machine has what the local stack needs, or an AWS account what a deployment needs; what to do."""
+    if aws:
+        from tidegate.cli.account import visit  # nothing that a look at this machine needs
+
+        settings = load(deployment.config_file(config))
+        checks = visit.visit(
+            settings,
+            visit.named(outputs),
+            job_minutes=wait if job else None,
+            tell=lambda text: typer.echo(text, err=True),
+        )
+    elif outputs or job:
+        raise typer.BadParameter("--outputs and --job go with --aws")
+    else:
+        checks = examination.examine(deployment.config_file(config), folder, port)
     if as_json:
         typer.echo(json_output.dumps(json_output.doctor(checks)))
     else:

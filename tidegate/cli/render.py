@@ -14,6 +14,7 @@ from rich.text import Text
 from tidegate.cli.doctor import Check, State
 from tidegate.cli.json_output import iso
 from tidegate.core.batches import Batch
+from tidegate.core.batches import State as BatchState
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Route
 from tidegate.flows.status import RouteStatus
@@ -63,9 +64,25 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
         for batch in each.halted:
             what = f"batch {batch.id} of route {batch.route} after attempt {batch.attempt}: {batch.halted}"
             out.print(Text.assemble(("halted: ", "bold red"), what), soft_wrap=True)
-            out.print(f"  when the cause is removed: tidegate resume {batch.id}", soft_wrap=True)
+            out.print(f"  {_way_out(batch)}", soft_wrap=True)
+        if not each.configured:
+            what = (
+                f"route {each.route.name} is not in the configuration any more. What it has under way is brought to its"
+                " end by its last settings; if the job may not read its files or write its table any more, put it back"
+                " with `retired = true`"
+            )
+            out.print(Text.assemble(("not configured: ", "bold yellow"), what), soft_wrap=True)
         if not each.uploads.holds:
             out.print(Text.assemble(("the sums do not hold: ", "bold red"), sums(each)), soft_wrap=True)
+
+
+def _way_out(batch: Batch) -> str:
+    """What a person does once the cause of the halt is removed."""
+    if batch.state is BatchState.SEALED:
+        return "when the cause is removed, it goes on by itself"
+    if "a person has to decide" in batch.halted:
+        return f"see: tidegate decide --help; then: tidegate decide {batch.id} --not-published, or --published"
+    return f"when the cause is removed: tidegate resume {batch.id}"
 
 
 def conservation(statuses: Sequence[RouteStatus]) -> Table:
@@ -186,13 +203,18 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
 # --- doctor ---
 
 
-def doctor(checks: Iterable[Check]) -> None:
+def doctor(checks: Sequence[Check]) -> None:
     out = console()
+    width = max([22, *(len(check.name) + 2 for check in checks)])
     for check in checks:
-        line = Text.assemble((f"{check.state:<4}", _STATE_STYLE[check.state]), f"  {check.name:<22}{check.finding}")
+        line = Text.assemble(
+            (f"{check.state:<4}", _STATE_STYLE[check.state]), f"  {check.name:<{width}}{check.finding}"
+        )
         out.print(line, soft_wrap=True)
         if check.advice:
-            out.print(Text(f"{'':28}{check.advice}", "dim" if check.state is State.OK else "bold"), soft_wrap=True)
+            out.print(
+                Text(f"{'':{6 + width}}{check.advice}", "dim" if check.state is State.OK else "bold"), soft_wrap=True
+            )
 
 
 # --- local ---

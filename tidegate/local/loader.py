@@ -29,6 +29,7 @@ ABSENT = {
     "AWS::CloudWatch::Alarm": "no metrics are collected here; `status` reads the ledger itself",
     "AWS::CloudWatch::CompositeAlarm": "no metrics are collected here",
     "AWS::CloudWatch::Dashboard": "no metrics are collected here",
+    "AWS::Events::EventBusPolicy": "nobody is refused anything here",
     "AWS::Glue::Database": "the catalog is a SQLite file here, and Spark makes its namespaces",
     "AWS::IAM::ManagedPolicy": "nobody is refused anything here; the policies are tested on the template",
     "AWS::IAM::Policy": "nobody is refused anything here; the policies are tested on the template",
@@ -43,6 +44,10 @@ ABSENT = {
     "AWS::SNS::TopicPolicy": "nobody is refused anything here",
     "AWS::SQS::QueuePolicy": "nobody is refused anything here, and one more condition could only lock us out",
     "Custom::S3AutoDeleteObjects": "the buckets end with the stack here",
+    "Custom::TidegateApplication": "the application ends with the stack here",
+    "Custom::TidegateArchive": "there is nothing here to replay an archive",
+    "Custom::TidegateNames": "the buckets' names are taken by nobody here",
+    "Custom::TidegateProtection": "the table ends with the stack here",
 }
 """Types of resources that have no counterpart on this machine, and why."""
 

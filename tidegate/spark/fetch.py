@@ -6,13 +6,14 @@ obstore (Rust) costs a fifth of boto3's processor time, but its paths cannot say
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
 import boto3
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedError, PreconditionError
 from obstore.store import S3Store
@@ -50,7 +51,40 @@ class Unreadable:
     reason: str
 
 
-Fetched = bytes | Missed | TooLarge | Unreadable
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """S3 would not hand the version out, in words of its own. That may be about this object (a key of KMS or of the
+    uploader's own, an ACL of another account) or about whoever asks: what its neighbours answer tells them apart."""
+
+    reason: str
+
+
+Fetched = bytes | Missed | TooLarge | Unreadable | Refused
+
+NOT_ABOUT_THE_OBJECT = frozenset(
+    {
+        "AccountProblem",
+        "AuthorizationHeaderMalformed",
+        "ExpiredToken",
+        "InternalError",
+        "InvalidAccessKeyId",
+        "InvalidSecurity",
+        "InvalidToken",
+        "NotSignedUp",
+        "PermanentRedirect",
+        "RequestExpired",
+        "RequestTimeTooSkewed",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SignatureDoesNotMatch",
+        "SlowDown",
+        "TemporaryRedirect",
+        "TokenRefreshRequired",
+    }
+)
+"""Errors that say something of the caller or of S3, and would be the same for any object
+(https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html)."""
+NEIGHBOURS = 20
 
 _ARCHIVED = Unreadable("archived: restore it to a storage class that can be read, and upload it again")
 
@@ -82,15 +116,15 @@ def _with_obstore(upload: Upload, max_bytes: int, owner: str) -> Fetched:
         return _OVERWRITTEN
     except (NotFoundError, FileNotFoundError, PermissionDeniedError, GenericError) as error:
         # only S3's own words count: a 404 may as well come from a proxy, or from a wrong endpoint
-        found = re.search(r"<Code>([\w.]+)</Code>", str(error))
-        ending = _ending_of(found[1] if found else "", upload)
+        found = re.search(r"<Code>([\w.]+)</Code>(?:\s*<Message>([^<]*)</Message>)?", str(error))
+        ending = _ending_of(found[1], found[2] or "", upload) if found else None
         if ending is None:
             raise
         return ending
 
 
-def _ending_of(code: str, upload: Upload) -> Fetched | None:
-    """What an error of S3's says about the upload, if it says anything for good. Raises BucketMissing."""
+def _ending_of(code: str, message: str, upload: Upload) -> Fetched | None:
+    """What an error of S3's says about the upload, if it says anything. Raises BucketMissing."""
     if code == "PreconditionFailed":
         return _OVERWRITTEN
     if code in ("NoSuchKey", "NoSuchVersion"):
@@ -101,7 +135,30 @@ def _ending_of(code: str, upload: Upload) -> Fetched | None:
         return _ARCHIVED
     if code.startswith("KMS."):
         return Unreadable(f"its KMS key cannot be used ({code}): make it usable and upload the file again")
-    return None
+    if not code or code in NOT_ABOUT_THE_OBJECT:
+        return None
+    return Refused(f"{code}: {message}" if message else code)
+
+
+def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
+    """Whether some other object near a refused one can be read: then the refusal is about that one.
+
+    Looks at objects in the same folder whose names end alike, because the role may be allowed no others. Anything that
+    goes wrong is no proof.
+    """
+    folder, _, name = upload.key.rpartition("/")
+    ending = name.rpartition(".")[2] if "." in name else ""
+    where = {"Bucket": upload.bucket, **({"ExpectedBucketOwner": owner} if owner else {})}
+    try:
+        listed = _client().list_objects_v2(**where, Prefix=f"{folder}/" if folder else "", MaxKeys=NEIGHBOURS)
+    except (BotoCoreError, ClientError):
+        return False
+    keys = (each["Key"] for each in listed.get("Contents", ()) if each["Size"])
+    for key in (key for key in keys if key != upload.key and key.endswith(ending)):
+        with suppress(BotoCoreError, ClientError):
+            _client().get_object(**where, Key=key, Range="bytes=0-0")
+            return True
+    return False
 
 
 def _with_boto3(upload: Upload, max_bytes: int, owner: str) -> Fetched:
@@ -113,8 +170,10 @@ def _with_boto3(upload: Upload, max_bytes: int, owner: str) -> Fetched:
         size = answer["ContentLength"]
         return TooLarge(size) if size > max_bytes else bytes(answer["Body"].read())
     except ClientError as error:
-        ending = _ending_of(str(error.response.get("Error", {}).get("Code", "")), upload)
-        if ending is None:
+        said = error.response.get("Error", {})
+        ending = _ending_of(str(said.get("Code", "")), str(said.get("Message", "")), upload)
+        # an answer without a body, such as a proxy's, has its status for a code
+        if ending is None or str(said.get("Code", "")).isdigit():
             raise
         return ending
 

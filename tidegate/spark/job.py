@@ -55,6 +55,7 @@ from tidegate.core.receipts import (
 from tidegate.core.routes import Dataset, decode_dataset
 from tidegate.flows.ports import Work
 from tidegate.spark.decode import decoder
+from tidegate.spark.fetch import a_neighbour_is_readable
 from tidegate.spark.read import LINEAGE_DDL, Contradiction, Endings, Read, Reader
 from tidegate.spark.table import IcebergTable, StagedIsGone, cause
 
@@ -392,6 +393,7 @@ class Attempt:
             raise Retryable(
                 f"batch {self.batch}: {len(missing)} uploads were not accounted for, e.g. {missing[0].upload}"
             )
+        self._judge_refused([(item, endings[position]) for position, item in enumerate(items)])
         tally = tally_of((read.outcome for read in endings.values()), sum(read.rows for read in endings.values()))
         if added != tally.rows:
             raise Retryable(f"batch {self.batch}: {tally.rows} rows were read, {added} are in snapshot {staged}")
@@ -402,6 +404,29 @@ class Attempt:
             if read.outcome is not Outcome.COMMITTED
         )
         return Outcomes(staged, fence=False, tally=tally, endings=exceptions, manifest=self.digest)
+
+    def _judge_refused(self, ended: list[tuple[Item, Read]]) -> None:
+        """Let stand that S3 refused some uploads, or raise Retryable.
+
+        What is about one object must not stop its neighbours; what is about the role, the bucket or the moment must not
+        end an upload. So a refusal is an ending only in the last attempt, and only if something of the same bucket
+        could be read.
+        """
+        refused = [(item.upload, read) for item, read in ended if read.refused]
+        if not refused:
+            return
+        upload, read = refused[0]
+        what = f"batch {self.batch}: {len(refused)} uploads were refused by S3, e.g. {upload}: {read.error}"
+        if not self.last:
+            raise Retryable(f"{what}. If the last attempt finds the same, and neighbours can be read, they end so")
+        readable = {item.upload.bucket for item, read in ended if read.outcome is Outcome.COMMITTED}
+        alone = {each.bucket: each for each, _ in refused if each.bucket not in readable}
+        for each in alone.values():
+            if not a_neighbour_is_readable(each, self.landing_owner):
+                raise Retryable(
+                    f"{what}. Nothing near it in bucket {each.bucket} could be read either: look at the job role's"
+                    " permissions, the bucket's policy and its keys"
+                )
 
     # ---- the receipt
 
@@ -450,7 +475,7 @@ def run(attempt: Attempt, mode: str) -> int:
 def main(argv: list[str] | None = None) -> None:
     """The command line that hand-off gives to StartJobRun."""
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence"))
+    parser.add_argument("mode", choices=("ingest", "fence", "selftest"))
     parser.add_argument("--batch", required=True)
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -462,12 +487,17 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--dataset", required=True, help="core.routes.Dataset as JSON")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    dataset = decode_dataset(arguments.dataset)
+    if arguments.mode == "selftest":
+        from tidegate.spark import selftest  # a job that ingests needs none of it
+
+        sys.exit(selftest.run(arguments.batch, arguments.work, arguments.account, dataset))
     attempt = Attempt(
         spark=SparkSession.builder.appName(f"tidegate-{arguments.batch}-{arguments.attempt}").getOrCreate(),
         work=S3Work(boto3.client("s3"), arguments.work, arguments.account),
         batch=arguments.batch,
         attempt=arguments.attempt,
-        dataset=decode_dataset(arguments.dataset),
+        dataset=dataset,
         driver=uuid.uuid4().hex,
         landing_owner=arguments.landing_owner,
         digest=arguments.digest,

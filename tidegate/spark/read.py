@@ -18,7 +18,7 @@ from tidegate.core.manifests import Item
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Dataset
 from tidegate.spark.decode import Decoder, Undecodable, decoder, decompress, first_line, unplaceable
-from tidegate.spark.fetch import Fetched, Missed, TooLarge, Unreadable, fetch
+from tidegate.spark.fetch import Fetched, Missed, Refused, TooLarge, Unreadable, fetch
 
 log = logging.getLogger("tidegate.spark")
 
@@ -44,11 +44,16 @@ LINEAGE_DDL = (
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How reading one upload ended: `rows` where it is committed, `error` where it is not."""
+    """How reading one upload ended: `rows` where it is committed, `error` where it is not.
+
+    `refused` says that S3 would not hand it out: an ending only if that is about the upload, and not about whoever
+    asks.
+    """
 
     outcome: Outcome
     rows: int = 0
     error: str = ""
+    refused: bool = False
 
 
 class Contradiction(Exception):
@@ -129,6 +134,9 @@ class Reader:
             return Read(body.outcome, 0, body.reason)
         if isinstance(body, Unreadable):
             return Read(Outcome.QUARANTINED, 0, body.reason)
+        if isinstance(body, Refused):
+            reason = f"S3 refused to hand it out, and handed out its neighbours: {body.reason}"
+            return Read(Outcome.QUARANTINED, 0, reason, refused=True)
         if isinstance(body, TooLarge):
             return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
         try:

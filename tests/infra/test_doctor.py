@@ -1,0 +1,463 @@
+"""`tidegate doctor --aws` before and after a deployment, by the real CDK CLI, in an account that moto plays.
+
+moto has neither Lambda's account settings nor quotas of EMR Serverless, and its CloudFormation leaves parts of the
+stack out (tests/infra/test_deploy.py names them). The first are answered here, the others made through the services'
+own APIs. moto denies nothing, either: what a denied call leads to is answered here as well.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.infra.conftest import Template
+from tests.support.answers import DENIED, Answers, No, Scripted
+from tests.support.cloud import ACCOUNT, CREDENTIALS, ENVIRONMENT, Cloud, cloud
+from tests.unit.test_cli import agree, documented, shape
+from tidegate.cli import main
+from tidegate.cli.account.ask import Account
+from tidegate.cli.account.visit import named, visit
+from tidegate.cli.doctor import Check, State
+from tidegate.cli.exits import Exit
+from tidegate.settings import parse
+from tidegate.wiring import Resources
+
+pytestmark = [pytest.mark.xdist_group("doctor"), pytest.mark.timeout(600)]
+
+PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
+DEPLOY = ("deploy", "--method=direct", "--require-approval=never")
+CONFIG = """
+[deployment]
+name = "examined"
+
+[limits]
+reserve_concurrency = true
+
+[[route]]
+name = "orders"
+bucket = "examined-landing"
+format = "csv"
+table = "lake.shop.orders"
+schema = "id bigint"
+
+[[route]]
+name = "prices"
+bucket = "examined-theirs"
+existing = true
+prefix = "prices of/"
+format = "json"
+table = "lake.shop.prices"
+schema = "id bigint"
+"""
+SETTINGS = parse(CONFIG)
+QUOTAS: dict[str, Scripted] = {
+    "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 1000}},
+    "GetServiceQuota": {"Quota": {"Value": 16.0}},
+}
+"""What moto does not know."""
+
+
+@dataclass(frozen=True)
+class Examined:
+    """A bootstrapped account with the deployment of CONFIG."""
+
+    cloud: Cloud
+    outputs: Path
+    config: Path
+    before: list[Check]
+    """What the doctor said of the bootstrapped account, before the deployment."""
+    at_first: list[Check]
+    """The same, of an account that had not even that."""
+
+    @property
+    def resources(self) -> Resources:
+        found = named(self.outputs)
+        assert found is not None
+        return found
+
+
+def ask(
+    given: dict[str, Scripted] | None = None, resources: Resources | None = None, toml: str = CONFIG
+) -> list[Check]:
+    answers = Answers({**QUOTAS, **(given or {})})
+    return visit(parse(toml), resources, account=Account(answers.session()))
+
+
+def line(checks: list[Check], name: str) -> Check:
+    (found,) = (check for check in checks if check.name == name)
+    return found
+
+
+def troubles(checks: list[Check]) -> dict[str, State]:
+    return {check.name: check.state for check in checks if check.state is not State.OK}
+
+
+@pytest.fixture(scope="module")
+def examined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Examined]:
+    folder = tmp_path_factory.mktemp("examined")
+    with cloud(tmp_path_factory.mktemp("cloud")) as running, pytest.MonkeyPatch.context() as patch:
+        for name in ("TIDEGATE_LEDGER", "AWS_PROFILE"):
+            patch.delenv(name, raising=False)
+        # as an address and not as a name, so that boto3 keeps buckets out of the host's
+        endpoint = running.endpoint.replace("localhost", "127.0.0.1")
+        for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint}.items():
+            patch.setenv(name, value)
+        at_first = ask()
+        running.cdk("bootstrap", ENVIRONMENT, folder=folder)
+        s3 = running.client("s3")
+        s3.create_bucket(Bucket="examined-theirs")
+        keep_versions(running, "examined-theirs")
+        before = ask()
+        config, outputs = folder / "tidegate.toml", folder / "outputs.json"
+        config.write_text(CONFIG)
+        context = ("--context", f"tidegate:config={config}", "--context", "tidegate:local=true")
+        running.cdk(*DEPLOY, *context, "--output", str(folder / "cdk.out"), "--outputs-file", str(outputs))
+        yield Examined(running, outputs, config, before, at_first)
+
+
+@pytest.fixture(scope="module")
+def bare(examined: Examined) -> list[Check]:
+    """What the doctor says of a stack that lacks what moto's CloudFormation leaves out."""
+    return ask(resources=examined.resources)
+
+
+@pytest.fixture(scope="module")
+def whole(examined: Examined, bare: list[Check]) -> Resources:
+    """The deployment with those parts."""
+    resources = examined.resources
+    keep_versions(examined.cloud, "examined-landing")
+    notify(examined.cloud, resources)
+    remember(examined.cloud, resources)
+    recover(examined.cloud, resources)
+    subscribe(examined.cloud, resources)
+    return resources
+
+
+def arn(cloud: Cloud, url: str) -> str:
+    found = cloud.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    return str(found["Attributes"]["QueueArn"])
+
+
+def keep_versions(cloud: Cloud, bucket: str, status: str = "Enabled") -> None:
+    cloud.client("s3").put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": status})
+
+
+def notify(cloud: Cloud, resources: Resources, *, prefix: str = "") -> None:
+    rules = {"Filter": {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}}} if prefix else {}
+    told = {"QueueArn": arn(cloud, resources.buffer), "Events": ["s3:ObjectCreated:*"], **rules}
+    cloud.client("s3").put_bucket_notification_configuration(
+        Bucket="examined-landing", NotificationConfiguration={"QueueConfigurations": [told]}
+    )
+
+
+def remember(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
+    specification = {"Enabled": on, "AttributeName": "expires_at"}
+    cloud.client("dynamodb").update_time_to_live(TableName=resources.ledger, TimeToLiveSpecification=specification)
+
+
+def recover(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
+    cloud.client("dynamodb").update_continuous_backups(
+        TableName=resources.ledger, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": on}
+    )
+
+
+def subscribe(cloud: Cloud, resources: Resources) -> None:
+    cloud.client("sns").subscribe(
+        TopicArn=resources.topic, Protocol="sqs", Endpoint=arn(cloud, resources.notices), ReturnSubscriptionArn=True
+    )
+
+
+def unsubscribe(cloud: Cloud, resources: Resources) -> None:
+    sns = cloud.client("sns")
+    for each in sns.list_subscriptions_by_topic(TopicArn=resources.topic)["Subscriptions"]:
+        sns.unsubscribe(SubscriptionArn=each["SubscriptionArn"])
+
+
+def feed(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
+    functions = cloud.client("lambda")
+    (mapping,) = functions.list_event_source_mappings(EventSourceArn=arn(cloud, resources.notices))[
+        "EventSourceMappings"
+    ]
+    functions.update_event_source_mapping(UUID=mapping["UUID"], Enabled=on)
+
+
+def schedule(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
+    events = cloud.client("events")
+    (rule,) = (each for each in events.list_rules()["Rules"] if "ScheduleExpression" in each)
+    (events.enable_rule if on else events.disable_rule)(Name=rule["Name"])
+
+
+def die(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
+    sqs = cloud.client("sqs")
+    if on:
+        for each in sqs.receive_message(QueueUrl=resources.dead_letters).get("Messages", []):
+            sqs.delete_message(QueueUrl=resources.dead_letters, ReceiptHandle=each["ReceiptHandle"])
+    else:
+        sqs.send_message(QueueUrl=resources.dead_letters, MessageBody="this is no JSON")
+
+
+# --- before ---
+
+
+def test_an_account_without_bootstrap_is_told_what_to_run(examined: Examined):
+    assert troubles(examined.at_first) == {"cdk bootstrap": State.FAIL, "bucket examined-theirs": State.FAIL}
+    assert line(examined.at_first, "cdk bootstrap").advice == f"run `npx cdk bootstrap {ENVIRONMENT}`"
+    assert line(examined.at_first, "bucket examined-theirs").finding == "does not exist"
+
+
+def test_a_bootstrapped_account_is_ready(examined: Examined):
+    assert troubles(examined.before) == {}
+    said = {check.name: check.finding for check in examined.before}
+    assert said["credentials"].startswith(f"arn:aws:sts::{ACCOUNT}:")
+    assert said["stack examined"] == "not deployed yet"
+    assert said["bucket examined-landing"] == "the name is free; the deployment creates it"
+    assert said["bucket examined-theirs"] == f"exists, and belongs to {ACCOUNT}"
+    assert said["notifications of examined-theirs"] == "leave room for ours"
+    assert said["lake formation"] == "leaves new databases and tables to IAM"
+
+
+def test_a_bucket_that_an_earlier_deployment_left_is_in_the_way(examined: Examined):
+    s3 = examined.cloud.client("s3")
+    s3.create_bucket(Bucket="examined-left")
+    checks = ask(toml=CONFIG.replace("examined-landing", "examined-left").replace('"examined"', '"again"'))
+    found = line(checks, "bucket examined-left")
+    assert found.state is State.FAIL
+    assert found.finding == "is in this account already, and stack again has not made it"
+    s3.delete_bucket(Bucket="examined-left")
+
+
+def test_an_existing_buckets_notifications_may_be_in_the_way(examined: Examined):
+    s3, bucket = examined.cloud.client("s3"), "examined-busy"
+    s3.create_bucket(Bucket=bucket)
+    topic = examined.cloud.client("sns").create_topic(Name="theirs")["TopicArn"]
+    toml = CONFIG.replace("examined-theirs", bucket).replace('"examined"', '"again"')
+
+    def told(prefix: str, event: str = "s3:ObjectCreated:Put") -> Check:
+        rules = {"Key": {"FilterRules": [{"Name": "prefix", "Value": prefix}]}}
+        s3.put_bucket_notification_configuration(
+            Bucket=bucket,
+            NotificationConfiguration={
+                "TopicConfigurations": [{"TopicArn": topic, "Events": [event], "Filter": rules}]
+            },
+        )
+        return line(ask(toml=toml), f"notifications of {bucket}")
+
+    assert told("stock/").state is State.OK
+    assert told("prices+of/", "s3:ObjectRemoved:*").state is State.OK
+    # S3 keeps filters encoded: this is the route's `prices of/`
+    overlapping = told("prices+of/2026/")
+    assert overlapping.state is State.FAIL
+    assert overlapping.finding == f"{topic} is told of keys prices of/2026/* already, which route prices takes too"
+
+
+def test_a_database_that_lake_formation_keeps_is_told_with_the_grant(examined: Examined, whole: Resources):
+    glue, formation = examined.cloud.client("glue"), examined.cloud.client("lakeformation")
+    glue.create_database(DatabaseInput={"Name": "shop"})
+    try:
+        found = line(ask(toml=CONFIG.replace('"examined"', '"again"')), "database shop")
+        assert (found.state, "JOB_ROLE_ARN" in found.advice) == (State.WARN, True)
+        found = line(ask(resources=whole), "database shop")
+        assert found.state is State.FAIL
+        assert f"DataLakePrincipalIdentifier={whole.job_role} --permissions CREATE_TABLE" in found.advice
+        resource = {"Database": {"Name": "shop"}}
+        for principal in (whole.job_role, "IAM_ALLOWED_PRINCIPALS"):
+            granted = {"Principal": {"DataLakePrincipalIdentifier": principal}, "Resource": resource}
+            formation.grant_permissions(**granted, Permissions=["CREATE_TABLE"])
+            assert line(ask(resources=whole), "database shop").state is State.OK
+            formation.revoke_permissions(**granted, Permissions=["CREATE_TABLE"])
+        assert line(ask(resources=whole), "database shop").state is State.FAIL
+    finally:
+        glue.delete_database(Name="shop")
+
+
+def test_an_account_that_lake_formation_rules_is_told_with_the_grant(examined: Examined):
+    formation = examined.cloud.client("lakeformation")
+    was = formation.get_data_lake_settings()["DataLakeSettings"]
+    formation.put_data_lake_settings(DataLakeSettings={"CreateDatabaseDefaultPermissions": []})
+    try:
+        found = line(ask(), "lake formation")
+        assert found.state is State.WARN
+        assert found.finding == "decides about new databases and tables, whatever IAM allows"
+        assert "--permissions CREATE_DATABASE" in found.advice
+    finally:
+        formation.put_data_lake_settings(DataLakeSettings=was)
+
+
+# --- after ---
+
+
+def test_what_the_stack_lacks_is_found(bare: list[Check]):
+    assert troubles(bare) == {
+        "versions of examined-landing": State.WARN,
+        "notifications of examined-landing": State.FAIL,
+        "ledger expiry": State.WARN,
+        "ledger recovery": State.FAIL,
+        "subscription": State.FAIL,
+    }
+
+
+def test_a_stack_that_has_everything_is_well(whole: Resources):
+    checks = ask(resources=whole)
+    assert troubles(checks) == {}
+    said = {check.name: check.finding for check in checks}
+    assert said["bucket examined-landing"] == "made by stack examined"
+    assert said["notifications of examined-theirs"] == "tell the buffer of route prices"
+    assert said["source of intake"].startswith("Enabled; its last poll says")
+    assert said["rule SettleSchedule"] == "ENABLED, rate(1 minute)"
+    assert said["emr application"] == f"{whole.application} is STARTED, emr-spark-8.1.0"
+
+
+def test_a_stack_that_nobody_named_tells_its_outputs_itself(whole: Resources):
+    assert ask() == [check for check in ask(resources=whole) if check.name != "deployment"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "state", "said"),
+    [
+        (lambda cloud, it: remember(cloud, it, on=False), "ledger expiry", State.WARN, "DISABLED"),
+        (lambda cloud, it: recover(cloud, it, on=False), "ledger recovery", State.FAIL, "DISABLED"),
+        (unsubscribe, "subscription", State.FAIL, "does not deliver"),
+        (lambda cloud, it: feed(cloud, it, on=False), "source of dispatch", State.FAIL, "is Disabled"),
+        (lambda cloud, it: schedule(cloud, it, on=False), "rule SettleSchedule", State.FAIL, "is DISABLED"),
+        (lambda cloud, it: die(cloud, it, on=False), "buffer dead letters", State.WARN, "1 messages wait"),
+        (
+            lambda cloud, it: notify(cloud, it, prefix="elsewhere/"),
+            "notifications of examined-landing",
+            State.FAIL,
+            "do not tell the buffer of route orders",
+        ),
+        (
+            lambda cloud, it: keep_versions(cloud, "examined-landing", "Suspended"),
+            "versions of examined-landing",
+            State.WARN,
+            "not kept (Suspended)",
+        ),
+    ],
+)
+def test_what_is_spoiled_is_found(
+    examined: Examined,
+    whole: Resources,
+    spoil: Callable[[Cloud, Resources], None],
+    name: str,
+    state: State,
+    said: str,
+):
+    spoil(examined.cloud, whole)
+    try:
+        checks = ask(resources=whole)
+    finally:
+        keep_versions(examined.cloud, "examined-landing")
+        for mend in (notify, remember, recover, subscribe, feed, schedule, die):
+            mend(examined.cloud, whole)
+    assert troubles(checks) == {name: state}
+    assert said in line(checks, name).finding
+    assert line(checks, name).advice
+
+
+def test_a_denied_call_is_a_line_that_says_which_permission_is_missing(whole: Resources):
+    """Each call in turn, and then all of them: none ends the examination, none looks like good news."""
+    answers = Answers({**QUOTAS, "GetServiceQuota": No("NoSuchResourceException", 404)})
+    account = Account(answers.session())
+    visit(SETTINGS, whole, account=account)
+    calls = {*answers.asked} - {"GetCallerIdentity"}
+    assert len(calls) > 20
+    # the account's list of buckets says the same
+    made_up_for = {"HeadBucket"}
+    for call in calls:
+        given = {**QUOTAS, call: DENIED}
+        if call == "GetAWSDefaultServiceQuota":
+            given["GetServiceQuota"] = No("NoSuchResourceException", 404)
+        checks = ask(given, whole)
+        denied = [check for check in checks if "the call was denied" in check.finding]
+        if call in made_up_for:
+            assert troubles(checks) == {}
+        else:
+            assert denied, call
+        assert all(check.state is State.WARN for check in denied), call
+        wanted = {check.advice.removeprefix("ask with credentials that have the permission ") for check in denied}
+        assert wanted <= account.needed, call
+
+    identity: dict[str, Scripted] = {
+        "GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/x/y"}
+    }
+    checks = visit(SETTINGS, whole, account=Account(Answers(identity, rest=DENIED).session()))
+    assert {check.name for check in checks if check.state is State.OK} == {"credentials", "deployment"}
+    assert {check.state for check in checks} == {State.OK, State.WARN}
+
+
+def test_the_page_names_every_permission_that_the_doctor_needs(examined: Examined, whole: Resources):
+    """Before and after the deployment, with a self-test and without."""
+    block = re.search(r"<!-- doctor -->\n```json\n(.*?)```", PAGE, re.DOTALL)
+    assert block
+    promised = {action for each in json.loads(block[1])["Statement"] for action in each["Action"]}
+    examined.cloud.client("glue").create_database(DatabaseInput={"Name": "shop"})
+    needed: set[str] = set()
+    started: dict[str, Scripted] = {
+        "StartJobRun": {"jobRunId": "run"},
+        "GetJobRun": {"jobRun": {"jobRunId": "run", "state": "FAILED"}},
+    }
+    hidden: dict[str, Scripted] = {
+        "HeadBucket": No("403", 403),
+        "GetServiceQuota": No("NoSuchResourceException", 404),
+        "GetAWSDefaultServiceQuota": {"Quota": {"Value": 16.0}},
+    }
+    for given in (started, hidden):
+        account = Account(Answers({**QUOTAS, **given}).session())
+        visit(SETTINGS, whole, account=account, job_minutes=1 if given is started else None)
+        needed |= account.needed
+    examined.cloud.client("glue").delete_database(Name="shop")
+    assert needed == promised
+
+
+def test_the_doctor_only_reads(examined: Examined, whole: Resources):
+    answers = Answers(QUOTAS)
+    visit(SETTINGS, whole, account=Account(answers.session()))
+    visit(SETTINGS, None, account=Account(answers.session()))
+    assert len({*answers.asked}) > 20
+    assert [call for call in answers.asked if not re.match(r"(Get|List|Describe|Head)[A-Z]", call)] == []
+
+
+@pytest.mark.parametrize("name", ["simple", "s3tables"])
+def test_the_job_role_may_not_drop_tables(variant: Callable[[str], Template], name: str):
+    """What the self-test's last step, and the pages, say of it."""
+    template = variant(name)
+    role, _ = template.one("AWS::IAM::Role", "EmrJobRole")
+    granted = [each["Action"] for each in template.statements(role)]
+    actions = {action for each in granted for action in ([each] if isinstance(each, str) else each)}
+    assert {"glue:CreateTable", "s3tables:CreateTable"} & actions
+    assert not {"glue:DeleteTable", "s3tables:DeleteTable", "glue:*", "s3tables:*", "*"} & actions
+
+
+# --- as a verb ---
+
+
+def test_the_verb_prints_what_the_page_shows_and_ends_with_a_finding(examined: Examined, whole: Resources):
+    arguments = ["doctor", "--aws", "--config", str(examined.config), "--outputs", str(examined.outputs), "--json"]
+    unsubscribe(examined.cloud, whole)
+    try:
+        result = CliRunner().invoke(main.app, arguments)
+    finally:
+        subscribe(examined.cloud, whole)
+    assert result.exit_code == Exit.FINDING
+    document: dict[str, Any] = json.loads(result.stdout)
+    assert agree(shape(document), shape(documented("doctor")))
+    assert [each["name"] for each in document["checks"] if each["state"] == "fail"] == ["subscription"]
+
+
+def test_the_environment_names_the_deployment_too(
+    examined: Examined, whole: Resources, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in json.loads(examined.outputs.read_text())["examined"].items():
+        variable = "TIDEGATE" + "".join(f"_{letter}" if letter.isupper() else letter for letter in name).upper()
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("TIDEGATE_DEPLOYMENT", "examined")
+    result = CliRunner().invoke(main.app, ["doctor", "--aws", "--config", str(examined.config)])
+    # only what moto does not know is not told
+    assert result.exit_code == Exit.OK, result.stdout
+    assert "warn  lambda quota" in result.stdout
+    assert f"{whole.application} is STARTED" in result.stdout

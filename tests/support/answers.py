@@ -1,0 +1,63 @@
+"""Answers in place of AWS's: for calls that no emulator knows, and for refusals that none gives."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import boto3
+
+
+@dataclass(frozen=True, slots=True)
+class No:
+    """A service's refusal."""
+
+    code: str
+    status: int = 400
+    message: str = ""
+
+
+DENIED = No("AccessDeniedException", 403, "User is not authorized to perform this")
+
+Given = dict[str, Any] | No
+Scripted = Given | Callable[[dict[str, Any]], Given]
+
+
+@dataclass
+class Answers:
+    """What some operations answer; each is called as the API calls it, `HeadBucket`. The others go where they would."""
+
+    given: Mapping[str, Scripted] = field(default_factory=dict)
+    rest: Given | None = None
+    """What all others answer; None sends them on."""
+    asked: list[str] = field(default_factory=list)
+    """The name of each operation that was called, in order."""
+
+    def session(self) -> boto3.Session:
+        """A session whose clients are answered so."""
+        made = boto3.Session(region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing")
+        # what botocore's own Stubber does, for every client at once
+        made.events.register("before-parameter-build.*.*", self._note)
+        made.events.register("before-call.*.*", self._answer)
+        return made
+
+    def _note(self, params: dict[str, Any], model: Any, context: dict[str, Any], **_: Any) -> None:
+        context["asked"] = params
+
+    def _answer(self, model: Any, context: dict[str, Any], **_: Any) -> Any:
+        self.asked.append(model.name)
+        answer = self.given.get(model.name, self.rest)
+        if callable(answer):
+            answer = answer(context["asked"])
+        match answer:
+            case None:
+                return None
+            case No(code, status, message):
+                parsed = {
+                    "Error": {"Code": code, "Message": message},
+                    "ResponseMetadata": {"HTTPStatusCode": status, "HTTPHeaders": {}},
+                }
+                return SimpleNamespace(status_code=status), parsed
+            case body:
+                metadata = {"HTTPStatusCode": 200, "HTTPHeaders": {}}
+                return SimpleNamespace(status_code=200), {"ResponseMetadata": metadata, **body}

@@ -1,0 +1,152 @@
+"""Calls to AWS, and what their answers are worth. Nothing here raises for what AWS says: an answer is a value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError
+
+from tidegate.cli.doctor import Check, State
+from tidegate.cli.exits import Exit
+
+PATIENCE = Config(connect_timeout=10, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
+
+LONGEST_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The service answered. `body` is boto3's response."""
+
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The service answered that there is no such thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The service refused to answer; whoever asks needs `permission`."""
+
+    permission: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """There was no answer, or one that says nothing about what was asked."""
+
+    reason: str
+
+
+Answer = Found | Absent | Denied | Unanswered
+Silence = Denied | Unanswered
+"""Answers from which nothing follows."""
+
+_IAM_PREFIXES = {"service-quotas": "servicequotas"}
+"""What IAM calls a service, where boto3 calls it otherwise."""
+
+_PERMISSIONS = {
+    "s3:HeadBucket": "s3:ListBucket",
+    "s3:ListBuckets": "s3:ListAllMyBuckets",
+    "s3:GetBucketNotificationConfiguration": "s3:GetBucketNotification",
+}
+"""Operations that are authorized by an action of another name
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html)."""
+
+_ABSENT = frozenset(
+    {
+        *("404", "NoSuchBucket", "NoSuchKey", "NotFound", "NoSuchResourceException", "EntityNotFoundException"),
+        *("ParameterNotFound", "ResourceNotFoundException", "TableNotFoundException", "QueueDoesNotExist"),
+        "AWS.SimpleQueueService.NonExistentQueue",
+    }
+)
+_DENIED = frozenset(
+    {"403", "AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException", "Forbidden"}
+)
+
+
+@dataclass
+class Account:
+    """An AWS account, asked with the credentials and the region of `session`."""
+
+    session: boto3.Session
+    needed: set[str] = field(default_factory=set)
+    """The permissions that the calls made so far need, as IAM calls them."""
+    _clients: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def region(self) -> str | None:
+        region: str | None = self.session.region_name
+        return region
+
+    def ask(self, service: str, operation: str, **parameters: Any) -> Answer:
+        """The answer to one call; `operation` is called as boto3 calls it."""
+        return self._asked(service, operation, lambda client: getattr(client, operation)(**parameters))
+
+    def ask_all(self, service: str, operation: str, **parameters: Any) -> Answer:
+        """The answer to a call that comes in pages: all of them in one."""
+        return self._asked(
+            service,
+            operation,
+            lambda client: client.get_paginator(operation).paginate(**parameters).build_full_result(),
+        )
+
+    def _asked(self, service: str, operation: str, call: Callable[[Any], dict[str, Any]]) -> Answer:
+        try:
+            client = self._client(service)
+            permission = permission_for(service, client.meta.method_to_api_mapping[operation])
+            self.needed.add(permission)
+            return Found(call(client))
+        except ClientError as error:
+            return worth(error, permission)
+        except BotoCoreError as error:
+            return Unanswered(_in_a_line(str(error)))
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            self._clients[service] = self.session.client(service, config=PATIENCE)
+        return self._clients[service]
+
+
+def permission_for(service: str, api: str) -> str:
+    action = f"{_IAM_PREFIXES.get(service, service)}:{api}"
+    return _PERMISSIONS.get(action, action)
+
+
+def worth(error: ClientError, permission: str) -> Answer:
+    """What a refusal says about what was asked."""
+    told = error.response.get("Error", {})
+    code, message = str(told.get("Code", "")), str(told.get("Message", ""))
+    # CloudFormation has one code for whatever is wrong with a request
+    if code in _ABSENT or (code == "ValidationError" and message.endswith("does not exist")):
+        return Absent()
+    if code in _DENIED:
+        return Denied(permission)
+    return Unanswered(_in_a_line(f"{code}: {message}" if message else code))
+
+
+def _in_a_line(text: str) -> str:
+    """What is not AWS, a proxy say, may answer with a page."""
+    return " ".join(text.split())[:LONGEST_REASON]
+
+
+def cannot_tell(name: str, what: str, answer: Absent | Denied | Unanswered) -> Check:
+    """The line for what was not told: it is no failure, and no all-clear either."""
+    match answer:
+        case Denied(permission):
+            finding = f"cannot tell {what}: the call was denied"
+            return Check(name, State.WARN, finding, f"ask with credentials that have the permission {permission}")
+        case Unanswered(reason):
+            finding = f"cannot tell {what}: {reason}"
+        case Absent():
+            finding = f"cannot tell {what}: the service says that there is no such thing"
+    return Check(name, State.WARN, finding, "try again; if it stays so, look by hand")
+
+
+def fails(name: str, finding: str, advice: str) -> Check:
+    """The line for what a person must mend."""
+    return Check(name, State.FAIL, finding, advice, Exit.FINDING)

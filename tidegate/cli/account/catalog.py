@@ -1,0 +1,73 @@
+"""Judgements about Lake Formation: whether it lets the job role make databases and tables in Glue.
+
+Where Lake Formation decides, IAM's permissions are not enough. It stays out as long as the group IAM_ALLOWED_PRINCIPALS
+has its permissions, which is how an account begins
+(https://docs.aws.amazon.com/lake-formation/latest/dg/change-settings.html).
+"""
+
+import json
+
+from tidegate.cli.account.ask import Absent, Answer, Found, cannot_tell, fails
+from tidegate.cli.doctor import Check, State
+
+ANYBODY = "IAM_ALLOWED_PRINCIPALS"
+
+
+def defaults(settings: Answer, role: str) -> Check:
+    """Whether databases and tables that are made now are left to IAM. `role` is the job role's ARN, if there is one."""
+    line = "lake formation"
+    if not isinstance(settings, Found):
+        return cannot_tell(line, "whether it decides about new tables", settings)
+    found = settings.body["DataLakeSettings"]
+    strict = [
+        what
+        for what, name in (
+            ("databases", "CreateDatabaseDefaultPermissions"),
+            ("tables", "CreateTableDefaultPermissions"),
+        )
+        if not any(each["Principal"]["DataLakePrincipalIdentifier"] == ANYBODY for each in found.get(name) or ())
+    ]
+    if not strict:
+        return Check(line, State.OK, "leaves new databases and tables to IAM")
+    return Check(
+        line,
+        State.WARN,
+        f"decides about new {' and '.join(strict)}, whatever IAM allows",
+        f"have its administrator let the job role make databases: {grant(role, 'CREATE_DATABASE', {'Catalog': {}})}",
+    )
+
+
+def database(name: str, there: Answer, granted: Answer, role: str) -> Check | None:
+    """Whether the job role may make tables in a database that exists; None if the job makes the database itself.
+
+    `granted` is what ListPermissions says of the database.
+    """
+    line = f"database {name}"
+    if isinstance(there, Absent):
+        return None
+    if not isinstance(there, Found):
+        return cannot_tell(line, "whether it exists", there)
+    if not isinstance(granted, Found):
+        return cannot_tell(line, "whether Lake Formation lets the job role make tables in it", granted)
+    may = {
+        each["Principal"]["DataLakePrincipalIdentifier"]
+        for each in granted.body.get("PrincipalResourcePermissions", ())
+        if {"ALL", "CREATE_TABLE"} & {*each["Permissions"]}
+    }
+    if ANYBODY in may:
+        return Check(line, State.OK, "Lake Formation leaves it to IAM")
+    if role and role in may:
+        return Check(line, State.OK, "Lake Formation lets the job role make tables in it")
+    advice = f"have its administrator grant it: {grant(role, 'CREATE_TABLE DESCRIBE', {'Database': {'Name': name}})}"
+    if not role:
+        finding = "Lake Formation leaves it to nobody; the job role, which is not there yet, will need a grant"
+        return Check(line, State.WARN, finding, advice)
+    return fails(line, "Lake Formation does not let the job role make tables in it", advice)
+
+
+def grant(role: str, permissions: str, resource: dict[str, object]) -> str:
+    """The command that gives `permissions` on `resource` to the job role."""
+    return (
+        f"aws lakeformation grant-permissions --principal DataLakePrincipalIdentifier={role or 'JOB_ROLE_ARN'}"
+        f" --permissions {permissions} --resource '{json.dumps(resource)}'"
+    )

@@ -1,0 +1,290 @@
+"""Which calls are made, in which order, and who judges the answers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from tidegate.cli.account import buckets, catalog, parts, quotas
+from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, cannot_tell, fails
+from tidegate.cli.doctor import Check, State
+from tidegate.cli.exits import Exit
+from tidegate.environment import variables
+from tidegate.settings import RouteSettings, Settings
+from tidegate.wiring import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the deployment is, or will be."""
+
+    account: str
+    region: str
+
+
+def examine(settings: Settings, resources: Resources | None, account: Account) -> Iterator[Check]:
+    """Every line, in the order in which one would mend things; the first may be the last. `resources` are the outputs
+    of a deployment, if one was named; else the stack is asked for its own, if it is there."""
+    who = account.ask("sts", "get_caller_identity")
+    place = whereabouts(account.region, who)
+    if isinstance(place, Check):
+        yield place
+        return
+    assert isinstance(who, Found)
+    yield Check("credentials", State.OK, f"{who.body['Arn']}, in {place.region}")
+    if resources is not None:
+        yield belongs(resources, settings.deployment.name, place)
+    yield emr_in(place.region, account.ask("emr-serverless", "list_applications", maxResults=1))
+    yield quotas.bootstrap(account.ask("ssm", "get_parameter", Name=quotas.BOOTSTRAP), place.account, place.region)
+    name = resources.deployment if resources else settings.deployment.name
+    members = account.ask_all("cloudformation", "list_stack_resources", StackName=name)
+    stack = account.ask("cloudformation", "describe_stacks", StackName=name)
+    yield parts.stack(name, stack, expected=resources is not None)
+    resources = resources or outputs_of(name, stack)
+    yield from _quotas(settings, members, account)
+    if settings.catalog.type == "glue":
+        yield from _catalog(settings, resources, account)
+    arns = _queues(resources, account) if resources else {}
+    yield from _buckets(settings, place, name, members, arns.get("buffer"), account)
+    if resources is not None:
+        yield from _parts(resources, members, arns, account)
+
+
+def whereabouts(region: str | None, who: Answer) -> Place | Check:
+    """Account and region; the line that says why nothing can be asked, if nothing can."""
+    if region is None:
+        return Check(
+            "region",
+            State.FAIL,
+            "this shell names no region",
+            "set AWS_DEFAULT_REGION, or choose a profile",
+            Exit.USAGE,
+        )
+    match who:
+        case Found(body):
+            return Place(body["Account"], region)
+        case Unanswered(reason):
+            finding = f"nobody knows who you are: {reason}"
+        case _:
+            finding = "nobody knows who you are: the call was denied"
+    return Check(
+        "credentials", State.FAIL, finding, "set credentials of the account, or choose a profile", Exit.NO_STACK
+    )
+
+
+def belongs(resources: Resources, configured: str, place: Place) -> Check:
+    """Whether the deployment that was named is the configured one, and in the account and the region that are asked."""
+    if resources.deployment != configured:
+        return Check(
+            "deployment",
+            State.FAIL,
+            f"the outputs are those of {resources.deployment}, and the configuration is that of {configured}",
+            "give the --config that was deployed, or other outputs",
+            Exit.USAGE,
+        )
+    region = resources.topic.split(":")[3] if resources.topic.count(":") > 3 else place.region
+    if (resources.account or place.account, region) == (place.account, place.region):
+        return Check("deployment", State.OK, f"{resources.deployment}, in {place.account}, {place.region}")
+    return Check(
+        "deployment",
+        State.FAIL,
+        f"{resources.deployment} is in {resources.account}, {region}; you are in {place.account}, {place.region}",
+        "choose the deployment's account and region, or other outputs; what follows is about where you are",
+        Exit.USAGE,
+    )
+
+
+def outputs_of(name: str, stack: Answer) -> Resources | None:
+    """The deployment that a stack says it is; None if it is not one of this version's, or not there."""
+    if not isinstance(stack, Found):
+        return None
+    (found,) = stack.body["Stacks"]
+    outputs = {each["OutputKey"]: each["OutputValue"] for each in found.get("Outputs", ())}
+    try:
+        return Resources.from_environment(variables(name, outputs))
+    except KeyError:
+        return None
+
+
+def emr_in(region: str, answer: Answer) -> Check:
+    line = "emr serverless"
+    match answer:
+        case Found():
+            return Check(line, State.OK, f"answers in {region}")
+        case Denied():
+            # somebody has to be there to deny it
+            return cannot_tell(line, f"whether it can be used; it answers in {region}", answer)
+        case Unanswered(reason):
+            return fails(
+                line,
+                f"does not answer in {region}: {reason}",
+                "deploy to a region that has it:"
+                " https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/endpoints-quotas.html",
+            )
+    return cannot_tell(line, f"whether {region} has it", answer)
+
+
+def _quotas(settings: Settings, members: Answer, account: Account) -> Iterator[Check]:
+    service, code = quotas.VCPU_QUOTA
+    reserved = _reserved(members, account) if settings.limits.reserve_concurrency else 0
+    yield quotas.invocations(settings.limits, account.ask("lambda", "get_account_settings"), reserved)
+    applied = account.ask("service-quotas", "get_service_quota", ServiceCode=service, QuotaCode=code)
+    default: Answer = Absent()
+    if isinstance(applied, Absent):
+        default = account.ask("service-quotas", "get_aws_default_service_quota", ServiceCode=service, QuotaCode=code)
+    yield quotas.vcpu(settings.limits, applied, default)
+
+
+def _reserved(members: Answer, account: Account) -> int | Denied | Unanswered:
+    """What the functions of the stack have reserved, if there is a stack: it is theirs already."""
+    if isinstance(members, Denied | Unanswered):
+        return members
+    reserved = 0
+    for each in _members(members, "AWS::Lambda::Function"):
+        answer = account.ask("lambda", "get_function_concurrency", FunctionName=each["PhysicalResourceId"])
+        if isinstance(answer, Denied | Unanswered):
+            return answer
+        if isinstance(answer, Found):
+            reserved += int(answer.body.get("ReservedConcurrentExecutions", 0))
+    return reserved
+
+
+def _catalog(settings: Settings, resources: Resources | None, account: Account) -> Iterator[Check]:
+    role = resources.job_role if resources else ""
+    yield catalog.defaults(account.ask("lakeformation", "get_data_lake_settings"), role)
+    for name in sorted({route.table.split(".")[1] for route in settings.routes}):
+        there = account.ask("glue", "get_database", Name=name)
+        granted: Answer = Absent()
+        if isinstance(there, Found):
+            granted = _granted(name, account)
+        line = catalog.database(name, there, granted, role)
+        if line is not None:
+            yield line
+
+
+def _granted(database: str, account: Account) -> Answer:
+    """Everything that Lake Formation grants on a database; boto3 has no paginator for it."""
+    found: list[Any] = []
+    more: dict[str, str] = {}
+    while True:
+        answer = account.ask("lakeformation", "list_permissions", Resource={"Database": {"Name": database}}, **more)
+        if not isinstance(answer, Found):
+            return answer
+        found += answer.body.get("PrincipalResourcePermissions", ())
+        if not answer.body.get("NextToken"):
+            return Found({"PrincipalResourcePermissions": found})
+        more = {"NextToken": answer.body["NextToken"]}
+
+
+def _buckets(
+    settings: Settings, place: Place, stack: str, members: Answer, buffer: Answer | None, account: Account
+) -> Iterator[Check]:
+    """`buffer` holds the ARN of the deployment's buffer; None without a deployment."""
+    by_bucket = sorted(settings.routes, key=lambda route: route.bucket)
+    for name, group in groupby(by_bucket, key=lambda route: route.bucket):
+        routes = [*group]
+        first = routes[0]
+        owner = first.bucket_owner or place.account
+        held = _held(name, owner, place, account)
+        if first.existing:
+            line = buckets.existing(name, held, place.region, owner)
+        else:
+            line = buckets.created(name, held, place.region, stack, members)
+        yield line
+        # what is not there, or not the right one, has no versions or notifications to speak of
+        if line.state is State.FAIL or (isinstance(held, buckets.Held) and held.whose is buckets.Whose.NOBODYS):
+            continue
+        owned = {"Bucket": name, "ExpectedBucketOwner": owner}
+        yield buckets.versions(name, first.versioned, account.ask("s3", "get_bucket_versioning", **owned))
+        notified = account.ask("s3", "get_bucket_notification_configuration", **owned)
+        yield from _notified(name, routes, notified, buffer)
+
+
+def _notified(name: str, routes: Sequence[RouteSettings], notified: Answer, buffer: Answer | None) -> Iterator[Check]:
+    match buffer:
+        case Found(body):
+            yield buckets.in_place(name, routes, notified, body["Attributes"]["QueueArn"])
+        case None:
+            if routes[0].existing:
+                yield buckets.room(name, routes, notified)
+        case silence:
+            yield cannot_tell(f"notifications of {name}", "whether they go to the buffer", silence)
+
+
+def _held(name: str, owner: str, place: Place, account: Account) -> buckets.Held | Denied | Unanswered:
+    plain = account.ask("s3", "head_bucket", Bucket=name)
+    as_owner: Answer = Absent()
+    own: Answer = Absent()
+    if not isinstance(plain, Absent):
+        as_owner = account.ask("s3", "head_bucket", Bucket=name, ExpectedBucketOwner=owner)
+    if isinstance(plain, Denied) and isinstance(as_owner, Denied) and owner == place.account:
+        own = account.ask_all("s3", "list_buckets", Prefix=name)
+    return buckets.held(plain, as_owner, own, name)
+
+
+def _queues(resources: Resources, account: Account) -> dict[str, Answer]:
+    """What SQS says of each queue."""
+    urls = {
+        "buffer": resources.buffer,
+        "buffer dead letters": resources.dead_letters,
+        "notices": resources.notices,
+        "notices dead letters": resources.notices_dead_letters,
+    }
+    return {
+        name: account.ask("sqs", "get_queue_attributes", QueueUrl=url, AttributeNames=["All"])
+        for name, url in urls.items()
+    }
+
+
+def _parts(resources: Resources, members: Answer, queues: Mapping[str, Answer], account: Account) -> Iterator[Check]:
+    for function, name in (("intake", "buffer"), ("dispatch", "notices")):
+        yield _source(function, queues[name], account)
+    found = _members(members, "AWS::Events::Rule")
+    if isinstance(members, Found):
+        yield from parts.rules(
+            found,
+            {each["PhysicalResourceId"]: account.ask("events", "describe_rule", Name=_rule(each)) for each in found},
+        )
+    else:
+        yield cannot_tell("rules", "whether settle's schedule is switched on", members)
+    for name, answer in queues.items():
+        yield parts.dead_letters(name, answer) if name.endswith("dead letters") else parts.queue(name, answer)
+    table = {"TableName": resources.ledger}
+    yield from parts.ledger(
+        account.ask("dynamodb", "describe_table", **table),
+        account.ask("dynamodb", "describe_time_to_live", **table),
+        account.ask("dynamodb", "describe_continuous_backups", **table),
+    )
+    yield _subscription(resources, queues["notices"], account)
+    answer = account.ask("emr-serverless", "get_application", applicationId=resources.application)
+    yield parts.application(resources.application, answer)
+
+
+def _source(function: str, queue: Answer, account: Account) -> Check:
+    if not isinstance(queue, Found):
+        return cannot_tell(f"source of {function}", "whether Lambda reads its queue", queue)
+    arn = queue.body["Attributes"]["QueueArn"]
+    return parts.source(function, arn, account.ask_all("lambda", "list_event_source_mappings", EventSourceArn=arn))
+
+
+def _subscription(resources: Resources, queue: Answer, account: Account) -> Check:
+    if not isinstance(queue, Found):
+        return cannot_tell("subscription", "whether the topic delivers to the queue of notices", queue)
+    answer = account.ask_all("sns", "list_subscriptions_by_topic", TopicArn=resources.topic)
+    return parts.subscription(queue.body["Attributes"]["QueueArn"], answer)
+
+
+def _members(members: Answer, kind: str) -> list[dict[str, Any]]:
+    """The resources of one type that the stack has, as CloudFormation lists them."""
+    if not isinstance(members, Found):
+        return []
+    return [
+        each
+        for each in members.body.get("StackResourceSummaries", ())
+        if each.get("ResourceType") == kind and each.get("PhysicalResourceId")
+    ]
+
+
+def _rule(member: Mapping[str, Any]) -> str:
+    """A rule's name. Its id in CloudFormation is the name; after the bus and a bar, if it is on a bus of its own."""
+    return str(member["PhysicalResourceId"]).rpartition("|")[2]

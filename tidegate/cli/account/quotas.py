@@ -1,0 +1,82 @@
+"""Judgements about what the account allows at once, and about what `cdk bootstrap` left."""
+
+from tidegate.cli.account.ask import Absent, Answer, Denied, Found, Unanswered, cannot_tell, fails
+from tidegate.cli.doctor import Check, State
+from tidegate.settings import LimitSettings
+
+SETTLE_AT_ONCE = 2
+"""Invocations of settle that may run at once: by the schedule, and when a job ends."""
+
+LEFT_FOR_OTHERS = 100
+"""What Lambda keeps unreserved (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html)."""
+SMALL_ACCOUNT = 10
+"""The concurrency of a new account, all of which Lambda keeps unreserved."""
+
+VCPU_QUOTA = ("emr-serverless", "L-D05C8A75")
+""""Max concurrent vCPUs per account"
+(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/endpoints-quotas.html)."""
+
+BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
+"""The parameter that `cdk bootstrap` leaves; the middle is the CDK's own qualifier, which the app does not change
+(https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
+OLDEST_BOOTSTRAP = 6
+"""What the CDK's default synthesizer asks for: since then the bucket of assets is found by a role."""
+
+
+def invocations(limits: LimitSettings, settings: Answer, reserved: int | Denied | Unanswered) -> Check:
+    """Lambda's concurrency. `reserved` is what the deployment's functions have reserved already, if that was told."""
+    line = "lambda quota"
+    if not isinstance(reserved, int):
+        return cannot_tell(line, "how much the deployment's functions have reserved", reserved)
+    if not isinstance(settings, Found):
+        return cannot_tell(line, "how many invocations may run at once", settings)
+    found = settings.body["AccountLimit"]
+    total, unreserved = int(found["ConcurrentExecutions"]), int(found["UnreservedConcurrentExecutions"])
+    wanted = limits.intake_concurrency + limits.dispatch_concurrency + SETTLE_AT_ONCE
+    raise_it = "lower `intake_concurrency` and `dispatch_concurrency` under [limits], or have the quota raised"
+    has = f"{total} invocations at once, {unreserved} of them unreserved"
+    if limits.reserve_concurrency:
+        kept = LEFT_FOR_OTHERS if total > SMALL_ACCOUNT else SMALL_ACCOUNT
+        left = unreserved + reserved - wanted
+        if left < kept:
+            return fails(
+                line,
+                f"{has}; with {wanted} reserved for the functions {left} would be left, and Lambda keeps {kept}",
+                f"say `reserve_concurrency = false`, {raise_it}",
+            )
+    elif unreserved < wanted:
+        return Check(line, State.WARN, f"{has}; the functions may want {wanted}, and would be throttled", raise_it)
+    return Check(line, State.OK, f"{has}; the functions use {wanted} at most")
+
+
+def vcpu(limits: LimitSettings, applied: Answer, default: Answer) -> Check:
+    """EMR Serverless' vCPU. For some quotas Service Quotas knows the default only
+    (https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html), and a new account may
+    have less than that: a default that is enough proves nothing."""
+    line = "emr quota"
+    only_default = isinstance(applied, Absent)
+    answer = default if only_default else applied
+    if not isinstance(answer, Found):
+        return cannot_tell(line, "how many vCPU EMR Serverless may use at once", answer)
+    quota = int(answer.body["Quota"]["Value"])
+    has = f"{quota} vCPU at once{' by default' if only_default else ''}, and [limits] vcpu is {limits.vcpu}"
+    if quota < limits.vcpu:
+        advice = f"have the quota {VCPU_QUOTA[1]} raised, or lower `vcpu`"
+        return fails(line, f"{has}: a job fails as it grows", advice)
+    if only_default:
+        advice = f"look the quota {VCPU_QUOTA[1]} up in the console: a new account may have 16"
+        return Check(line, State.WARN, f"{has}; what this account has was not told", advice)
+    return Check(line, State.OK, has)
+
+
+def bootstrap(answer: Answer, account: str, region: str) -> Check:
+    line = "cdk bootstrap"
+    advice = f"run `npx cdk bootstrap aws://{account}/{region}`"
+    if isinstance(answer, Absent):
+        return fails(line, f"{account} has none in {region}", advice)
+    if not isinstance(answer, Found):
+        return cannot_tell(line, "whether it was run", answer)
+    version = int(answer.body["Parameter"]["Value"])
+    if version < OLDEST_BOOTSTRAP:
+        return fails(line, f"version {version}, and the CDK asks for {OLDEST_BOOTSTRAP}", advice)
+    return Check(line, State.OK, f"version {version}")

@@ -1,0 +1,50 @@
+"""`tidegate doctor --aws` as a whole."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import boto3
+from ulid import ULID
+
+from tidegate.cli import deployment
+from tidegate.cli.account.ask import Account
+from tidegate.cli.account.examine import examine
+from tidegate.cli.account.job import LINE, Clock, SelfTest
+from tidegate.cli.doctor import Check, State
+from tidegate.cli.exits import Exit
+from tidegate.settings import Settings
+from tidegate.wiring import Resources
+
+
+def named(outputs: Path | None) -> Resources | None:
+    """The deployment that `outputs` or the environment describes; None before there is one. Raises SettingsError."""
+    if outputs is not None:
+        return deployment.resources(deployment.deployed(outputs))
+    return deployment.resources(os.environ) if deployment.MARK in os.environ else None
+
+
+def visit(
+    settings: Settings,
+    resources: Resources | None,
+    *,
+    job_minutes: int | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+    account: Account | None = None,
+    clock: Clock | None = None,
+) -> list[Check]:
+    """Every line about the account; with `job_minutes` also those of a self-test, which is waited for so long."""
+    account = account or Account(boto3.Session())
+    lines = [*examine(settings, resources, account)]
+    if job_minutes is None:
+        return lines
+    if resources is None:
+        advice = "deploy, and name the outputs: --outputs cdk.out/outputs.json"
+        return [*lines, Check(LINE, State.FAIL, "there is no deployment to test", advice, Exit.USAGE)]
+    if any(line.state is State.FAIL and line.exit is not Exit.FINDING for line in lines):
+        # no credentials, or another account: nothing may be started there
+        advice = "mend what is said above first"
+        return [*lines, Check(LINE, State.WARN, "not started: this is not where the deployment is", advice)]
+    test = SelfTest(resources, settings.routes[0].route().dataset, account, f"selftest-{ULID()}")
+    return [*lines, *test.run(job_minutes, clock or Clock(time.monotonic, time.sleep), tell)]

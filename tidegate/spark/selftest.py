@@ -1,0 +1,317 @@
+"""The self-test: what a job finds where it runs, left as a report in the work bucket.
+
+It runs as ingest does, under the same application, entry point and role, so what it may not do ingest may not do
+either. It writes nowhere but in its own folder of the work bucket and in a table of its own. That it creates only
+where it may drop it again: a role that may not is found out first, and the step is skipped.
+"""
+
+import importlib
+import importlib.metadata
+import json
+import logging
+import os
+import platform
+import re
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+from pyspark.sql import SparkSession
+
+from tidegate.aws.work import S3Work
+from tidegate.core.manifests import batch_folder
+from tidegate.core.routes import Dataset
+from tidegate.core.uploads import Upload
+from tidegate.spark.fetch import fetch
+from tidegate.spark.table import cause
+
+log = logging.getLogger("tidegate")
+
+VERSION = 1
+REPORT = "report.json"
+PROBE = "probe.txt"
+PROBE_BYTES = b"tidegate\n"
+MODULES = ("pyspark", "pyarrow", "pandas", "msgspec", "obstore", "boto3", "tidegate.spark.read")
+"""What ingest imports, here and on the executors."""
+VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "PYSPARK_PYTHON", "PYTHONPATH")
+ROWS = 100
+BRANCH = "staged"
+_DENIED = r"AccessDenied|Forbidden|[Nn]ot ?[Aa]uthorized|Status Code: 403|Insufficient Lake Formation"
+"""How the catalogs say no: Glue and S3 by the first, REST catalogs by the second, Lake Formation by the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that was tried. `state` is ok, failed or skipped."""
+
+    name: str
+    state: str
+    said: str
+
+    @property
+    def result(self) -> tuple[str, str]:
+        return self.state, self.said
+
+
+def run(identifier: str, work_bucket: str, account: str, dataset: Dataset) -> int:
+    """Try everything and leave the report; 0 if it could be left, whatever it says. `dataset` is that of a route."""
+    client = boto3.client("s3")
+    work = S3Work(client, work_bucket, account)
+    folder = batch_folder(identifier)
+    report: dict[str, Any] = {"version": VERSION, "id": identifier, "driver": facts(), "executors": []}
+    steps = [_try("modules", lambda: imported([report["driver"]]))]
+    steps.append(_try("work bucket", lambda: use_work_bucket(work, folder)))
+    try:
+        spark = SparkSession.builder.appName(f"tidegate-{identifier}").getOrCreate()
+    except Exception as error:
+        steps.append(Step("spark", "failed", cause(error)))
+    else:
+        steps += _with_spark(spark, report, client, work_bucket, account, folder, dataset, identifier)
+        spark.stop()
+    report["steps"] = [asdict(step) for step in steps]
+    body = json.dumps(report, indent=1).encode()
+    print(body.decode(), flush=True)
+    try:
+        work.put(folder + REPORT, body)
+    except Exception:
+        log.exception("the report could not be left in the work bucket")
+        return 1
+    return 0
+
+
+def _with_spark(
+    spark: SparkSession,
+    report: dict[str, Any],
+    client: Any,
+    work_bucket: str,
+    account: str,
+    folder: str,
+    dataset: Dataset,
+    identifier: str,
+) -> Iterator[Step]:
+    report["spark"] = {"version": spark.version, "master": spark.sparkContext.master}
+    yield _try("iceberg", lambda: iceberg(spark, report["spark"]))
+    yield _try("executors", lambda: executors(spark, report))
+    yield _try("work bucket from an executor", lambda: read_there(spark, client, work_bucket, account, folder))
+    yield _try("route's table", lambda: look_up(spark, dataset.table))
+    yield _try("own table", lambda: own_table(spark, beside(dataset.table, identifier)))
+
+
+def _try(name: str, do: Callable[[], tuple[str, str]]) -> Step:
+    """One step; whatever goes wrong in it is its result, and the others go on."""
+    try:
+        state, said = do()
+    except Exception as error:
+        log.warning("%s", name, exc_info=True)
+        state, said = "failed", cause(error)
+    log.info("%s: %s: %s", name, state, said)
+    return Step(name, state, said)
+
+
+# ---- where it runs
+
+
+def facts() -> dict[str, Any]:
+    """This process: its interpreter, where it finds modules, its region, the versions of what ingest needs."""
+    return {
+        "host": socket.gethostname(),
+        "interpreter": sys.executable,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "path": list(sys.path),
+        "modules_from": _folder("tidegate"),
+        "region": boto3.Session().region_name,
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "modules": {name: _version(name) for name in MODULES},
+    }
+
+
+def _folder(package: str) -> str:
+    """Where a package was found: beside it lies what came with it."""
+    return str(Path(str(importlib.import_module(package).__file__)).parents[1])
+
+
+def _version(module: str) -> str:
+    """The version of a module that can be imported; else why it cannot, after a question mark."""
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:  # a native library for another machine raises anything
+        return f"? {type(error).__name__}: {error}"
+    version = getattr(found, "__version__", None)
+    if version is None:
+        try:
+            version = importlib.metadata.version(module.partition(".")[0])
+        except importlib.metadata.PackageNotFoundError:
+            version = "without a version"
+    return str(version)
+
+
+def imported(processes: Iterable[dict[str, Any]]) -> tuple[str, str]:
+    missing = {
+        f"{name} on {process['host']}: {version.removeprefix('? ')}"
+        for process in processes
+        for name, version in process["modules"].items()
+        if version.startswith("?")
+    }
+    if missing:
+        return "failed", f"cannot be imported: {'; '.join(sorted(missing))}"
+    return "ok", "all that ingest needs can be imported"
+
+
+def iceberg(spark: SparkSession, found: dict[str, Any]) -> tuple[str, str]:
+    jvm = _jvm(spark)
+    found["java"] = str(jvm.java.lang.System.getProperty("java.version"))
+    found["iceberg"] = str(jvm.org.apache.iceberg.IcebergBuild.version())
+    return "ok", f"Iceberg {found['iceberg']} in Spark {found['version']}, Java {found['java']}"
+
+
+def executors(spark: SparkSession, report: dict[str, Any]) -> tuple[str, str]:
+    """Ask for more tasks than one executor runs at once, and keep what each Python there says of itself, once."""
+    context = spark.sparkContext
+    tasks = 2 * context.defaultParallelism
+    answers = context.parallelize(range(tasks), tasks).map(lambda _: facts()).collect()
+    report["executors"] = distinct(answers)
+    state, said = imported(report["executors"])
+    if state == "ok":
+        said = f"{len(answers)} tasks answered, from {len(report['executors'])} different Pythons; {said}"
+    return state, said
+
+
+def distinct(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each answer once, with how many tasks gave it."""
+    counted = Counter(json.dumps(answer, sort_keys=True) for answer in answers)
+    return [{**json.loads(answer), "tasks": count} for answer, count in sorted(counted.items())]
+
+
+# ---- the work bucket
+
+
+def use_work_bucket(work: S3Work, folder: str) -> tuple[str, str]:
+    """Everything that an attempt does there: write, read, list, and refuse to write what is there."""
+    work.put(folder + PROBE, PROBE_BYTES)
+    if work.get(folder + PROBE) != PROBE_BYTES:
+        return "failed", f"{folder}{PROBE} is not what was written"
+    if [*work.names(folder)] != [folder + PROBE]:
+        return "failed", f"a listing of {folder} does not show what was written"
+    if work.put_if_absent(folder + PROBE, b"something else\n"):
+        return "failed", "a conditional write overwrote an object: the floor of a batch would not hold"
+    if work.get(folder + "absent") is not None:
+        return "failed", f"{folder}absent is there, and nobody wrote it"
+    return "ok", f"written, read and listed under {folder}"
+
+
+def read_there(spark: SparkSession, client: Any, bucket: str, account: str, folder: str) -> tuple[str, str]:
+    """Read an object from an executor, by the way that uploads are read."""
+    owned = {"ExpectedBucketOwner": account} if account else {}
+    head = client.head_object(Bucket=bucket, Key=folder + PROBE, **owned)
+    upload = Upload(bucket, folder + PROBE, f"etag:{head['ETag'].strip(chr(34))}", int(head["ContentLength"]))
+    (body,) = spark.sparkContext.parallelize([upload], 1).map(lambda each: fetch(each, 1_000, account)).collect()
+    if body != PROBE_BYTES:
+        return "failed", f"an executor read {body!r} instead of what was written"
+    return "ok", f"an executor read {upload.uri}"
+
+
+# ---- the catalog
+
+
+def look_up(spark: SparkSession, table: str) -> tuple[str, str]:
+    """The route's own table, which is only looked at."""
+    if not spark.catalog.tableExists(table):
+        return "ok", f"{table} does not exist yet; the first batch creates it"
+    head = _load(spark, table).currentSnapshot()
+    return "ok", f"{table} is there, {'empty' if head is None else f'at snapshot {head.snapshotId()}'}"
+
+
+def beside(table: str, identifier: str) -> str:
+    """The self-test's own table, in the namespace of the route's."""
+    name = re.sub(r"[^a-z0-9_]", "_", identifier.removeprefix("selftest-").lower())
+    return f"{table.rpartition('.')[0]}.tidegate_selftest_{name}"
+
+
+def own_table(spark: SparkSession, table: str) -> tuple[str, str]:
+    """Create a table, stage rows in it that `main` does not show, and drop it.
+
+    Dropping comes first, while there is nothing to drop: a role that may not drop tables would leave one behind.
+    In Glue that asks for the table first, which the role may not either (Iceberg 1.11.0, `GlueCatalog.dropTable`). What
+    S3 Tables says there first, that there is no such table or that it may not be dropped, nobody has seen; the job role
+    may create tables there and may not drop them, so none is created.
+    """
+    if spark.conf.get(f"spark.sql.catalog.{table.partition('.')[0]}.rest.signing-name", "") == "s3tables":
+        return "skipped", f"not allowed: {table} was not created, because the role may not drop a table of S3 Tables"
+    try:
+        _drop(spark, table)
+    except Exception as error:
+        return _refused(error, f"{table} was not created, because it could not be dropped")
+    try:
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(table.rpartition('.')[0])}")
+        spark.sql(f"CREATE TABLE {_quoted(table)} (id bigint) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+    except Exception as error:
+        return _refused(error, f"{table} was not created")
+    state, said = _try("staging", lambda: _stage(spark, table)).result
+    try:
+        left = "" if _drop(spark, table) else "the catalog says that it is not there"
+    except Exception as error:
+        left = cause(error)
+    if left:
+        return "failed", f"{table} was created and is left behind: drop it by hand ({left}). {said}"
+    return state, said
+
+
+def _refused(error: Exception, what: str) -> tuple[str, str]:
+    """Skipped if the role may not, which is how it should be for most roles; failed for anything else."""
+    reason = cause(error)
+    if re.search(_DENIED, f"{reason} {error}"):
+        return "skipped", f"not allowed: {what} ({reason})"
+    return "failed", f"{what}: {reason}"
+
+
+def _stage(spark: SparkSession, table: str) -> tuple[str, str]:
+    spark.sql(f"ALTER TABLE {_quoted(table)} CREATE BRANCH {BRANCH}")
+    before = _head(spark, table)
+
+    def rows(batches: Any) -> Any:
+        yield from batches
+
+    numbers = spark.range(0, ROWS, 1, 2).mapInArrow(rows, "id bigint")
+    numbers.writeTo(f"{_quoted(table)}.branch_{BRANCH}").append()
+    staged = spark.sql(f"SELECT count(*) FROM {_quoted(table)} VERSION AS OF '{BRANCH}'").collect()[0][0]
+    published = spark.sql(f"SELECT count(*) FROM {_quoted(table)}").collect()[0][0]
+    if (staged, published) != (ROWS, 0) or _head(spark, table) != before:
+        return "failed", f"of {ROWS} rows {staged} are staged in {table}; {published} are in main, where none may be"
+    return "ok", f"{ROWS} rows were staged in {table}, out of main's sight; the table is dropped again"
+
+
+def _drop(spark: SparkSession, table: str) -> bool:
+    """Drop a table, and say whether it was there. Through Iceberg, because Spark would not ask the catalog to drop what
+    is not there; with its files, because S3 Tables drops none without them
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-delete.html)."""
+    catalog, _, name = table.partition(".")
+    jvm = _jvm(spark)
+    loaded = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
+    return bool(loaded.dropTable(jvm.org.apache.iceberg.catalog.TableIdentifier.parse(name), True))
+
+
+def _head(spark: SparkSession, table: str) -> int | None:
+    head = _load(spark, table).currentSnapshot()
+    return None if head is None else int(head.snapshotId())
+
+
+def _load(spark: SparkSession, table: str) -> Any:
+    loaded = _jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, table)
+    loaded.refresh()
+    return loaded
+
+
+def _jvm(spark: SparkSession) -> Any:
+    jvm = spark._jvm
+    assert jvm is not None
+    return jvm
+
+
+def _quoted(name: str) -> str:
+    return ".".join(f"`{part}`" for part in name.split("."))
