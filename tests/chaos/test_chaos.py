@@ -1,4 +1,4 @@
-"""A minute of real `kill -9`, and the judge's own trial: it must see each way in which the promise can break."""
+"""Half a minute of real `kill -9` (`make chaos` takes as many as you like), and the judge's own trial: it must see each way in which the promise can break."""
 
 import os
 import random
@@ -19,8 +19,8 @@ from tidegate.core.uploads import Upload
 
 @pytest.mark.e2e
 @pytest.mark.timeout(3_000)
-def test_a_minute_of_killed_functions_drivers_and_workers_loses_and_repeats_nothing(tmp_path):
-    findings = chaos(tmp_path, minutes=1, seed=random.SystemRandom().randrange(1_000_000), tell=print)
+def test_half_a_minute_of_killed_functions_drivers_and_workers_loses_and_repeats_nothing(tmp_path):
+    findings = chaos(tmp_path, minutes=0.5, seed=random.SystemRandom().randrange(1_000_000), tell=print)
     assert [f"{finding.what}: {finding.seen}" for finding in findings if not finding.holds] == []
 
 

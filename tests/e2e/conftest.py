@@ -7,6 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.support.patience import HANGING
+from tidegate.aws.ledger import DynamoLedger
+from tidegate.cli import json_output
+from tidegate.core.routes import Route
+from tidegate.flows.status import everything as ask_status
 from tidegate.local import stack as local_stack
+from tidegate.local.environment import client
+from tidegate.settings import load
+from tidegate.wiring import clock
 
 CONFIG = """
 [deployment]
@@ -113,10 +121,30 @@ class LocalStack:
         with urllib.request.urlopen(request, timeout=HANGING) as answer:
             return bool(answer.status == 200)
 
-    def status(self, route: str) -> dict[str, Any]:
-        answer = json.loads(self.cli("status", "--json", check=False).stdout)
+    def statuses(self) -> dict[str, Any]:
+        """What `tidegate status --json` would print. Tests ask again and again: it needs no process of its own."""
+        routes, ledger = self._asked
+        found: dict[str, Any] = json.loads(json_output.dumps(json_output.status("", ask_status(routes, ledger=ledger))))
+        return found
+
+    def printed_statuses(self) -> dict[str, Any]:
+        """What `tidegate status --json` prints."""
+        found: dict[str, Any] = json.loads(self.cli("status", "--json", check=False).stdout)
+        return found
+
+    def status(self, route: str, *, printed: bool = False) -> dict[str, Any]:
+        answer = self.printed_statuses() if printed else self.statuses()
         found: dict[str, Any] = next(each for each in answer["routes"] if each["route"] == route)
         return found
+
+    @cached_property
+    def _asked(self) -> tuple[dict[str, Route], DynamoLedger]:
+        settings = load(Path(self.environment["TIDEGATE_CONFIG"]))
+        database = client("dynamodb", self.environment)
+        ledger = DynamoLedger(
+            database, self.environment["TIDEGATE_LEDGER"], clock=clock, claim_retention=settings.retention.claims
+        )
+        return {route.name: route for route in settings.core_routes()}, ledger
 
 
 @pytest.fixture(scope="session")

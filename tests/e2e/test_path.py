@@ -41,11 +41,13 @@ def notification(bucket: str, key: str, answer: dict[str, str], size: int) -> st
 
 def settled(stack: LocalStack, route: str, notified: int) -> dict[str, object]:
     """The route's status once so many uploads were notified in all, and none is pending."""
-    return eventually(
+    eventually(
         lambda: stack.look() and stack.status(route),
         lambda now: now["uploads"]["notified"] == notified and now["uploads"]["pending"] == 0,
         waiting_for=f"{notified} uploads of route {route} to end",
+        every=0.3,
     )
+    return stack.status(route, printed=True)
 
 
 def test_uploads_become_rows_and_repeats_do_not(stack: LocalStack) -> None:
@@ -190,8 +192,8 @@ def stack_batch(stack: LocalStack) -> str:
     return running[0] if running else ""
 
 
-def pids(argument: str) -> list[int]:
-    """The processes with this argument on their command line."""
+def pids(*arguments: str) -> list[int]:
+    """The processes with these arguments on their command line."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -199,7 +201,7 @@ def pids(argument: str) -> list[int]:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if argument.encode() in words:
+            if all(argument.encode() in words for argument in arguments):
                 found.append(int(folder.name))
     return found
 
@@ -212,10 +214,7 @@ def signal_all(processes: list[int], number: int) -> None:
 
 def kill_functions(stack: LocalStack) -> None:
     """kill -9 of the pollers; the supervisor starts them again."""
-    for pid in pids("tidegate.local.worker"):
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if str(stack.folder).encode() in command:
-            os.kill(pid, signal.SIGKILL)
+    signal_all(pids("tidegate.local.worker", str(stack.folder)), signal.SIGKILL)
 
 
 def test_everything_listens_on_this_machine_only(stack: LocalStack) -> None:
@@ -280,7 +279,10 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        eventually(lambda: local_stack.is_running(folder) and pids("tidegate.local.worker"), waiting_for="the workers")
+        eventually(
+            lambda: local_stack.is_running(folder) and pids("tidegate.local.worker", str(folder)),
+            waiting_for="the workers",
+        )
         eventually(lambda: (folder / "stack.json").exists(), waiting_for="the description")
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(HANGING) in (0, 130)

@@ -10,9 +10,6 @@ import pytest
 from infra import budgets, bundling
 from tests.infra.bundles import packed
 
-# the bundles are built once for all tests that look at them
-pytestmark = pytest.mark.xdist_group("bundles")
-
 ROOT = Path(__file__).parents[2]
 
 
