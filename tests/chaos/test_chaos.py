@@ -1,4 +1,7 @@
-"""Half a minute of real `kill -9` (`make chaos` takes as many as you like), and the judge's own trial: it must see each way in which the promise can break."""
+"""Half a minute of real `kill -9`, and the judge's own trial: it must see each way in which the promise can break.
+
+`make chaos` kills for as many minutes as one likes.
+"""
 
 import os
 import random
