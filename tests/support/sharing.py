@@ -7,6 +7,7 @@ are named here, and tests/conftest.py hands them to xdist by its hook `pytest_xd
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
@@ -49,6 +50,10 @@ def rank_of(test: str, shares: Mapping[str, tuple[str, ...]] = SHARES) -> int:
 
 class Shares(LoadScopeScheduling):
     """Hands out a share at a time, in the order of collection, to whichever worker is free."""
+
+    def __init__(self, config: Any, log: Any = None) -> None:
+        config.option.loadscopereorder = False  # xdist would begin with the share of most tests
+        super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
         return share_of(nodeid)

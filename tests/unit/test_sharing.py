@@ -14,7 +14,11 @@ CONFTEST = """
 from tests.support import sharing
 from tests.support.sharing import Shares
 
-SHARES = {"together": ("cases/test_one.py", "cases/test_two.py"), "folder": ("cases/folder/",)}
+SHARES = {
+    "first": ("cases/test_single.py",),
+    "together": ("cases/test_one.py", "cases/test_two.py"),
+    "folder": ("cases/folder/",),
+}
 sharing.share_of.__defaults__ = (SHARES,)
 sharing.rank_of.__defaults__ = (SHARES,)
 
@@ -25,7 +29,7 @@ import os, time
 from pathlib import Path
 import pytest
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range({count}))
 def test(number):
     with Path({record!r}).open("a") as file:
         file.write(f"{name} {{os.environ['PYTEST_XDIST_WORKER']}}\\n")
@@ -72,14 +76,17 @@ def test_a_share_has_one_worker_and_the_others_work_meanwhile(tmp_path):
     (tmp_path / "pytest.ini").touch()
     (tmp_path / "tests_conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
     (folder / "conftest.py").write_text(CONFTEST)
-    for name in ("test_one", "test_two", "test_alone", "folder/test_three", "folder/test_four"):
-        (folder / f"{name}.py").write_text(TESTS.format(record=str(record), name=name))
+    for name in ("test_one", "test_two", "test_alone", "folder/test_three", "folder/test_four", "test_single"):
+        count = 1 if name == "test_single" else 4
+        (folder / f"{name}.py").write_text(TESTS.format(record=str(record), name=name, count=count))
     command = [sys.executable, "-m", "pytest", "--numprocesses=2", "--import-mode=importlib", "cases"]
     done = subprocess.run(
         command, cwd=tmp_path, env={"PATH": "", "PYTHONPATH": f"{ROOT}:{tmp_path}"}, capture_output=True, text=True
     )
-    assert "20 passed" in done.stdout, done.stdout + done.stderr
+    assert "21 passed" in done.stdout, done.stdout + done.stderr
     ran = [line.split() for line in record.read_text().splitlines()]
     assert len({worker for name, worker in ran if name in ("test_one", "test_two")}) == 1
     assert len({worker for name, worker in ran if name.startswith("folder/")}) == 1
     assert len({worker for _, worker in ran}) == 2
+    began = [next(name for name, each in ran if each == worker) for worker in ("gw0", "gw1")]
+    assert "test_single" in began, "the share of one test comes first, not last"
