@@ -29,12 +29,12 @@ JOBS_STRUCK = 2
 MORE_SECONDS = 60.0
 """A run goes on until so many jobs were struck, but not for so much longer: a slow machine starts few."""
 TEND_EVERY = 3.0
-QUIET_SECONDS = 1_500.0
+QUIET_SECONDS = 2_400.0
 """Once nothing is killed any more, everything that has not ended after so long is taken to hang. It takes two or three
 jobs, one after the other, of 15 s each on an idle machine; 80 s each have been seen on a crowded one."""
-STALLED_SECONDS = 400.0
+STALLED_SECONDS = 900.0
 """Without any change meanwhile it is given up earlier: the longest silence is a job."""
-GONE_SECONDS = 120.0
+GONE_SECONDS = 300.0
 LATE = 12
 """Notifications delivered once more when everything is committed."""
 

@@ -21,7 +21,7 @@ from tidegate.core.uploads import Upload
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(3_000)
+@pytest.mark.timeout(6_000)
 def test_half_a_minute_of_killed_functions_drivers_and_workers_loses_and_repeats_nothing(tmp_path):
     findings = chaos(tmp_path, minutes=0.5, seed=random.SystemRandom().randrange(1_000_000), tell=print)
     assert [f"{finding.what}: {finding.seen}" for finding in findings if not finding.holds] == []

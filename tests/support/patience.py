@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-HANGING = 300.0
+HANGING = 600.0
 """Seconds after which something is taken to hang: several times what a crowded machine needs for it. pytest's own
 `timeout` is longer still, so that the message of whoever waited is seen."""
 
