@@ -9,9 +9,6 @@ PINS := requirements.txt pyproject.toml tidegate/local/toolchain.py
 # uv would trust its own list of authorities only, which a company's proxy is not on.
 export UV_SYSTEM_CERTS := 1
 
-# Tests that use all cores themselves, or that nothing should slow down.
-ALONE := tests/sim/test_simulation.py tests/spark tests/e2e tests/chaos
-
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format lock bundle sim sim-all replay evidence chaos clean setup
 
@@ -22,8 +19,7 @@ demo: setup ## Run the whole path on this machine, duplicates, deletions and gar
 	@$(BIN)/tidegate demo
 
 test: lint ## Lint, then run every test
-	$(BIN)/pytest tests $(addprefix --ignore=,$(ALONE)) --numprocesses=auto --dist=loadgroup
-	$(BIN)/pytest $(ALONE)
+	$(BIN)/pytest tests --numprocesses=auto
 
 lint: setup ## Check style, types and the direction of imports
 	$(BIN)/ruff check .

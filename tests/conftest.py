@@ -1,8 +1,12 @@
-"""What holds for every test: no real AWS account is ever within reach, and properties are tried without a stopwatch."""
+"""What holds for every test: no real AWS account is within reach, no stopwatch, and who shares a worker with whom."""
 
 import os
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.sharing import Shares, rank_of
 
 # Before anything imports `lambdas`, whose logger and metrics read them once.
 os.environ.update(
@@ -31,3 +35,11 @@ settings.register_profile(
     print_blob=True,
 )
 settings.load_profile("tidegate")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: rank_of(item.nodeid))  # it keeps the order within a share
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
+    return Shares(config, log)

@@ -29,12 +29,12 @@ JOBS_STRUCK = 2
 MORE_SECONDS = 60.0
 """A run goes on until so many jobs were struck, but not for so much longer: a slow machine starts few."""
 TEND_EVERY = 3.0
-QUIET_SECONDS = 480.0
-"""The longest that everything may take to end once nothing is killed any more. It takes two or three jobs, one after
-the other, of 15 s each on an idle machine; 80 s have been seen on a crowded one."""
-STALLED_SECONDS = 150.0
+QUIET_SECONDS = 2_400.0
+"""Once nothing is killed any more, everything that has not ended after so long is taken to hang. It takes two or three
+jobs, one after the other, of 15 s each on an idle machine; 80 s each have been seen on a crowded one."""
+STALLED_SECONDS = 900.0
 """Without any change meanwhile it is given up earlier: the longest silence is a job."""
-GONE_SECONDS = 20.0
+GONE_SECONDS = 300.0
 LATE = 12
 """Notifications delivered once more when everything is committed."""
 
@@ -81,8 +81,7 @@ def _perform(stack: LocalStack, traffic: Traffic, killer: Killer, minutes: float
     settled, status = _wait(operator, traffic, QUIET_SECONDS)
     yield Finding("once nothing is killed everything ends", settled, f"after {time.monotonic() - began:.0f} s of quiet")
     if settled:
-        finding, status = _deliver_again(operator, traffic, status)
-        yield finding
+        yield _deliver_again(operator, traffic, status)
     killer.stop()
     _raise_what_failed(traffic, killer)
     yield Finding(
@@ -91,6 +90,7 @@ def _perform(stack: LocalStack, traffic: Traffic, killer: Killer, minutes: float
         "; ".join(operator.halted_again) or f"{operator.resumed.total()} resumed that were killed too often",
     )
     yield Finding("nothing was set aside", not operator.set_aside, "; ".join(operator.set_aside[:3]) or "nothing")
+    status = stack.printed_statuses()
     for route in ROUTES:
         (found,) = (each for each in status["routes"] if each["route"] == route)
         yield from judge(route, traffic.of(route), traffic.overwritten, stack.rows(TABLES[route]), found)
@@ -160,21 +160,20 @@ def _wait(operator: Operator, traffic: Traffic, seconds: float) -> tuple[bool, d
             last, changed = (queued, status), now
         if now > deadline or now - changed > STALLED_SECONDS or operator.halted_again:
             return False, status
-        time.sleep(1.0)
+        time.sleep(0.5)
 
 
-def _deliver_again(operator: Operator, traffic: Traffic, before: dict[str, Any]) -> tuple[Finding, dict[str, Any]]:
-    """Notifications that come again when everything is in the table; and the status after them."""
+def _deliver_again(operator: Operator, traffic: Traffic, before: dict[str, Any]) -> Finding:
+    """Notifications that come again when everything is in the table."""
     sample = traffic.sample(LATE)
     traffic.repeat(sample)
     settled, now = _wait(operator, traffic, STALLED_SECONDS)
     refused, jobs = (_sum(now, name) - _sum(before, name) for name in ("duplicates_refused", "jobs"))
-    finding = Finding(
+    return Finding(
         f"{len(sample)} notifications that come again afterwards are refused and start no job",
         settled and refused == len(sample) and not jobs,
         f"{refused} refused, {jobs} jobs",
     )
-    return finding, now
 
 
 def _sum(status: dict[str, Any], name: str) -> int:

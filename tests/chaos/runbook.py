@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections import Counter
 from collections.abc import Callable
@@ -43,7 +42,7 @@ class Operator:
             self.looks_lost += 1  # settle was killed meanwhile
         for queue in DEAD_LETTERS:
             self._move_back(queue)
-        status = self._status()
+        status = self.stack.statuses()
         for route in status["routes"]:
             for batch in route["unfinished"]:
                 if batch["halted"]:
@@ -59,13 +58,6 @@ class Operator:
             answer = self._sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)
             counts += sum(int(value) for value in answer["Attributes"].values())
         return counts
-
-    def _status(self) -> dict[str, Any]:
-        answer = self.stack.cli("status", "--json", check=False)
-        if not answer.stdout:
-            raise RuntimeError(f"tidegate status: {answer.stderr}")
-        found: dict[str, Any] = json.loads(answer.stdout)
-        return found
 
     def _resume(self, batch: str, reason: str) -> None:
         if batch in self.resumed_in_calm:

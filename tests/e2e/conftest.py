@@ -4,21 +4,27 @@ import json
 import os
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import boto3
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
+from tests.support.patience import HANGING
+from tidegate.aws.ledger import DynamoLedger
+from tidegate.cli import json_output
+from tidegate.core.routes import Route
+from tidegate.flows.status import everything as ask_status
 from tidegate.local import stack as local_stack
-
-T = TypeVar("T")
+from tidegate.local.environment import client
+from tidegate.settings import load
+from tidegate.wiring import clock
 
 CONFIG = """
 [deployment]
@@ -95,14 +101,14 @@ class LocalStack:
     def ids(self, table: str) -> list[int]:
         return sorted(row["id"] for row in self.rows(table))
 
-    def cli(self, *arguments: str, check: bool = True, timeout: int = 60) -> subprocess.CompletedProcess[str]:
+    def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(Path(sys.executable).with_name("tidegate")), *arguments],
             env={**os.environ, **self.environment},
             capture_output=True,
             text=True,
             check=check,
-            timeout=timeout,
+            timeout=HANGING,
         )
 
     def look(self) -> bool:
@@ -112,22 +118,33 @@ class LocalStack:
             f"{url}/2015-03-31/functions/settle/invocations",
             data=json.dumps({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}).encode(),
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=HANGING) as answer:
             return bool(answer.status == 200)
 
-    def status(self, route: str) -> dict[str, Any]:
-        answer = json.loads(self.cli("status", "--json", check=False).stdout)
+    def statuses(self) -> dict[str, Any]:
+        """What `tidegate status --json` would print. Tests ask again and again: it needs no process of its own."""
+        routes, ledger = self._asked
+        found: dict[str, Any] = json.loads(json_output.dumps(json_output.status("", ask_status(routes, ledger=ledger))))
+        return found
+
+    def printed_statuses(self) -> dict[str, Any]:
+        """What `tidegate status --json` prints."""
+        found: dict[str, Any] = json.loads(self.cli("status", "--json", check=False).stdout)
+        return found
+
+    def status(self, route: str, *, printed: bool = False) -> dict[str, Any]:
+        answer = self.printed_statuses() if printed else self.statuses()
         found: dict[str, Any] = next(each for each in answer["routes"] if each["route"] == route)
         return found
 
-
-def eventually(what: Callable[[], T], done: Callable[[T], bool], seconds: float, waiting_for: str) -> T:
-    """The first value that is `done`; fails with the last one seen."""
-    deadline = time.monotonic() + seconds
-    while not done(value := what()):
-        assert time.monotonic() < deadline, f"still waiting for {waiting_for}: {str(value)[:500]}"
-        time.sleep(0.5)
-    return value
+    @cached_property
+    def _asked(self) -> tuple[dict[str, Route], DynamoLedger]:
+        settings = load(Path(self.environment["TIDEGATE_CONFIG"]))
+        database = client("dynamodb", self.environment)
+        ledger = DynamoLedger(
+            database, self.environment["TIDEGATE_LEDGER"], clock=clock, claim_retention=settings.retention.claims
+        )
+        return {route.name: route for route in settings.core_routes()}, ledger
 
 
 @pytest.fixture(scope="session")

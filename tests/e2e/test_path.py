@@ -13,15 +13,13 @@ import pyarrow as pa
 import pytest
 from pyiceberg.types import LongType
 
-from tests.e2e.conftest import CONFIG, LocalStack, eventually
+from tests.e2e.conftest import CONFIG, LocalStack
+from tests.support.patience import HANGING, eventually
 from tidegate.local import stack as local_stack
 from tidegate.local.errors import LocalError
 from tidegate.spark.read import LINEAGE
 
 pytestmark = pytest.mark.e2e
-
-JOB = 150
-"""Seconds that a job may take on a loaded machine; only a test that has failed waits so long."""
 
 
 def put(stack: LocalStack, bucket: str, key: str, body: bytes) -> dict[str, str]:
@@ -44,12 +42,13 @@ def notification(bucket: str, key: str, answer: dict[str, str], size: int) -> st
 
 def settled(stack: LocalStack, route: str, notified: int) -> dict[str, object]:
     """The route's status once so many uploads were notified in all, and none is pending."""
-    return eventually(
+    eventually(
         lambda: stack.look() and stack.status(route),
         lambda now: now["uploads"]["notified"] == notified and now["uploads"]["pending"] == 0,
-        JOB,
-        f"{notified} uploads of route {route} to end",
+        waiting_for=f"{notified} uploads of route {route} to end",
+        every=0.3,
     )
+    return stack.status(route, printed=True)
 
 
 def test_uploads_become_rows_and_repeats_do_not(stack: LocalStack) -> None:
@@ -79,7 +78,9 @@ def test_uploads_become_rows_and_repeats_do_not(stack: LocalStack) -> None:
     # hours later, when every queue has forgotten it
     refused = stack.status("events")["duplicates_refused"]
     sqs.send_message(QueueUrl=buffer, MessageBody=notification(bucket, "events/again.json", again, 10))
-    eventually(lambda: stack.status("events")["duplicates_refused"], lambda now: now == refused + 1, 30, "the refusal")
+    eventually(
+        lambda: stack.status("events")["duplicates_refused"], lambda now: now == refused + 1, waiting_for="the refusal"
+    )
     assert stack.ids("e2e.events") == [*range(20), 100]
     dead = sqs.receive_message(
         QueueUrl=stack.environment["TIDEGATE_DEAD_LETTERS"], MessageAttributeNames=["All"], WaitTimeSeconds=5
@@ -116,16 +117,18 @@ def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStac
     done = before["uploads"]["notified"]
     put(stack, bucket, "events/first.json", lines(1000))
     batch = eventually(
-        lambda: stack.look() and stack_batch(stack), bool, JOB, "the first upload's batch to be submitted"
+        lambda: stack.look() and stack_batch(stack), waiting_for="the first upload's batch to be submitted"
     )
-    driver = eventually(lambda: pids(f"--batch={batch}"), bool, JOB, "its driver to start")
+    driver = eventually(lambda: pids(f"--batch={batch}"), waiting_for="its driver to start")
     # the job runs for as long as the test wants, however fast this machine is
     signal_all(driver, signal.SIGSTOP)
     try:
         for number in range(1000):
             put(stack, bucket, f"events/many{number}.json", lines(2000 + number))
         eventually(
-            lambda: stack.status("events")["uploads"]["notified"], lambda now: now == done + 1001, JOB, "the notices"
+            lambda: stack.status("events")["uploads"]["notified"],
+            lambda now: now == done + 1001,
+            waiting_for="the notices",
         )
         stack.look()
         gathered = stack.status("events")
@@ -151,9 +154,7 @@ def test_a_halted_batch_says_why_and_goes_on_when_a_person_has_acted(stack: Loca
     put(stack, "landing-stuck", "a.json", lines(1))
     halted = eventually(
         lambda: stack.look() and [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]],
-        bool,
-        JOB,
-        "the halt",
+        waiting_for="the halt",
     )
     assert stack.cli("status", check=False).returncode == 1
     assert "ADD COLUMN id bigint" in halted[0]["halted"]
@@ -176,9 +177,7 @@ def test_killed_functions_and_a_killed_job_change_nothing(stack: LocalStack) -> 
             kill_functions(stack)
     submitted = eventually(
         lambda: stack.look() and (batch := stack_batch(stack)) and pids(f"--batch={batch}"),
-        bool,
-        JOB,
-        "spark-submit to run",
+        waiting_for="spark-submit to run",
     )
     signal_all(submitted, signal.SIGKILL)
     settled(stack, "events", done + len(numbers))
@@ -193,8 +192,8 @@ def stack_batch(stack: LocalStack) -> str:
     return running[0] if running else ""
 
 
-def pids(argument: str) -> list[int]:
-    """The processes with this argument on their command line."""
+def pids(*arguments: str) -> list[int]:
+    """The processes with these arguments on their command line."""
     found = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -202,7 +201,7 @@ def pids(argument: str) -> list[int]:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if argument.encode() in words:
+            if all(argument.encode() in words for argument in arguments):
                 found.append(int(folder.name))
     return found
 
@@ -215,10 +214,7 @@ def signal_all(processes: list[int], number: int) -> None:
 
 def kill_functions(stack: LocalStack) -> None:
     """kill -9 of the pollers; the supervisor starts them again."""
-    for pid in pids("tidegate.local.worker"):
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if str(stack.folder).encode() in command:
-            os.kill(pid, signal.SIGKILL)
+    signal_all(pids("tidegate.local.worker", str(stack.folder)), signal.SIGKILL)
 
 
 def test_everything_listens_on_this_machine_only(stack: LocalStack) -> None:
@@ -247,7 +243,7 @@ def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: Loca
         assert second.ids("e2e.plain") == [1]
     finally:
         assert local_stack.down(tmp_path / "local")
-    eventually(lambda: pids(str(tmp_path / "local")), lambda left: not left, 10, "the last process to end")
+    eventually(lambda: pids(str(tmp_path / "local")), lambda left: not left, waiting_for="the last process to end")
     with pytest.raises(OSError, match=r"refused|reset"):
         urllib.request.urlopen(first.environment["AWS_ENDPOINT_URL"], timeout=5)
     again = local_stack.detach(config, tmp_path / "local", on_progress=print)
@@ -283,11 +279,14 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
-        eventually(lambda: local_stack.is_running(folder) and pids("tidegate.local.worker"), bool, 60, "the workers")
-        eventually(lambda: (folder / "stack.json").exists(), bool, 60, "the description")
+        eventually(
+            lambda: local_stack.is_running(folder) and pids("tidegate.local.worker", str(folder)),
+            waiting_for="the workers",
+        )
+        eventually(lambda: (folder / "stack.json").exists(), waiting_for="the description")
         os.kill(process.pid, signal.SIGINT)
-        assert process.wait(60) in (0, 130)
+        assert process.wait(HANGING) in (0, 130)
     finally:
         process.kill()
     assert not local_stack.is_running(folder)
-    eventually(lambda: pids(str(folder)), lambda left: not left, 10, "the last process to end")
+    eventually(lambda: pids(str(folder)), lambda left: not left, waiting_for="the last process to end")

@@ -4,7 +4,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from tests.support.patience import eventually
 from tidegate.local.emr import Machine, Service
 from tidegate.local.endpoint import Endpoint
 from tidegate.local.environment import client, local_environment, process_environment
@@ -105,12 +105,9 @@ class Emr:
     def get(self, run):
         return self.client.get_job_run(applicationId=self.application, jobRunId=run)["jobRun"]
 
-    def wait(self, run, *states, seconds=30):
-        deadline = time.monotonic() + seconds
-        while (report := self.get(run))["state"] not in states:
-            assert time.monotonic() < deadline, report
-            time.sleep(0.05)
-        return report
+    def wait(self, run, *states):
+        wanted = f"{run} to be {' or '.join(states)}"
+        return eventually(lambda: self.get(run), lambda report: report["state"] in states, waiting_for=wanted)
 
     def cancel(self, run):
         self.client.cancel_job_run(applicationId=self.application, jobRunId=run)
@@ -147,26 +144,22 @@ def emr(tmp_path, s3_environment):
         yield running
 
 
-def gone(pid_file, seconds=15):
-    """Whether the process named in a file ends in time."""
+def gone(pid_file):
+    """Whether the process named in a file ends."""
     pid = int(pid_file.read_text())
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+
+    def ended():
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+            return ") Z" in Path(f"/proc/{pid}/stat").read_text() if Path("/proc/self").exists() else False
+        except (ProcessLookupError, FileNotFoundError):
             return True
-        if Path(f"/proc/{pid}/stat").exists() and ") Z" in Path(f"/proc/{pid}/stat").read_text():
-            return True
-        time.sleep(0.05)
-    return False
+
+    return eventually(ended, waiting_for=f"process {pid} of {pid_file} to end")
 
 
-def appears(path, seconds=15):
-    deadline = time.monotonic() + seconds
-    while not (path.exists() and path.read_text()):
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.05)
+def appears(path):
+    eventually(lambda: path.exists() and path.read_text(), waiting_for=f"{path} to appear")
     return path
 
 
@@ -317,11 +310,12 @@ def test_real_spark_writes_a_table_that_pyiceberg_reads_and_dies_with_the_endpoi
     with endpoint_process(tmp_path, s3_environment) as (emr, process):
         run = emr.start("wait", token="1")
         written = tmp_path / "jobs" / run / "stdout.log"
-        deadline = time.monotonic() + 120
-        while "local[2]" not in appears(written, 120).read_text():
-            assert time.monotonic() < deadline, written.read_text()
-            assert emr.get(run)["state"] in ("SCHEDULED", "RUNNING"), emr.get(run)
-            time.sleep(0.2)
+
+        def read():
+            assert emr.get(run)["state"] in ("SUBMITTED", "PENDING", "SCHEDULED", "RUNNING"), emr.get(run)
+            return written.read_text() if written.exists() else ""
+
+        eventually(read, lambda text: "local[2]" in text, waiting_for="the job to write its table")
         (line,) = (each for each in written.read_text().splitlines() if each.startswith("local[2]"))
         _, zone, arguments, session = line.split()
         assert (zone, arguments) == ("UTC", "['wait']")
@@ -329,11 +323,8 @@ def test_real_spark_writes_a_table_that_pyiceberg_reads_and_dies_with_the_endpoi
             "lake", uri=f"sqlite:///{tmp_path}/warehouse/catalog.db", warehouse=f"file://{tmp_path}/warehouse"
         )
         assert catalog.load_table("x.t").scan().to_arrow().to_pydict() == {"id": [7]}
-        while len(session_members(int(session))) < 5:  # the guard, Java, the driver, and Spark's daemon and worker
-            assert time.monotonic() < deadline, session_members(int(session))
-            time.sleep(0.2)
+        # the guard, Java, the driver, and Spark's daemon and worker
+        members = lambda: session_members(int(session))  # noqa: E731
+        eventually(members, lambda found: len(found) >= 5, waiting_for="all five processes of the job")
         os.kill(process.process.pid, signal.SIGKILL)
-        deadline = time.monotonic() + 20
-        while session_members(int(session)):
-            assert time.monotonic() < deadline, session_members(int(session))
-            time.sleep(0.1)
+        eventually(members, lambda found: not found, waiting_for="every process of the job to end")

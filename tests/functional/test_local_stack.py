@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import boto3
 import pytest
 
+from tests.support.patience import HANGING, eventually
 from tidegate.local import stack
 from tidegate.local.environment import client
 from tidegate.local.errors import LocalError
@@ -178,7 +178,8 @@ def resources(folder):
         },
         "BufferFunction": function("buffer", folder, Timeout=60),
         "NoticesFunction": function("notices", folder, Timeout=60),
-        "Timer": function("timer", folder, Timeout=2),
+        "Timer": function("timer", folder, Timeout=600),
+        "Brief": function("timer", folder, FunctionName="brief", Timeout=2),
         "BufferSource": mapping("Buffer", "BufferFunction", BatchSize=100, MaximumBatchingWindowInSeconds=1),
         "NoticesSource": mapping("Notices", "NoticesFunction", BatchSize=10),
         "Every": rule(ScheduleExpression="rate(1 minute)"),
@@ -233,14 +234,6 @@ def write_assembly(folder, changes=None):
     return assembly
 
 
-def eventually(condition, seconds=20.0):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
-    return value
-
-
 def is_alive(pid):
     try:
         os.kill(pid, 0)
@@ -282,7 +275,7 @@ def running(tmp_path_factory):
             yield Running(folder, up)
             pids = Running(folder, up).pids()
             up.stop()
-            waiting.join(10)
+            waiting.join(HANGING)
     assert not any(is_alive(pid) for pid in pids.values())
     assert not stack.is_running(folder / "dir")
 
@@ -351,7 +344,11 @@ def test_uploads_reach_the_function_and_only_what_failed_comes_again(running):
     for key in ("in/good", "in/bad", "out/side"):
         running.client("s3").put_object(Bucket="landing", Key=key, Body=b"x")
     running.client("s3").put_object(Bucket="theirs", Key="other", Body=b"x")
-    eventually(lambda: ["in/bad", "2"] in running.recorded("buffer"))
+    eventually(
+        lambda: running.recorded("buffer"),
+        lambda recorded: ["in/bad", "2"] in recorded,
+        waiting_for="what failed to come again",
+    )
     # patience is one second here: on a slow machine there may be a third time already
     recorded = sorted(running.recorded("buffer"))
     assert [each for each in recorded if each[0] != "in/bad"] == [["in/good", "1"], ["other", "1"]]
@@ -362,15 +359,22 @@ def test_a_fifo_group_is_handled_in_order_through_a_failure(running):
     sns, topic = running.client("sns"), running.stack.outputs["Topic"]
     entries = [{"Id": each, "Message": each, "MessageGroupId": "g", "MessageDeduplicationId": each} for each in "abcd"]
     sns.publish_batch(TopicArn=topic, PublishBatchRequestEntries=entries)
-    eventually(lambda: ["d", "g"] in running.recorded("notices"))
+    eventually(
+        lambda: running.recorded("notices"),
+        lambda recorded: ["d", "g"] in recorded,
+        waiting_for="the last message of the group",
+    )
+    # each may have come more often: patience is one second here
     bodies = [body for body, _ in running.recorded("notices")]
-    assert bodies.index("a") < bodies.index("b")
-    first = bodies.index("b")
-    assert bodies[first + 1 :] == ["b", "c", "d"]  # nothing of the group overtook it
-    attributes = running.client("sqs").get_queue_attributes(
-        QueueUrl=running.stack.environment["TIDEGATE_NOTICES_QUEUE"], AttributeNames=["All"]
-    )["Attributes"]
-    assert eventually(lambda: attributes["ApproximateNumberOfMessages"] == "0")
+    failed, again = [at for at, body in enumerate(bodies) if body == "b"][:2]
+    assert bodies.index("a") < failed < again < bodies.index("c") < bodies.index("d"), "one overtook another"
+    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+    url = running.stack.environment["TIDEGATE_NOTICES_QUEUE"]
+    eventually(
+        lambda: running.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"],
+        lambda counts: set(counts.values()) == {"0"},
+        waiting_for="the queue to be empty",
+    )
 
 
 def test_an_event_that_matches_invokes_its_target(running):
@@ -379,7 +383,11 @@ def test_an_event_that_matches_invokes_its_target(running):
         detail = json.dumps({"applicationId": application, "state": state})
         entry = {"Source": "aws.emr-serverless", "DetailType": f"now {state}", "Detail": detail}
         assert running.client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
-    eventually(lambda: ["now FAILED", application] in running.recorded("timer"))
+    eventually(
+        lambda: running.recorded("timer"),
+        lambda recorded: ["now FAILED", application] in recorded,
+        waiting_for="the event to arrive",
+    )
     assert not any(kind == "now RUNNING" for kind, _ in running.recorded("timer"))
 
 
@@ -392,22 +400,25 @@ def test_a_function_is_invoked_as_lambdas_api_has_it(running):
     assert running.invoke("timer", {}, kind="Event")["StatusCode"] == 202
 
 
-@pytest.mark.parametrize("event", [{"crash": True}, {"sleep": 30}])
-def test_a_worker_that_dies_or_times_out_is_started_again(running, event):
-    before = running.pids()["timer"]
-    running.invoke("timer", event, kind="Event")
-    eventually(lambda: running.pids()["timer"] != before)
-    assert json.loads(running.invoke("timer", {})["Payload"].read())["pid"] == running.pids()["timer"]
+@pytest.mark.parametrize(("name", "event"), [("timer", {"crash": True}), ("brief", {"sleep": 3600})])
+def test_a_worker_that_dies_or_times_out_is_started_again(running, name, event):
+    before = running.pids()[name]
+    running.invoke(name, event, kind="Event")
+    after = eventually(lambda: running.pids()[name], lambda pid: pid != before, waiting_for=f"another {name}")
+    if name == "timer":
+        assert json.loads(running.invoke(name, {})["Payload"].read())["pid"] == after
+    else:  # it may be too slow for another invocation, too
+        assert "timed out after 2" in (running.folder / "dir" / "logs" / f"{name}.log").read_text()
     assert not is_alive(before)
-    if "sleep" in event:
-        assert "timed out after 2" in (running.folder / "dir" / "logs" / "timer.log").read_text()
 
 
 def test_a_worker_that_is_killed_again_and_again_is_started_every_time(running):
     for _ in range(stack._QUICK_DEATHS + 2):
         before = running.pids()["timer"]
         os.kill(before, signal.SIGKILL)
-        eventually(lambda before=before: running.pids()["timer"] != before)
+        eventually(
+            lambda: running.pids()["timer"], lambda pid, before=before: pid != before, waiting_for="another timer"
+        )
     assert json.loads(running.invoke("timer", {})["Payload"].read())["pid"] == running.pids()["timer"]
 
 
@@ -436,11 +447,15 @@ def test_however_it_ends_no_process_stays_behind(tmp_path, number):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     pids = [int(pid) for pid in supervisor.stdout.readline().split()]
-    assert len(pids) == 6
+    assert len(pids) == 7
     supervisor.send_signal(number)
-    supervisor.wait(30)
+    supervisor.wait(HANGING)
     supervisor.stdout.close()
-    eventually(lambda: not any(is_alive(pid) for pid in pids))
+    eventually(
+        lambda: [pid for pid in pids if is_alive(pid)],
+        lambda left: not left,
+        waiting_for="every process of the stack to end",
+    )
     assert not stack.is_running(tmp_path / "dir")
 
 

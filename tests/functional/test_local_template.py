@@ -2,26 +2,18 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import boto3
 import pytest
 
+from tests.support.patience import eventually
 from tidegate.local import description, stack
 from tidegate.local.errors import LocalError
 from tidegate.local.guard import session_members
 from tidegate.local.template import synthesize
 
 CONFIG = Path(__file__).parents[2] / "tidegate.toml"
-
-
-def eventually(condition, seconds=30.0):
-    deadline = time.monotonic() + seconds
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
-    return value
 
 
 @pytest.fixture
@@ -44,9 +36,9 @@ def test_the_stack_of_the_template_takes_an_upload_and_leaves_nothing_when_it_is
     assert sorted((rule.every, rule.targets) for rule in loaded.rules) == [(0, ("settle",)), (60, ("settle",))]
     assert loaded.notes == ()  # all of the template means the same here, or is listed with a reason
 
-    again = time.monotonic()
-    synthesize(CONFIG, folder)
-    assert time.monotonic() - again < 2
+    with monkeypatch.context() as nothing_runs:
+        nothing_runs.setattr("subprocess.run", lambda *_, **__: pytest.fail("the template is made again"))
+        synthesize(CONFIG, folder)
 
     with pytest.raises(LocalError, match=f"process {started.pid}"):
         stack.detach(CONFIG, folder, on_progress=steps.append)
@@ -55,14 +47,20 @@ def test_the_stack_of_the_template_takes_an_upload_and_leaves_nothing_when_it_is
         monkeypatch.setenv(name, value)
     boto3.client("s3").put_object(Bucket="landing", Key="flights/1.json.gz", Body=b"x")
     table = boto3.resource("dynamodb").Table(started.environment["TIDEGATE_LEDGER"])
-    claims = eventually(lambda: [item for item in table.scan()["Items"] if item["pk"].startswith("o#")])
+    claims = eventually(
+        lambda: [item for item in table.scan()["Items"] if item["pk"].startswith("o#")], waiting_for="the claim"
+    )
     (version,) = boto3.client("s3").list_object_versions(Bucket="landing")["Versions"]
     assert [claim["sk"] for claim in claims] == [version["VersionId"]]
 
     children = list_children(started.pid)
     assert len(children) == 6
     os.kill(started.pid, signal.SIGKILL)
-    eventually(lambda: not any(session_members(child) for child in children))
+    eventually(
+        lambda: [member for child in children for member in session_members(child)],
+        lambda left: not left,
+        waiting_for="every process of the stack to end",
+    )
     assert not stack.is_running(folder)
     assert stack.down(folder) is False
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.infra.account import ACCOUNT, Policy
+from tests.support.patience import HANGING
 from tidegate.local import toolchain
 
 ALLOWED = "Allowed"
@@ -73,7 +74,7 @@ def evaluate(requests: Sequence[Request]) -> list[str]:
             input=json.dumps([each.simulation for each in requests]),
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=HANGING,
             check=False,
         )
     assert done.returncode == 0, done.stderr

@@ -15,9 +15,6 @@ import pytest
 from infra import bundling
 from tests.infra.test_permissions import resources
 
-# the bundles are built once for all tests that look at them
-pytestmark = pytest.mark.xdist_group("bundles")
-
 ROOT = Path(__file__).parents[2]
 EMR_HAS = {"pyspark", "py4j"}
 

@@ -27,9 +27,6 @@ from botocore.exceptions import ClientError
 from tests.support.cloud import ACCOUNT, ENVIRONMENT, REGION, Cloud, as_text, cloud, run_function
 from tidegate.local.intrinsics import NO_VALUE, Resolver
 
-# what the tests share takes half a minute to make, or several on a busy machine: one worker should do it for all
-pytestmark = [pytest.mark.xdist_group("deploy"), pytest.mark.timeout(600)]
-
 FIRST = """
 [deployment]
 name = "first"

@@ -24,9 +24,6 @@ from tests.infra.conftest import KEY_ARN, SIMPLE, VARIANTS
 from tests.infra.evaluator import ALLOWED, DENIED, Request, evaluate
 from tests.infra.test_authorization import action
 
-# the evaluator is installed with the CDK CLI, on first use: one worker should do it
-pytestmark = pytest.mark.xdist_group("deploy")
-
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
 SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
 LONGEST_POLICY = 6_144

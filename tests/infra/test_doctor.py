@@ -27,8 +27,6 @@ from tidegate.cli.exits import Exit
 from tidegate.settings import parse
 from tidegate.wiring import Resources
 
-pytestmark = [pytest.mark.xdist_group("doctor"), pytest.mark.timeout(600)]
-
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
 DEPLOY = ("deploy", "--method=direct", "--require-approval=never")
 CONFIG = """

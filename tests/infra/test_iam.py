@@ -19,9 +19,6 @@ from tests.infra.test_permissions import ROLES
 from tests.support.emr import APPLICATION
 from tidegate import wiring
 
-# the evaluator is installed with the CDK CLI, on first use: one worker should do it
-pytestmark = pytest.mark.xdist_group("deploy")
-
 Call = tuple[str, str, Mapping[str, str | Sequence[str]]]
 """An action, the ARN it is for, and what IAM is told besides."""
 SECURE = {"aws:SecureTransport": "true"}

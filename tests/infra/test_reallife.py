@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from typing import Any
 
 import boto3
@@ -11,6 +10,7 @@ import pytest
 from tests.infra.conftest import SIMPLE, VARIANTS
 from tests.infra.test_permissions import resources, statements
 from tests.infra.test_template import ACCOUNT, allowed, arn
+from tests.support.patience import eventually
 from tidegate.core.uploads import object_hash
 from tidegate.local import stack
 from tidegate.local.loader import _filter_rules
@@ -150,10 +150,11 @@ def test_on_this_machine_uploads_to_each_bucket_arrive_though_eventbridge_and_a_
             boto3.client("s3").put_object(Bucket=bucket, Key=key, Body=b"{}")
         boto3.client("s3").put_object(Bucket="example-landing", Key="shop/items/a.csv", Body=b"{}")
         table = boto3.resource("dynamodb").Table(started.environment["TIDEGATE_LEDGER"])
-        deadline = time.monotonic() + 30
-        while len(claims := [each for each in table.scan()["Items"] if each["pk"].startswith("o#")]) < len(uploads):
-            assert time.monotonic() < deadline, f"{len(claims)} claims"
-            time.sleep(0.2)
+        claims = eventually(
+            lambda: [each for each in table.scan()["Items"] if each["pk"].startswith("o#")],
+            lambda found: len(found) >= len(uploads),
+            waiting_for=f"{len(uploads)} claims",
+        )
         assert {each["pk"] for each in claims} == {f"o#{object_hash(*each)}" for each in uploads.items()}
     finally:
         stack.down(folder)

@@ -18,6 +18,7 @@ import pytest
 
 from infra import bundling
 from tests.rie.gate import Gate
+from tests.support.patience import HANGING, eventually
 from tests.support.rie import Emulator, function_environment, runtime_client
 from tidegate.aws.ledger import DynamoLedger
 from tidegate.aws.work import S3Work
@@ -263,14 +264,14 @@ class Deployed:
     def end_job(self, run: str, code: int = 0) -> None:
         """Let a job end, and wait until EMR says so."""
         folder = self.jobs.machine.job_folder(run)
-        deadline = time.monotonic() + 20
-        while not folder.exists():
-            assert time.monotonic() < deadline, f"{run} does not start"
-            time.sleep(0.02)
+        eventually(folder.exists, waiting_for=f"{run} to start", every=0.02)
         (folder / "end").write_text(str(code))
-        while self.jobs.runs[run].state not in ("SUCCESS", "FAILED"):
-            assert time.monotonic() < deadline, f"{run} does not end: {self.jobs.runs[run]}"
-            time.sleep(0.02)
+        eventually(
+            lambda: self.jobs.runs[run],
+            lambda now: now.state in ("SUCCESS", "FAILED"),
+            waiting_for=f"{run} to end",
+            every=0.02,
+        )
 
     # ---- between tests
 
@@ -284,7 +285,7 @@ class Deployed:
             self.jobs.runs.clear()
         request = urllib.request.Request(f"{self.local['AWS_ENDPOINT_URL']}/moto-api/reset", method="POST")
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        opener.open(request, timeout=30).read()
+        opener.open(request, timeout=HANGING).read()
         again = load(self.built.assembly, self.local)
         assert again.outputs == self.description.outputs
         assert again.functions == self.description.functions

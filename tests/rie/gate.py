@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.support.patience import HANGING
 from tidegate.local.processes import HOST
 
 HOP_BY_HOP = frozenset({"connection", "content-length", "date", "expect", "keep-alive", "server", "transfer-encoding"})
-PATIENCE = 30.0
+PATIENCE = HANGING
 """Seconds that a held request waits to be let go, so that a test that failed leaves nothing hanging."""
 
 

@@ -13,12 +13,10 @@ import pytest
 from tests.rie.conftest import Deployed, event, failures
 from tests.rie.gate import Gate
 from tests.support.fakes import play_publishing
+from tests.support.patience import HANGING
 from tests.support.rie import Failed
 from tidegate.core.batches import State
 from tidegate.local.environment import client
-
-SOON = 30.0
-"""Seconds within which a function gets to the request that it dies at; a cold start under load takes some."""
 
 
 @contextmanager
@@ -37,11 +35,11 @@ def killed(stack: Deployed, function: str, name: str, gate: Gate, *words: str, a
     with gate.holding(*words, after=after) as hold:
         invocation = threading.Thread(target=invoke)
         invocation.start()
-        assert hold.reached.wait(SOON), f"{function} never asked for {words}: {emulator.written()[-2000:]}"
+        assert hold.reached.wait(HANGING), f"{function} never asked for {words}: {emulator.written()[-2000:]}"
         (process,) = emulator.processes()
         emulator.kill()
-        invocation.join(SOON)
-        assert ends == ["failed"]
+        invocation.join(HANGING)
+        assert ends == ["failed"], "an invocation whose process is killed does not end"
         assert process not in emulator.processes()
         yield
 

@@ -1,4 +1,7 @@
-"""The whole path in the simulated world: every fault at every call, and two thousand schedules by chance."""
+"""The whole path in the simulated world: every fault at every call, and some schedules by chance.
+
+`make sim` runs thousands of schedules.
+"""
 
 import threading
 import time
@@ -14,7 +17,7 @@ from tests.sim.found import FOUND
 from tests.sim.planting import planted
 from tests.sim.scenarios import CHANCE, CORE, PLAIN
 
-SEEDS = 2_000
+SEEDS = 300
 
 
 def told(report: Report) -> str:
@@ -84,7 +87,7 @@ def test_every_fault_at_every_call_of_the_core_scenarios_is_recovered_from():
 
 
 @pytest.mark.timeout(600)
-def test_two_thousand_schedules_by_chance_break_no_promise():
+def test_schedules_by_chance_break_no_promise():
     report = run_all(seeds(0, SEEDS))
     assert report.runs == SEEDS
     assert not report.failures, told(report)

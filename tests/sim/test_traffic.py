@@ -23,9 +23,6 @@ from tests.sim.traffic import (
     work,
 )
 
-# one replay for all tests of this file
-pytestmark = pytest.mark.xdist_group("traffic")
-
 PART = 50
 
 

@@ -10,11 +10,11 @@ import json
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from tests.spark.world import World, session
+from tests.support.patience import eventually
 from tidegate.core.routes import Dataset
 from tidegate.spark.job import Attempt, run
 
@@ -29,10 +29,7 @@ def dying(method: str) -> Any:
 def gated(gate: Path, publish: Any) -> Any:
     def wait(self: Attempt, *arguments: Any) -> Any:
         (gate / f"waiting-{os.getpid()}").touch()
-        deadline = time.monotonic() + 120
-        while not (gate / "open").exists():
-            assert time.monotonic() < deadline, "nobody opened the gate"
-            time.sleep(0.005)
+        eventually((gate / "open").exists, waiting_for="the gate to open", every=0.005)
         return publish(self, *arguments)
 
     return wait

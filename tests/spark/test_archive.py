@@ -21,6 +21,7 @@ import pytest
 from infra import bundling
 from tests.infra.bundles import packed
 from tests.spark.world import WORK, World
+from tests.support.patience import HANGING
 from tidegate.cli.account.job import judge_report
 from tidegate.cli.doctor import State
 from tidegate.local import toolchain
@@ -131,7 +132,7 @@ def submit(
         *("--dataset", json.dumps(asdict(world.dataset))),
     ]
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGING, check=False
     )
 
 

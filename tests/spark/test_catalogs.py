@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from tests.spark.world import World
 from tests.support import rest_catalog
+from tests.support.patience import HANGING
 from tests.support.wire import Fault, Request, Wire
 from tidegate.core.publication import Published
 from tidegate.core.receipts import Receipt
@@ -132,7 +133,7 @@ def test_twins_that_publish_by_rebase_at_once_agree_on_who_won(world: World, bat
     together = threading.Barrier(2)
 
     def publish(number: int) -> Published:
-        together.wait(60)
+        together.wait(HANGING)
         return twins[number].publish(staged[number], floor)
 
     with ThreadPoolExecutor(2) as pool:
@@ -156,7 +157,7 @@ def test_a_commit_that_was_under_way_when_a_twin_published_is_refused(world: Wor
         held.wait()
         decided = early.publish(early_staged, floor)
         held.let_arrive()
-        assert late_decided.result(240) == decided
+        assert late_decided.result(HANGING) == decided
     assert world.ids() == IDS
     assert in_main(world) == 1
 
@@ -173,7 +174,7 @@ def test_a_commit_that_was_under_way_when_the_fence_came_is_refused(world: World
         assert run(world.attempt(batch, 2), "fence") == 0
         fence = world.receipt(batch)
         held.let_arrive()
-        assert zombie.write_receipt(decided.result(240)) == fence
+        assert zombie.write_receipt(decided.result(HANGING)) == fence
     assert isinstance(fence, Receipt)
     assert fence.fence
     assert world.ids() == []
@@ -191,7 +192,7 @@ def test_a_fence_that_was_under_way_when_the_rows_came_finds_them(world: World, 
         held.wait()
         published = driver.publish(staged, floor)
         held.let_arrive()
-        assert decided.result(240) == published
+        assert decided.result(HANGING) == published
     assert not fence.write_receipt(published).fence
     assert world.ids() == IDS
     assert in_main(world) == 1
@@ -210,7 +211,7 @@ def test_a_commit_that_was_under_way_when_somebody_else_published_is_rebased(
         held.wait()
         somebody_else_publishes(world, batch)
         held.let_arrive()
-        receipt = attempt.write_receipt(decided.result(240))
+        receipt = attempt.write_receipt(decided.result(HANGING))
     assert (receipt.tally.committed, receipt.tally.rows, receipt.fence) == (3, 3, False)
     assert attempt.ask(floor) == decided.result()
     assert world.ids() == [*IDS, 100]

@@ -16,6 +16,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from tests.spark.world import World
+from tests.support.patience import HANGING, eventually
 from tidegate.core.errors import Retryable
 from tidegate.core.publication import Published
 from tidegate.core.receipts import Receipt
@@ -62,7 +63,7 @@ def test_a_killed_driver_is_finished_by_the_next_attempt(
 ) -> None:
     sealed(world, batch)
     killed = start_driver(world, warehouse, batch, 1, die_before=die_before)
-    assert killed.wait(120) == -signal.SIGKILL
+    assert killed.wait(HANGING) == -signal.SIGKILL
     assert world.receipt(batch) is None
     assert world.work.get(f"batches/{batch}/floor.json") is not None, "it died before it began"
     there_before = world.ids()
@@ -78,13 +79,14 @@ def test_twin_drivers_that_publish_at_the_same_time(world: World, warehouse: Pat
     sealed(world, batch)
     world.attempt(batch, 1).prepare_table()
     twins = [start_driver(world, warehouse, batch, 1, gate=tmp_path) for _ in range(2)]
-    deadline = time.monotonic() + 120
-    while len(list(tmp_path.glob("waiting-*"))) < 2:
-        assert time.monotonic() < deadline
+
+    def waiting() -> int:
         assert all(twin.poll() is None for twin in twins), f"a twin ended too early: {world.failure(batch, 1)}"
-        time.sleep(0.05)
+        return len(list(tmp_path.glob("waiting-*")))
+
+    eventually(waiting, lambda count: count == 2, waiting_for="both twins to be about to publish")
     (tmp_path / "open").touch()
-    assert [twin.wait(120) for twin in twins] == [0, 0], world.failure(batch, 1)
+    assert [twin.wait(HANGING) for twin in twins] == [0, 0], world.failure(batch, 1)
     assert world.ids() == IDS
     receipt = world.receipt(batch)
     assert receipt is not None

@@ -32,6 +32,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from tests.support.patience import HANGING
 from tidegate.local import toolchain
 from tidegate.local.errors import log_tail
 from tidegate.local.processes import listen, spawn
@@ -40,7 +41,7 @@ ROOT = Path(__file__).parents[2]
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 ENVIRONMENT = f"aws://{ACCOUNT}/{REGION}"
-COMMAND_SECONDS = 150
+COMMAND_SECONDS = HANGING
 LOG = "moto.log"
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "testing",

@@ -28,6 +28,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 
+from tests.support.patience import HANGING
 from tidegate.local import toolchain
 
 COORDINATES = "com.amazonaws:DynamoDBLocal:2.6.1"
@@ -35,7 +36,7 @@ SHA256 = "1e6ff07e4f92cf42785196a0b6e8447baeda0f94d1451704655cf82f3a6adc59"
 # The artefact brings SQLite's native library for Linux and Windows on Intel; for a Mac on ARM it is this one.
 MAC_COORDINATES = "io.github.ganadist.sqlite4java:libsqlite4java-osx-aarch64:1.0.392"
 NATIVE = frozenset({".so", ".dylib", ".dll"})
-START_SECONDS = 30.0
+START_SECONDS = HANGING
 
 
 class DynamoDbLocalMissing(Exception):

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.patience import HANGING
 from tidegate.local import toolchain
 from tidegate.local.description import Function
 from tidegate.local.guard import session_members
@@ -26,8 +27,8 @@ RUNTIME_CLIENT = ("awslambdaric", "simplejson", "snapshot-restore-py")
 """What Lambda has in /var/runtime: its client and what that imports."""
 PYTHON = (sys._base_executable, "-S", "-s")
 """The Python that the virtual environment was made from, without anybody's site-packages."""
-START_SECONDS = 20.0
-SPARE_SECONDS = 10.0
+START_SECONDS = HANGING
+SPARE_SECONDS = HANGING
 """How much later than the function's timeout the emulator may answer: a cold start comes on top."""
 
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-HELD_SECONDS = 240.0
+from tests.support.patience import HANGING
+
+HELD_SECONDS = HANGING
 NOT_HANDED_ON = frozenset({"connection", "content-length", "date", "keep-alive", "server", "transfer-encoding"})
 
 
@@ -159,7 +161,7 @@ class Wire:
 
     def _forward(self, request: Request) -> Answer:
         target = urlsplit(self.target)
-        connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=60)
+        connection = http.client.HTTPConnection(str(target.hostname), target.port, timeout=HANGING)
         try:
             connection.request(request.method, request.path, request.body, request.headers)
             answer = connection.getresponse()

@@ -1,11 +1,15 @@
 """A queue's messages: who gets which, and when."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from moto.sqs.exceptions import ReceiptHandleIsInvalid
 from moto.sqs.models import Message
 
+from tests.support.patience import HANGING
+from tidegate.local import queues
 from tidegate.local.queues import Mailbox
 
 
@@ -94,6 +98,32 @@ def test_deduplication_outlives_the_message():
     assert not box.is_repeat("other group", "id")
 
 
+def test_a_receiver_that_waits_is_woken_by_what_comes(monkeypatch):
+    """It would not look by itself, nor give up, before this test does."""
+    monkeypatch.setattr(queues, "_LOOK_AGAIN", 1_000 * HANGING)
+    waits = threading.Event()
+
+    class Told(threading.Condition):
+        def wait(self, timeout=None):
+            waits.set()  # the lock is still held: nobody can send before the wait has begun
+            return super().wait(timeout)
+
+    queue = SimpleNamespace(dead_letter_queue=None, fifo_queue=False, message_retention_period=86_400)
+    box = queues.mailbox(queue)
+    box.changed = Told()
+    backend = SimpleNamespace(get_queue=lambda name: queue)
+    with ThreadPoolExecutor(1) as threads:
+        receiver = threads.submit(queues.receive_message, backend, "q", 10, 1_000 * HANGING, 30)
+        assert waits.wait(HANGING), "it does not wait"
+        box.add(message("a"))
+        try:
+            assert names(receiver.result(HANGING)) == ["a"]
+        finally:
+            with box.changed:
+                monkeypatch.setattr(queues.time, "monotonic", lambda: float("inf"))
+                box.changed.notify_all()
+
+
 def test_nothing_is_lost_while_others_delete():
     box = Mailbox()
     total = 400
@@ -113,5 +143,5 @@ def test_nothing_is_lost_while_others_delete():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(HANGING)
     assert sorted(got, key=int) == [str(number) for number in range(total)]

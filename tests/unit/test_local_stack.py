@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from tests.support.patience import HANGING
 from tidegate.local import description, template
 from tidegate.local.description import Description, Function, Rule, Source
 from tidegate.local.endpoint import Answer, Endpoint
@@ -109,9 +110,9 @@ def test_a_schedule_ticks_once_a_period():
     stop = threading.Event()
     thread = threading.Thread(target=bus.run_schedules, args=(stop,))
     thread.start()
-    assert bus.ticked.wait(5)
+    assert bus.ticked.wait(HANGING), "the schedule never ticked"
     stop.set()
-    thread.join(5)
+    thread.join(HANGING)
     name, tick = bus.delivered[0]
     assert name == "every"
     assert tick["detail-type"] == "Scheduled Event"

@@ -1,0 +1,30 @@
+"""How tests wait for what other threads and processes do. No clock decides: a deadline is there for what hangs.
+
+Whoever waits longer than that says what for.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+HANGING = 600.0
+"""Seconds after which something is taken to hang: several times what a crowded machine needs for it. pytest's own
+`timeout` is longer still, so that the message of whoever waited is seen."""
+
+
+def eventually(
+    look: Callable[[], T],
+    done: Callable[[T], bool] = bool,
+    *,
+    waiting_for: str,
+    seconds: float = HANGING,
+    every: float = 0.05,
+) -> T:
+    """The first value that is `done`; fails with the last one seen."""
+    deadline = time.monotonic() + seconds
+    while not done(value := look()):
+        assert time.monotonic() < deadline, f"still waiting for {waiting_for} after {seconds:.0f} s: {str(value)[:500]}"
+        time.sleep(every)
+    return value
