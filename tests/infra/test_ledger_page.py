@@ -33,7 +33,7 @@ from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.settings import DAY, parse
 
 # deploying takes half a minute, or several on a busy machine
-pytestmark = [pytest.mark.xdist_group("deploy"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 SECTION = (ROOT / "docs" / "operations.md").read_text().partition("\n## A restored ledger\n")[2].partition("\n## ")[0]
 DONE = "__done__"

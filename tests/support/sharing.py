@@ -17,7 +17,12 @@ SHARES: Mapping[str, tuple[str, ...]] = {
     "chaos": ("tests/chaos/",),
     "stack": ("tests/e2e/",),
     "simulation": ("tests/sim/test_simulation.py",),
-    "deployments": ("tests/infra/test_deploy.py", "tests/infra/test_deployer.py", "tests/infra/test_iam.py"),
+    "deployments": (
+        "tests/infra/test_deploy.py",
+        "tests/infra/test_deployer.py",
+        "tests/infra/test_iam.py",
+        "tests/infra/test_ledger_page.py",
+    ),
     "doctor": ("tests/infra/test_doctor.py",),
     "schemes": ("tests/sim/test_schemes.py",),
     "emulators": ("tests/rie/",),
