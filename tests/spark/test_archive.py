@@ -26,6 +26,7 @@ from tidegate.cli.account.job import judge_report
 from tidegate.cli.doctor import State
 from tidegate.local import toolchain
 from tidegate.local.emr import JAVA_OPTIONS, driver_environment
+from tidegate.settings import LimitSettings
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ def image() -> tuple[str, dict[str, str]]:
             patch.setenv(name, value)
         from infra import emr  # starts Node, so only here
 
-        return emr.MODULES, emr._image()
+        return emr.MODULES, emr._image(LimitSettings())
 
 
 @pytest.fixture(scope="module")
