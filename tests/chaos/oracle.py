@@ -63,8 +63,8 @@ def publications(table: Any) -> Counter[tuple[str, int]]:
     found: Counter[tuple[str, int]] = Counter()
     at = table.current_snapshot()
     while at is not None:
-        # one that was rebased has a new id, and names the staged snapshot that it came from
-        staged = snapshots.get(int(at.summary.get("source-snapshot-id") or at.snapshot_id), at)
-        found[(staged.summary.get("tidegate.batch") or "?", int(staged.summary.get("tidegate.attempt") or 0))] += 1
+        # a table that was empty begins with a snapshot of nobody's
+        if "tidegate.begun" not in at.summary.additional_properties:
+            found[(at.summary.get("tidegate.batch") or "?", int(at.summary.get("tidegate.attempt") or 0))] += 1
         at = snapshots.get(at.parent_snapshot_id)
     return found

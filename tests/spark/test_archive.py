@@ -99,7 +99,9 @@ def submit(
 ) -> subprocess.CompletedProcess[str]:
     """spark-submit in `folder`, of the job that hand-off would start for the batch."""
     modules, emr = image
-    ours = {"AWS_REGION": "us-east-1", "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
+    # what only a deployment knows is a placeholder in the settings
+    regions = dict.fromkeys(("AWS_DEFAULT_REGION", "AWS_REGION"), "us-east-1")
+    ours = {**regions, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
     home = spark_home(folder)
     environment = {
         **{name: os.environ[name] for name in FROM_HERE if name in os.environ},
@@ -109,7 +111,7 @@ def submit(
         "SPARK_HOME": str(home),
     }
     for_executors = {key: value for key, value in emr.items() if key.startswith(EXECUTOR_ENVIRONMENT)}
-    replaced = {EXECUTOR_ENVIRONMENT + name: ours[name] for name in ("AWS_REGION", "PYSPARK_PYTHON")}
+    replaced = {EXECUTOR_ENVIRONMENT + name: ours[name] for name in (*regions, "PYSPARK_PYTHON")}
     assert replaced.keys() <= for_executors.keys()
     settings = {
         **{key: value for key, value in world.spark.sparkContext.getConf().getAll() if key.startswith("spark.sql.")},
