@@ -31,7 +31,7 @@ FOUND = (
         " upload was refused as a duplicate of a claim that then ended without a row.",
         "The claim is told, and settling sends the upload again ([0030](adr/0030-told-while-undecided.md)).",
         "what came again is forgotten",
-        (Case("returning", ((46, Kind.PAUSE),)),),
+        (Case("returning", ((50, Kind.PAUSE),)),),
     ),
     Found(
         "S3's sequencers may differ in length, and are padded on their right before they are compared"

@@ -371,7 +371,7 @@ def test_an_attempt_with_a_contradiction_publishes_nothing(
     attempt.prepare_table()
     items = attempt.manifest()
     with pytest.raises(Contradiction):
-        attempt._account_for(items, {0: Endings.CONFLICT}, 1)
+        attempt._account_for(items, {0: Endings.CONFLICT}, 1, 0)
     monkeypatch.setattr(Endings, "addInPlace", lambda self, one, two: dict.fromkeys(two, Endings.CONFLICT))
     assert run(attempt, "ingest") == 1
     assert world.ids() == []

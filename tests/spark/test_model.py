@@ -182,10 +182,12 @@ class Life:
     table: Table
     staged: list[tuple[int, str]] = field(default_factory=list)
     floors: list[Floor] = field(default_factory=list)
-    heads: dict[int | None, int] = field(default_factory=lambda: {None: -1})
+    heads: dict[int | None, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.floors.append(self.table.position())
+        # the empty append that a table begins with
+        self.heads[self.floors[0].head] = 0
 
     def take(self, step: Step) -> Any:
         verb, *what = step
@@ -219,7 +221,7 @@ class Life:
 
     def _main(self) -> Any:
         everything = Floor(self.floors[0].table_uuid, None)
-        ancestors = self.table.history(everything).ancestors
+        ancestors = [each for each in self.table.history(everything).ancestors if self.heads.get(each.id) != 0]
         for each in reversed(ancestors):
             self.heads.setdefault(each.id, len(self.heads))
         return [(self.heads[each.id], self.heads[each.parent], self._summary(each.summary)) for each in ancestors]
@@ -261,7 +263,7 @@ def test_what_is_published_names_its_batch_and_its_source(spark: SparkSession) -
     said, main, judged, branches, rows = both(spark, [("stage", "one", 3), ("publish", 0, 0), ("drop", "one")])
     assert (said, main, branches, rows) == (
         "",
-        [(1, -1, {PUBLISHED_WAP_ID: "one", BATCH: "one", "source": 0})],
+        [(1, 0, {PUBLISHED_WAP_ID: "one", BATCH: "one", "source": 0})],
         0,
         3,
     )
