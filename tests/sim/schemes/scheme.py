@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote_plus
 
 from botocore.exceptions import ClientError
 
 from tests.sim.schemes.deployment import Deployment
-from tests.sim.table import CommitStateUnknown, Metadata, ModelTable, NoAnswer, Row
+from tests.sim.table import CommitStateUnknown, Metadata, ModelTable, NoAnswer, Row, Stored
 from tidegate import wiring
+from tidegate.core.publication import Snapshot
 
 TABLE = "lake.schemes.uploads"
 GONE = frozenset({"NoSuchKey", "NoSuchVersion", "PreconditionFailed", "404", "412"})
@@ -52,8 +53,13 @@ class LakeTable(ModelTable):
         number = next(self.catalog.ids)
         name = f"file-{number}"
         self.catalog.files[name] = rows
+
+        def appended(base: Metadata) -> Metadata:
+            stored = Stored(Snapshot(number, base.head, {}), (name,))
+            return replace(base, version=base.version + 1, head=number, snapshots={**base.snapshots, number: stored})
+
         try:
-            self._commit(lambda base: self._appended(base, number, {}, (name,)))
+            self._commit(appended)
         except CommitStateUnknown:
             if not self._landed(number):
                 raise
@@ -72,7 +78,7 @@ class Scheme:
 
     def __init__(self, here: Deployment) -> None:
         self.here = here
-        here.catalog.tables[TABLE] = Metadata(1, "uuid", None, {}, {})
+        here.catalog.tables[TABLE] = Metadata(1, "uuid", None, {})
         self.deploy()
 
     def deploy(self) -> None:
