@@ -113,7 +113,8 @@ def test_what_is_no_event_of_a_queue_is_an_error_and_the_next_event_is_answered(
     with pytest.raises(Failed, match="Error"):
         stack.invoke(function, event("settle_schedule"))
     assert stack.items() == []
-    assert failures(stack.invoke(function, event(proper))) == []
+    given_back = ["message-2"] if proper == "dispatch_garbage" else []
+    assert failures(stack.invoke(function, event(proper))) == given_back
 
 
 # ---- intake
@@ -219,8 +220,9 @@ def test_a_failure_in_the_middle_of_a_group_gives_back_what_follows_it_only(stac
 
 def test_what_is_no_notice_of_ours_is_set_aside_and_its_group_goes_on(stack: Deployed):
     messages = event("dispatch_garbage")["Records"]
-    assert failures(stack.invoke("dispatch", event("dispatch_garbage"))) == []
-    assert sorted(stack.messages("NoticesDeadLetters")) == sorted(each["body"] for each in messages[:3])
+    # a notice of a route that nobody knows is given back: the route may be just being deployed
+    assert failures(stack.invoke("dispatch", event("dispatch_garbage"))) == ["message-2"]
+    assert sorted(stack.messages("NoticesDeadLetters")) == sorted(each["body"] for each in messages[:2])
     assert stack.open_batch("flights").objects == 1
 
 
@@ -241,7 +243,9 @@ def test_a_job_that_emr_refuses_gives_no_notice_back_and_the_schedule_starts_it(
 
 def test_with_nothing_to_do_nothing_is_done(stack: Deployed):
     assert stack.invoke("settle", event("settle_schedule")) == {"troubles": 0}
-    assert (stack.items(), stack.started()) == ([], [])
+    # the routes are remembered, and nothing else
+    assert {item["pk"]["S"] for item in stack.items()} == {"routes"}
+    assert stack.started() == []
 
 
 def test_the_schedule_hands_off_what_is_due_and_only_once(stack: Deployed):
