@@ -658,7 +658,7 @@ def test_what_comes_again_after_its_ending_was_recorded_is_not_told_to_the_claim
     upload_again = again.entries[0].upload
 
     # another process records the ending after this one has looked, and before it writes
-    real = ledger._let_go  # type: ignore[attr-defined]
+    real = ledger.let_go  # type: ignore[attr-defined]
 
     def looked(claim: object) -> bool:
         answer = real(claim)
@@ -667,7 +667,7 @@ def test_what_comes_again_after_its_ending_was_recorded_is_not_told_to_the_claim
         )
         return bool(answer)
 
-    ledger._let_go = looked  # type: ignore[attr-defined]
+    ledger.let_go = looked  # type: ignore[attr-defined]
     with pytest.raises(Retryable):
         ledger.claim(again)
     (claim,) = another().claims(BUCKET, upload_again.key)
@@ -681,14 +681,14 @@ def test_of_a_take_over_the_answer_counts(ledger: Ledger, another: Another):
     ledger.claim(first)
     ledger.void(first.id, ROUTE)
     one, other = (notice("a", origin=origin, takes_from=first.id) for origin in ("audit:1", "audit:2"))
-    real = ledger._let_go  # type: ignore[attr-defined]
+    real = ledger.let_go  # type: ignore[attr-defined]
 
     def looked(claim: object) -> bool:
         answer = bool(real(claim))
         assert another().claim(other).owned
         return answer
 
-    ledger._let_go = looked  # type: ignore[attr-defined]
+    ledger.let_go = looked  # type: ignore[attr-defined]
     claimed = ledger.claim(one)
     assert (claimed.owned, [each.key for each in claimed.refused]) == ((), ["a"])
     (claim,) = another().claims(BUCKET, "a")

@@ -196,7 +196,7 @@ def test_a_table_bucket_is_reached_by_its_rest_endpoint(variant):
         "rest-metrics-reporting-enabled": "false",
     }
     assert resources(template, "job", "s3tables:CreateNamespace") == [bucket]
-    assert resources(template, "job", "s3tables:CreateTable") == [bucket, f"{bucket}/table/*"]
+    assert resources(template, "job", "s3tables:CreateTable") == [bucket]
     assert resources(template, "job", "s3tables:UpdateTableMetadataLocation") == [f"{bucket}/table/*"]
     assert "Delete" not in str([each["Action"] for each in statements(template, "job")])
 

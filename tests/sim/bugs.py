@@ -119,8 +119,7 @@ _CLAIMING = (
         "what came again is forgotten with a batch that is given up",
         "The claims of a fenced batch are not looked at: the same bytes that came while it was given up are forgotten.",
         (Edit(f"{SETTLE}:_record", "portions = _abandoned(batch, ledger=ledger, work=work)", "portions = ()"),),
-        "given_up_again_and_again",
-        seed=377,
+        "told_while_given_up",
     ),
     Bug(
         "sequencers compared as numbers",

@@ -218,6 +218,21 @@ def aborted(world: World) -> None:
     world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
 
 
+def told_while_given_up(world: World) -> None:
+    """A job does not start for hours, and a person gives its batch up. The same bytes come before the fence stands."""
+    startups = iter((10_000.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.upload("a.json", GOOD, bucket="plain")
+    world.upload("a.json", GOOD, bucket="plain", after=110.0)
+
+    def give_up() -> None:
+        for _, pk, _ in list(world.dynamodb.items):
+            if pk.startswith("b#"):
+                world.kernel.spawn("person", partial(_abort, pk[2:]))
+
+    world.kernel.after(100.0, give_up)
+
+
 def given_up_again_and_again(world: World) -> None:
     """Unversioned, one key or two, few contents; put, deleted and announced late by chance. Twice a person gives up
     what runs. The same bytes come once more when everybody has calmed down."""
@@ -267,6 +282,7 @@ EXTRA: dict[str, Scenario] = {
         renamed_under_way,
         moved_under_way,
         aborted,
+        told_while_given_up,
         given_up_again_and_again,
     )
 }
