@@ -219,8 +219,8 @@ def aborted(world: World) -> None:
 
 
 def told_while_given_up(world: World) -> None:
-    """A job does not start for hours, and a person gives its batch up. The same bytes come before the fence stands."""
-    startups = iter((10_000.0,))
+    """A job does not start for long, and a person gives its batch up. The same bytes come before the fence stands."""
+    startups = iter((1_500.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     world.upload("a.json", GOOD, bucket="plain")
     world.upload("a.json", GOOD, bucket="plain", after=110.0)
