@@ -2,8 +2,8 @@
 
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_logs as logs
 
+from infra.functions import own_log
 from infra.permissions import accept
 
 NOTIFICATIONS = ("BucketNotificationsHandler050a0587b7544547bf325f094a3db834", "Resource")
@@ -20,13 +20,7 @@ def bound_logs(stack: cdk.Stack, key: kms.IKey | None) -> None:
         construct = stack.node.try_find_child(provider)
         if construct is None:
             continue
-        log_group = logs.LogGroup(
-            construct,
-            "Log",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-            encryption_key=key,
-        )
+        log_group = own_log(construct, key)
         resource = construct.node.find_child(function)
         assert isinstance(resource, cdk.CfnResource)
         resource.add_property_override("LoggingConfig.LogGroup", log_group.log_group_name)

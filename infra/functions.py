@@ -20,6 +20,25 @@ from infra.permissions import accept, allow
 NAMESPACE = "Tidegate"
 
 
+def own_log(scope: Construct, key: kms.IKey | None) -> logs.LogGroup:
+    """The log group of the function in `scope`: it is kept for a month, and goes with the stack."""
+    return logs.LogGroup(
+        scope,
+        "Log",
+        retention=logs.RetentionDays.ONE_MONTH,
+        removal_policy=cdk.RemovalPolicy.DESTROY,
+        encryption_key=key,
+    )
+
+
+def own_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
+    """The role of the function in `scope`, which may write to this log and do nothing else until something is granted.
+    The one that CDK would make may write to every log group of the account."""
+    role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
+    allow(role, ["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
+    return role
+
+
 class Function(Construct):
     """One handler of `lambdas/<name>`. It may do nothing but write its log until something is granted."""
 
@@ -37,16 +56,8 @@ class Function(Construct):
     ) -> None:
         """`timeout` in seconds; `reserved` invocations at once are kept for this function, and never more."""
         super().__init__(scope, id)
-        log_group = logs.LogGroup(
-            self,
-            "Log",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-            encryption_key=log_key,
-        )
-        # a role of its own, because the one CDK would make may write to every log group of the account
-        self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        allow(self.role, ["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
+        log_group = own_log(self, log_key)
+        self.role = own_role(self, log_group)
         self.function = lambda_.Function(
             self,
             "Function",

@@ -13,13 +13,13 @@ from aws_cdk import aws_emrserverless as emrserverless
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_sns as sns
 from constructs import Construct, IConstruct
 
 from infra.bundling import PYTHON
-from infra.permissions import accept, allow
+from infra.functions import own_log, own_role
+from infra.permissions import accept
 
 HANDLER = Path(__file__).with_name("guard_handler.py")
 TIMEOUT = cdk.Duration.minutes(5)
@@ -30,15 +30,8 @@ LATE = cdk.Duration.minutes(10)
 class Guards(Construct):
     def __init__(self, scope: Construct, id: str, *, key: kms.IKey | None) -> None:
         super().__init__(scope, id)
-        log_group = logs.LogGroup(
-            self,
-            "Log",
-            retention=logs.RetentionDays.ONE_MONTH,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
-            encryption_key=key,
-        )
-        self._role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-        allow(self._role, ["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
+        log_group = own_log(self, key)
+        self._role = own_role(self, log_group)
         self._function = lambda_.Function(
             self,
             "Function",

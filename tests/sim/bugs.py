@@ -290,7 +290,7 @@ _BATCHES = (
     Bug(
         "sealed without counting",
         "The manifest is not held against the batch's header.",
-        (Edit("tidegate.flows.seal:registered_notices", "if summed != expected:", "if False:"),),
+        (Edit("tidegate.flows.seal:registered", "if summed != expected:", "if False:"),),
         "part_mislaid",
     ),
 )

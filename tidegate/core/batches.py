@@ -36,12 +36,12 @@ class Limits:
 class Batch:
     """The header of a batch as the ledger holds it; times in epoch seconds, 0 for "not yet".
 
-    `endings` is how many of the endings have been written into their claims. `table` was decided when the batch was
-    sealed: a route that is pointed at another table takes no batch with it; `sealed_for` (JSON, see `core.routes`) is
-    how its files were to be read then. `manifest` is the digest of the registered parts, once the manifest has been
-    written. `dataset` (JSON, see `core.routes`) is how the current attempt reads the
-    files, decided when its job is first started, so that its twins read alike. `floors` counts how often a person has
-    decided that the batch is not in the table.
+    `endings` is how many endings have been written into their claims; of a fenced batch, those of how many parts.
+    `table` was decided when the batch was sealed: a route that is pointed at another table takes no batch with it;
+    `sealed_for` (JSON, see `core.routes`) is how its files were to be read then. `manifest` is the digest of the
+    registered parts, once the manifest has been written. `dataset` (JSON, see `core.routes`) is how the current attempt
+    reads the files, decided when its job is first started, so that its twins read alike. `floors` counts how often a
+    person has decided that the batch is not in the table.
     """
 
     id: str

@@ -5,13 +5,11 @@ set of registered notices is final and the manifest that lists them can only be 
 process that dies in the gap leaves a sealed batch without a manifest; the next one that wants to hand it off writes it.
 """
 
-from collections.abc import Sequence
-
 from tidegate.core.batches import Batch, is_due
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_of_part
 from tidegate.core.routes import Route, encode_dataset
-from tidegate.flows.ports import Clock, Counter, Ledger, NoticeRecord, Work
+from tidegate.flows.ports import Clock, Counter, Ledger, Work
 
 # The schedule that runs `settle` (seconds); EventBridge has nothing finer.
 SCHEDULE = 60
@@ -63,7 +61,7 @@ def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
             body = work.get(name) or body
         there = decode_sealed(body)
     if there.digest != sealed.digest or not ledger.note_manifest(batch.id, sealed.digest):
-        raise _halted(
+        raise halted(
             batch,
             f"batch {batch.id}: sealed.json in the work bucket lists {there.objects} uploads in {len(there.parts)}"
             f" parts (digest {there.digest}), the ledger has registered {sealed.objects} in {len(sealed.parts)} (digest"
@@ -76,11 +74,6 @@ def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
 
 def registered(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
     """What the manifest of a sealed batch must say. Raises OutcomeUnknown as `ensure_manifest`."""
-    return _manifest_of(batch, registered_notices(batch, ledger=ledger, work=work))
-
-
-def registered_notices(batch: Batch, *, ledger: Ledger, work: Work) -> list[NoticeRecord]:
-    """The notices of a sealed batch, by the names of their parts. Raises OutcomeUnknown as `ensure_manifest`."""
     folder = batch_folder(batch.id)
     names = sorted(name.removeprefix(folder) for name in work.names(folder + "parts/"))
     notices = ledger.notices({notice_of_part(name) for name in names})
@@ -90,32 +83,29 @@ def registered_notices(batch: Batch, *, ledger: Ledger, work: Work) -> list[Noti
         for name in names
         if (record := notices.get(notice_of_part(name))) and record.batch == batch.id and record.part == name
     ]
-    sealed = _manifest_of(batch, found)
+    sealed = Sealed(
+        batch=batch.id,
+        route=batch.route,
+        parts=tuple(record.part for record in found),
+        objects=sum(record.objects for record in found),
+        size=sum(record.bytes for record in found),
+        table=batch.table,
+    )
     summed = (len(found), sealed.objects, sealed.size)
     expected = (batch.notices, batch.objects, batch.bytes)
     if summed != expected:
-        raise _halted(
+        raise halted(
             batch,
             f"batch {batch.id}: its parts hold (notices, objects, bytes) {summed}, its header says {expected}."
             " Nothing was handed off; look for missing files under parts/ in the work bucket",
             ledger,
         )
-    return found
+    return sealed
 
 
-def _manifest_of(batch: Batch, notices: Sequence[NoticeRecord]) -> Sealed:
-    return Sealed(
-        batch=batch.id,
-        route=batch.route,
-        parts=tuple(record.part for record in notices),
-        objects=sum(record.objects for record in notices),
-        size=sum(record.bytes for record in notices),
-        table=batch.table,
-    )
-
-
-def _halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:
-    """Have a person see it. It is tried again all the same, and goes on once the cause is gone."""
+def halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:
+    """Have a person see what is wrong with a batch's files; returns what to raise. The batch is looked at again all the
+    same, and goes on by itself once the cause is gone."""
     if batch.halted != reason:
         ledger.halt(batch.id, batch.attempt, reason)
     return OutcomeUnknown(reason)

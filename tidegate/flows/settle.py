@@ -22,7 +22,7 @@ from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outco
 from tidegate.core.routes import Route
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.ports import Clock, Counter, JobReport, Jobs, Ledger, Topic, Work
-from tidegate.flows.seal import SCHEDULE, ensure_manifest, seal_if_due
+from tidegate.flows.seal import SCHEDULE, ensure_manifest, halted, seal_if_due
 from tidegate.flows.send_again import send_again
 from tidegate.flows.status import status
 
@@ -189,7 +189,7 @@ def _ended(batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work) -> Ite
     # of a batch that was handed off by version 0.1.0 nobody noted a digest, nor did its job write one
     digest = ensure_manifest(batch, ledger=ledger, work=work).digest
     if receipt.manifest and receipt.manifest != digest:
-        raise _halted(
+        raise halted(
             batch,
             f"batch {batch.id}: its receipt is of a manifest with the digest {receipt.manifest}, the ledger has noted"
             f" {digest}: what was published is not what this ledger has registered. The ledger was restored to a time"
@@ -197,7 +197,7 @@ def _ended(batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work) -> Ite
             ledger,
         )
     if receipt.tally.uploads != batch.objects:
-        raise _halted(
+        raise halted(
             batch,
             f"batch {batch.id}: its receipt accounts for {receipt.tally.uploads} uploads, its header for"
             f" {batch.objects}. It stays as it is; compare parts/ and outcomes/ in the work bucket",
@@ -206,7 +206,7 @@ def _ended(batch: Batch, receipt: Receipt, *, ledger: Ledger, work: Work) -> Ite
     name = f"{batch_folder(batch.id)}outcomes/{receipt.staged}.jsonl.gz"
     body = work.get(name)
     if body is None:
-        raise _halted(batch, f"batch {batch.id}: it is published, but {name} is missing in the work bucket", ledger)
+        raise halted(batch, f"batch {batch.id}: it is published, but {name} is missing in the work bucket", ledger)
     endings = decode_outcomes(body).endings
     size = min(ENDINGS_PER_WRITE, ENDINGS_PER_LOOK)
     for start in range(batch.endings, len(endings), size):
@@ -226,16 +226,9 @@ def _abandoned(batch: Batch, *, ledger: Ledger, work: Work) -> Iterator[Portion]
     for done, name in enumerate(names[batch.endings :], start=batch.endings + 1):
         part = work.get(folder + name)
         if part is None:
-            raise _halted(batch, f"batch {batch.id}: {name} is missing in the work bucket", ledger)
+            raise halted(batch, f"batch {batch.id}: {name} is missing in the work bucket", ledger)
         endings = [
             Ending(item.notice, item.upload.bucket, item.upload.key, item.upload.version, ABANDONED, "")
             for item in decode_part(part)
         ]
         yield Portion(endings, done, max(PART_COST, len(endings)))
-
-
-def _halted(batch: Batch, reason: str, ledger: Ledger) -> OutcomeUnknown:
-    """Halt a batch whose receipt cannot be believed, so that a person sees it. It is looked at again every time, and
-    settles by itself once the cause is gone."""
-    ledger.halt(batch.id, batch.attempt, reason)
-    return OutcomeUnknown(reason)
