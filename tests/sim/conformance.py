@@ -25,13 +25,12 @@ from moto.core.models import botocore_stubber
 
 from tests.sim.expressions import Unsupported
 from tests.sim.kernel import START, Kernel
-from tests.sim.wire import Answer, Refusal, as_response, refusal_answer
+from tests.sim.protocols import Service, over_http
+from tests.sim.wire import as_response
 
 SIMULATED = "simulated"
 MOTO = "moto"
 LOCAL = "dynamodb-local"
-
-Service = Callable[[str, AWSPreparedRequest], Answer]
 
 
 # ---- the known differences
@@ -122,13 +121,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         "does not name the version in its answer to a put",
         "names it",
         "the product puts into the work bucket only, and reads no version from the answer",
-    ),
-    Difference(
-        SIMULATED,
-        ("test_a_listing_comes_in_pages",),
-        "lists everything in one page",
-        "lists at most 1,000 keys in a page",
-        "the worlds are smaller than a page; pages are tried on moto",
     ),
     Difference(
         SIMULATED,
@@ -273,11 +265,8 @@ def _simulated_client(service: str) -> Any:
     client = _client(service)
 
     def send(event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
-        try:
-            with _CURRENT.turn:  # a service decides one request at a time; the ledger sends from several threads
-                answer = _CURRENT.services[service](event_name.rsplit(".", 1)[1], request)
-        except Refusal as refusal:
-            answer = refusal_answer(service, refusal)
+        with _CURRENT.turn:  # a service decides one request at a time; the ledger sends from several threads
+            answer = over_http(service, _CURRENT.services[service], event_name.rsplit(".", 1)[1], request)
         return as_response(request.url, answer)
 
     client.meta.events.unregister("before-send", botocore_stubber)

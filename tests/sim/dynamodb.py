@@ -1,13 +1,14 @@
 """DynamoDB as AWS documents it: conditions, transactions and their token, items that outlive their time."""
 
-import json
 import re
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 from tests.sim.expressions import Item, holds, updated
 from tests.sim.kernel import Kernel
 from tests.sim.shelves import Shelved
-from tests.sim.wire import Answer, Refusal, json_answer
+from tests.sim.wire import Refusal
 
 TOKEN_SECONDS = 600
 """https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_TransactWriteItems.html"""
@@ -25,6 +26,8 @@ def plain(attribute: dict[str, Any]) -> Any:
         return {name: plain(each) for name, each in value.items()}
     if kind == "L":
         return [plain(each) for each in value]
+    if kind == "S":
+        return str(value)  # plain text, whatever kind of string the caller has
     return None if kind == "NULL" else value
 
 
@@ -63,13 +66,21 @@ class DynamoDb:
         self.writes = 0
         """How many requests have changed something."""
         self.forgets_tokens = False
+        self.behind: Callable[[], float] = lambda: 0.0
+        """How many seconds old what a read may be that does not ask for consistency."""
+        self.holds_back: Callable[[], bool] = lambda: False
+        """Whether an answer to BatchGetItem leaves some of its keys unprocessed."""
+        self.page = 0
+        """How many items a page of a query has; 0 for all."""
         self._tokens: dict[str, float] = {}
+        self._before: dict[Key, tuple[float, Item | None]] = {}
+        """When each item was last written, and what it was before."""
 
-    def answer(self, operation: str, body: bytes) -> Answer:
-        name = re.sub(r"([A-Z])", lambda letter: f"_{letter[1].lower()}", operation)
-        handler = getattr(self, name, None)
+    def answer(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        handler = getattr(self, _method(operation), None)
         assert handler, f"DynamoDB {operation} is not simulated"
-        return json_answer(handler(json.loads(body)))
+        answered: dict[str, Any] = handler(parameters)
+        return answered
 
     def expire(self) -> int:
         """What TTL does in its own time: delete items whose time is over. Returns how many."""
@@ -81,25 +92,44 @@ class DynamoDb:
     # ---- operations
 
     def _get_item(self, request: Any) -> Any:
-        item = self.items.get(_key(request, request["Key"]))
+        item = self._read(_key(request, request["Key"]), request.get("ConsistentRead", False))
         return {"Item": _typed(item)} if item is not None else {}
+
+    def _read(self, key: Key, consistent: bool) -> Item | None:
+        if not consistent and key in self._before:
+            written, before = self._before[key]
+            if self.kernel.now - written < self.behind():
+                return before
+        return self.items.get(key)
 
     def _batch_get_item(self, request: Any) -> Any:
         found: dict[str, list[Any]] = {}
+        unprocessed: dict[str, Any] = {}
         for table, wanted in request["RequestItems"].items():
             keys = [_key({"TableName": table}, each) for each in wanted["Keys"]]
             if len(set(keys)) < len(keys):
                 raise Refusal(400, "ValidationException", "Provided list of item keys contains duplicates")
             if len(keys) > 100:
                 raise Refusal(400, "ValidationException", "Too many items requested for the BatchGetItem call")
-            found[table] = [_typed(self.items[key]) for key in keys if key in self.items]
-        return {"Responses": found, "UnprocessedKeys": {}}
+            if len(keys) > 1 and self.holds_back():
+                unprocessed[table] = {**wanted, "Keys": wanted["Keys"][1:]}
+                keys = keys[:1]
+            items = [self._read(key, wanted.get("ConsistentRead", False)) for key in keys]
+            found[table] = [_typed(item) for item in items if item is not None]
+        return {"Responses": found, "UnprocessedKeys": unprocessed}
 
     def _query(self, request: Any) -> Any:
         values = {name: plain(each) for name, each in request["ExpressionAttributeValues"].items()}
         assert request["KeyConditionExpression"] == "pk = :pk", request["KeyConditionExpression"]
-        found = sorted(key for key in self.items if key[:2] == (request["TableName"], values[":pk"]))
-        return {"Items": [_typed(self.items[key]) for key in found], "Count": len(found)}
+        on = self.items.on(values[":pk"][:2])
+        found = sorted(key for key, _ in on if key[:2] == (request["TableName"], values[":pk"]))
+        if start := request.get("ExclusiveStartKey"):
+            found = [key for key in found if key > _key(request, start)]
+        page = found[: self.page] if self.page else found
+        read = [self._read(key, request.get("ConsistentRead", False)) for key in page]
+        items = [_typed(item) for item in read if item is not None]
+        more = {"LastEvaluatedKey": {"pk": {"S": page[-1][1]}, "sk": {"S": page[-1][2]}}} if page != found else {}
+        return {"Items": items, "Count": len(items), **more}
 
     def _put_item(self, request: Any) -> Any:
         self._write([("Put", request)])
@@ -164,10 +194,16 @@ class DynamoDb:
             raise Refusal(400, "ConditionalCheckFailedException", "The conditional request failed", **extra)
         self.writes += bool(after)
         for key, item in after.items():
+            self._before[key] = self.kernel.now, self.items.get(key)
             if item is None:
                 self.items.pop(key, None)
             else:
                 self.items[key] = item
+
+
+@cache
+def _method(operation: str) -> str:
+    return re.sub(r"([A-Z])", lambda letter: f"_{letter[1].lower()}", operation)
 
 
 def _key(request: Any, attributes: Any) -> Key:

@@ -1,29 +1,33 @@
 """EMR Serverless: job runs, a client token that it may forget, events that it may lose, drivers that may be two."""
 
 import itertools
-import json
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
-
-from botocore.awsrequest import AWSPreparedRequest
 
 from tests.sim.kernel import Kernel, Process
-from tests.sim.wire import Answer, Refusal, body_of, json_answer
+from tests.sim.wire import Refusal
+
+ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 
 
 @dataclass
 class JobRun:
     id: str
     arguments: list[str]
-    state: str = "RUNNING"
+    state: str = "SCHEDULED"
     drivers: list[Process] = field(default_factory=list)
+    forgotten: bool = False
 
     @property
     def running(self) -> bool:
-        return self.state == "RUNNING"
+        """Whether it has not ended; it may not have begun."""
+        return self.state not in ENDED
+
+    @property
+    def batch(self) -> str:
+        (found,) = (each.removeprefix("--batch=") for each in self.arguments if each.startswith("--batch="))
+        return found
 
 
 class Emr:
@@ -36,22 +40,27 @@ class Emr:
         self.forgets_tokens: Callable[[], bool] = lambda: False
         self.twin_after: Callable[[], float | None] = lambda: None
         """How many seconds after its first driver a run gets a second one, if any."""
+        self.cancelled_after: Callable[[], float | None] = lambda: None
+        """How many seconds after it was started a run is cancelled, or cut off for its time, if it is."""
+        self.outlives: Callable[[], bool] = lambda: False
+        """Whether the driver of a run that is cancelled goes on."""
+        self.forgets: Callable[[], bool] = lambda: False
+        """Whether a run is not known any more as soon as it has ended."""
         self._drive = drive
         self._on_ended = on_ended
         self._tokens: dict[str, str] = {}
         self._numbers = itertools.count(1)
 
-    def answer(self, operation: str, request: AWSPreparedRequest) -> Answer:
+    def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         if operation == "StartJobRun":
-            return json_answer(self._start(json.loads(body_of(request))))
+            return self._start(request)
         assert operation == "GetJobRun", f"EMR Serverless {operation} is not simulated"
-        job_run = re.sub(r".*/jobruns/", "", urlsplit(request.url).path)
-        run = self.runs.get(job_run)
-        if run is None:
-            raise Refusal(404, "ResourceNotFoundException", f"job run {job_run} does not exist")
-        return json_answer({"jobRun": {"jobRunId": run.id, "state": run.state, "stateDetails": ""}})
+        run = self.runs.get(request["jobRunId"])
+        if run is None or run.forgotten:
+            raise Refusal(404, "ResourceNotFoundException", f"job run {request['jobRunId']} does not exist")
+        return {"jobRun": {"jobRunId": run.id, "state": run.state, "stateDetails": ""}}
 
-    def _start(self, request: dict[str, Any]) -> dict[str, str]:
+    def _start(self, request: Mapping[str, Any]) -> dict[str, Any]:
         token = request["clientToken"]
         if token in self._tokens and not self.forgets_tokens():
             return {"applicationId": "app", "jobRunId": self._tokens[token], "arn": "arn"}
@@ -63,15 +72,33 @@ class Emr:
         twin = self.twin_after()
         if twin is not None:
             self.kernel.after(delay + twin, lambda: self._drive_one(run))
+        cancelled = self.cancelled_after()
+        if cancelled is not None:
+            self.kernel.after(cancelled, lambda: self._cancel(run))
         return {"applicationId": "app", "jobRunId": run.id, "arn": "arn"}
 
     def _drive_one(self, run: JobRun) -> None:
+        if not run.running and not run.drivers:
+            return  # it was cancelled before it began
+
         def done(process: Process) -> None:
             # the run ends with its first driver: what a twin does after that, nobody is told
-            if run.state == "RUNNING":
-                run.state = "FAILED" if process.failed or process.answer else "SUCCESS"
-                self.kernel.note(run.id, run.state)
-                self._on_ended(run)
+            self._end(run, "FAILED" if process.failed or process.answer else "SUCCESS")
 
         name = f"driver-{run.id}" + ("-twin" if run.drivers else "")
+        if run.running:
+            run.state = "RUNNING"
         run.drivers.append(self.kernel.spawn(name, lambda: self._drive(run.arguments), done))
+
+    def _cancel(self, run: JobRun) -> None:
+        if run.running and not self.outlives():
+            for driver in run.drivers:
+                driver.kill()
+        self._end(run, "CANCELLED")
+
+    def _end(self, run: JobRun, state: str) -> None:
+        if run.running:
+            run.state = state
+            run.forgotten = self.forgets()
+            self.kernel.note(run.id, state)
+            self._on_ended(run)

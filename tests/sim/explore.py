@@ -56,13 +56,14 @@ class Result:
         return self.judgement.good
 
 
-def run(case: Case, *, keep_trace: bool = False) -> Result:
-    """Only within `simulation()`."""
+def run(case: Case, *, keep_trace: bool = False, long_road_only: bool = False) -> Result:
+    """Only within `simulation()`. `long_road_only` as in `network`."""
     if case.seed is None:
         world = World(0, At(dict(case.faults)))
     else:
         world = World(case.seed, Chance(case.seed, MOST_FAULTS, only=case.only), chance=True)
     world.kernel.keep_trace = keep_trace
+    world.network.long_road_only = long_road_only
     (SCENARIOS | EXTRA)[case.scenario](world)
     try:
         judgement = judge(world, world.run())

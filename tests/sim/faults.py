@@ -9,26 +9,36 @@ from typing import Protocol
 
 
 class Kind(StrEnum):
-    """One fault at one call. The first nine strike calls of a process, the last two what the platform does."""
+    """One fault at one call. The last two strike what the platform does, the others calls of a process."""
 
     DIE_BEFORE = "die-before"  # the process dies, the request is never sent
     DIE_AFTER = "die-after"  # the request is applied, and the process dies
     LOSE = "lose"  # applied, the answer is lost once: the SDK repeats the request
     MUTE = "mute"  # applied, and every answer to this call is lost, the SDK's repetitions included
     THROTTLE = "throttle"  # refused as too much, however often the SDK repeats it
+    BREAK = "break"  # applied, and answered as an internal error, however often the SDK repeats it
     FAIL = "fail"  # refused for good
     LATE = "late"  # the process dies; the request is applied long after somebody else has taken over
     ECHO = "echo"  # the request hangs, the SDK repeats it with success; later the first one is applied, too
     PAUSE = "pause"  # the process is frozen before the call, and wakes up long after it was given up
+    SLOW = "slow"  # it takes long, and the process lives to see the answer
     DROP = "drop"  # a delivery, an acknowledgement or an event is lost
     TWICE = "twice"  # it happens twice
 
 
-CALL_KINDS = tuple(Kind)[:9]
 PLATFORM_KINDS = (Kind.DROP, Kind.TWICE)
+CALL_KINDS = tuple(kind for kind in Kind if kind not in PLATFORM_KINDS)
+SEEN_BY_THE_SDK = frozenset({Kind.LOSE, Kind.MUTE, Kind.THROTTLE, Kind.BREAK, Kind.ECHO})
+"""After these the SDK repeats a request by itself."""
 
 LATE_SECONDS = 1_500.0
 """Longer than any visibility timeout, so that a successor has acted."""
+
+
+SLOW_SECONDS = 100.0
+"""Below the timeout of all functions but intake, and far above what a call takes: others act in the meantime."""
+SLOWNESS = (8.0, 30.0, 50.0, 80.0, SLOW_SECONDS)
+"""Where chance decides."""
 
 
 DELAYS = (2.0, 45.0, 400.0, LATE_SECONDS, 4_000.0)
@@ -42,6 +52,10 @@ class Plan(Protocol):
 
     def delay(self) -> float:
         """How long what is late is late, in seconds."""
+        ...
+
+    def slowness(self) -> float:
+        """How long a slow call takes, in seconds."""
         ...
 
 
@@ -62,6 +76,9 @@ class At:
     def delay(self) -> float:
         return LATE_SECONDS
 
+    def slowness(self) -> float:
+        return SLOW_SECONDS
+
 
 @dataclass
 class Chance:
@@ -77,14 +94,19 @@ class Chance:
         chance = random.Random(self.seed * 2 + 1)
         numbers = list(itertools.accumulate(1 + chance.randrange(self.spread) for _ in range(self.most)))
         # drawn in advance, so that leaving one out does not change the others
-        self._faults = {number - 1: (chance.random(), chance.choice(DELAYS)) for number in numbers}
-        self._delay = LATE_SECONDS
+        self._faults = {
+            number - 1: (chance.random(), chance.choice(DELAYS), chance.choice(SLOWNESS)) for number in numbers
+        }
+        self._delay, self._slowness = LATE_SECONDS, SLOW_SECONDS
 
     def strike(self, number: int, site: str, kinds: tuple[Kind, ...]) -> Kind | None:
         if number not in self._faults or (self.only is not None and number not in self.only):
             return None
-        drawn, self._delay = self._faults[number]
+        drawn, self._delay, self._slowness = self._faults[number]
         return kinds[int(drawn * len(kinds))]
 
     def delay(self) -> float:
         return self._delay
+
+    def slowness(self) -> float:
+        return self._slowness

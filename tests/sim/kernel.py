@@ -32,6 +32,8 @@ class Process:
     def __init__(self, kernel: "Kernel", name: str, body: Callable[[], Any], done: Callable[["Process"], None]) -> None:
         self.kernel = kernel
         self.name = name
+        self.role = name.partition("-")[0]
+        """Who it is, whichever time it runs."""
         self.dead = False
         self.ended = False
         self.error: BaseException | None = None
@@ -77,6 +79,7 @@ class Kernel:
         self.keep_trace = False
         self.on_tick: Callable[[float], None] = lambda now: None
         self._digest = hashlib.sha256()
+        self._unhashed: list[str] = []
         self._queue: list[tuple[float, int, Callable[[], None], bool]] = []
         self._numbers = itertools.count()
         self.most_events = most_events
@@ -135,12 +138,19 @@ class Kernel:
     # ---- evidence
 
     def note(self, *words: object) -> None:
-        line = f"{self.now - START:12.3f} " + " ".join(map(str, words))
-        self._digest.update(line.encode())
+        line = f"{self.now - START:.3f} {' '.join(map(str, words))}"
+        self._unhashed.append(line)
+        if len(self._unhashed) > 10_000:
+            self._hash()
         if self.keep_trace:
             self.trace.append(line)
+
+    def _hash(self) -> None:
+        self._digest.update("\n".join([*self._unhashed, ""]).encode())
+        self._unhashed.clear()
 
     @property
     def digest(self) -> str:
         """The hash of all that was noted: the same seed and plan give the same."""
+        self._hash()
         return self._digest.hexdigest()

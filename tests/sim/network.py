@@ -1,7 +1,10 @@
 """The gate that every call passes: where it is numbered, delayed, struck by faults, and answered.
 
-It stands where botocore is about to open a socket (`before-send`), below the SDK's retries, so those are part of what
-is tested. Calls that are not the SDK's (the table's catalog, what Lambda itself does with a queue) pass it, too.
+There are two roads through it. The long one stands where botocore is about to open a socket (`before-send`), below the
+SDK's retries: whatever the SDK itself would see and repeat goes there, so its retries are part of what is tested. The
+short one stands where boto3 is called, and answers at once; it costs a tenth. Which road a call takes is decided by the
+fault that strikes it, and nothing else differs (tests/sim/test_roads.py). Calls that are not the SDK's (the table's
+catalog, what Lambda itself does with a queue) pass the gate, too.
 """
 
 import re
@@ -10,10 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError
 
-from tests.sim.faults import CALL_KINDS, PLATFORM_KINDS, Kind, Plan
+from tests.sim.faults import CALL_KINDS, PLATFORM_KINDS, SEEN_BY_THE_SDK, Kind, Plan
 from tests.sim.kernel import Died, Kernel
+from tests.sim.protocols import Parameters, Service, parameters, written
 from tests.sim.wire import Answer, Refusal, as_response, refusal_answer
 
 T = TypeVar("T")
@@ -25,14 +29,19 @@ THROTTLED = {
     "sqs": (400, "RequestThrottled"),
     "emr-serverless": (429, "ThrottlingException"),
 }
+INTERNAL = {
+    "dynamodb": "InternalServerError",
+    "s3": "InternalError",
+    "sns": "InternalFailure",
+    "sqs": "InternalFailure",
+    "emr-serverless": "InternalServerException",
+}
 
 
 class Network:
     """`services` answer (operation, request); `latency` says how long one way takes (seconds)."""
 
-    def __init__(
-        self, kernel: Kernel, services: Mapping[str, Callable[[str, AWSPreparedRequest], Answer]], plan: Plan
-    ) -> None:
+    def __init__(self, kernel: Kernel, services: Mapping[str, Service], plan: Plan) -> None:
         self.kernel = kernel
         self.plan = plan
         self.latency: Callable[[], float] = lambda: 0.005
@@ -41,19 +50,54 @@ class Network:
         self.struck: Counter[tuple[str, Kind]] = Counter()
         self.struck_at: list[int] = []
         self._services = services
+        self.long_road_only = False
         self._persistent: dict[str, Kind] = {}
+        self._struck_already: list[Kind | None] = []
+        """The fault of a call that has just been sent down the long road."""
 
     # ---- calls of the SDK
 
+    def ask(
+        self, service: str, operation: str, asked: Parameters, long_road: Callable[[], dict[str, Any]]
+    ) -> dict[str, Any]:
+        """A call of boto3's. Raises ClientError."""
+        if self.long_road_only:
+            return long_road()
+        kind = self._strike(self._site(service, operation, asked), CALL_KINDS)
+        if kind in SEEN_BY_THE_SDK:
+            self._struck_already.append(kind)
+            return long_road()
+
+        def apply() -> dict[str, Any] | Refusal:
+            try:
+                return self._services[service](operation, asked)
+            except Refusal as refusal:
+                self.kernel.note("refused", refusal.code)
+                return refusal
+
+        answer = self._pass(kind, f"{service}.{operation}", apply, _no_answer, _denied)
+        if isinstance(answer, Refusal):
+            assert answer.status < 500, f"the SDK would repeat {operation} after {answer.code}"
+            raise _client_error(operation, answer)
+        return answer
+
     def send(self, service: str, operation: str, request: AWSPreparedRequest) -> AWSResponse:
-        process = self.kernel.current
-        assert process is not None, f"{service} {operation} was called by nobody"
+        """A request of the SDK's, its repetitions included."""
+        asked = parameters(service, operation, request)
         invocation = _text(request.headers.get("amz-sdk-invocation-id", ""))
-        site = f"{process.name.split('-')[0]} {service}.{operation} {_about(service, operation, request)}"
+        if invocation in self._persistent:
+            kind: Kind | None = self._persistent[invocation]
+            self.kernel.note("again", service, operation, kind)
+        elif self._struck_already:
+            kind = self._struck_already.pop()
+        else:
+            kind = self._strike(self._site(service, operation, asked), CALL_KINDS)
+        if kind in (Kind.MUTE, Kind.THROTTLE, Kind.BREAK):
+            self._persistent[invocation] = kind
 
         def apply() -> Answer:
             try:
-                return self._services[service](operation, request)
+                return written(service, operation, self._services[service](operation, asked))
             except Refusal as refusal:
                 self.kernel.note("refused", refusal.code)
                 return refusal_answer(service, refusal)
@@ -65,7 +109,15 @@ class Network:
             status, code = THROTTLED[service] if kind is Kind.THROTTLE else (403, "AccessDenied")
             return refusal_answer(service, Refusal(status, code, "struck by a fault"))
 
-        return as_response(request.url, self._pass(site, invocation, apply, lost, refused))
+        answer = self._pass(kind, f"{service}.{operation}", apply, lost, refused)
+        if kind is Kind.BREAK:
+            answer = refusal_answer(service, Refusal(500, INTERNAL[service], "struck by a fault"))
+        return as_response(request.url, answer)
+
+    def _site(self, service: str, operation: str, asked: Parameters) -> str:
+        process = self.kernel.current
+        assert process is not None, f"{service} {operation} was called by nobody"
+        return f"{process.role} {service}.{operation} {_about(service, operation, asked)}"
 
     # ---- other calls of a process
 
@@ -79,12 +131,16 @@ class Network:
         def refused(kind: Kind) -> T:
             raise failed()
 
-        return self._pass(f"{process.name.split('-')[0]} {site}", "", apply, lost, refused)
+        kind = self._strike(f"{process.role} {site}", CALL_KINDS)
+        answer = self._pass(kind, site, apply, lost, refused)
+        if kind is Kind.BREAK:
+            raise lost()
+        return answer
 
     def _pass(
         self,
+        kind: Kind | None,
         site: str,
-        invocation: str,
         apply: Callable[[], T],
         lost: Callable[[], Exception],
         refused: Callable[[Kind], T],
@@ -93,9 +149,6 @@ class Network:
         assert process is not None
         if process.dead:
             raise Died(process.name)
-        kind = self._persistent.get(invocation) or self._strike(site, CALL_KINDS)
-        if kind in (Kind.MUTE, Kind.THROTTLE, Kind.FAIL) and invocation:
-            self._persistent[invocation] = kind
         if kind is Kind.DIE_BEFORE:
             process.kill()
         elif kind is Kind.LATE:
@@ -103,6 +156,8 @@ class Network:
             process.kill()
         elif kind is Kind.PAUSE:
             self.kernel.sleep(self.plan.delay())
+        elif kind is Kind.SLOW:
+            self.kernel.sleep(self.plan.slowness())
         self.kernel.sleep(self.latency())
         if kind in (Kind.THROTTLE, Kind.FAIL):
             return refused(kind)
@@ -140,15 +195,46 @@ class Network:
         return kind
 
 
-def _about(service: str, operation: str, request: AWSPreparedRequest) -> str:
+def _about(service: str, operation: str, asked: Parameters) -> str:
     """Which record or object a call is about, without what differs from one to the next."""
     if service == "dynamodb":
-        body = _text(request.body)
-        return ",".join(dict.fromkeys(re.findall(r'"pk": \{"S": "(\w)#', body)))
+        return ",".join(dict.fromkeys(pk[0] for pk in _partition_keys(operation, asked) if pk[1:2] == "#"))
     if service == "s3":
-        found = re.search(r"/batches/[^/]+/([a-z]+)", _text(request.url)) or re.search(r"prefix=", _text(request.url))
-        return (found[1] if found.lastindex else "listing") if found else "upload"
+        if operation.startswith("List"):
+            return "listing"
+        found = _IN_A_BATCH.match(asked.get("Key", ""))
+        return found[1] if found else "upload"
     return ""
+
+
+_IN_A_BATCH = re.compile(r"batches/[^/]+/([a-z]+)")
+
+
+def _partition_keys(operation: str, asked: Parameters) -> list[str]:
+    if operation == "TransactWriteItems":
+        writes = (next(iter(each.values())) for each in asked["TransactItems"])
+        return [(write.get("Key") or write["Item"])["pk"]["S"] for write in writes]
+    if operation == "BatchGetItem":
+        return [key["pk"]["S"] for wanted in asked["RequestItems"].values() for key in wanted["Keys"]]
+    found = asked.get("Key") or asked.get("Item")
+    return [found["pk"]["S"]] if found else []
+
+
+def _no_answer() -> Exception:
+    raise AssertionError("what gets no answer is the SDK's to repeat")
+
+
+def _denied(kind: Kind) -> Refusal:
+    return Refusal(403, "AccessDenied", "struck by a fault")
+
+
+def _client_error(operation: str, refusal: Refusal) -> ClientError:
+    answered: Any = {
+        "Error": {"Code": refusal.code, "Message": refusal.message},
+        "ResponseMetadata": {"HTTPStatusCode": refusal.status},
+        **refusal.more,
+    }
+    return ClientError(answered, operation)
 
 
 def _text(value: Any) -> str:

@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 import botocore.retries.quota
 import time_machine
+import ulid
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.regions import EndpointRulesetResolver
 from botocore.validate import ValidationErrors
@@ -51,6 +52,8 @@ class _Here:
 
     kernel: Kernel | None = None
     network: Network | None = None
+    chance: random.Random = random.Random(0)
+    """What the product draws ids from: beside it the SDK draws delays, more or fewer of them."""
     thread: int = 0
     """All of a world is in one thread; others (a server that a test left running) have nothing to do with it."""
 
@@ -67,6 +70,9 @@ HERE = _Here()
 def inhabited(kernel: Kernel, network: Network) -> Iterator[None]:
     """Everything the product asks for in here is answered by this world."""
     random.seed(kernel.random.random())
+    HERE.chance = random.Random(kernel.random.random())
+    # each process has a generator of its own: nothing keeps the ids of one millisecond in order
+    ulid.default_generator = ulid.ULIDGenerator(randomness=_randomness, policy=ulid.PureRandomPolicy())
     for quota in _QUOTAS:
         quota._available_capacity = quota._max_capacity
     HERE.kernel, HERE.network, HERE.thread = kernel, network, threading.get_ident()
@@ -135,23 +141,33 @@ def installed(config: str, folder: Path) -> Iterator[None]:
 
         stack.enter_context(patch("tidegate.aws.ledger.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch("tidegate.spark.read.ThreadPoolExecutor", _Loop))
-        stack.enter_context(patch.object(wiring, "new_id", _new_id))
+        stack.enter_context(patch.object(ulid, "default_generator", ulid.default_generator))
         for cached in (wiring.application, wiring._client, wiring._ledger, wiring._hand_off_records):
             cached.cache_clear()
             stack.callback(cached.cache_clear)
         logging.disable(logging.CRITICAL)
         stack.callback(logging.disable, logging.NOTSET)
         for service in SERVICES:
-            _answer_for(wiring._client(service), service)
+            stack.enter_context(_answered(wiring._client(service), service))
         yield
 
 
-def _answer_for(client: Any, service: str) -> None:
-    def answer(event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+@contextmanager
+def _answered(client: Any, service: str) -> Iterator[None]:
+    """The world answers all that this client asks, where boto3 is called and where a request is sent."""
+    real = client._make_api_call
+
+    def ask(operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+        assert HERE.network is not None, f"{service} {operation} outside of any world"
+        return HERE.network.ask(service, operation, asked, lambda: real(operation, asked))
+
+    def send(event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         assert HERE.network is not None, f"{event_name} outside of any world"
         return HERE.network.send(service, event_name.rsplit(".", 1)[1], request)
 
-    client.meta.events.register_first(f"before-send.{client.meta.service_model.service_id.hyphenize()}", answer)
+    client.meta.events.register_first(f"before-send.{client.meta.service_model.service_id.hyphenize()}", send)
+    with patch.object(client, "_make_api_call", ask):
+        yield
 
 
 def _remembered(quota: type[Any]) -> Any:
@@ -191,13 +207,12 @@ def _sleep(real: Callable[[float], None]) -> Callable[[float], None]:
 
 
 def _uuid4() -> uuid.UUID:
-    source = random.getrandbits if HERE.thread == threading.get_ident() else random.SystemRandom().getrandbits
-    return uuid.UUID(int=source(128), version=4)
+    source = HERE.chance if HERE.thread == threading.get_ident() else random.SystemRandom()
+    return uuid.UUID(int=source.getrandbits(128), version=4)
 
 
-def _new_id() -> str:
-    """Sortable by time, like a ULID, and random behind that."""
-    return f"{int(time.time()):010X}{random.getrandbits(48):012X}"
+def _randomness(_: int) -> bytes:
+    return HERE.chance.randbytes(10)
 
 
 class _Loop:

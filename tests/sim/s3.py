@@ -1,17 +1,18 @@
 """S3: versions, conditional reads and writes, listings that are never behind."""
 
 import hashlib
+import io
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs, unquote, urlsplit
-from xml.sax.saxutils import escape
-
-from botocore.awsrequest import AWSPreparedRequest
+from typing import Any
 
 from tests.sim.kernel import Kernel
 from tests.sim.shelves import Shelved
-from tests.sim.wire import Answer, Refusal, body_of
+from tests.sim.wire import Refusal
+
+SUSPENDED = "null"
+"""The version id of whatever is put into a bucket whose versioning is suspended: the next one takes its place."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ def _folder(key: str) -> str:
 @dataclass
 class Bucket:
     versioned: bool
+    suspended: bool = False
     current: Shelved[str, Version] = field(default_factory=lambda: Shelved(_folder))
     versions: dict[tuple[str, str], Version] = field(default_factory=dict)
 
@@ -49,86 +51,98 @@ class S3:
         self.kernel = kernel
         self.buckets: dict[str, Bucket] = {}
         self.on_put: Callable[[Version], None] = lambda version: None
+        self.page = 1_000
+        """How many keys a page of a listing has."""
+        self.conflicts: Callable[[], bool] = lambda: False
+        """Whether a conditional put meets another one under way, and is refused without a word on who wins."""
+        self.refused: dict[tuple[str, str], str] = {}
+        """Objects, by bucket and key, that S3 hands out to nobody; and with which code it says so."""
         self._numbers = itertools.count(1)
 
     # ---- what people do
 
     def put(self, bucket: str, key: str, body: bytes) -> Version:
-        number = next(self._numbers)
+        number, place = next(self._numbers), self.buckets[bucket]
+        version_id = f"v{number:04}" if place.versioned else ""
         version = Version(
             number=number,
             bucket=bucket,
             key=key,
-            version_id=f"v{number:04}" if self.buckets[bucket].versioned else "",
+            version_id=SUSPENDED if place.suspended else version_id,
             etag=hashlib.md5(body).hexdigest(),
             body=body,
             at=self.kernel.now,
         )
-        self.buckets[bucket].current[key] = version
+        place.current[key] = version
         if version.version_id:
-            self.buckets[bucket].versions[key, version.version_id] = version
+            place.versions[key, version.version_id] = version
         self.on_put(version)
         return version
 
     def delete(self, bucket: str, key: str) -> None:
-        """In a versioned bucket the versions stay: a marker hides them."""
+        """In a versioned bucket the versions stay: a marker hides them. Only `null` is gone."""
         self.buckets[bucket].current.pop(key, None)
+        self.buckets[bucket].versions.pop((key, SUSPENDED), None)
 
     # ---- what the SDK asks
 
-    def answer(self, operation: str, request: AWSPreparedRequest) -> Answer:
-        parts = urlsplit(request.url)
-        query = {name: values[0] for name, values in parse_qs(parts.query, keep_blank_values=True).items()}
-        host, path = parts.netloc, unquote(parts.path.lstrip("/"))
-        name = host.split(".s3.")[0] if ".s3." in host else ""
-        if not name:
-            name, _, path = path.partition("/")
+    def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        name = request["Bucket"]
         if name not in self.buckets:
             raise Refusal(404, "NoSuchBucket", f"bucket {name} does not exist")
         bucket = self.buckets[name]
         if operation == "GetObject":
-            return self._get(bucket, path, query.get("versionId", ""), _header(request, "If-Match"))
+            if code := self.refused.get((name, request["Key"])):
+                raise Refusal(403 if code == "AccessDenied" else 400, code, "refused for good")
+            return self._get(bucket, request["Key"], request.get("VersionId", ""), request.get("IfMatch", ""))
         if operation == "PutObject":
-            return self._put(name, path, body_of(request), _header(request, "If-None-Match"))
+            return self._put(name, request["Key"], request["Body"], request.get("IfNoneMatch", ""))
         if operation == "HeadBucket":
-            return Answer()
+            return {}
+        if operation == "ListObjectVersions":
+            return self._list_versions(bucket, request.get("Prefix", ""), request["MaxKeys"])
         assert operation == "ListObjectsV2", f"S3 {operation} is not simulated"
-        return self._list(bucket, query.get("prefix", ""))
+        most = min(self.page, request.get("MaxKeys", self.page))
+        return self._list(bucket, request.get("Prefix", ""), most, request.get("ContinuationToken", ""))
 
-    def _get(self, bucket: Bucket, key: str, version_id: str, if_match: str) -> Answer:
+    def _get(self, bucket: Bucket, key: str, version_id: str, if_match: str) -> dict[str, Any]:
         found = bucket.versions.get((key, version_id)) if version_id else bucket.current.get(key)
         if found is None:
             raise Refusal(404, "NoSuchVersion" if version_id else "NoSuchKey", f"{key} is not there")
         if if_match and if_match.strip('"') != found.etag:
             raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
-        headers = {"ETag": f'"{found.etag}"', "Content-Type": "binary/octet-stream"}
-        if found.version_id:
-            headers["x-amz-version-id"] = found.version_id
-        return Answer(200, found.body, headers)
+        version = {"VersionId": found.version_id} if found.version_id else {}
+        return {
+            "Body": io.BytesIO(found.body),
+            "ContentLength": len(found.body),
+            "ETag": f'"{found.etag}"',
+            **version,
+        }
 
-    def _put(self, name: str, key: str, body: bytes, if_none_match: str) -> Answer:
-        if if_none_match == "*" and key in self.buckets[name].current:
-            raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
-        version = self.put(name, key, body)
-        return Answer(200, b"", {"ETag": f'"{version.etag}"'})
+    def _put(self, name: str, key: str, body: bytes, if_none_match: str) -> dict[str, Any]:
+        if if_none_match == "*":
+            if self.conflicts():
+                raise Refusal(409, "ConditionalRequestConflict", "another conditional request is under way")
+            if key in self.buckets[name].current:
+                raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
+        return {"ETag": f'"{self.put(name, key, body).etag}"'}
 
-    def _list(self, bucket: Bucket, prefix: str) -> Answer:
+    def _list(self, bucket: Bucket, prefix: str, most: int, after: str) -> dict[str, Any]:
         found = sorted(
             key
             for folder, keys in bucket.current.shelves.items()
             if folder.startswith(prefix) or prefix.startswith(folder)
             for key in keys
-            if key.startswith(prefix)
+            if key.startswith(prefix) and key > after
         )
-        contents = "".join(
-            f"<Contents><Key>{escape(key)}</Key><ETag>&quot;{bucket.current[key].etag}&quot;</ETag>"
-            f"<Size>{len(bucket.current[key].body)}</Size></Contents>"
-            for key in found
-        )
-        text = f"<ListBucketResult><KeyCount>{len(found)}</KeyCount><IsTruncated>false</IsTruncated>{contents}"
-        return Answer(200, f"{text}</ListBucketResult>".encode(), {"Content-Type": "application/xml"})
+        page = found[:most]
+        contents = [
+            {"Key": key, "ETag": f'"{bucket.current[key].etag}"', "Size": len(bucket.current[key].body)} for key in page
+        ]
+        more = {"NextContinuationToken": page[-1]} if len(page) < len(found) else {}
+        return {"Contents": contents, "IsTruncated": bool(more), **more}
 
-
-def _header(request: AWSPreparedRequest, name: str) -> str:
-    value = request.headers.get(name, "")
-    return value.decode() if isinstance(value, bytes) else value
+    def _list_versions(self, bucket: Bucket, prefix: str, most: int) -> dict[str, Any]:
+        found = sorted((key, each.number, each) for (key, _), each in bucket.versions.items() if key.startswith(prefix))
+        listed = [{"Key": key, "VersionId": each.version_id, "Size": len(each.body)} for key, _, each in found[:most]]
+        return {"Versions": listed, "IsTruncated": len(found) > most}

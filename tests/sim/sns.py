@@ -1,11 +1,11 @@
 """An SNS FIFO topic before SQS FIFO queues: order by group, 5 minutes of deduplication, delivery a moment later."""
 
-from collections.abc import Callable
-from urllib.parse import parse_qs
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tests.sim.kernel import Kernel
 from tests.sim.sqs import DEDUPLICATION_SECONDS, Queue
-from tests.sim.wire import Answer, Refusal
+from tests.sim.wire import Refusal
 
 MOST_BYTES = 262_144
 
@@ -17,41 +17,36 @@ class Sns:
         self.kernel = kernel
         self.subscribers: list[Queue] = []
         self.delay: Callable[[], float] = lambda: 0.05
+        self.refuses: Callable[[], bool] = lambda: False
+        """Whether one message of a PublishBatch is refused, and not its neighbours."""
+        self.ordered = True
+        """Whether a group's messages arrive in the order in which they were published, and repeats are dropped."""
         self.on_delivery: Callable[[], None] = lambda: None
         self._seen: dict[str, float] = {}
         self._last: dict[str, float] = {}
 
-    def answer(self, operation: str, body: bytes) -> Answer:
+    def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         assert operation == "PublishBatch", f"SNS {operation} is not simulated"
-        fields = {name: values[0] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
-        entries, number = [], 1
-        while (prefix := f"PublishBatchRequestEntries.member.{number}.") + "Id" in fields:
-            names = ("Id", "Message", "MessageGroupId", "MessageDeduplicationId")
-            entries.append(tuple(fields[prefix + name] for name in names))
-            number += 1
+        entries = request["PublishBatchRequestEntries"]
         if len(entries) > 10:
             raise Refusal(400, "TooManyEntriesInBatchRequest", "at most 10")
-        if sum(len(message.encode()) for _, message, _, _ in entries) > MOST_BYTES:
+        if sum(len(entry["Message"].encode()) for entry in entries) > MOST_BYTES:
             raise Refusal(400, "BatchRequestTooLong", f"at most {MOST_BYTES} bytes")
-        for _, message, group, deduplication in entries:
-            self._publish(message, group, deduplication)
-        members = "".join(
-            f"<member><Id>{entry[0]}</Id><MessageId>m</MessageId><SequenceNumber>1</SequenceNumber></member>"
-            for entry in entries
-        )
-        text = (
-            f"<PublishBatchResponse><PublishBatchResult><Successful>{members}</Successful><Failed/>"
-            "</PublishBatchResult><ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></PublishBatchResponse>"
-        )
-        return Answer(200, text.encode(), {"Content-Type": "text/xml"})
+        taken, failed = [], []
+        for entry in entries:
+            if self.refuses():
+                failed.append({"Id": entry["Id"], "Code": "InternalError", "SenderFault": False})
+            else:
+                self._publish(entry["Message"], entry["MessageGroupId"], entry["MessageDeduplicationId"])
+                taken.append({"Id": entry["Id"], "MessageId": "m"})
+        return {"Successful": taken, "Failed": failed}
 
     def _publish(self, message: str, group: str, deduplication: str) -> None:
         now = self.kernel.now
-        if now - self._seen.get(deduplication, float("-inf")) < DEDUPLICATION_SECONDS:
+        if self.ordered and now - self._seen.get(deduplication, float("-inf")) < DEDUPLICATION_SECONDS:
             return
         self._seen[deduplication] = now
-        # a group's messages arrive in the order in which they were published
-        arrives = max(now + self.delay(), self._last.get(group, 0.0))
+        arrives = max(now + self.delay(), self._last.get(group, 0.0) if self.ordered else 0.0)
         self._last[group] = arrives
 
         def deliver() -> None:

@@ -1,14 +1,13 @@
 """SQS: standard and FIFO queues, what they hide and for how long, what they remember, and their dead letters."""
 
 import itertools
-import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.sim.kernel import Kernel
-from tests.sim.wire import Answer, Refusal, json_answer
+from tests.sim.wire import Refusal
 
 DEDUPLICATION_SECONDS = 300
 """https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/using-messagededuplicationid-property.html
@@ -47,15 +46,13 @@ class Queue:
         self.dead_letters = dead_letters
         self.retention = retention
         self.messages: dict[str, Message] = {}
+        self.fifo = name.endswith(".fifo")
+        """A queue by the name of a FIFO queue that is none keeps no order and no groups apart, and drops no repeat."""
         self.lost = 0
         """Messages whose time was over before anybody had dealt with them."""
         self._seen: dict[str, float] = {}
         self._order: deque[str] = deque()
         self._numbers = itertools.count(1)
-
-    @property
-    def fifo(self) -> bool:
-        return self.name.endswith(".fifo")
 
     def send(self, body: str, *, group: str = "", deduplication: str = "", attributes: Any = None) -> bool:
         """False if a FIFO queue has seen this deduplication id in the last 5 minutes, and drops the message."""
@@ -108,6 +105,15 @@ class Queue:
             return
         del self.messages[message_id]
 
+    def put_back(self, message: Message) -> None:
+        """A standard queue delivers once more what was deleted
+        (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/standard-queues-at-least-once-delivery.html)."""
+        assert not self.fifo, "a FIFO queue does not"
+        if message.id not in self.messages:
+            message.visible_at = self.kernel.now
+            self.messages[message.id] = message
+            self._order.append(message.id)
+
 
 class Sqs:
     """The queues, by name."""
@@ -120,9 +126,8 @@ class Sqs:
         self.queues[queue.name] = queue
         return queue
 
-    def answer(self, operation: str, body: bytes) -> Answer:
+    def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
         assert operation == "SendMessage", f"SQS {operation} is not simulated"
-        request = json.loads(body)
         queue = self.queues.get(request["QueueUrl"].rsplit("/", 1)[1])
         if queue is None:
             raise Refusal(400, "QueueDoesNotExist", request["QueueUrl"])
@@ -132,4 +137,4 @@ class Sqs:
             deduplication=request.get("MessageDeduplicationId", ""),
             attributes=request.get("MessageAttributes"),
         )
-        return json_answer({"MessageId": "sent", "MD5OfMessageBody": "unchecked"})
+        return {"MessageId": "sent", "MD5OfMessageBody": "unchecked"}

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tests.sim.conformance import LOCAL, MOTO, SIMULATED, code_of, expect_differences, moto, simulated
 from tests.sim.dynamodb import DynamoDb
 from tests.sim.kernel import Kernel
-from tests.sim.wire import body_of
 from tests.support.dynamodb_local import running
 from tests.support.ledgers import create_table
 
@@ -108,7 +107,7 @@ def clients() -> Iterator[dict[str, Any]]:
     """One table in each of them, for all the tests here."""
     service = DynamoDb(Kernel(0))
     with (
-        simulated("dynamodb", lambda operation, request: service.answer(operation, body_of(request))) as in_memory,
+        simulated("dynamodb", service.answer) as in_memory,
         moto("dynamodb") as in_moto,
         running() as local,
     ):

@@ -9,12 +9,11 @@ from tests.contract.test_ledger import *  # noqa: F403
 from tests.sim.conformance import simulated
 from tests.sim.dynamodb import DynamoDb
 from tests.sim.kernel import Kernel
-from tests.sim.wire import body_of
 from tests.support.ledgers import SettableClock, Table
 
 
 @pytest.fixture
 def table() -> Iterator[Table]:
     service = DynamoDb(Kernel(0))
-    with simulated("dynamodb", lambda operation, request: service.answer(operation, body_of(request))) as client:
+    with simulated("dynamodb", service.answer) as client:
         yield Table(client, "ledger", SettableClock())

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from tests.sim.conformance import MOTO, SIMULATED, Clock, expect_differences, moto, simulated, stopped_clock
 from tests.sim.sns import Sns
 from tests.sim.sqs import Queue, Sqs
-from tests.sim.wire import body_of
 
 VISIBILITY = 30
 RECEIVES = 3
@@ -150,7 +149,7 @@ def opened(backend: str) -> Iterator[Here]:
     with stopped_clock() as clock:
         if backend == SIMULATED:
             sqs = Sqs(clock.kernel)
-            with simulated("sqs", lambda operation, request: sqs.answer(operation, body_of(request))) as client:
+            with simulated("sqs", sqs.answer) as client:
                 yield Here(clock, lambda name: SimulatedQueue(client, _simulated_queue(clock, sqs, name)))
             return
         with moto("sqs") as client:
@@ -439,7 +438,7 @@ def topic(request: pytest.FixtureRequest) -> Iterator[TopicHere]:
             sqs, sns = Sqs(clock.kernel), Sns(clock.kernel)
             queue = _simulated_queue(clock, sqs, "notices.fifo")
             sns.subscribers.append(queue)
-            with simulated("sns", lambda operation, asked: sns.answer(operation, body_of(asked))) as client:
+            with simulated("sns", sns.answer) as client:
                 yield TopicHere(client, "arn:aws:sns:us-east-1:123456789012:t.fifo", SimulatedQueue(None, queue), clock)
             return
         with moto("sqs") as in_sqs, moto("sns") as client:

@@ -12,13 +12,12 @@ of which nobody is told. Nothing else goes wrong in here; `tests.sim.explore` is
 
 import argparse
 import gc
-import json
 import math
 import sys
 import time
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -205,22 +204,22 @@ class Counts:
         costs as much. Whether every item fits one unit is asked of the items themselves, at the end."""
         answer = world.dynamodb.answer
 
-        def watched(operation: str, body: bytes) -> Any:
+        def watched(operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
             if operation == "TransactWriteItems":
-                self.write_units += 2 * len(json.loads(body)["TransactItems"])
+                self.write_units += 2 * len(asked["TransactItems"])
             elif operation in ("PutItem", "UpdateItem", "DeleteItem"):
                 self.write_units += 1
             elif operation == "BatchGetItem":
-                self.read_units += sum(len(each["Keys"]) for each in json.loads(body)["RequestItems"].values())
+                self.read_units += sum(len(each["Keys"]) for each in asked["RequestItems"].values())
             elif operation == "Query":
                 # the settings of the routes, read together: a unit is 4 KB of them
-                assert json.loads(body)["ExpressionAttributeValues"][":pk"] == {"S": "routes"}
+                assert asked["ExpressionAttributeValues"][":pk"] == {"S": "routes"}
                 routes = [item for (_, pk, _), item in world.dynamodb.items.items() if pk == "routes"]
                 self.read_units += max(1, -(-sum(map(item_bytes, routes)) // 4_096))
             else:
                 assert operation == "GetItem", f"nobody has said what a {operation} costs"
-                self.read_units += 1 if json.loads(body).get("ConsistentRead") else 0.5
-            return answer(operation, body)
+                self.read_units += 1 if asked.get("ConsistentRead") else 0.5
+            return answer(operation, asked)
 
         world.dynamodb.answer = watched  # type: ignore[method-assign]
 

@@ -16,7 +16,6 @@ from tests.sim.s3 import S3, Bucket
 from tests.sim.sns import Sns
 from tests.sim.sqs import Queue, Sqs
 from tests.sim.table import Catalog
-from tests.sim.wire import body_of
 
 CONFIG = """
 [[route]]
@@ -66,10 +65,10 @@ class World(Landing):
         self.network = Network(
             kernel,
             {
-                "dynamodb": lambda operation, request: self.dynamodb.answer(operation, body_of(request)),
+                "dynamodb": lambda operation, asked: self.dynamodb.answer(operation, asked),
                 "s3": self.s3.answer,
-                "sns": lambda operation, request: self.sns.answer(operation, body_of(request)),
-                "sqs": lambda operation, request: self.sqs.answer(operation, body_of(request)),
+                "sns": self.sns.answer,
+                "sqs": self.sqs.answer,
                 "emr-serverless": self.emr.answer,
             },
             self.plan,
