@@ -1,7 +1,7 @@
 """The simulation from the command line.
 
 python -m tests.sim seeds 0-2000          schedules and faults by chance
-python -m tests.sim seeds 184             one of them, with its trace
+python -m tests.sim seeds 184             one of them, with its trace (and ONLY=12,40 WITHOUT=twins: as a failure says)
 python -m tests.sim at core 12:late       a scenario with these faults, with its trace
 python -m tests.sim singles core          every fault at every call of a scenario, and what that leaves untried
 python -m tests.sim pairs core 3/10       every fault of every recovery of a scenario, hence all pairs; a tenth of them
@@ -27,8 +27,7 @@ def main(arguments: list[str]) -> int:
             first, last = map(int, text.split("-"))
             return _report(run_all(seeds(first, last)), complete=False)
         case ["seeds", text, *only]:
-            kept = tuple(int(number) for number in only[0].removeprefix("ONLY=").split(",") if number) if only else None
-            return _replay(Case(CHANCE, seed=int(text), only=kept))
+            return _replay(_case(int(text), dict(each.split("=", 1) for each in only)))
         case ["at", scenario, *faults]:
             given = (each.removeprefix("AT=").split(":") for each in faults)
             return _replay(Case(scenario, tuple((int(number), Kind(kind)) for number, kind in given)))
@@ -67,6 +66,12 @@ def pairs(scenario: str, part: int = 0, of: int = 1) -> Report:
     return run_all(cases[part::of], recoveries=True, progress=_progress)
 
 
+def _case(seed: int, said: dict[str, str]) -> Case:
+    numbers = said.get("ONLY")
+    only = None if numbers is None else tuple(int(number) for number in numbers.split(",") if number)
+    return Case(CHANCE, seed=seed, only=only, without=tuple(filter(None, said.get("WITHOUT", "").split(","))))
+
+
 def _progress(done: int, of: int) -> None:
     print(f"\r{done} of {of} shares", end="" if done < of else "\n", file=sys.stderr, flush=True)
 
@@ -75,7 +80,7 @@ def _replay(case: Case) -> int:
     with simulation():
         result = run(case, keep_trace=True)
     print("\n".join(result.trace))
-    print(f"{case}: {len(result.calls)} calls, trace {result.digest[:16]}")
+    print(f"{case}: {len(result.calls)} calls, trace {result.digest[:16]}; knobs: {case.knobs}")
     return _verdict(result)
 
 
@@ -99,7 +104,7 @@ def _report(report: Report, *, complete: bool = True) -> int:
         with simulation():
             for failure in report.failures[:SHOWN]:
                 smallest = shrink(failure)
-                print(f"{smallest.case}  (found as {failure.case})")
+                print(f"{smallest.case}  (found as {failure.case}; knobs: {smallest.case.knobs})")
                 _verdict(smallest)
     return 1 if report.failures else 0
 

@@ -12,10 +12,12 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
+from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedError, PreconditionError
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from tests.sim.product import HERE
 from tests.sim.table import Catalog, ModelTable, Rows
+from tests.sim.wire import Refusal
 from tidegate import wiring
 from tidegate.core.manifests import Item
 from tidegate.spark import fetch, job
@@ -63,11 +65,43 @@ class SimulatedAttempt(job.Attempt):
 
     def _rows(self, reader: Reader, items: list[Item], endings: Any) -> Any:
         read = [
-            (row["_source_uri"], row["_source_version"], row["_source_row"])
+            tuple(row.values())
             for batch in reader.read(list(enumerate(items)), lambda position, ended: endings.add({position: ended}))
-            for row in batch.select(["_source_uri", "_source_version", "_source_row"]).to_pylist()
+            for row in batch.select(["_source_uri", "_source_version", "_source_row", "id"]).to_pylist()
         ]
         return Rows(("id", *LINEAGE.names), tuple(read))
+
+
+class _Store:
+    """`obstore.store.S3Store` on one bucket of the world."""
+
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+
+    def get(self, key: str, options: dict[str, str]) -> Any:
+        assert HERE.network is not None
+        asked = {"Bucket": self._bucket, "Key": key}
+        asked |= {_STORE_OPTIONS[name]: value for name, value in options.items()}
+
+        def fetched() -> dict[str, Any] | Refusal:
+            try:
+                return HERE.network.answered("s3", "GetObject", asked)
+            except Refusal as refusal:
+                return refusal
+
+        def broken() -> Exception:
+            return GenericError("error sending request")
+
+        answer = HERE.network.call("s3.GetObject upload", fetched, lost=broken, failed=broken)
+        if isinstance(answer, Refusal):
+            kind = {404: NotFoundError, 412: PreconditionError, 403: PermissionDeniedError}.get(
+                answer.status, GenericError
+            )
+            raise kind(f"<Error><Code>{answer.code}</Code><Message>{answer.message}</Message></Error>")
+        return SimpleNamespace(meta={"size": answer["ContentLength"]}, bytes=answer["Body"].read)
+
+
+_STORE_OPTIONS = {"version": "VersionId", "if_match": "IfMatch"}
 
 
 class _Catalogs:
@@ -95,13 +129,12 @@ CATALOG = _Catalogs()
 def installed() -> Iterator[None]:
     """`tidegate.spark.job.main` runs on the model."""
     builder = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=_spark))
-    # obstore opens its own sockets; keys that it cannot say go through boto3, and here all of them do
     with ExitStack() as stack:
         stack.enter_context(patch.object(job, "SparkSession", SimpleNamespace(builder=builder)))
         stack.enter_context(patch.object(job, "Attempt", SimulatedAttempt))
         stack.enter_context(patch.object(job, "_struct", _struct))
         stack.enter_context(patch.object(job, "boto3", SimpleNamespace(client=wiring._client)))
-        stack.enter_context(patch.object(fetch, "is_plain", lambda key: False))
+        stack.enter_context(patch.object(fetch, "_store", lambda bucket, owner: _Store(bucket)))
         stack.enter_context(patch.object(fetch, "_client", lambda: wiring._client("s3")))
         yield
 

@@ -46,6 +46,8 @@ class Emr:
         """Whether the driver of a run that is cancelled goes on."""
         self.forgets: Callable[[], bool] = lambda: False
         """Whether a run is not known any more as soon as it has ended."""
+        self.skew: Callable[[], float] = lambda: 0.0
+        """By how many seconds the clock of the next driver is fast."""
         self._drive = drive
         self._on_ended = on_ended
         self._tokens: dict[str, str] = {}
@@ -88,7 +90,9 @@ class Emr:
         name = f"driver-{run.id}" + ("-twin" if run.drivers else "")
         if run.running:
             run.state = "RUNNING"
-        run.drivers.append(self.kernel.spawn(name, lambda: self._drive(run.arguments), done))
+        driver = self.kernel.spawn(name, lambda: self._drive(run.arguments), done)
+        driver.skew = self.skew()
+        run.drivers.append(driver)
 
     def _cancel(self, run: JobRun) -> None:
         if run.running and not self.outlives():

@@ -12,9 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.sim.bounds import exceeded
 from tests.sim.extra_scenarios import EXTRA
 from tests.sim.faults import At, Chance, Kind
 from tests.sim.kernel import Stuck
+from tests.sim.knobs import PLAIN, Knobs, drawn
 from tests.sim.oracle import Judgement, judge
 from tests.sim.scenarios import CHANCE, SCENARIOS
 from tests.sim.world import CONFIG, World
@@ -24,18 +26,24 @@ MOST_FAULTS = 4
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario with faults at given calls, or (`seed` given) the schedule and the faults of a seed; `only` leaves of
-    those faults the ones at these calls."""
+    """A scenario with faults at given calls, or (`seed` given) the knobs, the schedule and the faults of a seed. `only`
+    leaves of those faults the ones at these calls, and `without` leaves these knobs alone."""
 
     scenario: str
     faults: tuple[tuple[int, Kind], ...] = ()
     seed: int | None = None
     only: tuple[int, ...] | None = None
+    without: tuple[str, ...] = ()
+
+    @property
+    def knobs(self) -> Knobs:
+        return PLAIN if self.seed is None else drawn(self.seed, self.without)
 
     def __str__(self) -> str:
         if self.seed is not None:
             kept = "" if self.only is None else f" ONLY={','.join(map(str, self.only))}"
-            return f"{self.scenario} SEED={self.seed}{kept}"
+            left = f" WITHOUT={','.join(self.without)}" if self.without else ""
+            return f"{self.scenario} SEED={self.seed}{kept}{left}"
         return f"{self.scenario} " + (" ".join(f"AT={number}:{kind}" for number, kind in self.faults) or "no fault")
 
 
@@ -50,23 +58,31 @@ class Result:
     fault_numbers: tuple[int, ...] = ()
     """At which calls faults struck."""
     trace: tuple[str, ...] = ()
+    happened: Mapping[str, int] = field(default_factory=dict)
+    """What is worth to have been seen (`World.happened`)."""
+    met: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    met_struck: Mapping[tuple[str, str, str, Kind], int] = field(default_factory=dict)
+    """As `Network.met`, where somebody watched."""
 
     @property
     def good(self) -> bool:
         return self.judgement.good
 
 
-def run(case: Case, *, keep_trace: bool = False, long_road_only: bool = False) -> Result:
-    """Only within `simulation()`. `long_road_only` as in `network`."""
+def run(case: Case, *, keep_trace: bool = False, long_road_only: bool = False, watched: bool = False) -> Result:
+    """Only within `simulation()`. `long_road_only` and `watched` as in `network`."""
     if case.seed is None:
         world = World(0, At(dict(case.faults)))
     else:
-        world = World(case.seed, Chance(case.seed, MOST_FAULTS, only=case.only), chance=True)
+        world = World(case.seed, Chance(case.seed, MOST_FAULTS, only=case.only), case.knobs)
     world.kernel.keep_trace = keep_trace
     world.network.long_road_only = long_road_only
+    world.network.watched = watched
     (SCENARIOS | EXTRA)[case.scenario](world)
     try:
         judgement = judge(world, world.run())
+        if case.scenario in SCENARIOS:  # in the others an accident takes its time
+            judgement.broken += exceeded(world)
     except Stuck as stuck:
         judgement = Judgement([f"liveness: {stuck}"])
     return Result(
@@ -78,6 +94,9 @@ def run(case: Case, *, keep_trace: bool = False, long_road_only: bool = False) -
         tuple(dict.fromkeys(f"{type(error).__name__}: {error}"[:200] for error in world.errors)),
         tuple(world.network.struck_at),
         tuple(world.kernel.trace),
+        dict(world.happened),
+        dict(world.network.met),
+        dict(world.network.met_struck),
     )
 
 
@@ -141,6 +160,10 @@ class Report:
     struck: Counter[tuple[str, Kind]] = field(default_factory=Counter)
     sites: dict[str, Site] = field(default_factory=dict)
     unheard: int = 0
+    happened: Counter[str] = field(default_factory=Counter)
+    """In how many runs each of these was seen."""
+    met: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    met_struck: Counter[tuple[str, str, str, Kind]] = field(default_factory=Counter)
     digests: list[str] = field(default_factory=list)
     """Of the first run of each share."""
 
@@ -153,6 +176,9 @@ class Report:
         for number, (site, kinds) in enumerate(result.calls):
             self._meet(site, Site(kinds, result.case, number))
         self.unheard += result.judgement.unheard
+        self.happened.update(result.happened.keys())
+        self.met.update(result.met)
+        self.met_struck.update(result.met_struck)
         if not result.good:
             self.failures.append(result)
 
@@ -165,6 +191,9 @@ class Report:
         for site, known in other.sites.items():
             self._meet(site, known)
         self.unheard += other.unheard
+        self.happened.update(other.happened)
+        self.met.update(other.met)
+        self.met_struck.update(other.met_struck)
 
     def _meet(self, site: str, met: Site) -> None:
         """Keep the plainest example of a site: one to which another fault can be added."""
@@ -189,16 +218,22 @@ class Report:
         return found
 
 
-def _share(work: tuple[list[Case], bool]) -> Report:
-    cases, recoveries = work
+@dataclass(frozen=True)
+class _Share:
+    cases: list[Case]
+    recoveries: bool
+    watched: bool
+
+
+def _run_share(share: _Share) -> Report:
     report = Report()
     with simulation():
-        for case in cases:
-            result = run(case)
+        for case in share.cases:
+            result = run(case, watched=share.watched)
             report.add(result)
-            if recoveries and result.good:
+            if share.recoveries and result.good:
                 for further in after(result):
-                    report.add(run(further))
+                    report.add(run(further, watched=share.watched))
     return report
 
 
@@ -206,6 +241,7 @@ def run_all(
     cases: Iterable[Case],
     *,
     recoveries: bool = False,
+    watched: bool = False,
     processes: int | None = None,
     progress: Callable[[int, int], None] = lambda done, of: None,
 ) -> Report:
@@ -213,15 +249,15 @@ def run_all(
     waiting = list(cases)
     workers = processes or os.cpu_count() or 1
     size = max(1, min(50 if not recoveries else 2, -(-len(waiting) // workers)))
-    shares = [(waiting[start : start + size], recoveries) for start in range(0, len(waiting), size)]
+    shares = [_Share(waiting[start : start + size], recoveries, watched) for start in range(0, len(waiting), size)]
     report = Report()
     if workers == 1 or len(shares) == 1:
         for share in shares:
-            report.merge(_share(share))
+            report.merge(_run_share(share))
         return report
     # a fresh interpreter each: nothing of this process, its patches and its clients, leaks into a world
     with multiprocessing.get_context("spawn").Pool(workers) as pool:
-        for number, part in enumerate(pool.imap(_share, shares), start=1):
+        for number, part in enumerate(pool.imap(_run_share, shares), start=1):
             report.merge(part)
             progress(number, len(shares))
     return report
@@ -247,6 +283,8 @@ def _smaller(result: Result) -> Iterator[Case]:
         for position in range(len(case.faults)):
             yield replace(case, faults=case.faults[:position] + case.faults[position + 1 :])
         return
+    for name in case.knobs.turned():
+        yield replace(case, without=(*case.without, name))
     kept = case.only if case.only is not None else result.fault_numbers
     for position in range(len(kept)):
         yield replace(case, only=kept[:position] + kept[position + 1 :])

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from tests.sim.kernel import START
-from tests.sim.landing import notification
 from tests.sim.product import deploy
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
@@ -66,14 +65,8 @@ def uneven_sequencers(world: World) -> None:
     "The sequencers can be different lengths. To compare these values, right-pad the shorter value with zeros"
     (https://repost.aws/knowledge-center/s3-duplicate-sqs-messages).
     """
-    sequencers = iter(("0055AED6DCD90281E5", "0055AED6DCD902A1"))
-
-    def message(version: Version) -> dict[str, Any]:
-        said = notification(version)
-        said["Records"][0]["s3"]["object"]["sequencer"] = next(sequencers)
-        return said
-
-    _announced_as(world, message)
+    earlier, later = "0055AED6DCD90281E5", "0055AED6DCD902A1"
+    world.s3.sequencer_of = lambda number: earlier if world.kernel.now < START + 600.0 else later
     again_alone(world)
 
 

@@ -34,6 +34,12 @@ class Process:
         self.name = name
         self.role = name.partition("-")[0]
         """Who it is, whichever time it runs."""
+        self.deployed: str | None = None
+        """The configuration that it runs with, once it has asked for one."""
+        self.batch = ""
+        """The last batch that it asked for, while somebody watches."""
+        self.skew = 0.0
+        """By how many seconds its clock is fast."""
         self.dead = False
         self.ended = False
         self.error: BaseException | None = None
@@ -54,9 +60,14 @@ class Process:
 
     def resume(self) -> None:
         if not self.ended:
-            self.kernel.current, before = self, self.kernel.current
+            kernel = self.kernel
+            if self.skew:
+                kernel.on_tick(kernel.now + self.skew)
+            kernel.current, before = self, kernel.current
             self._greenlet.switch()
-            self.kernel.current = before
+            kernel.current = before
+            if self.skew:
+                kernel.on_tick(kernel.now)
 
     def kill(self) -> None:
         """It does nothing any more: whatever it is waiting for, it meets its death there."""

@@ -36,6 +36,9 @@ class Function:
         self.name = name
         self.timeout = timeout
         self.running = 0
+        self.on_invoke: Callable[[], None] = lambda: None
+        self.skew: Callable[[], float] = lambda: 0.0
+        """By how many seconds the clock of the next invocation is fast."""
         self.errors: list[BaseException] = []
         self._handler = handler
         self._invocations = 0
@@ -43,6 +46,7 @@ class Function:
     def invoke(self, event: Any, answered: Callable[[Any, bool], None]) -> None:
         """`answered` is told what came back, and whether it is an answer at all."""
         self._invocations += 1
+        self.on_invoke()
         context = Context(self.kernel, f"{self.name}-{self._invocations}", self.kernel.now + self.timeout)
         told = False
 
@@ -61,7 +65,8 @@ class Function:
         self.running += 1
         # as JSON, which is what reaches a function
         text = json.dumps(event)
-        self.kernel.spawn(context.aws_request_id, lambda: self._handler(json.loads(text), context), done)
+        spawned = self.kernel.spawn(context.aws_request_id, lambda: self._handler(json.loads(text), context), done)
+        spawned.skew = self.skew()
         self.kernel.after(self.timeout, lambda: tell(None, False), background=True)
 
     def invoke_asynchronously(self, event: Any, retries: int = 2) -> None:
@@ -141,10 +146,13 @@ class EventSource:
                 failed = {each["itemIdentifier"] for each in (answer or {}).get("batchItemFailures", ())}
                 unknown = failed - set(receipts)
                 assert not unknown, f"{self.function.name} gave back what it was not given: {unknown}"
-                if self.network.platform(f"{self.function.name} delete", (Kind.DROP,)) is not Kind.DROP:
-                    for message_id, receipt in receipts.items():
-                        if message_id not in failed:
-                            self.queue.delete(message_id, receipt)
+                kinds = (Kind.DROP,) if self.queue.fifo else (Kind.DROP, Kind.TWICE)
+                struck = self.network.platform(f"{self.function.name} delete", kinds)
+                for message in messages if struck is not Kind.DROP else ():
+                    if message.id not in failed:
+                        self.queue.delete(message.id, receipts[message.id])
+                        if struck is Kind.TWICE:
+                            self.queue.put_back(message)
             self.wake(0.0)
 
         self.function.invoke({"Records": [_record(message, self.queue) for message in messages]}, answered)

@@ -21,17 +21,29 @@ class Landing:
     def _open(self) -> None:
         self.notified: dict[int, int] = {}
         """How often a notification of each version (by its number) reached the queue."""
+        self.heard_at: dict[int, float] = {}
+        """When a notification of each version first reached the queue."""
         self.announce: Callable[[Version], list[float]] = lambda version: [1.0]
         """When (seconds after the put) S3 notifies of a version: once, several times, or never."""
+        self.bundled: Callable[[], float] = lambda: 0.0
+        """For how long S3 gathers records for one message (seconds)."""
         self.history: list[Version] = []
         """Every version put into a landing bucket, in order."""
+        self.removed: list[tuple[float, str, str]] = []
+        """(when, bucket, key) of everything that was deleted."""
+        self._gathered: list[dict[str, Any]] = []
         self.s3.on_put = self._put
 
-    def upload(self, key: str, body: bytes, *, bucket: str = "landing", after: float = 0.0) -> None:
-        self.kernel.after(after, lambda: self.s3.put(bucket, key, body) and None)
+    def upload(self, key: str, body: bytes, *, bucket: str = "landing", after: float = 0.0, how: str = "Put") -> None:
+        """`how` as S3 says it: Put, Copy, or CompleteMultipartUpload."""
+        self.kernel.after(after, lambda: self.s3.put(bucket, key, body, how) and None)
 
     def remove(self, key: str, *, bucket: str, after: float) -> None:
-        self.kernel.after(after, lambda: self.s3.delete(bucket, key))
+        def delete() -> None:
+            self.s3.delete(bucket, key)
+            self.removed.append((self.kernel.now, bucket, key))
+
+        self.kernel.after(after, delete)
 
     def _put(self, version: Version) -> None:
         if version.bucket == "work":
@@ -47,7 +59,18 @@ class Landing:
             return
         times = 2 if struck is Kind.TWICE else 1
         self.notified[version.number] = self.notified.get(version.number, 0) + times
-        self._tell(json.dumps(notification(version)), times)
+        wait = self.bundled()
+        self.heard_at.setdefault(version.number, self.kernel.now + wait)
+        if not wait:
+            self._tell(json.dumps(notification(version)), times)
+            return
+        self._gathered += notification(version)["Records"] * times
+        self.kernel.after(wait, self._send_gathered)
+
+    def _send_gathered(self) -> None:
+        if self._gathered:
+            self._tell(json.dumps({"Records": self._gathered}), 1)
+            self._gathered = []
 
     def _tell(self, body: str, times: int) -> None:
         raise NotImplementedError
@@ -65,7 +88,7 @@ def notification(version: Version) -> dict[str, Any]:
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
-        "eventName": "ObjectCreated:Put",
+        "eventName": f"ObjectCreated:{version.how}",
         "s3": {"bucket": {"name": version.bucket}, "object": described},
     }
     return {"Records": [record]}

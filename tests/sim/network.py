@@ -51,6 +51,12 @@ class Network:
         self.struck_at: list[int] = []
         self._services = services
         self.long_road_only = False
+        self.situation: Callable[[str], tuple[str, str]] = lambda batch: ("-", "-")
+        """(state of a batch, state of its last job), for those who want to know what was met."""
+        self.watched = False
+        self.met: Counter[tuple[str, str, str]] = Counter()
+        """(state of the batch, state of its job, site) of each call, while watched."""
+        self.met_struck: Counter[tuple[str, str, str, Kind]] = Counter()
         self._persistent: dict[str, Kind] = {}
         self._struck_already: list[Kind | None] = []
         """The fault of a call that has just been sent down the long road."""
@@ -117,7 +123,13 @@ class Network:
     def _site(self, service: str, operation: str, asked: Parameters) -> str:
         process = self.kernel.current
         assert process is not None, f"{service} {operation} was called by nobody"
+        if self.watched:
+            process.batch = _batch(service, operation, asked) or process.batch
         return f"{process.role} {service}.{operation} {_about(service, operation, asked)}"
+
+    def answered(self, service: str, operation: str, asked: Parameters) -> dict[str, Any]:
+        """What a service answers, past the gate: for clients other than boto3. Raises Refusal."""
+        return self._services[service](operation, asked)
 
     # ---- other calls of a process
 
@@ -189,6 +201,12 @@ class Network:
         self.calls.append((site, kinds))
         kind = self.plan.strike(number, site, kinds)
         self.kernel.note(number, site, *([f"<<< {kind}"] if kind else []))
+        if self.watched:
+            process = self.kernel.current
+            met = (*self.situation(process.batch if process else ""), site)
+            self.met[met] += 1
+            if kind:
+                self.met_struck[(*met, kind)] += 1
         if kind:
             self.struck[site, kind] += 1
             self.struck_at.append(number)
@@ -204,6 +222,16 @@ def _about(service: str, operation: str, asked: Parameters) -> str:
             return "listing"
         found = _IN_A_BATCH.match(asked.get("Key", ""))
         return found[1] if found else "upload"
+    return ""
+
+
+def _batch(service: str, operation: str, asked: Parameters) -> str:
+    """Which batch a call is about; empty if it says none."""
+    if service == "s3":
+        key = asked.get("Key") or asked.get("Prefix", "")
+        return key.split("/")[1] if key.startswith("batches/") else ""
+    if service == "dynamodb":
+        return next((pk[2:] for pk in _partition_keys(operation, asked) if pk.startswith("b#")), "")
     return ""
 
 

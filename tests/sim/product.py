@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -27,6 +27,8 @@ from botocore.validate import ValidationErrors
 
 from tests.sim.kernel import START, Kernel
 from tests.sim.network import Network
+from tidegate import wiring
+from tidegate.settings import load
 
 SERVICES = ("dynamodb", "emr-serverless", "s3", "sns", "sqs")
 
@@ -52,6 +54,11 @@ class _Here:
 
     kernel: Kernel | None = None
     network: Network | None = None
+    deployed: tuple[str, ...] = ()
+    """The configurations that functions run with; several while one is being replaced by another."""
+    first: str = ""
+    """The configuration that every world begins with, unless it has one of its own."""
+    folder: Path = Path()
     chance: random.Random = random.Random(0)
     """What the product draws ids from: beside it the SDK draws delays, more or fewer of them."""
     thread: int = 0
@@ -67,8 +74,8 @@ HERE = _Here()
 
 
 @contextmanager
-def inhabited(kernel: Kernel, network: Network) -> Iterator[None]:
-    """Everything the product asks for in here is answered by this world."""
+def inhabited(kernel: Kernel, network: Network, config: str = "") -> Iterator[None]:
+    """Everything the product asks for in here is answered by this world, whose tidegate.toml is `config`."""
     random.seed(kernel.random.random())
     HERE.chance = random.Random(kernel.random.random())
     # each process has a generator of its own: nothing keeps the ids of one millisecond in order
@@ -76,29 +83,36 @@ def inhabited(kernel: Kernel, network: Network) -> Iterator[None]:
     for quota in _QUOTAS:
         quota._available_capacity = quota._max_capacity
     HERE.kernel, HERE.network, HERE.thread = kernel, network, threading.get_ident()
-    configured = os.environ["TIDEGATE_CONFIG"]
+    HERE.deployed = (config or HERE.first,)
     with time_machine.travel(START, tick=False) as clock:
         kernel.on_tick = clock.move_to
         try:
             yield
         finally:
             HERE.kernel = HERE.network = None
-            if os.environ["TIDEGATE_CONFIG"] != configured:
-                _configure(Path(configured))
 
 
-def deploy(config: str) -> None:
-    """From now on the functions run with this tidegate.toml; those that run go on with the one they have."""
-    path = Path(os.environ["TIDEGATE_CONFIG"]).with_name("deployed.toml")
+def deploy(*configs: str) -> None:
+    """From now on the functions run with this tidegate.toml, or each invocation with one of several; those that run go
+    on with the one they have."""
+    HERE.deployed = configs
+
+
+def application() -> wiring.Application:
+    """What `wiring.application` is to a process of a world: as it is at the first time that it asks."""
+    process = HERE.kernel.current if HERE.kernel else None
+    if process is None or HERE.kernel is None:
+        return _application(HERE.deployed[0], HERE.folder)
+    if process.deployed is None:
+        process.deployed = HERE.kernel.random.choice(HERE.deployed) if len(HERE.deployed) > 1 else HERE.deployed[0]
+    return _application(process.deployed, HERE.folder)
+
+
+@cache
+def _application(config: str, folder: Path) -> wiring.Application:
+    path = folder / "tidegate.toml"
     path.write_text(config)
-    _configure(path)
-
-
-def _configure(path: Path) -> None:
-    from tidegate import wiring
-
-    os.environ["TIDEGATE_CONFIG"] = str(path)
-    wiring.application.cache_clear()
+    return wiring.Application(load(path), wiring.Resources.from_environment(os.environ))
 
 
 _QUOTAS: list[Any] = []
@@ -108,8 +122,7 @@ _QUOTAS: list[Any] = []
 def installed(config: str, folder: Path) -> Iterator[None]:
     """The product, ready to be simulated; `config` is its tidegate.toml. Clients are made once: that takes longer than
     most simulations."""
-    path = folder / "tidegate.toml"
-    path.write_text(config)
+    HERE.first, HERE.folder, HERE.deployed = config, folder, (config,)
     environment = {
         "AWS_ACCESS_KEY_ID": "simulated",
         "AWS_SECRET_ACCESS_KEY": "simulated",
@@ -120,7 +133,6 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         "POWERTOOLS_SERVICE_NAME": "simulated",
         "POWERTOOLS_METRICS_NAMESPACE": "Tidegate",
         "POWERTOOLS_LOG_LEVEL": "CRITICAL",
-        "TIDEGATE_CONFIG": str(path),
         **{f"TIDEGATE_{name.upper()}": value for name, value in RESOURCES.items()},
     }
     hidden = {name: "" for name in os.environ if name.startswith("AWS_ENDPOINT_URL")}
@@ -137,12 +149,11 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         stack.enter_context(patch("botocore.validate.ParamValidator.validate", lambda *_: ValidationErrors()))
         stack.enter_context(patch("botocore.useragent.UserAgentString.to_string", lambda *_: "simulated"))
         stack.enter_context(patch.object(EndpointRulesetResolver, "construct_endpoint", _endpoints()))
-        from tidegate import wiring
-
+        stack.enter_context(patch.object(wiring, "application", application))
         stack.enter_context(patch("tidegate.aws.ledger.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch("tidegate.spark.read.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch.object(ulid, "default_generator", ulid.default_generator))
-        for cached in (wiring.application, wiring._client, wiring._ledger, wiring._hand_off_records):
+        for cached in (_application, wiring._client, wiring._ledger, wiring._hand_off_records):
             cached.cache_clear()
             stack.callback(cached.cache_clear)
         logging.disable(logging.CRITICAL)

@@ -26,10 +26,8 @@ class Version:
     etag: str
     body: bytes
     at: float
-
-    @property
-    def sequencer(self) -> str:
-        return f"{self.number:016X}"
+    how: str = "Put"
+    sequencer: str = ""
 
 
 def _folder(key: str) -> str:
@@ -51,17 +49,20 @@ class S3:
         self.kernel = kernel
         self.buckets: dict[str, Bucket] = {}
         self.on_put: Callable[[Version], None] = lambda version: None
+        self.sequencer_of: Callable[[int], str] = lambda number: f"{number:016X}"
         self.page = 1_000
         """How many keys a page of a listing has."""
         self.conflicts: Callable[[], bool] = lambda: False
         """Whether a conditional put meets another one under way, and is refused without a word on who wins."""
         self.refused: dict[tuple[str, str], str] = {}
         """Objects, by bucket and key, that S3 hands out to nobody; and with which code it says so."""
+        self.closed: set[str] = set()
+        """Buckets that a policy lets nobody read."""
         self._numbers = itertools.count(1)
 
     # ---- what people do
 
-    def put(self, bucket: str, key: str, body: bytes) -> Version:
+    def put(self, bucket: str, key: str, body: bytes, how: str = "Put") -> Version:
         number, place = next(self._numbers), self.buckets[bucket]
         version_id = f"v{number:04}" if place.versioned else ""
         version = Version(
@@ -69,9 +70,12 @@ class S3:
             bucket=bucket,
             key=key,
             version_id=SUSPENDED if place.suspended else version_id,
-            etag=hashlib.md5(body).hexdigest(),
+            # of what was uploaded in parts it is no digest of the bytes
+            etag=hashlib.md5(body).hexdigest() + ("-2" if how == "CompleteMultipartUpload" else ""),
             body=body,
             at=self.kernel.now,
+            how=how,
+            sequencer=self.sequencer_of(number),
         )
         place.current[key] = version
         if version.version_id:
@@ -91,6 +95,8 @@ class S3:
         if name not in self.buckets:
             raise Refusal(404, "NoSuchBucket", f"bucket {name} does not exist")
         bucket = self.buckets[name]
+        if name in self.closed:
+            raise Refusal(403, "AccessDenied", "a policy of the bucket denies it")
         if operation == "GetObject":
             if code := self.refused.get((name, request["Key"])):
                 raise Refusal(403 if code == "AccessDenied" else 400, code, "refused for good")
@@ -102,7 +108,7 @@ class S3:
         if operation == "ListObjectVersions":
             return self._list_versions(bucket, request.get("Prefix", ""), request["MaxKeys"])
         assert operation == "ListObjectsV2", f"S3 {operation} is not simulated"
-        most = min(self.page, request.get("MaxKeys", self.page))
+        most = request.get("MaxKeys", self.page)
         return self._list(bucket, request.get("Prefix", ""), most, request.get("ContinuationToken", ""))
 
     def _get(self, bucket: Bucket, key: str, version_id: str, if_match: str) -> dict[str, Any]:

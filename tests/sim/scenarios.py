@@ -40,21 +40,40 @@ def returning(world: World) -> None:
 
 
 def chance(world: World) -> None:
-    """A handful of uploads to both buckets, overwritten, deleted and broken by chance; announced late, often, never."""
-    random = world.kernel.random
+    """A handful of uploads to all buckets, overwritten, deleted and broken by chance; announced late, often, never."""
+    random, knobs = world.kernel.random, world.knobs
+    delays = (0.2, 1.0, 5.0, 70.0, 700.0, 9_000.0, *((0.5 * knobs.horizon, knobs.horizon) if knobs.horizon else ()))
+    moments = (0.0, 3.0, 30.0, 60.0, 95.0, 200.0, 1_000.0, *((0.7 * knobs.horizon,) if knobs.horizon else ()))
+    buckets = ("landing", "landing", "plain", *(("closed",) if knobs.closed_bucket else ()))
+    ways = ("Put", "Copy", "CompleteMultipartUpload") if knobs.bundled else ("Put",)
 
     def announce(version: Version) -> list[float]:
         times = random.choices((0, 1, 2, 3), (1, 12, 5, 1))[0]
-        return [random.choice((0.2, 1.0, 5.0, 70.0, 700.0, 9_000.0)) for _ in range(times)]
+        return [random.choice(delays) for _ in range(times)]
 
     world.announce = announce
-    for _ in range(random.randrange(1, 6)):
-        bucket = random.choice(("landing", "landing", "plain"))
+    world.lasts = knobs.horizon * 2
+    if knobs.refused_objects:
+        _switch_off_keys(world)
+    for _ in range(random.randrange(1, 8)):
+        bucket = random.choice(buckets)
         key = ("events/" if bucket == "landing" else "") + random.choice("abc") + ".json"
-        when = random.choice((0.0, 3.0, 30.0, 200.0, 1_000.0))
-        world.upload(key, random.choice((GOOD, GOOD, MORE, BAD)), bucket=bucket, after=when)
-        if random.random() < 0.1:
-            world.remove(key, bucket=bucket, after=when + random.choice((1.0, 50.0)))
+        when = random.choice(moments)
+        body = random.choice((GOOD, GOOD, MORE, BAD))
+        world.upload(key, body, bucket=bucket, after=when, how=random.choice(ways))
+        if random.random() < 0.2:
+            world.remove(key, bucket=bucket, after=when + random.choice((1.0, 50.0, 90.0)))
+        if random.random() < 0.15:
+            # the same bytes again
+            world.upload(key, body, bucket=bucket, after=when + random.choice((3.0, 100.0, 900.0, 5_000.0)))
+
+
+def _switch_off_keys(world: World) -> None:
+    """S3 hands out nothing under some keys any more, and goes on with what lies beside it."""
+    for bucket, folder in (("landing", "events/"), ("plain", "")):
+        code = world.kernel.random.choice(("AccessDenied", "KMS.DisabledException"))
+        world.upload(f"{folder}neighbour.json", GOOD, bucket=bucket)
+        world.s3.refused[bucket, f"{folder}b.json"] = code
 
 
 CHANCE = "chance"

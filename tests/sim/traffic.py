@@ -349,7 +349,7 @@ def replay(traffic: Traffic, progress: Callable[[float], None] = lambda share: N
     world.network.calls = Calls()  # type: ignore[assignment]
     seen = replace(counts)
     rows = Counter(
-        (uri, version) for table in world.catalog.tables for _, (uri, version, _) in world.catalog.rows(table)
+        (uri, version) for table in world.catalog.tables for _, (uri, version, *_) in world.catalog.rows(table)
     )
     return Replayed(
         traffic=traffic,

@@ -1,40 +1,33 @@
-"""One deployment in one world: the buckets, the queues, the functions, the jobs, and a person who looks after them."""
+"""One deployment in one world: the buckets, the queues, the functions, the jobs, and how all of that behaves."""
 
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
-from tests.sim import driver, product
+from tests.sim import driver, foreign, people, product, seen
+from tests.sim.configs import configured
 from tests.sim.dynamodb import DynamoDb
 from tests.sim.emr import Emr, JobRun
 from tests.sim.faults import At, Kind, Plan
 from tests.sim.kernel import START, Kernel
+from tests.sim.knobs import PLAIN, Knobs
 from tests.sim.lambdas import EventSource, Function
 from tests.sim.landing import Landing
 from tests.sim.network import Network
-from tests.sim.s3 import S3, Bucket
+from tests.sim.s3 import S3, Bucket, Version
 from tests.sim.sns import Sns
 from tests.sim.sqs import Queue, Sqs
 from tests.sim.table import Catalog
+from tidegate.core import notices
+from tidegate.flows import settle as settling
 
-CONFIG = """
-[[route]]
-name = "events"
-bucket = "landing"
-prefix = "events/"
-suffix = ".json"
-format = "json"
-table = "lake.sim.events"
-schema = "id bigint"
-
-[[route]]
-name = "plain"
-bucket = "plain"
-versioned = false
-format = "json"
-table = "lake.sim.plain"
-schema = "id bigint"
-"""
+CONFIG = configured()
 
 SCHEDULE = 60.0
 HOUR = 3_600.0
@@ -43,36 +36,59 @@ PATIENCE = 12 * HOUR
 attempts of a batch with half an hour of silence each another two."""
 
 
+@dataclass(frozen=True)
+class Registered:
+    """One upload of a batch's manifest."""
+
+    notice: str
+    bucket: str
+    key: str
+    version: str
+    sequencer: str
+
+
 @dataclass
 class World(Landing):
-    """Build it, say what is uploaded, `run` it. `chance` makes latencies, delays and job times vary by the seed."""
+    """Build it, say what is uploaded, `run` it."""
 
     seed: int = 0
     plan: Plan = field(default_factory=At)
-    chance: bool = False
+    knobs: Knobs = PLAIN
     lasts: float = 0.0
     """For how long (seconds) there are uploads; patience begins after that."""
 
     def __post_init__(self) -> None:
         self.kernel = kernel = Kernel(self.seed)
         self.s3 = S3(kernel)
-        self.s3.buckets = {"landing": Bucket(versioned=True), "plain": Bucket(versioned=False), "work": Bucket(False)}
+        self.s3.buckets = {
+            "landing": Bucket(versioned=True),
+            "plain": Bucket(versioned=False),
+            "closed": Bucket(versioned=False),
+            "work": Bucket(versioned=False),
+        }
         self.dynamodb = DynamoDb(kernel)
         self.sqs = Sqs(kernel)
         self.sns = Sns(kernel)
         self.emr = Emr(kernel, driver.drive, self._job_ended)
-        self.catalog = Catalog()
+        self.happened: Counter[str] = Counter()
+        """What is worth to have been seen, and how often it was (see `seen`)."""
+        self.catalog = Catalog(self.happened)
         self.network = Network(
             kernel,
             {
-                "dynamodb": lambda operation, asked: self.dynamodb.answer(operation, asked),
+                "dynamodb": lambda operation, asked: seen.asked_of_dynamodb(
+                    self.happened, operation, asked, self.dynamodb.answer
+                ),
                 "s3": self.s3.answer,
-                "sns": self.sns.answer,
+                "sns": lambda operation, asked: seen.asked_of_sns(
+                    self.happened, asked, self.sns.answer(operation, asked)
+                ),
                 "sqs": self.sqs.answer,
                 "emr-serverless": self.emr.answer,
             },
             self.plan,
         )
+        self.network.situation = self._situation
         self.dead_letters = self.sqs.add(Queue(kernel, "dead-letters"))
         self.buffer = self._queue("buffer", INTAKE, self.dead_letters)
         self.notices_dead_letters = self.sqs.add(Queue(kernel, "notices-dead-letters.fifo"))
@@ -91,15 +107,19 @@ class World(Landing):
         self.sns.subscribers.append(self.notices)
         self.sns.on_delivery = lambda: self.from_notices.wake(0.0)
         self._open()
-        self.moved_back = 0
-        self.resumed = 0
+        self.acts = 0
+        """What a person on call had to do, once everything else was quiet."""
         self.committed: dict[str, tuple[str, int]] = {}
-        self.expires_at_once = False
-        """Whether TTL deletes what has expired within a minute; else it never does."""
+        self.settled_at: dict[str, float] = {}
+        """When each batch was first seen to have ended."""
         self._last_seen: tuple[int, int, int] = (0, 0, 0)
         self._looks_in_vain = 0
-        if self.chance:
-            self._by_chance()
+        self._manifests: dict[str, list[Registered]] = {}
+        self.decided: set[str] = set()
+        """Batches of which a person said that they are in the table."""
+        self._ticking = False
+        self.intake.on_invoke = self.dispatch.on_invoke = self._wake_schedule
+        self._turn(self.knobs)
 
     def _queue(self, name: str, source: Source, dead_letters: Queue) -> Queue:
         return self.sqs.add(
@@ -113,15 +133,68 @@ class World(Landing):
             )
         )
 
-    def _by_chance(self) -> None:
-        random = self.kernel.random
-        self.network.latency = lambda: random.choice((0.002, 0.005, 0.02, 0.2))
-        self.sns.delay = lambda: random.choice((0.02, 0.1, 3.0))
-        self.emr.startup = lambda: random.choice((20.0, 45.0, 90.0))
-        self.emr.forgets_tokens = lambda: random.random() < 0.3
-        self.emr.twin_after = lambda: random.choice((0.01, 1.0, 300.0)) if random.random() < 0.15 else None
-        self.dynamodb.forgets_tokens = random.random() < 0.3
-        self.expires_at_once = random.random() < 0.5
+    def _turn(self, knobs: Knobs) -> None:
+        chance = self.kernel.random
+
+        def one_of(values: tuple[float, ...]) -> Callable[[], float]:
+            return (lambda: chance.choice(values)) if len(values) > 1 else lambda: values[0]
+
+        def sometimes(share: float) -> Callable[[], bool]:
+            return (lambda: chance.random() < share) if share else lambda: False
+
+        self.network.latency = one_of(knobs.latency)
+        self.sns.delay = one_of(knobs.delivery)
+        self.emr.startup = one_of(knobs.startup)
+        if knobs.unordered:
+            self.notices.fifo = self.sns.ordered = False
+            self.from_notices.concurrency = 4
+        self.dynamodb.behind = lambda: knobs.behind
+        self.dynamodb.holds_back = sometimes(knobs.held_back)
+        self.dynamodb.page = knobs.page
+        self.s3.page = knobs.page or self.s3.page
+        self.sns.refuses = sometimes(knobs.refused_notices)
+        self.s3.conflicts = sometimes(knobs.conflicts)
+        self.emr.forgets_tokens = sometimes(knobs.forgotten_tokens)
+        self.dynamodb.forgets_tokens = sometimes(knobs.forgotten_tokens)()
+        twin, cancelled = sometimes(knobs.twins), sometimes(knobs.cancelled)
+        self.emr.twin_after = lambda: chance.choice((0.01, 1.0, 300.0)) if twin() else None
+        self.emr.cancelled_after = lambda: chance.choice((10.0, 45.3, 60.0, 200.0)) if cancelled() else None
+        self.emr.outlives = lambda: knobs.outlived
+        self.emr.forgets = sometimes(knobs.forgotten_runs)
+        if knobs.skew != PLAIN.skew:
+            for runs in (self.intake, self.dispatch, self.settle, self.emr):
+                runs.skew = one_of(knobs.skew)
+        meddlers = [foreign.commit_one] * knobs.foreign
+        meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
+        for meddler in meddlers:
+            self.kernel.after(self._some_time(), lambda meddler=meddler: meddler(self))
+        if knobs.two_versions:
+            self._deploy_slowly()
+        if knobs.bundled:
+            self.bundled = one_of((0.0, 0.5, 3.0))
+        if knobs.suspended:
+            begin = self._some_time()
+            for after, suspended in ((0.0, True), (900.0, False)):
+                self.kernel.after(begin + after, lambda suspended=suspended: self._suspend(suspended))
+        if knobs.closed_bucket:
+            self.s3.closed.add("closed")
+            self.kernel.after(chance.choice((600.0, 3 * HOUR)), lambda: self.s3.closed.discard("closed"))
+
+    def _suspend(self, suspended: bool) -> None:
+        self.s3.buckets["landing"].suspended = suspended
+
+    def _some_time(self) -> float:
+        """When something happens that nobody expects: most happens while the first batches are under way."""
+        chance = self.kernel.random
+        return chance.choice((chance.uniform(0, 130), chance.uniform(60, 400), chance.uniform(0, 4_000)))
+
+    def _deploy_slowly(self) -> None:
+        """A configuration with other limits, and back: for a while some functions have the one and some the other."""
+        old = configured(self.knobs)
+        new = old.replace('format = "json"', 'format = "json"\nmax_object_bytes = 1000000')
+        begin = self._some_time()
+        for after, versions in ((0.0, (old, new)), (200.0, (new,)), (700.0, (new, old)), (900.0, (old,))):
+            self.kernel.after(begin + after, lambda versions=versions: product.deploy(*versions))
 
     # ---- what happens outside
 
@@ -140,20 +213,29 @@ class World(Landing):
         for number in range({Kind.DROP: 0, Kind.TWICE: 2}.get(struck, 1) if struck else 1):
             self.kernel.after(1.0 + 30.0 * number, lambda: self.settle.invoke_asynchronously(event))
 
+    def _wake_schedule(self) -> None:
+        """The schedule looks once a minute. While nothing is under way a look finds nothing, and is not simulated."""
+        if not self._ticking:
+            self._ticking = True
+            self.kernel.after(SCHEDULE - (self.kernel.now - START) % SCHEDULE, self._tick, background=True)
+
     def _tick(self) -> None:
-        self.kernel.after(SCHEDULE, self._tick, background=True)
-        if self.chance and self.kernel.random.random() < 0.05:
+        self._ticking = False
+        if self.unfinished or self.buffer.messages or self.notices.messages:
+            self._wake_schedule()
+        if self.knobs.missed_looks and self.kernel.random.random() < self.knobs.missed_looks:
             return
-        if self.expires_at_once:
+        if self.knobs.expiry_at_once:
             self.dynamodb.expire()
         if self.unfinished and self._worth_a_look():
             self.settle.invoke_asynchronously({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}})
         for (_, pk, _), item in self.dynamodb.items.on("b#"):
             if item["state"] in ("COMMITTED", "ABANDONED"):
                 self.committed.setdefault(pk, (item["state"], item["snapshot"]))
+                self.settled_at.setdefault(pk[2:], self.kernel.now)
 
     def _worth_a_look(self) -> bool:
-        """The schedule may come late: after five looks that found nothing to do only every fifth one is taken."""
+        """The schedule may come late: of the looks that find nothing to do only the first ones are all taken."""
         seen = (
             self.dynamodb.writes,
             len(self.s3.buckets["work"].current),
@@ -161,27 +243,74 @@ class World(Landing):
         )
         self._looks_in_vain = self._looks_in_vain + 1 if seen == self._last_seen else 0
         self._last_seen = seen
-        return self._looks_in_vain < 5 or self._looks_in_vain % 5 == 0
+        often = 5 if self._looks_in_vain < 50 else 60
+        return self._looks_in_vain < 5 or self._looks_in_vain % often == 0
 
-    # ---- the person on call
+    # ---- what can be seen from outside
 
-    def _attend(self) -> None:
-        """What the runbook says: move dead letters back, resume what halted. Only once everything else is done."""
-        for letters, queue, source in (
-            (self.dead_letters, self.buffer, self.from_buffer),
-            (self.notices_dead_letters, self.notices, self.from_notices),
-        ):
-            for message in list(letters.messages.values()):
-                if "reason" in message.attributes:
-                    continue
-                del letters.messages[message.id]
-                self.moved_back += 1
-                queue.send(message.body, group=message.group, deduplication=f"back-{self.moved_back}")
-                source.wake(0.0)
-        for (_, pk, _), item in self.dynamodb.items.on("b#"):
-            if item.get("halted") and item["state"] == "SUBMITTED":
-                self.resumed += 1
-                self.kernel.spawn("person", lambda batch=pk[2:]: _resume(batch))
+    def _situation(self, batch: str) -> tuple[str, str]:
+        """(state of the batch, state of its last job), as the ledger and EMR have it now."""
+        item = self.dynamodb.items.get(("ledger", f"b#{batch}", "batch"))
+        if item is None:
+            return "-", "-"
+        state = item["state"] + (" halted" if item.get("halted") else "") + (" fencing" if item.get("fencing") else "")
+        runs = [run for run in self.emr.runs.values() if run.batch == batch]
+        return state, runs[-1].state if runs else "-"
+
+    def failure_of(self, batch: str) -> Mapping[str, Any]:
+        """What the batch's current attempt left as the reason why it gave up; empty if it left none."""
+        item = self.dynamodb.items["ledger", f"b#{batch}", "batch"]
+        found = self.s3.buckets["work"].current.get(f"batches/{batch}/failures/{item['attempt']}.json")
+        told: Mapping[str, Any] = json.loads(found.body) if found else {}
+        return told
+
+    def holds_rows_of(self, batch: str) -> bool:
+        """Whether the batch is in a table, by what nobody can forget: the line of main, expired or not."""
+        return any(
+            stored.snapshot.summary.get("published-wap-id") == batch
+            for table in self.catalog.tables
+            for stored in self.catalog.ancestry(table)
+        )
+
+    def staged_of(self, batch: str) -> int:
+        """What was published for the batch, as it was staged."""
+        (found,) = {
+            int(stored.snapshot.summary["source-snapshot-id"])
+            for table in self.catalog.tables
+            for stored in self.catalog.ancestry(table)
+            if stored.snapshot.summary.get("published-wap-id") == batch
+        }
+        return found
+
+    def manifest_of(self, batch: str) -> list[Registered]:
+        """The uploads that a sealed batch is made of, by the parts that its manifest lists."""
+        if batch not in self._manifests:
+            left = dict(self.left_in(f"batches/{batch}/"))
+            found = []
+            for name in json.loads(left[f"batches/{batch}/sealed.json"])["parts"]:
+                header, *lines = left[f"batches/{batch}/{name}"].decode().splitlines()
+                about = json.loads(header)
+                for key, version, _, sequencer in map(json.loads, lines):
+                    found.append(Registered(about["notice"], about["bucket"], key, version, sequencer))
+            self._manifests[batch] = found
+        return self._manifests[batch]
+
+    def landed_at(self, put: Version) -> float | None:
+        """When the rows of an upload came into a table; None if they are not there."""
+        place = (put.bucket, put.key, put.sequencer)
+        for table in self.catalog.tables:
+            for stored in self.catalog.ancestry(table):
+                batch = stored.snapshot.summary.get("published-wap-id")
+                registered = self.manifest_of(batch) if batch and stored.files else []
+                if any((each.bucket, each.key, each.sequencer) == place for each in registered):
+                    return self.catalog.came_at[stored.snapshot.id]
+        return None
+
+    def left_in(self, folder: str) -> Iterator[tuple[str, bytes]]:
+        """(name, body) of what lies in the work bucket under this folder, unpacked."""
+        for name, version in sorted(self.s3.buckets["work"].current.items()):
+            if name.startswith(folder):
+                yield name, gzip.decompress(version.body) if name.endswith(".gz") else version.body
 
     # ---- running
 
@@ -204,37 +333,51 @@ class World(Landing):
 
     @property
     def waits_for_a_person(self) -> bool:
-        """Whether a batch has halted, and nothing else is going on: the schedule would look at it in vain for hours."""
-        return not (self.kernel.busy or self.buffer.messages or self.notices.messages) and any(
-            item.get("halted") and item["state"] == "SUBMITTED" for _, item in self.dynamodb.items.on("b#")
-        )
+        """Whether a batch has halted, and nothing else is going on, or nothing has for hours."""
+        if self._looks_in_vain < LOOKS_IN_VAIN and (self.kernel.busy or self.buffer.messages or self.notices.messages):
+            return False
+        return bool(people.halted(self))
 
     def run(self) -> bool:
         """Until everything is at rest; False if it does not come to rest in time (liveness is lost)."""
         with (
-            product.inhabited(self.kernel, self.network),
+            product.inhabited(self.kernel, self.network, "" if self.knobs == PLAIN else configured(self.knobs)),
             driver.CATALOG.belonging(self.network, self.catalog),
+            _limits(self.knobs),
         ):
             return self._run()
 
     def _run(self) -> bool:
-        self.kernel.after(SCHEDULE, self._tick, background=True)
+        self._wake_schedule()
         deadline = START + self.lasts + PATIENCE
         quiet = False
-        for _ in range(4):
+        for _ in range(MOST_VISITS):
             self.kernel.run(lambda: self.at_rest or self.waits_for_a_person, deadline)
             quiet = self.at_rest
-            before = self.moved_back + self.resumed
-            self._attend()
-            if self.moved_back + self.resumed == before:
+            acts = people.attend(self)
+            self.acts += acts
+            self._looks_in_vain = 0
+            if not acts:
                 break
-            deadline = self.kernel.now + PATIENCE
+            deadline = max(self.kernel.now, START + self.lasts) + PATIENCE
         self.kernel.note("at rest" if quiet else "NOT AT REST")
+        seen.in_the_end(self.happened, (item for _, item in self.dynamodb.items.on("b#")))
         return quiet
 
 
-def _resume(batch: str) -> Any:
-    from tidegate import wiring
-    from tidegate.flows.resume import resume
+LOOKS_IN_VAIN = 6 * 60
+"""After so many a person is called, whatever is still to come."""
+MOST_VISITS = 20
+"""How often the person on call comes: after each visit everything that can go on by itself does."""
 
-    return resume(batch, ledger=wiring.application().ledger())
+
+@contextmanager
+def _limits(knobs: Knobs) -> Iterator[None]:
+    """What the product does in large portions is done in small ones, so that there are several of them."""
+    with ExitStack() as stack:
+        if knobs.small:
+            stack.enter_context(patch.object(settling, "ENDINGS_PER_WRITE", 1))
+            stack.enter_context(patch.object(settling, "ENDINGS_PER_LOOK", 1))
+            for packs in (notices.pack, notices.pack_entries):
+                stack.enter_context(patch.dict(packs.__kwdefaults__, max_bytes=350))
+        yield

@@ -1,0 +1,60 @@
+"""What it may cost: time to land, people's acts, attempts, jobs and calls. Tight where nothing was struck and the world
+disturbs nobody; with faults as much more as they explain.
+"""
+
+from collections.abc import Iterator
+
+from tests.sim.knobs import Knobs
+from tests.sim.world import SCHEDULE, World
+
+CALLS_OF_A_JOB = 45
+"""A driver of a small batch makes fewer."""
+CALLS_OF_A_LOOK = 40
+"""Of settle, for each route, and of dispatch after it has registered."""
+
+
+def exceeded(world: World) -> list[str]:
+    return [*_acts(world), *_jobs(world), *_time(world)] if world.knobs.undisturbed else []
+
+
+def strikes(world: World) -> int:
+    return sum(world.network.struck.values())
+
+
+def _acts(world: World) -> Iterator[str]:
+    """Nobody is called for one fault: whatever it is, the next delivery, look or attempt gets over it."""
+    if world.acts and strikes(world) <= 1 and world.knobs.attempts > 1:
+        yield f"people: {world.acts} acts after {strikes(world)} faults"
+
+
+def _jobs(world: World) -> Iterator[str]:
+    """As many attempts as batches, and one more for each fault; as many runs as attempts, but where a token was
+    forgotten."""
+    batches = [item for _, item in world.dynamodb.items.on("b#")]
+    for item in batches:
+        if item["attempt"] > 1 + strikes(world):
+            yield f"attempts: {item['attempt']} of {item['pk']} after {strikes(world)} faults"
+    attempts = sum(item["attempt"] for item in batches)
+    if len(world.emr.runs) > attempts + strikes(world):
+        yield f"jobs: {len(world.emr.runs)} runs for {attempts} attempts after {strikes(world)} faults"
+
+
+def longest(knobs: Knobs) -> float:
+    """Seconds from when an upload is heard of until its rows are there, if nothing is struck."""
+    latency, calls = 2 * max(knobs.latency), CALLS_OF_A_LOOK + CALLS_OF_A_JOB
+    travels = 5.0 + max(knobs.delivery) + 20 * latency
+    # until the batch is due, and a look comes that seals it
+    gathers = knobs.max_wait + SCHEDULE + CALLS_OF_A_LOOK * latency
+    job = max(knobs.startup) + calls * latency
+    # the batch before it may just have been handed off; its end is looked at within a minute
+    return travels + gathers + 2 * job + SCHEDULE
+
+
+def _time(world: World) -> Iterator[str]:
+    if strikes(world) or "missed_looks" in world.knobs.turned() or "twins" in world.knobs.turned():
+        return
+    allowed = longest(world.knobs)
+    for put in world.history:
+        heard, landed = world.heard_at.get(put.number), world.landed_at(put)
+        if heard is not None and landed is not None and landed - heard > allowed:
+            yield f"time: s3://{put.bucket}/{put.key} landed {landed - heard:.0f} s after it was heard of"

@@ -1,0 +1,105 @@
+"""The people of a world: who is on call and does what the runbook says, and who asks for things at bad moments.
+
+Whatever they do, they do as the command line does it: through the product's flows, in a process that may be struck.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tests.sim.seen import DECIDED, HALTED, MOVED_BACK
+from tidegate import wiring
+from tidegate.flows.abort import abort
+from tidegate.flows.decide import decide_published, decide_unpublished
+from tidegate.flows.resume import resume
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+
+def attend(world: "World") -> int:
+    """Do what the runbook says: decide what the table cannot say any more, resume what has halted, move dead letters
+    back. How many acts that took."""
+    return _look_after_halted(world) + move_back(world)
+
+
+def move_back(world: "World") -> int:
+    """`aws sqs start-message-move-task`, but for what was set aside with a reason: that can never succeed."""
+    moved = 0
+    for letters, queue, source in (
+        (world.dead_letters, world.buffer, world.from_buffer),
+        (world.notices_dead_letters, world.notices, world.from_notices),
+    ):
+        for message in list(letters.messages.values()):
+            if "reason" in message.attributes:
+                continue
+            del letters.messages[message.id]
+            moved += 1
+            world.happened[MOVED_BACK] += 1
+            back = f"back-{world.happened[MOVED_BACK]}"
+            queue.send(message.body, group=message.group, deduplication=back)
+            source.wake(0.0)
+    return moved
+
+
+def _look_after_halted(world: "World") -> int:
+    acts = 0
+    for batch in halted(world):
+        acts += 1
+        told = world.failure_of(batch)
+        if told.get("undecided"):
+            world.happened[DECIDED] += 1
+            # a query for its rows, which only a person can think of
+            if world.holds_rows_of(batch):
+                world.decided.add(batch)
+                _spawn(world, lambda batch=batch: _decide_published(world, batch))
+            else:
+                _spawn(world, lambda batch=batch: _decide_unpublished(batch))
+        else:
+            world.happened[HALTED] += 1
+            _spawn(world, lambda batch=batch: resume(batch, ledger=wiring.application().ledger()))
+    return acts
+
+
+def halted(world: "World") -> list[str]:
+    """Batches that nothing more is started for."""
+    return [
+        pk[2:]
+        for (_, pk, _), item in world.dynamodb.items.on("b#")
+        if item.get("halted") and item["state"] == "SUBMITTED"
+    ]
+
+
+# ---- at bad moments
+
+
+def give_up(world: "World") -> None:
+    """Give up whatever is there: batches that cannot be given up say so."""
+    world.happened["somebody asked to give up"] += 1
+    for (_, pk, _), item in world.dynamodb.items.on("b#"):
+        if item["state"] == "SUBMITTED":
+            world.happened["a batch was given up"] += 1
+        _spawn(world, lambda batch=pk[2:]: abort(batch, ledger=wiring.application().ledger()))
+
+
+def meddle(world: "World") -> None:
+    """Resume what has halted, and move dead letters back, without waiting for anything to be quiet."""
+    for batch in halted(world):
+        if not world.failure_of(batch).get("undecided"):
+            world.happened["a batch was resumed in the middle of it"] += 1
+            _spawn(world, lambda batch=batch: resume(batch, ledger=wiring.application().ledger()))
+    move_back(world)
+
+
+def _decide_published(world: "World", batch: str) -> Any:
+    application = wiring.application()
+    staged = world.staged_of(batch)
+    return decide_published(batch, staged, ledger=application.ledger(), work=application.work())
+
+
+def _decide_unpublished(batch: str) -> Any:
+    application = wiring.application()
+    return decide_unpublished(batch, ledger=application.ledger(), work=application.work())
+
+
+def _spawn(world: "World", act: Callable[[], Any]) -> None:
+    world.kernel.spawn("person", act)

@@ -1,0 +1,101 @@
+"""What a campaign must have met at least sometimes, or its schedules are too tame to show anything.
+
+Seen from outside: by what is asked of AWS and of the tables, and by how it ended.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tests.sim.wire import Refusal
+
+CLAIM_REFUSED = "a claim was refused"
+TOLD = "a claim was told that the same bytes came again"
+OPEN_BATCH_LOST = "the race for the open batch was lost"
+SEALED_FIRST = "a batch was sealed before a notice could join it"
+ATTEMPT_LOST = "an attempt was begun by somebody else"
+PORTIONS = "endings were written in portions"
+SENT_AGAIN = "uploads were sent again"
+REBASED = "a commit met another one, and was made anew"
+REFUSED_BY_CONDITION = "a commit was refused by its own condition"
+FENCE_LOST = "a fence came too late"
+ABANDONED = "a batch was abandoned"
+RETRIED = "a batch took more than one attempt"
+HALTED = "a batch was resumed"
+DECIDED = "a person decided"
+MOVED_BACK = "letters were moved back"
+QUARANTINED, SUPERSEDED, VANISHED = (f"an upload was {ending}" for ending in ("quarantined", "superseded", "vanished"))
+
+SOMETIMES = (
+    CLAIM_REFUSED,
+    TOLD,
+    OPEN_BATCH_LOST,
+    SEALED_FIRST,
+    ATTEMPT_LOST,
+    PORTIONS,
+    SENT_AGAIN,
+    REBASED,
+    REFUSED_BY_CONDITION,
+    FENCE_LOST,
+    ABANDONED,
+    RETRIED,
+    HALTED,
+    DECIDED,
+    MOVED_BACK,
+    QUARANTINED,
+    SUPERSEDED,
+    VANISHED,
+)
+
+
+def asked_of_dynamodb(
+    happened: Counter[str],
+    operation: str,
+    asked: Mapping[str, Any],
+    answer: Callable[[str, Mapping[str, Any]], dict[str, Any]],
+) -> dict[str, Any]:
+    try:
+        answered = answer(operation, asked)
+    except Refusal as refusal:
+        if refusal.code in ("ConditionalCheckFailedException", "TransactionCanceledException"):
+            happened.update(_refused(operation, asked))
+        raise
+    if operation == "UpdateItem":
+        after = answered.get("Attributes", {})
+        if asked["Key"]["pk"]["S"].startswith("o#") and "later" in after and "outcome" not in after:
+            happened[TOLD] += 1
+        if asked["UpdateExpression"].startswith("SET #endings"):
+            # the first portion of several, or the only one: the second tells
+            happened[PORTIONS] += int(after["endings"]["N"]) > 1
+    return answered
+
+
+def _refused(operation: str, asked: Mapping[str, Any]) -> list[str]:
+    if operation == "PutItem" and asked["Item"]["pk"]["S"].startswith("o#"):
+        return [CLAIM_REFUSED]
+    if operation != "TransactWriteItems":
+        return []
+    first = next(iter(asked["TransactItems"][0].items()))
+    kind, write = first
+    pk = (write.get("Item") or write.get("Key"))["pk"]["S"]
+    if kind == "Put":
+        return [OPEN_BATCH_LOST] if pk.startswith("b#") else [SEALED_FIRST] if pk.startswith("n#") else []
+    return [ATTEMPT_LOST] if "attempt" in write["ExpressionAttributeNames"].values() else []
+
+
+def asked_of_sns(happened: Counter[str], asked: Mapping[str, Any], answered: dict[str, Any]) -> dict[str, Any]:
+    if any(json.loads(entry["Message"])["origin"] == "again" for entry in asked["PublishBatchRequestEntries"]):
+        happened[SENT_AGAIN] += 1
+    return answered
+
+
+def in_the_end(happened: Counter[str], batches: Iterable[Mapping[str, Any]]) -> None:
+    for batch in batches:
+        happened[ABANDONED] += batch["state"] == "ABANDONED"
+        happened[FENCE_LOST] += batch["state"] == "COMMITTED" and bool(batch.get("fencing"))
+        happened[RETRIED] += batch["attempt"] > 1
+        for ending, name in (("quarantined", QUARANTINED), ("superseded", SUPERSEDED), ("vanished", VANISHED)):
+            happened[name] += batch.get("tally", {}).get(ending, 0) > 0
+    for name in [name for name, times in happened.items() if not times]:
+        del happened[name]
