@@ -1,7 +1,8 @@
 """A model of Iceberg's commits: what `tidegate.spark.table.IcebergTable` does, on a catalog that swaps one pointer.
 
-Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, ask the ancestry validator, swap, again after a conflict)
-and `SnapshotUtil.ancestorsOf` (the walk ends where history was expired, without a word).
+Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, ask the ancestry validator, swap, again after a conflict),
+`SnapshotUtil.ancestorsOf` (the walk ends where history was expired, without a word), and `SetSnapshotOperation`,
+`CherryPickOperation`, `RemoveSnapshots` and `TableMetadata.buildReplacement` for what others do to a table.
 """
 
 import itertools
@@ -24,7 +25,7 @@ from tidegate.core.publication import (
     down_to,
     verdict,
 )
-from tidegate.spark.table import StagedIsGone
+from tidegate.spark.table import BEGUN, StagedIsGone
 
 Row = tuple[str, str, int]
 """(uri, version, number of the row in its file)."""
@@ -54,10 +55,12 @@ class NoAnswer(PySparkException):
 
 @dataclass(frozen=True)
 class Stored:
-    """One snapshot with its files: each file is the rows it holds."""
+    """One snapshot with the files that it added: each file is the rows it holds."""
 
     snapshot: Snapshot
     files: tuple[str, ...]
+    removed: frozenset[str] = frozenset()
+    """Files of earlier snapshots that are not part of the table from this one on."""
 
 
 @dataclass(frozen=True)
@@ -68,28 +71,129 @@ class Metadata:
     uuid: str
     head: int | None
     snapshots: Mapping[int, Stored]
-    branches: Mapping[str, int | None] = field(default_factory=dict)
+    branches: Mapping[str, int] = field(default_factory=dict)
     """All but main: the snapshot that each points to."""
-    beneath: tuple[Stored, ...] = ()
-    """What main holds of snapshots that were expired, oldest first: the rows stay, the history forgets."""
+    gone: Mapping[int, Stored] = field(default_factory=dict)
+    """Snapshots that were expired: what main holds of them stays, the history forgets."""
 
     def ancestors(self) -> Iterator[Snapshot]:
         """Of main, the head first; it ends where history was expired."""
-        current = self.head
-        while current is not None and current in self.snapshots:
-            yield self.snapshots[current].snapshot
-            current = self.snapshots[current].snapshot.parent
+        return self._back_from(self.head)
 
-    def expired(self) -> "Metadata":
-        """Without any history but the heads of main and of the branches."""
-        kept = {self.head, *self.branches.values()}
-        cut = [self.snapshots[each.id] for each in self.ancestors() if each.id not in kept][::-1]
+    def line(self) -> list[Stored]:
+        """All that led to main's head, expired or not, oldest first."""
+        found = []
+        current = self.head
+        while current is not None:
+            stored = self.snapshots.get(current) or self.gone.get(current)
+            if stored is None:
+                break
+            found.append(stored)
+            current = stored.snapshot.parent
+        return found[::-1]
+
+    def held(self) -> list[tuple[int, str]]:
+        """(snapshot that added it, file) for all that main holds, oldest first; what was added twice is there twice."""
+        held: list[tuple[int, str]] = []
+        for stored in self.line():
+            if stored.removed:
+                held = [(at, name) for at, name in held if name not in stored.removed]
+            held += [(stored.snapshot.id, name) for name in stored.files]
+        return held
+
+    def followed_by(self, stored: Stored) -> "Metadata":
+        """With one more snapshot, which is main's head."""
+        number = stored.snapshot.id
+        return replace(self, version=self.version + 1, head=number, snapshots={**self.snapshots, number: stored})
+
+    # ---- what people and their tools do: a new snapshot gets the id `number`, and nothing to do is no commit
+
+    def appended(self, number: int, files: tuple[str, ...] = ()) -> "Metadata":
+        """`INSERT INTO`: an append of these files, or of none."""
+        return self.followed_by(Stored(Snapshot(number, self.head, {"foreign": "append"}), files))
+
+    def rewritten(self, number: int, removed: frozenset[str], files: tuple[str, ...]) -> "Metadata":
+        """`rewrite_data_files`: `files` hold the rows of those removed."""
+        if not removed:
+            return self
+        return self.followed_by(Stored(Snapshot(number, self.head, {"foreign": "replace"}), files, removed))
+
+    def overwritten(self, number: int, removed: frozenset[str], files: tuple[str, ...] = ()) -> "Metadata":
+        """`DELETE FROM`, `INSERT OVERWRITE`: `files` hold what is left of those removed, and what is new."""
+        return self.followed_by(Stored(Snapshot(number, self.head, {"foreign": "overwrite"}), files, removed))
+
+    def replaced(self, number: int, files: tuple[str, ...]) -> "Metadata":
+        """`CREATE OR REPLACE TABLE ... AS SELECT`: main begins anew; uuid, branches and old snapshots stay."""
+        return self.followed_by(Stored(Snapshot(number, None, {"foreign": "overwrite"}), files))
+
+    def emptied(self) -> "Metadata":
+        """`CREATE OR REPLACE TABLE` without rows: main is no more; uuid, branches and old snapshots stay."""
+        return replace(self, version=self.version + 1, head=None)
+
+    def created_anew(self, uuid: str) -> "Metadata":
+        """`DROP TABLE`, `CREATE TABLE`: another table under the name."""
+        return Metadata(self.version + 1, uuid, None, {})
+
+    def altered(self) -> "Metadata":
+        """`ALTER TABLE`: a version of the metadata without a snapshot."""
+        return replace(self, version=self.version + 1)
+
+    def rolled_back(self, to: int) -> "Metadata":
+        """`rollback_to_snapshot`: main is where it was. Raises ValueError for what is no ancestor of it."""
+        if to not in {each.id for each in self.ancestors()}:
+            raise ValueError(f"cannot roll back to {to}: not an ancestor")
+        return self.moved(to)
+
+    def moved(self, to: int) -> "Metadata":
+        """`set_current_snapshot`: main is any snapshot that is known. Raises ValueError for one that is not."""
+        if to not in self.snapshots:
+            raise ValueError(f"cannot set main to {to}: unknown")
+        if to == self.head:
+            return self
+        return replace(self, version=self.version + 1, head=to)
+
+    def cherry_picked(self, number: int, staged: int) -> "Metadata":
+        """`cherrypick_snapshot` of an append: its files come to main, or main moves to it if it is a child of the head.
+
+        Raises ValueError for one that is unknown, in main, or picked before.
+        """
+        if staged not in self.snapshots:
+            raise ValueError(f"cannot pick {staged}: unknown")
+        picked = self.snapshots[staged]
+        if picked.snapshot.parent == self.head:
+            return self.moved(staged)
+        if any(str(staged) in (str(each.id), each.summary.get(SOURCE_SNAPSHOT_ID)) for each in self.ancestors()):
+            raise ValueError(f"cannot pick {staged}: an ancestor, or picked before")
+        summary = {"foreign": "append", SOURCE_SNAPSHOT_ID: str(staged)}
+        return self.followed_by(Stored(Snapshot(number, self.head, summary), picked.files))
+
+    def expired(self, older_than: int | None = None) -> "Metadata":
+        """`expire_snapshots` with `retain_last` 1. It keeps the heads of main and of the branches, and whatever came
+        into the metadata with the snapshot `older_than` or later. By default everything is older.
+        """
+        known = list(self.snapshots)
+        young = set() if older_than is None else set(known[known.index(older_than) :])
+        kept: set[int] = set()
+        led_to: set[int] = set()
+        for end in (self.head, *self.branches.values()):
+            line = [each.id for each in self._back_from(end)]
+            kept.update(line[:1], itertools.takewhile(young.__contains__, line))
+            led_to.update(line)
+        kept |= young - led_to
+        if len(kept) == len(known):
+            return self
         snapshots = {at: each for at, each in self.snapshots.items() if at in kept}
-        return replace(self, version=self.version + 1, snapshots=snapshots, beneath=(*self.beneath, *cut))
+        gone = {at: each for at, each in self.snapshots.items() if at not in kept}
+        return replace(self, version=self.version + 1, snapshots=snapshots, gone={**self.gone, **gone})
 
     def remembered(self, forgotten: Mapping[int, Stored]) -> "Metadata":
         """With the history again that was expired: a backup of the metadata was restored."""
-        return replace(self, version=self.version + 1, snapshots={**forgotten, **self.snapshots}, beneath=())
+        return replace(self, version=self.version + 1, snapshots={**forgotten, **self.snapshots})
+
+    def _back_from(self, end: int | None) -> Iterator[Snapshot]:
+        while end is not None and end in self.snapshots:
+            yield self.snapshots[end].snapshot
+            end = self.snapshots[end].snapshot.parent
 
 
 @dataclass
@@ -102,18 +206,12 @@ class Catalog:
 
     def rows(self, table: str) -> list[tuple[int, Row]]:
         """(snapshot, row) for all that `main` holds, oldest first. Raises KeyError for a file that is gone."""
-        return [
-            (stored.snapshot.id, row)
-            for stored in self.ancestry(table)
-            for name in stored.files
-            for row in self.files[name]
-        ]
+        metadata = self.tables.get(table)
+        return [(at, row) for at, name in (metadata.held() if metadata else []) for row in self.files[name]]
 
     def ancestry(self, table: str) -> list[Stored]:
         metadata = self.tables.get(table)
-        if metadata is None:
-            return []
-        return [*metadata.beneath, *[metadata.snapshots[each.id] for each in metadata.ancestors()][::-1]]
+        return metadata.line() if metadata else []
 
 
 @dataclass(frozen=True)
@@ -140,7 +238,7 @@ class ModelTable:
             if self.name not in self.catalog.tables:
                 # its first snapshot comes along: what happens between the two is for tests with a real table
                 first = next(self.catalog.ids)
-                begun = Stored(Snapshot(first, None, {"tidegate.begun": "true"}), ())
+                begun = Stored(Snapshot(first, None, {BEGUN: "true"}), ())
                 self.catalog.tables[self.name] = Metadata(1, f"uuid-{next(self.catalog.ids)}", first, {first: begun})
 
         self._ask("create", create)
@@ -154,7 +252,8 @@ class ModelTable:
         return self._schema()
 
     def begin(self) -> None:
-        raise AssertionError("a table of the model is never empty")
+        number = next(self.catalog.ids)
+        self._commit(lambda base: base.followed_by(Stored(Snapshot(number, base.head, {BEGUN: "true"}), ())))
 
     def position(self) -> Floor:
         metadata = self._load()
@@ -182,7 +281,7 @@ class ModelTable:
             return replace(base, version=base.version + 1, branches=left)
 
         if any(name.startswith(prefix) for name in self._load().branches):
-            self._commit(dropped)
+            self._commit(dropped, tries=1)
 
     def publish(
         self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
@@ -198,8 +297,7 @@ class ModelTable:
             told = verdict(History(loaded.uuid, down_to(floor, base.ancestors())), batch_id, floor)
             if not isinstance(told, NotPublished):
                 raise Refused(told)
-            stored = Stored(Snapshot(number, base.head, summary), files)
-            return replace(base, version=base.version + 1, head=number, snapshots={**base.snapshots, number: stored})
+            return base.followed_by(Stored(Snapshot(number, base.head, summary), files))
 
         try:
             self._commit(appended, loaded.uuid)
@@ -211,7 +309,12 @@ class ModelTable:
 
     def _stage(self, branch: str, number: int, summary: dict[str, str], files: tuple[str, ...]) -> None:
         def created(base: Metadata) -> Metadata:
-            return replace(base, version=base.version + 1, branches={**base.branches, branch: base.head})
+            if base.head is not None:
+                return replace(base, version=base.version + 1, branches={**base.branches, branch: base.head})
+            # a branch of an empty table begins with an empty append of its own
+            first = next(self.catalog.ids)
+            begun = {**base.snapshots, first: Stored(Snapshot(first, None, {}), ())}
+            return replace(base, version=base.version + 1, snapshots=begun, branches={**base.branches, branch: first})
 
         def appended(base: Metadata) -> Metadata:
             stored = Stored(Snapshot(number, base.branches.get(branch, base.head), summary), files)
@@ -219,18 +322,20 @@ class ModelTable:
             branches = {**base.branches, branch: number}
             return replace(base, version=base.version + 1, snapshots=snapshots, branches=branches)
 
-        self._commit(created)
+        # Iceberg's `BaseTransaction` does not make or drop a branch again after a conflict
+        self._commit(created, tries=1)
         self._commit(appended)
 
-    def _commit(self, change: Callable[[Metadata], Metadata], uuid: str = "") -> None:
-        for _ in range(COMMIT_TRIES):
+    def _commit(self, change: Callable[[Metadata], Metadata], uuid: str = "", tries: int = COMMIT_TRIES) -> None:
+        for _ in range(tries):
             base = self._load()
-            if uuid and base.uuid != uuid:
+            uuid = uuid or base.uuid
+            if base.uuid != uuid:
                 raise CommitFailed(f"table {self.name} is another one than was loaded")
             after = change(base)
             if self._swap(base, after):
                 return
-        raise CommitFailed(f"table {self.name}: the pointer moved {COMMIT_TRIES} times")
+        raise CommitFailed(f"table {self.name}: the pointer moved {tries} times")
 
     def _load(self) -> Metadata:
         return self._ask("load", lambda: self.catalog.tables[self.name])
