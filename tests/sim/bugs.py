@@ -1,17 +1,18 @@
 """The checker, checked: mistakes planted in the product, each with the run that shows it.
 
     python -m tests.sim.bugs              the table: which mistake, and what finds it
-    python -m tests.sim.bugs --find NAME  look for the cheapest run that shows a mistake
+    python -m tests.sim.bugs --find NAME  look for the cheapest run that shows a mistake (--in SCENARIO: only there)
 
 `BUGS` break a promise, and the oracle has to say so. `HARMLESS` take away what only saves money or time: nothing may
-break, or an argument for correctness has come to rest on it. They are in `tests/sim/mistakes/`, by what they are about.
+break, or an argument for correctness has come to rest on it. `UNSEEN` break nothing that is looked at today. They are
+in `tests/sim/mistakes/`, by what they are about.
 """
 
 import argparse
 from collections.abc import Sequence
 
 from tests.sim.explore import Result, simulation
-from tests.sim.mistakes import attempts, batches, claiming, deployed, notices, publishing, reading
+from tests.sim.mistakes import asking, attempts, batches, claiming, deployed, endings, notices, publishing, reading
 from tests.sim.planting import Bug, find, hurried, show
 
 BUGS: tuple[Bug, ...] = (
@@ -22,6 +23,8 @@ BUGS: tuple[Bug, ...] = (
     *attempts.BUGS,
     *publishing.BUGS,
     *reading.BUGS,
+    *endings.BUGS,
+    *asking.BUGS,
 )
 
 HARMLESS: tuple[Bug, ...] = (
@@ -29,6 +32,19 @@ HARMLESS: tuple[Bug, ...] = (
     *notices.HARMLESS,
     *batches.HARMLESS,
 )
+
+UNSEEN: tuple[Bug, ...] = (
+    *claiming.UNSEEN,
+    *batches.UNSEEN,
+    *deployed.UNSEEN,
+    *attempts.UNSEEN,
+    *publishing.UNSEEN,
+    *reading.UNSEEN,
+    *endings.UNSEEN,
+    *asking.UNSEEN,
+)
+"""No run shows them today: the world has nothing in it that they would break, the oracle does not look there, or they
+turn out to break no promise."""
 
 
 def _said(result: Result) -> str:
@@ -42,12 +58,14 @@ def _said(result: Result) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.sim.bugs")
     parser.add_argument("--find", metavar="NAME", nargs="*", help="look for the cheapest run that shows these mistakes")
-    wanted = parser.parse_args(arguments).find
+    parser.add_argument("--in", metavar="SCENARIO", nargs="*", dest="scenarios", help="look for it in these only")
+    given = parser.parse_args(arguments)
+    wanted = given.find
     with simulation(), hurried():
         if wanted:
-            for bug in BUGS:
+            for bug in (*BUGS, *UNSEEN):
                 if bug.name in wanted:
-                    print(f"{bug.name}: {find(bug) or 'nothing shows it'}", flush=True)
+                    print(f"{bug.name}: {find(bug, given.scenarios or ()) or 'nothing shows it'}", flush=True)
             return
         print("| mistake | what it is | scenario | how | what the oracle says |")
         print("|---|---|---|---|---|")

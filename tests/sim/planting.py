@@ -12,7 +12,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from types import ModuleType
@@ -26,7 +26,7 @@ from tests.sim.faults import Kind
 from tests.sim.kernel import Kernel
 from tests.sim.mistakes.writes import Write
 from tests.sim.product import SERVICES
-from tests.sim.scenarios import PLAIN
+from tests.sim.scenarios import CHANCE, PLAIN
 
 Planting = Callable[[], AbstractContextManager[None]]
 """The product with one change in it, for as long as the context lasts."""
@@ -294,15 +294,16 @@ def show(bug: Bug) -> tuple[Result, Result]:
     return shown, run(case)
 
 
-def find(bug: Bug, *, seeds_tried: int = 150) -> str | None:
+def find(bug: Bug, scenarios: Sequence[str] = (), *, seeds_tried: int = 150) -> str | None:
     """The cheapest run that shows the bug and is good without it, in words: no fault, one, or a seed; None if there is
-    none. Only within `simulation()`. Takes minutes if the bug is hard to find."""
-    scenarios = (*PLAIN, *EXTRA)
-    plain = [Case(scenario) for scenario in scenarios]
+    none. Only within `simulation()`. Takes an hour if the bug is hard to find, and less if `scenarios` are given."""
+    seeded = [case for scenario in scenarios or (CHANCE,) for case in seeds(0, seeds_tried, scenario)]
+    scenarios = scenarios or (*PLAIN, *EXTRA)
+    plain = [Case(scenario) for scenario in scenarios if scenario != CHANCE]
     return (
         _first_shown(bug, plain)
         or next((found for case in plain if (found := _first_shown(bug, _singles(bug, case)))), None)
-        or _first_shown(bug, seeds(0, seeds_tried))
+        or _first_shown(bug, seeded)
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.bugs import BUGS, HARMLESS
+from tests.sim.bugs import BUGS, HARMLESS, UNSEEN
 from tests.sim.explore import Case, run, seeds, simulation
 from tests.sim.extra_scenarios import EXTRA
 from tests.sim.mistakes.writes import Write
@@ -58,13 +58,20 @@ def test_what_only_saves_money_can_be_taken_away(bug: Bug) -> None:
 
 
 @pytest.mark.usefixtures("hurry")
+@pytest.mark.parametrize("bug", UNSEEN, ids=called)
+def test_a_mistake_that_no_run_shows_can_be_planted(bug: Bug) -> None:
+    with planted(bug):
+        assert run(Case("core")).good, "it can be seen: it belongs among the bugs"
+
+
+@pytest.mark.usefixtures("hurry")
 @pytest.mark.parametrize("scenario", EXTRA)
 def test_the_product_gets_through_each_accident(scenario: str) -> None:
     assert run(Case(scenario)).judgement.broken == []
 
 
 def test_every_mistake_has_a_name_of_its_own() -> None:
-    names = [bug.name for bug in (*BUGS, *HARMLESS)]
+    names = [bug.name for bug in (*BUGS, *HARMLESS, *UNSEEN)]
     assert sorted(set(names)) == sorted(names)
 
 
@@ -112,7 +119,7 @@ def test_what_is_imported_for_the_first_time_meanwhile_keeps_nothing() -> None:
         with replaced(IS_LATER, always(True))():
             sys.modules[late.__name__] = late
             late.is_later = is_later  # type: ignore[attr-defined]
-        assert late.is_later is before  # type: ignore[attr-defined]
+        assert late.is_later is before
     finally:
         del sys.modules[late.__name__]
 
@@ -135,7 +142,9 @@ def test_one_function_may_be_replaced_twice() -> None:
 
 
 def test_methods_that_are_inherited_and_properties_are_replaced() -> None:
-    look, owner = vars(job.Attempt.__mro__[-2])["look"], job.Attempt.__mro__[-2]
+    # what runs in the simulation inherits from it
+    owner: Any = job.Attempt.__mro__[-2]
+    look = owner.look
     sealed = manifests.Sealed("b", "r", (), 0, 0)
     digest = sealed.digest
     with (
@@ -281,6 +290,9 @@ def test_a_write_may_give_another_value() -> None:
     write.request["ExpressionAttributeValues"] = {":a": {"N": "1"}, ":b": {"N": "2"}}
     write.gives("a", "x")
     assert (write.value("a"), write.value("b"), write.removes("c")) == ("x", 2, True)
+    write = Write(copy.deepcopy(REGISTERING))
+    write.counts("objects", 7)
+    assert (write.value("objects"), write.value("notices")) == (7, 1)
     put = Write({"Item": {"pk": {"S": "o#1"}, "a": {"N": "1"}}})
     put.gives("a", "x")
     assert put.value("a") == "x"

@@ -9,7 +9,8 @@ from botocore.exceptions import ClientError
 
 from tests.sim.faults import Kind
 from tests.sim.mistakes.writes import Write
-from tests.sim.planting import Bug, Call, Strike, answered, but, replaced, rewritten
+from tests.sim.planting import Bug, Call, Planting, Strike, answered, but, replaced, rewired, rewritten
+from tidegate.core.batches import LONGEST_OPEN
 from tidegate.core.manifests import Sealed, batch_folder, notice_of_part
 from tidegate.core.notices import decode
 
@@ -82,7 +83,8 @@ def _whatever_lies_there(real: Any) -> Any:
     def registered(batch: Any, *, ledger: Any, work: Any) -> Sealed:
         folder = batch_folder(batch.id)
         there = sorted(name.removeprefix(folder) for name in work.names(folder + "parts/"))
-        return replace(real(batch, ledger=ledger, work=work), parts=tuple(there))
+        sealed: Sealed = real(batch, ledger=ledger, work=work)
+        return replace(sealed, parts=tuple(there))
 
     return registered
 
@@ -106,6 +108,62 @@ def _not_asked_first(real: Any) -> Any:
         return real(body, ledger=unasked, **ports)
 
     return dispatch
+
+
+def _decided_or_not(write: Write) -> None:
+    if write.sets("batch"):
+        write.unconditional()
+
+
+def _void_or_not(ask: Call) -> Call:
+    def transact(parameters: dict[str, Any]) -> Any:
+        try:
+            return ask(parameters)
+        except ClientError as error:
+            there = [each["Item"] for each in error.response.get("CancellationReasons", ()) if "Item" in each]
+            if _registers(parameters) and there and "decided_at" in there[0] and "batch" not in there[0]:
+                for action in parameters["TransactItems"]:
+                    Write(*action.values()).unconditional()
+                return ask(parameters)
+            raise
+
+    return transact
+
+
+def _empty_too(write: Write) -> None:
+    if write.value("state") == "SEALED":
+        write.forgets("notices")
+
+
+def _whoever_is_in_it(real: Any) -> Any:
+    return lambda batch, limits, **when: real(replace(batch, notices=max(1, batch.notices)), limits, **when)
+
+
+def _not_after_a_day(real: Any) -> Any:
+    def is_due(batch: Any, limits: Any, *, now: int, **when: Any) -> Any:
+        return real(replace(batch, opened_at=max(batch.opened_at, now - LONGEST_OPEN + 1)), limits, now=now, **when)
+
+    return is_due
+
+
+def _no_digest(parameters: dict[str, Any]) -> dict[str, Any]:
+    arguments = parameters["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+    arguments[:] = [each for each in arguments if not each.startswith("--digest=")]
+    return parameters
+
+
+def _as_put(names: str) -> Planting:
+    def change(parameters: dict[str, Any]) -> dict[str, Any]:
+        if names in parameters["Key"]:
+            parameters.pop("IfNoneMatch", None)
+        return parameters
+
+    return rewired("s3", "PutObject", change)
+
+
+def _opened_beside(write: Write) -> None:
+    if write.sets("open_batch"):
+        write.unconditional()
 
 
 BUGS = (
@@ -153,6 +211,12 @@ BUGS = (
         (replaced(REGISTERED, _uncounted),),
         "part_mislaid",
     ),
+    Bug(
+        "registered again",
+        "A notice is registered without asking whether it is decided.",
+        (rewritten("n#", _decided_or_not),),
+        strikes=(Strike("dispatch dynamodb.PutItem o", Kind.PAUSE),),
+    ),
 )
 
 HARMLESS = (
@@ -160,5 +224,38 @@ HARMLESS = (
         "decided or not, claim again",
         "Dispatch does not look first whether the notice is registered already.",
         (replaced("tidegate.flows.dispatch:dispatch", _not_asked_first),),
+    ),
+)
+
+UNSEEN = (
+    Bug(
+        "void, and registered all the same",
+        "A notice that was voided is registered when it comes after that.",
+        (answered("dynamodb", "TransactWriteItems", _void_or_not),),
+    ),
+    Bug(
+        "two open batches",
+        "A route gets a new open batch without asking whether it has one.",
+        (rewritten("r#", _opened_beside),),
+    ),
+    Bug(
+        "an empty batch is sealed",
+        "Sealing does not ask whether anything is in the batch.",
+        (rewritten("b#", _empty_too), replaced("tidegate.core.batches:is_due", _whoever_is_in_it)),
+    ),
+    Bug(
+        "open for ever",
+        "A batch that gathers behind a halted one is not sealed after a day.",
+        (replaced("tidegate.core.batches:is_due", _not_after_a_day),),
+    ),
+    Bug(
+        "any manifest will do",
+        "The job does not compare the manifest that it reads with what the ledger has noted.",
+        (rewired("emr-serverless", "StartJobRun", _no_digest),),
+    ),
+    Bug(
+        "the manifest is written again",
+        "Whoever hands a batch off writes its manifest, whether there is one or not.",
+        (_as_put("sealed.json"),),
     ),
 )

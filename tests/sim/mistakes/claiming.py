@@ -1,5 +1,6 @@
 """Mistakes in decision 1: this upload belongs to that notice."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -8,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from tests.sim.faults import Kind
 from tests.sim.mistakes.writes import Write
-from tests.sim.planting import Bug, Call, Strike, answered, replaced, rewritten
+from tests.sim.planting import Bug, Call, Planting, Strike, answered, replaced, rewritten
 from tidegate import wiring
 from tidegate.core.claims import Ownership
 from tidegate.core.notices import decode
@@ -103,6 +104,52 @@ def _not_looked_at(ask: Call) -> Call:
     return update
 
 
+def _told_after_the_end(write: Write) -> None:
+    if write.sets("later"):
+        write.forgets("outcome")
+
+
+def _from_whoever_owns_it(write: Write) -> None:
+    if write.asks("notice") and "Item" in write.request:
+        write.unconditional()
+
+
+def _not_told(ask: Call) -> Call:
+    def update(parameters: dict[str, Any]) -> Any:
+        return {"Attributes": {}} if Write(parameters).sets("later") else ask(parameters)
+
+    return update
+
+
+def _any_version(write: Write) -> None:
+    if "sk" in write.request.get("Item", {}):
+        write.gives("sk", "version")
+    else:
+        write.request["Key"]["sk"] = {"S": "version"}
+
+
+def _expired_at_once(write: Write) -> None:
+    if write.sets("expires_at"):
+        write.gives("expires_at", write.value("claimed_at"))
+
+
+def _in_milliseconds(write: Write) -> None:
+    if write.sets("expires_at"):
+        write.gives("expires_at", write.value("expires_at") * 1_000)
+
+
+def _let_go(also: Callable[[Any], bool]) -> Planting:
+    def make(real: Any) -> Any:
+        def let_go(ledger: Any, claim: Any) -> bool:
+            owner = ledger.notice(claim.notice)
+            batch = ledger.batch(owner.batch) if owner and owner.batch else None
+            return bool(real(ledger, claim) or (batch and also(batch)))
+
+        return let_go
+
+    return replaced("tidegate.aws.ledger:DynamoLedger.let_go", make)
+
+
 BUGS = (
     Bug(
         "own claim refused",
@@ -186,5 +233,75 @@ BUGS = (
         "Of two sequencers the one with more digits is the later one.",
         (replaced(IS_LATER, lambda real: lambda one, two: real(one, two) and int(one, 16) > int(two, 16)),),
         "uneven_sequencers",
+    ),
+    Bug(
+        "the claim is not told",
+        "The same bytes that come while it is open how the first ones end are refused, and the claim is not told.",
+        (answered("dynamodb", "UpdateItem", _not_told),),
+        "told_while_given_up",
+    ),
+    Bug(
+        "claimed by key",
+        "A claim is on an object, not on a version of it.",
+        (rewritten("o#", _any_version),),
+        "outcomes",
+    ),
+    Bug(
+        "a claim for no time",
+        "A claim expires when it is made: how long it is kept is not added.",
+        (rewritten("o#", _expired_at_once),),
+    ),
+    Bug(
+        "a claim without an expiry",
+        "A claim does not say when it expires.",
+        (rewritten("o#", lambda write: write.leaves("expires_at")),),
+    ),
+    Bug(
+        "a claim without its sequencer",
+        "A claim does not say which upload of the same bytes it is of.",
+        (rewritten("o#", lambda write: write.leaves("sequencer")),),
+        "returning",
+    ),
+    Bug(
+        "being given up is given up",
+        "The uploads of a batch are given to whoever asks, while its fence is only on its way.",
+        (_let_go(lambda batch: bool(batch.fencing)),),
+        "given_up_again_and_again",
+        seed=7,
+    ),
+    Bug(
+        "submitted is let go",
+        "The uploads of a batch are given to whoever asks as soon as it has a second attempt.",
+        (_let_go(lambda batch: batch.attempt > 1),),
+        "given_up_again_and_again",
+        seed=7,
+    ),
+)
+
+UNSEEN = (
+    Bug(
+        "told after the end",
+        "A claim is told that the same bytes came again although it says by now how the first ones ended.",
+        (rewritten("o#", _told_after_the_end),),
+    ),
+    Bug(
+        "taken from whoever owns it by now",
+        "A claim is taken over without asking whether its owner is still the one that let go.",
+        (rewritten("o#", _from_whoever_owns_it),),
+    ),
+    Bug(
+        "expiry in milliseconds",
+        "A claim expires in fifty thousand years.",
+        (rewritten("o#", _in_milliseconds),),
+    ),
+    Bug(
+        "expired a second later",
+        "A claim that expires this second is still live.",
+        (replaced("tidegate.core.claims:is_live", lambda real: lambda expires_at, now: expires_at >= now),),
+    ),
+    Bug(
+        "halted is let go",
+        "The uploads of a halted batch are given to whoever asks.",
+        (_let_go(lambda batch: bool(batch.halted)),),
     ),
 )

@@ -91,6 +91,15 @@ def _one_by_one(real: Any) -> Any:
     return handler
 
 
+def _without_sequencer(real: Any) -> Any:
+    def parse(body: str) -> Any:
+        return [
+            Notified(replace(each.upload, sequencer="")) if isinstance(each, Notified) else each for each in real(body)
+        ]
+
+    return parse
+
+
 BUGS = (
     Bug(
         "plus stays plus",
@@ -144,6 +153,12 @@ BUGS = (
         (replaced(DISPATCH, _first_failure),),
         "outcomes",
         (Strike("platform dispatch receive", Kind.DROP), Strike("dispatch dynamodb.GetItem n", Kind.THROTTLE)),
+    ),
+    Bug(
+        "the sequencer is not read",
+        "What S3 says of the order of a key's uploads is left out.",
+        (replaced(PARSE, _without_sequencer),),
+        "again_alone",
     ),
 )
 

@@ -54,12 +54,18 @@ class Write:
         if "Item" in self.request:
             self.request["Item"][name] = serialized
             return
-        clauses = self._clauses()
+        clauses, there = self._clauses(), self._placeholder(name)
         self.request.setdefault("ExpressionAttributeNames", {})["#planted"] = name
         self.request.setdefault("ExpressionAttributeValues", {})[":planted"] = serialized
-        clauses.setdefault("SET", {}).pop(self._placeholder(name), None)
-        clauses["SET"]["#planted"] = "#planted = :planted"
+        for clause in clauses.values():
+            clause.pop(there, None)
+        clauses.setdefault("SET", {})["#planted"] = "#planted = :planted"
         self._put(clauses)
+
+    def counts(self, name: str, value: int) -> None:
+        """Let it add this number to the attribute, if it adds one."""
+        if said := self._clauses().get("ADD", {}).get(self._placeholder(name)):
+            self.request["ExpressionAttributeValues"][said.split()[-1]] = {"N": str(value)}
 
     def leaves(self, name: str) -> None:
         """Let it do nothing to the attribute."""
