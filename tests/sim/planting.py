@@ -1,19 +1,21 @@
 """How a mistake is planted in the product, and how the run that shows it is named.
 
-A bug is a few words of the product's source exchanged for others, as a tired colleague would. If the words are not
-there any more, planting fails: a bug that cannot be planted checks nothing.
+A mistake is planted without a word of the product's source: a function is replaced by one that is made of it
+(`replaced`), or what a client of AWS is asked is changed on its way (`rewired`, `answered`, `rewritten`). If the
+function or the operation is not there any more, planting fails: a mistake that cannot be planted checks nothing.
 
 Calls are named by where they are made and how often before, not by number, so that the product may change around them.
 """
 
-import ast
+import copy
+import functools
 import importlib
 import inspect
-import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -22,16 +24,14 @@ from tests.sim.explore import Case, Result, after, run, seeds
 from tests.sim.extra_scenarios import EXTRA
 from tests.sim.faults import Kind
 from tests.sim.kernel import Kernel
-from tests.sim.scenarios import PLAIN
+from tests.sim.mistakes.writes import Write
+from tests.sim.product import SERVICES
+from tests.sim.scenarios import CHANCE, PLAIN
 
-
-@dataclass(frozen=True)
-class Edit:
-    """In the function or method `where` (module:path), `was` becomes `now`."""
-
-    where: str
-    was: str
-    now: str
+Planting = Callable[[], AbstractContextManager[None]]
+"""The product with one change in it, for as long as the context lasts."""
+Call = Callable[[dict[str, Any]], Any]
+"""A call of one operation: its parameters, and its answer, as boto3's clients have them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Bug:
 
     name: str
     mistake: str
-    edits: tuple[Edit, ...]
+    plantings: tuple[Planting, ...]
     scenario: str = "core"
     strikes: tuple[Strike, ...] = ()
     seed: int | None = None
@@ -64,49 +64,193 @@ class Bug:
         return "; ".join(map(str, self.strikes)) or "no fault"
 
 
-# ---- planting
-
-
 @contextmanager
 def planted(bug: Bug) -> Iterator[None]:
     """The product with this mistake in it. Raises LookupError if the mistake does not fit the product any more."""
-    sources: dict[str, str] = {}
-    for edit in bug.edits:
-        source = sources.get(edit.where) or textwrap.dedent(inspect.getsource(_function(edit.where)))
-        if source.count(edit.was) != 1:
-            raise LookupError(f"bug {bug.name}: {edit.was!r} is {source.count(edit.was)} times in {edit.where}")
-        sources[edit.where] = source.replace(edit.was, edit.now)
-    undo: list[tuple[FunctionType, CodeType]] = []
-    try:
-        for where, source in sources.items():
-            function = _function(where)
-            undo.append((function, function.__code__))
-            # not the name but the code behind it: whoever has imported the function has the mistake, too
-            function.__code__ = _compiled(bug, function, source)
+    with ExitStack() as stack:
+        for planting in bug.plantings:
+            stack.enter_context(planting())
         yield
-    finally:
-        for function, code in undo:
-            function.__code__ = code
 
 
-def _function(where: str) -> FunctionType:
+# ---- a function is replaced
+
+REACH = ("tidegate", "lambdas", "tests.sim")
+"""The packages whose modules and classes are given the replacement: whoever has imported the function has it, too."""
+
+
+def replaced(where: str, make: Callable[[Any], Any], *, within: str = "") -> Planting:
+    """`make`, given the function or method `where` (module:path), gives the one that takes its place: everywhere, or in
+    the module `within` only. Of a property it is given, and gives, the function that reads it.
+
+    The replacement calls what it is given: the name that it could import is the replacement's own by then.
+    """
+
+    @contextmanager
+    def planting() -> Iterator[None]:
+        there = _found(where)
+        instead = _instead_of(there, where, make)
+        _exchange(there, instead, within)
+        try:
+            yield
+        finally:
+            # everywhere: a module that was first imported meanwhile knows nothing else
+            _exchange(instead, there)
+
+    return planting
+
+
+def _found(where: str) -> Any:
     module, _, path = where.partition(":")
-    found: Any = importlib.import_module(module)
-    for name in path.split("."):
-        found = inspect.getattr_static(found, name)
-    found = inspect.unwrap(found)
-    assert isinstance(found, FunctionType), f"{where} is not a function"
+    try:
+        found: Any = importlib.import_module(module)
+        for name in path.split("."):
+            found = inspect.getattr_static(found, name)
+    except (ImportError, AttributeError) as error:
+        raise LookupError(f"there is no {where}: {error}") from error
     return found
 
 
-def _compiled(bug: Bug, function: FunctionType, source: str) -> CodeType:
-    tree = ast.parse(source)
-    (definition,) = tree.body
-    assert isinstance(definition, ast.FunctionDef)
-    definition.decorator_list = []
-    module = compile(tree, f"<bug: {bug.name}>", "exec")
-    (code,) = (each for each in module.co_consts if isinstance(each, CodeType) and each.co_name == function.__name__)
-    return code
+def _instead_of(there: Any, where: str, make: Callable[[Any], Any]) -> Any:
+    if isinstance(there, property):
+        return property(_anew(there.fget, make))
+    if isinstance(there, (staticmethod, classmethod)):
+        return type(there)(_anew(there.__func__, make))
+    if not callable(there) or isinstance(there, type):
+        raise LookupError(f"{where} is not a function")
+    return _anew(there, make)
+
+
+def _anew(real: Any, make: Callable[[Any], Any]) -> Callable[..., Any]:
+    """A function that nobody has yet, whatever `make` gives: undoing looks for it."""
+    made = make(real)
+
+    @functools.wraps(real)
+    def instead(*arguments: Any, **named: Any) -> Any:
+        return made(*arguments, **named)
+
+    return instead
+
+
+def _exchange(there: Any, instead: Any, within: str = "") -> None:
+    for owner in _owners(within):
+        for name, value in list(vars(owner).items()):
+            if value is there:
+                setattr(owner, name, instead)
+
+
+def _owners(within: str) -> list[ModuleType | type]:
+    """The modules that are reached, and the classes that they have, with those that these inherit from."""
+    names = [name for name in list(sys.modules) if _reached(name) and within in ("", name)]
+    modules = [sys.modules[name] for name in names]
+    classes = [
+        ancestor
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, type)
+        for ancestor in value.__mro__
+        if _reached(ancestor.__module__)
+    ]
+    return [*modules, *dict.fromkeys(classes)]
+
+
+def _reached(module: str) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in REACH)
+
+
+def but(port: Any, **instead: Any) -> Any:
+    """A port (a ledger, a work bucket) with these methods in place of its own."""
+
+    class But:
+        def __getattr__(self, name: str) -> Any:
+            return instead[name] if name in instead else getattr(port, name)
+
+    return But()
+
+
+# ---- a call of AWS is changed
+
+
+def answered(service: str, operation: str, make: Callable[[Call], Call]) -> Planting:
+    """`make`, given what asks the service for this operation, gives what asks in its place: it may change the answer,
+    catch an error, raise one, ask twice. Only within `simulation()`."""
+
+    @contextmanager
+    def planting() -> Iterator[None]:
+        client = _client(service, operation)
+        before: Callable[[str, dict[str, Any]], Any] = client._make_api_call
+        mine = vars(client).get("_make_api_call")
+        instead = make(lambda parameters: before(operation, parameters))
+
+        def call(name: str, parameters: dict[str, Any]) -> Any:
+            # a copy: what the product has asked for is the product's
+            return instead(copy.deepcopy(parameters)) if name == operation else before(name, parameters)
+
+        client._make_api_call = call
+        try:
+            yield
+        finally:
+            if mine is None:
+                del client._make_api_call
+            else:
+                client._make_api_call = mine
+
+    return planting
+
+
+def rewired(service: str, operation: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Planting:
+    """`change`, given the parameters of a call, gives those that are sent; None if nothing is sent, and the answer is
+    that of a call that was done. Only within `simulation()`."""
+
+    def make(ask: Call) -> Call:
+        def call(parameters: dict[str, Any]) -> Any:
+            changed = change(parameters)
+            return {} if changed is None else ask(changed)
+
+        return call
+
+    return answered(service, operation, make)
+
+
+def rewritten(pk: str, change: Callable[[Write], None]) -> Planting:
+    """Each conditional write to an item whose key begins with `pk` is changed, whether it travels alone or in a
+    transaction. Only within `simulation()`."""
+
+    def changed(request: dict[str, Any]) -> None:
+        write = Write(request)
+        if write.pk.startswith(pk):
+            change(write)
+
+    def alone(parameters: dict[str, Any]) -> dict[str, Any]:
+        changed(parameters)
+        return parameters
+
+    def together(parameters: dict[str, Any]) -> dict[str, Any]:
+        for action in parameters["TransactItems"]:
+            for request in action.values():
+                changed(request)
+        return parameters
+
+    @contextmanager
+    def planting() -> Iterator[None]:
+        with ExitStack() as stack:
+            for operation in ("PutItem", "UpdateItem", "DeleteItem"):
+                stack.enter_context(rewired("dynamodb", operation, alone)())
+            stack.enter_context(rewired("dynamodb", "TransactWriteItems", together)())
+            yield
+
+    return planting
+
+
+def _client(service: str, operation: str) -> Any:
+    from tidegate import wiring
+
+    if service not in SERVICES:
+        raise LookupError(f"nobody is a client of {service}")
+    client = wiring._client(service)
+    if operation not in client.meta.service_model.operation_names:
+        raise LookupError(f"{service} has no operation {operation}")
+    return client
 
 
 # ---- showing
@@ -150,15 +294,16 @@ def show(bug: Bug) -> tuple[Result, Result]:
     return shown, run(case)
 
 
-def find(bug: Bug, *, seeds_tried: int = 150) -> str | None:
+def find(bug: Bug, scenarios: Sequence[str] = (), *, seeds_tried: int = 150) -> str | None:
     """The cheapest run that shows the bug and is good without it, in words: no fault, one, or a seed; None if there is
-    none. Only within `simulation()`. Takes minutes if the bug is hard to find."""
-    scenarios = (*PLAIN, *EXTRA)
-    plain = [Case(scenario) for scenario in scenarios]
+    none. Only within `simulation()`. Takes an hour if the bug is hard to find, and less if `scenarios` are given."""
+    seeded = [case for scenario in scenarios or (CHANCE,) for case in seeds(0, seeds_tried, scenario)]
+    scenarios = scenarios or (*PLAIN, *EXTRA)
+    plain = [Case(scenario) for scenario in scenarios if scenario != CHANCE]
     return (
         _first_shown(bug, plain)
         or next((found for case in plain if (found := _first_shown(bug, _singles(bug, case)))), None)
-        or _first_shown(bug, seeds(0, seeds_tried))
+        or _first_shown(bug, seeded)
     )
 
 

@@ -1,0 +1,1 @@
+"""The planted mistakes, by what they are about; `tests.sim.bugs` is their index."""

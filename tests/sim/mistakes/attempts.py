@@ -1,0 +1,252 @@
+"""Mistakes with attempts and their jobs: beginning them, ending them, giving them up."""
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from tests.sim.faults import Kind
+from tests.sim.mistakes.writes import Write
+from tests.sim.planting import Bug, Call, Planting, Strike, answered, but, replaced, rewired, rewritten
+from tidegate.core.batches import JobState, Step
+from tidegate.core.outcomes import NO_TALLY, Tally
+from tidegate.core.receipts import Receipt
+from tidegate.flows.resume import Resumed
+
+NO_MEMORY = rewritten("h#", lambda write: write.unconditional())
+"""Powertools' records never stand in the way."""
+
+
+def _one_token_per_batch(parameters: dict[str, Any]) -> dict[str, Any]:
+    (batch,) = (
+        each.removeprefix("--batch=")
+        for each in parameters["jobDriver"]["sparkSubmit"]["entryPointArguments"]
+        if each.startswith("--batch=")
+    )
+    return {**parameters, "clientToken": batch}
+
+
+def _a_token_each_time(parameters: dict[str, Any]) -> dict[str, Any]:
+    return {**parameters, "clientToken": str(uuid.uuid4())}
+
+
+def _in_any_state(write: Write) -> None:
+    if write.sets("attempt") and not write.sets("fencing") and "Item" not in write.request:
+        write.unconditional()
+
+
+def _ended_is_done(real: Any) -> Any:
+    def begin(route: Any, batch_id: str, attempt: int, *, ledger: Any, **ports: Any) -> bool:
+        if attempt == 1:
+            return bool(real(route, batch_id, attempt, ledger=ledger, **ports))
+        return bool(ledger.commit(batch_id, route.name, Receipt(batch_id, 0, 0, False, NO_TALLY)))
+
+    return begin
+
+
+def _without_a_fence(real: Any) -> Any:
+    def abort(batch_id: str, *, ledger: Any) -> Resumed:
+        batch = ledger.batch(batch_id)
+        done = ledger.commit(batch_id, batch.route, Receipt(batch_id, 0, 0, True, NO_TALLY))
+        return Resumed.DONE if done else Resumed.MOVED_ON
+
+    return abort
+
+
+def _receipt_first(real: Any) -> Any:
+    def settle_batch(route: Any, batch: Any, *, work: Any, **ports: Any) -> Any:
+        name = f"batches/{batch.id}/receipt.json"
+        early = work.get(name)
+        return real(
+            route, batch, work=but(work, get=lambda asked: early if asked == name else work.get(asked)), **ports
+        )
+
+    return settle_batch
+
+
+def _stepped(was: Step, becomes: Step) -> Planting:
+    def make(real: Any) -> Any:
+        def next_step(*arguments: Any, **seen: Any) -> Step:
+            step: Step = real(*arguments, **seen)
+            return becomes if step is was else step
+
+        return next_step
+
+    return replaced("tidegate.core.batches:next_step", make)
+
+
+def _halted_for_good(real: Any) -> Any:
+    return lambda batch, *job, **seen: Step.WAIT if batch.halted else real(batch, *job, **seen)
+
+
+def _success_is_enough(real: Any) -> Any:
+    def settle_batch(route: Any, batch: Any, *, ledger: Any, jobs: Any, **ports: Any) -> Any:
+        if batch.job_run and not batch.fencing and jobs.report(batch.job_run).state is JobState.ENDED:
+            ledger.commit(batch.id, route.name, Receipt(batch.id, 0, 0, False, Tally(committed=batch.objects)))
+            return Step.SETTLE
+        return real(route, batch, ledger=ledger, jobs=jobs, **ports)
+
+    return settle_batch
+
+
+def _to_publish(real: Any) -> Any:
+    def resume(batch_id: str, *, ledger: Any) -> Any:
+        def resumed(*begun: Any) -> Any:
+            batch, route, attempt, _, floors = begun
+            return ledger.resume(batch, route, attempt, False, floors)
+
+        return real(batch_id, ledger=but(ledger, resume=resumed))
+
+    return resume
+
+
+def _running_or_not(real: Any) -> Any:
+    def resume(batch_id: str, *, ledger: Any) -> Any:
+        def batch(asked: str) -> Any:
+            found = ledger.batch(asked)
+            return found and replace(found, halted=found.halted or "it takes too long")
+
+        return real(batch_id, ledger=but(ledger, batch=batch))
+
+    return resume
+
+
+def _keeps_its_job(write: Write) -> None:
+    if write.sets("attempt"):
+        write.leaves("job_run")
+
+
+def _begins_or_resumes(write: Write) -> None:
+    if write.sets("fencing"):
+        write.forgets("attempt")
+
+
+def _recorded_late(write: Write) -> None:
+    if write.sets("job_run"):
+        write.unconditional()
+
+
+def _not_recorded(ask: Call) -> Call:
+    return lambda parameters: {"Attributes": {}} if Write(parameters).sets("job_run") else ask(parameters)
+
+
+BUGS = (
+    Bug(
+        "the client token for a fence",
+        "No Powertools, and no attempt in the client token: a second attempt is told of the first one's run.",
+        (NO_MEMORY, rewired("emr-serverless", "StartJobRun", _one_token_per_batch)),
+        strikes=(Strike("driver iceberg.load", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "an attempt begins in any state",
+        "Beginning an attempt asks neither for the batch's state nor for its attempt.",
+        (rewritten("b#", _in_any_state),),
+        strikes=(Strike("settle dynamodb.TransactWriteItems b,r", Kind.LATE, 2),),
+    ),
+    Bug(
+        "the job ended, so it is done",
+        "Settling takes the end of the job for the batch's commit, and needs no receipt.",
+        (replaced("tidegate.flows.hand_off:begin", _ended_is_done),),
+        strikes=(Strike("driver iceberg.load", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "given up without a fence",
+        "A request to abort makes the batch ABANDONED at once: a driver that still runs can publish it.",
+        (replaced("tidegate.flows.abort:abort", _without_a_fence),),
+        "aborted",
+        (Strike("driver iceberg.swap", Kind.PAUSE, 2),),
+    ),
+    Bug(
+        "a lost job is waited for",
+        "An attempt without a job on record is taken for one whose job is about to start.",
+        (_stepped(Step.HAND_OFF, Step.WAIT),),
+        strikes=(Strike("settle dynamodb.TransactWriteItems b,r", Kind.DIE_AFTER, 2),),
+    ),
+    Bug(
+        "a failed attempt is waited for",
+        "A job that ended without a receipt is taken for one that runs.",
+        (_stepped(Step.NEXT_ATTEMPT, Step.WAIT),),
+        strikes=(Strike("driver s3.GetObject floor", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "used up, and nobody is told",
+        "A batch whose attempts are used up is not marked as halted.",
+        (_stepped(Step.HALT, Step.WAIT),),
+        "chance",
+        seed=2,
+    ),
+    Bug(
+        "the job says it succeeded",
+        "That a job has ended is enough to settle its batch: the receipt is not waited for.",
+        (replaced("tidegate.flows.settle:settle_batch", _success_is_enough),),
+    ),
+    Bug(
+        "the new attempt has the old one's job",
+        "The job on record stays when an attempt begins.",
+        (rewritten("b#", _keeps_its_job),),
+        "chance",
+        seed=2,
+    ),
+    Bug(
+        "jobs are not recorded",
+        "Which run an attempt has is not written down.",
+        (answered("dynamodb", "UpdateItem", _not_recorded),),
+        strikes=(Strike("driver s3.GetObject floor", Kind.DIE_BEFORE),),
+    ),
+)
+
+HARMLESS = (
+    Bug(
+        "no memory of started jobs",
+        "Powertools is left out, and the client token is new each time: more drivers than needed, one of which counts.",
+        (
+            NO_MEMORY,
+            rewired("emr-serverless", "StartJobRun", _a_token_each_time),
+        ),
+    ),
+    Bug(
+        "a new attempt does not ask",
+        "An attempt reads and stages without asking first whether the batch is in the table: the commit asks.",
+        (replaced("tidegate.spark.job:Attempt.look", lambda real: lambda attempt: None),),
+    ),
+    Bug(
+        "any number of jobs",
+        "Beginning an attempt asks for no free slot: jobs of one route run side by side.",
+        (rewritten("r#", lambda write: write.unconditional() if write.adds("running") else None),),
+    ),
+    Bug(
+        "the receipt first, the job second",
+        "Settling looks for the receipt before it asks for the job: an attempt too many finds the batch published.",
+        (replaced("tidegate.flows.settle:settle_batch", _receipt_first),),
+    ),
+)
+
+UNSEEN = (
+    Bug(
+        "halted for good",
+        "A halted batch is not looked at, though a driver may have published it.",
+        (replaced("tidegate.core.batches:next_step", _halted_for_good),),
+    ),
+    Bug(
+        "resumed, and not fenced any more",
+        "A batch that halted while it was being fenced is published when it is resumed.",
+        (replaced("tidegate.flows.resume:resume", _to_publish),),
+    ),
+    Bug(
+        "a job recorded for another attempt",
+        "The run that is recorded may be of an attempt that is over.",
+        (rewritten("b#", _recorded_late),),
+    ),
+    Bug(
+        "resumed twice",
+        "Resuming, and giving up, do not ask which attempt the batch is in.",
+        (rewritten("b#", _begins_or_resumes),),
+    ),
+    Bug(
+        "resumed while it runs",
+        "A batch gets another attempt on request, halted or not.",
+        (
+            replaced("tidegate.flows.resume:resume", _running_or_not),
+            rewritten("b#", lambda write: write.forgets("halted") if write.sets("fencing") else None),
+        ),
+    ),
+)
