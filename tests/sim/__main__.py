@@ -5,6 +5,7 @@ python -m tests.sim seeds 184             one of them, with its trace (and ONLY=
 python -m tests.sim at core 12:late       a scenario with these faults, with its trace
 python -m tests.sim singles core          every fault at every call of a scenario, and what that leaves untried
 python -m tests.sim pairs core 3/10       every fault of every recovery of a scenario, hence all pairs; a tenth of them
+python -m tests.sim states 0-2000         which states were met, what struck in them, and what was never seen
 python -m tests.sim all                   the singles of every scenario, the pairs of those without an accident,
                                           and 20,000 seeds
 """
@@ -17,6 +18,7 @@ from tests.sim.explore import Case, Report, Result, run, run_all, seeds, shrink,
 from tests.sim.extra_scenarios import BEYOND, EXTRA
 from tests.sim.faults import Kind
 from tests.sim.scenarios import CHANCE, CORE, PLAIN
+from tests.sim.seen import SOMETIMES
 
 SHOWN = 5
 
@@ -36,6 +38,9 @@ def main(arguments: list[str]) -> int:
         case ["pairs", scenario, *part]:
             number, of = map(int, part[0].split("/")) if part else (0, 1)
             return _report(pairs(scenario, number, of), complete=False)
+        case ["states", text]:
+            first, last = map(int, text.split("-"))
+            return _states(run_all(seeds(first, last), watched=True, progress=_progress))
         case ["all"]:
             report = everywhere((*PLAIN, *(name for name in EXTRA if name not in BEYOND)))
             for scenario in PLAIN:
@@ -90,6 +95,18 @@ def _verdict(result: Result) -> int:
     for error in result.errors:
         print(f"  raised  {error}")
     return 0 if result.good else 1
+
+
+def _states(report: Report) -> int:
+    for each in report.situations:
+        print(
+            f"{each.state:>20} {each.job:>10}: {each.calls:>9,} calls from {each.sites:>3} places;"
+            f" {each.struck:,} of {each.possible:,} faults at them"
+        )
+    for name in SOMETIMES:
+        print(f"{report.happened[name]:>7,} runs  {name}")
+    never = [name for name in SOMETIMES if not report.happened[name]]
+    return 1 if never or _report(report, complete=False) else 0
 
 
 def _report(report: Report, *, complete: bool = True) -> int:

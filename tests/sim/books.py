@@ -99,7 +99,10 @@ def _endings(world: World, batch: str, stored: Stored, endings: Mapping[tuple[st
         there[uri, version] += 1
     puts = {(each.bucket, each.key, each.sequencer): each for each in world.history}
     for each in world.manifest_of(batch):
-        put, outcome = puts[each.bucket, each.key, each.sequencer], endings.get(_place(each), "committed")
+        put, outcome = puts.get((each.bucket, each.key, each.sequencer)), endings.get(_place(each), "committed")
+        if put is None:
+            yield f"{_place(each)} with sequencer {each.sequencer!r} is in its manifest, and nobody uploaded it"
+            continue
         rows = there.pop((f"s3://{each.bucket}/{each.key}", each.version), 0)
         if (rows > 0) is not (outcome == "committed") and not (outcome == "committed" and not put.body):
             yield f"{_place(each)} is recorded as {outcome}, and has {rows} rows in its snapshot"

@@ -150,6 +150,19 @@ class Site:
     number: int
 
 
+@dataclass(frozen=True)
+class Situation:
+    """A state of a batch with a state of its job. `sites` are the places that calls were made from in it; `possible`
+    are those with each fault that can strike them, and `struck` how many of these were tried."""
+
+    state: str
+    job: str
+    sites: int = 0
+    calls: int = 0
+    possible: int = 0
+    struck: int = 0
+
+
 @dataclass
 class Report:
     """What many runs have shown."""
@@ -207,6 +220,19 @@ class Report:
         return sorted(
             (site, kind) for site, met in self.sites.items() for kind in met.kinds if not self.struck[site, kind]
         )
+
+    @property
+    def situations(self) -> list["Situation"]:
+        """What was met, and what has struck there, by the state of the batch and of its job; the most met one first."""
+        found: dict[tuple[str, str], Situation] = {}
+        for (state, job, site), times in self.met.items():
+            kinds = self.sites[site].kinds if site in self.sites else ()
+            struck = sum(self.met_struck[state, job, site, kind] > 0 for kind in kinds)
+            known = found.get((state, job), Situation(state, job))
+            found[state, job] = Situation(
+                state, job, known.sites + 1, known.calls + times, known.possible + len(kinds), known.struck + struck
+            )
+        return sorted(found.values(), key=lambda each: -each.calls)
 
     def gaps(self) -> list[Case]:
         """Cases that strike what was never struck: where a recovery made the call, the fault that led there is kept."""

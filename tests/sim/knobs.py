@@ -152,9 +152,9 @@ _CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "one_table": (0.3, (True,)),
     "small": (0.3, (True,)),
     "two_versions": (0.15, (True,)),
-    "foreign": (0.3, (1, 3, 8)),
-    "aborts": (0.2, (1, 3)),
-    "resumes": (0.2, (1, 3)),
+    "foreign": (0.35, (1, 3, 8, 15)),
+    "aborts": (0.3, (1, 3, 6)),
+    "resumes": (0.3, (1, 3, 6)),
     "horizon": (0.15, (1 * DAY, 20 * DAY)),
     "bundled": (0.3, (True,)),
 }

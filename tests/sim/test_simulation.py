@@ -3,9 +3,12 @@
 `make sim` runs thousands of schedules.
 """
 
+import re
 import threading
 import time
 import uuid
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +17,10 @@ from tests.sim.bugs import BUGS
 from tests.sim.explore import Case, Report, run, run_all, seeds, simulation
 from tests.sim.faults import Kind
 from tests.sim.found import FOUND
+from tests.sim.knobs import Knobs, drawn
 from tests.sim.planting import planted
 from tests.sim.scenarios import CHANCE, CORE, PLAIN
+from tests.sim.seen import SOMETIMES
 
 SEEDS = 300
 
@@ -41,6 +46,26 @@ def test_the_same_case_gives_the_same_trace(world: object, case: Case):
     one, other = run(case, keep_trace=True), run(case, keep_trace=True)
     assert one.trace == other.trace
     assert one.digest == other.digest
+
+
+def test_a_knob_that_is_left_alone_changes_no_other():
+    for case in seeds(0, 50):
+        knobs = case.knobs
+        for name in knobs.turned():
+            left = knobs.without([name]).turned()
+            assert left == {each: value for each, value in knobs.turned().items() if each != name}
+
+
+def test_a_failure_says_its_knobs_and_can_be_replayed_without_them(capsys: pytest.CaptureFixture[str]):
+    assert main(["seeds", "3", "ONLY=", "WITHOUT=latency,twins"]) == 0
+    assert f"knobs: {drawn(3, ['latency', 'twins'])}" in capsys.readouterr().out
+
+
+def test_the_checker_knows_nothing_of_the_product():
+    """Else a mistake in the product could be the same mistake in what judges it."""
+    for module in ("oracle", "books", "bounds", "second_opinion"):
+        source = Path(__file__).with_name(f"{module}.py").read_text()
+        assert not re.findall(r"^\s*(?:from|import) (?:tidegate|lambdas)", source, re.MULTILINE), module
 
 
 def test_the_same_seed_gives_the_same_trace_in_another_process(world: object):
@@ -91,11 +116,21 @@ def test_schedules_by_chance_break_no_promise():
     report = run_all(seeds(0, SEEDS))
     assert report.runs == SEEDS
     assert not report.failures, told(report)
+    never = [name for name in SOMETIMES if not report.happened[name]]
+    assert not never, "the schedules are too tame: this never happened"
+    turned = {name for case in seeds(0, SEEDS) for name in case.knobs.turned()}
+    assert turned == {knob.name for knob in fields(Knobs)}
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["at", "core", "12:late"], ["seeds", "3"], ["seeds", "3-5"], ["pairs", "core", "690/9999"]],
+    [
+        ["at", "core", "12:late"],
+        ["seeds", "3"],
+        ["seeds", "3-5"],
+        ["pairs", "core", "690/9999"],
+        ["at", "core", "12:slow"],
+    ],
     ids=" ".join,
 )
 def test_the_command_line_runs_what_it_says_and_ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]):

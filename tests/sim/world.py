@@ -228,7 +228,7 @@ class World(Landing):
         if self.knobs.expiry_at_once:
             self.dynamodb.expire()
         if self.unfinished and self._worth_a_look():
-            self.settle.invoke_asynchronously({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}})
+            self.settle.invoke_asynchronously(LOOK)
         for (_, pk, _), item in self.dynamodb.items.on("b#"):
             if item["state"] in ("COMMITTED", "ABANDONED"):
                 self.committed.setdefault(pk, (item["state"], item["snapshot"]))
@@ -360,6 +360,7 @@ class World(Landing):
             if not acts:
                 break
             deadline = max(self.kernel.now, START + self.lasts) + PATIENCE
+        quiet = quiet and self._stays_at_rest()
         self.kernel.note("at rest" if quiet else "NOT AT REST")
         seen.in_the_end(self.happened, (item for _, item in self.dynamodb.items.on("b#")))
         return quiet
@@ -367,6 +368,16 @@ class World(Landing):
 
 LOOKS_IN_VAIN = 6 * 60
 """After so many a person is called, whatever is still to come."""
+    def _stays_at_rest(self) -> bool:
+        """Two more looks of the schedule. The first may still note what was deployed; the second has nothing to do."""
+        for _ in range(2):
+            writes = self.dynamodb.writes
+            self.settle.invoke_asynchronously(LOOK)
+            self.kernel.run(lambda: not self.kernel.busy, self.kernel.now + PATIENCE)
+        return self.at_rest and self.dynamodb.writes == writes
+
+
+LOOK = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
 MOST_VISITS = 20
 """How often the person on call comes: after each visit everything that can go on by itself does."""
 
