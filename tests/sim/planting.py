@@ -257,6 +257,7 @@ def _client(service: str, operation: str) -> Any:
 
 PATIENCE = 4_000.0
 """Seconds. Whatever these runs do takes less, while they are well; a world that is stuck is given up sooner."""
+WORLDS_PATIENCE = world.PATIENCE
 MOST_EVENTS = 10_000
 
 
@@ -266,6 +267,15 @@ def hurried() -> Iterator[None]:
     defaults = Kernel.__init__.__kwdefaults__
     with patch.object(world, "PATIENCE", PATIENCE), patch.dict(defaults, most_events=MOST_EVENTS):
         yield
+
+
+def _run(case: Case) -> Result:
+    """A run that may have been given up too soon is repeated with a world's own patience."""
+    result = run(case)
+    if result.good or not all(promise.startswith("liveness") for promise in result.judgement.broken):
+        return result
+    with patch.object(world, "PATIENCE", WORLDS_PATIENCE):
+        return run(case)
 
 
 def case_of(bug: Bug) -> Case:
@@ -290,7 +300,7 @@ def show(bug: Bug) -> tuple[Result, Result]:
     """The same run with the bug, and without it. Only within `simulation()`."""
     with planted(bug):
         case = case_of(bug)
-        shown = run(case)
+        shown = _run(case)
     return shown, run(case)
 
 
@@ -315,7 +325,7 @@ def _singles(bug: Bug, case: Case) -> list[Case]:
 def _first_shown(bug: Bug, cases: list[Case]) -> str | None:
     for case in cases:
         with planted(bug):
-            result = run(case)
+            result = _run(case)
         if not result.good and run(case).good:
             sites = [site for site, _ in result.calls]
             where = [

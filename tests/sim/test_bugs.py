@@ -57,7 +57,6 @@ def test_what_only_saves_money_can_be_taken_away(bug: Bug) -> None:
         assert result.good, f"{case}: {result.judgement.broken}"
 
 
-@pytest.mark.usefixtures("hurry")
 @pytest.mark.parametrize("bug", UNSEEN, ids=called)
 def test_a_mistake_that_no_run_shows_can_be_planted(bug: Bug) -> None:
     with planted(bug):

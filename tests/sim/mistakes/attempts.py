@@ -180,17 +180,17 @@ BUGS = (
         (replaced("tidegate.flows.settle:settle_batch", _success_is_enough),),
     ),
     Bug(
-        "the new attempt has the old one's job",
-        "The job on record stays when an attempt begins.",
-        (rewritten("b#", _keeps_its_job),),
-        "chance",
-        seed=2,
-    ),
-    Bug(
         "jobs are not recorded",
         "Which run an attempt has is not written down.",
         (answered("dynamodb", "UpdateItem", _not_recorded),),
         strikes=(Strike("driver s3.GetObject floor", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "the new attempt has the old one's job",
+        "The job on record stays when an attempt begins.",
+        (rewritten("b#", _keeps_its_job),),
+        "given_up_again_and_again",
+        seed=38,
     ),
 )
 

@@ -9,6 +9,7 @@ from tests.sim.faults import Kind
 from tests.sim.mistakes.writes import Write
 from tests.sim.planting import Bug, Call, Planting, Strike, answered, but, replaced, rewired, rewritten
 from tidegate.core.outcomes import Outcome
+from tidegate.flows.send_again import send_again
 
 DECODE_RECEIPT = "tidegate.core.receipts:decode_receipt"
 SETTLE_BATCH = "tidegate.flows.settle:settle_batch"
@@ -49,6 +50,22 @@ def _noted_before(real: Any) -> Any:
             return ledger.record_endings(endings)
 
         return real(route, batch, ledger=but(ledger, record_endings=record_endings), **ports)
+
+    return settle_batch
+
+
+def _endings_after(real: Any) -> Any:
+    def settle_batch(route: Any, batch: Any, *, ledger: Any, **ports: Any) -> Any:
+        kept: list[Any] = []
+
+        def keep(endings: Any) -> Any:
+            kept.append(endings)
+            return ()
+
+        step = real(route, batch, ledger=but(ledger, record_endings=keep), **ports)
+        for endings in kept:
+            send_again(route.name, ledger.record_endings(endings), topic=ports["topic"], count=ports["count"])
+        return step
 
     return settle_batch
 
@@ -114,6 +131,13 @@ BUGS = (
         (replaced(SETTLE_BATCH, _noted_before),),
         "returning",
         strikes=(Strike("settle dynamodb.UpdateItem b", Kind.DIE_AFTER, 4),),
+    ),
+    Bug(
+        "ended first, endings after",
+        "A batch ends before its endings are written into the claims.",
+        (replaced(SETTLE_BATCH, _endings_after),),
+        "returning",
+        (Strike("settle dynamodb.TransactWriteItems b,r", Kind.DIE_AFTER, 3),),
     ),
     Bug(
         "the receipt names what was staged",
