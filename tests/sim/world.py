@@ -365,9 +365,6 @@ class World(Landing):
         seen.in_the_end(self.happened, (item for _, item in self.dynamodb.items.on("b#")))
         return quiet
 
-
-LOOKS_IN_VAIN = 6 * 60
-"""After so many a person is called, whatever is still to come."""
     def _stays_at_rest(self) -> bool:
         """Two more looks of the schedule. The first may still note what was deployed; the second has nothing to do."""
         for _ in range(2):
@@ -377,6 +374,8 @@ LOOKS_IN_VAIN = 6 * 60
         return self.at_rest and self.dynamodb.writes == writes
 
 
+LOOKS_IN_VAIN = 6 * 60
+"""After so many a person is called, whatever is still to come."""
 LOOK = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
 MOST_VISITS = 20
 """How often the person on call comes: after each visit everything that can go on by itself does."""
