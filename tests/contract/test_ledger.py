@@ -378,6 +378,18 @@ def test_the_same_bytes_that_came_again_are_a_duplicate_while_the_first_may_land
     assert (claimed.refused, claimed.again) == ((written("00A2"),), ())
 
 
+def test_a_claim_lives_on_while_its_bytes_come_again(ledger: Ledger, clock: SettableClock):
+    ledger.claim(notice(written("00A1")))
+    clock.advance(RETENTION - 10)
+    again = notice(written("00A2"), origin="s3 again")
+    assert ledger.claim(again).refused == (written("00A2"),)
+    clock.advance(RETENTION - 10)
+    # the notification of the second one is delivered once more, long after the first one would be forgotten
+    assert ledger.claim(again).refused == (written("00A2"),)
+    clock.advance(20)
+    assert ledger.claim(again).owned == (written("00A2"),)
+
+
 @pytest.mark.parametrize("sequencer", ["00A1", "00A0", "00a100", ""], ids=["same", "earlier", "same, longer", "none"])
 def test_what_did_not_come_later_is_a_duplicate_even_of_what_was_let_go(ledger: Ledger, new_id: NewId, sequencer: str):
     first = notice(written("00A1"))

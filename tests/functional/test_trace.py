@@ -1,5 +1,7 @@
 """Trace: what happened to every version of one object."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.build import BUCKET, notice, upload
@@ -7,6 +9,7 @@ from tests.support.fakes import play_fencing, play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World
 from tidegate.core.outcomes import Outcome
+from tidegate.core.uploads import Upload
 from tidegate.flows.trace import Trace, trace
 
 KEY = "flights/0000-00000.json"
@@ -108,3 +111,14 @@ def test_what_has_expired_leaves_no_trace(world: World):
     world.arrive()
     world.clock.advance(RETENTION)
     assert trace(BUCKET, KEY, ledger=world.ledger) == []
+
+
+def test_what_is_only_remembered_because_its_bytes_came_again_is_explained(world: World):
+    first = Upload(BUCKET, KEY, "etag:e", 10, "00A1")
+    world.dispatch(notice(first))
+    world.clock.advance(RETENTION - 10)
+    world.dispatch(notice(replace(first, sequencer="00A2")))
+    world.clock.advance(RETENTION - 10)
+    (found,) = trace(BUCKET, KEY, ledger=world.ledger)
+    assert found.notice is None
+    assert "the same bytes came again" in found.explanation

@@ -19,7 +19,7 @@ FINAL = ("COMMITTED", "ABANDONED")
 
 def mistaken(world: World) -> list[str]:
     """What is wrong, in words."""
-    batches = {pk[2:]: item for (_, pk, _), item in world.dynamodb.items.on("b#")}
+    batches = {**world.ended, **{pk[2:]: item for (_, pk, _), item in world.dynamodb.items.on("b#")}}
     broken = [
         f"batch {batch} was {world.committed['b#' + batch]} and is now {(item['state'], item['snapshot'])}"
         for batch, item in batches.items()

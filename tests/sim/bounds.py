@@ -13,8 +13,14 @@ CALLS_OF_A_LOOK = 40
 """Of settle, for each route, and of dispatch after it has registered."""
 
 
+CLOSED = ("closed",)
+
+
 def exceeded(world: World) -> list[str]:
-    return [*_acts(world), *_jobs(world), *_time(world)] if world.knobs.undisturbed else []
+    # a bucket that is closed must cost nobody else anything
+    if not world.knobs.without(["closed_bucket"]).undisturbed:
+        return []
+    return [*_time(world)] if world.knobs.closed_bucket else [*_acts(world), *_jobs(world), *_time(world)]
 
 
 def strikes(world: World) -> int:
@@ -56,5 +62,7 @@ def _time(world: World) -> Iterator[str]:
     allowed = longest(world.knobs)
     for put in world.history:
         heard, landed = world.heard_at.get(put.number), world.landed_at(put)
+        if put.bucket in CLOSED and world.knobs.closed_bucket:
+            continue
         if heard is not None and landed is not None and landed - heard > allowed:
             yield f"time: s3://{put.bucket}/{put.key} landed {landed - heard:.0f} s after it was heard of"

@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 DAY = 86_400.0
+CLAIMS_LIVE = 60 * DAY
+"""The setting `retention.claims`, as it is if nobody sets it."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ _CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "foreign": (0.35, (1, 3, 8, 15)),
     "aborts": (0.3, (1, 3, 6)),
     "resumes": (0.3, (1, 3, 6)),
-    "horizon": (0.15, (1 * DAY, 20 * DAY)),
+    "horizon": (0.15, (1 * DAY, 20 * DAY, CLAIMS_LIVE - 0.05 * DAY)),
     "bundled": (0.3, (True,)),
 }
 """How often a knob is turned, and to what."""

@@ -110,8 +110,8 @@ class World(Landing):
         self.acts = 0
         """What a person on call had to do, once everything else was quiet."""
         self.committed: dict[str, tuple[str, int]] = {}
-        self.settled_at: dict[str, float] = {}
-        """When each batch was first seen to have ended."""
+        self.ended: dict[str, Mapping[str, Any]] = {}
+        """The last that was seen of each batch that has ended: the ledger forgets it one day."""
         self._last_seen: tuple[int, int, int] = (0, 0, 0)
         self._looks_in_vain = 0
         self._manifests: dict[str, list[Registered]] = {}
@@ -189,10 +189,16 @@ class World(Landing):
         return chance.choice((chance.uniform(0, 130), chance.uniform(60, 400), chance.uniform(0, 4_000)))
 
     def _deploy_slowly(self) -> None:
-        """A configuration with other limits, and back: for a while some functions have the one and some the other."""
+        """Another configuration, and the old one again: for a while some functions have the one and some the other."""
         old = configured(self.knobs)
-        new = old.replace('format = "json"', 'format = "json"\nmax_object_bytes = 1000000')
-        begin = self._some_time()
+        was, becomes = self.kernel.random.choice(
+            (
+                ('format = "json"', 'format = "json"\nmax_object_bytes = 1000000'),
+                ('table = "lake.sim.events"', 'table = "lake.sim.later"'),
+                ('name = "events"', 'name = "things"'),
+            )
+        )
+        new, begin = old.replace(was, becomes), self._some_time()
         for after, versions in ((0.0, (old, new)), (200.0, (new,)), (700.0, (new, old)), (900.0, (old,))):
             self.kernel.after(begin + after, lambda versions=versions: product.deploy(*versions))
 
@@ -225,14 +231,14 @@ class World(Landing):
             self._wake_schedule()
         if self.knobs.missed_looks and self.kernel.random.random() < self.knobs.missed_looks:
             return
+        for (_, pk, _), item in self.dynamodb.items.on("b#"):
+            if item["state"] in ("COMMITTED", "ABANDONED"):
+                self.committed.setdefault(pk, (item["state"], item["snapshot"]))
+                self.ended[pk[2:]] = item
         if self.knobs.expiry_at_once:
             self.dynamodb.expire()
         if self.unfinished and self._worth_a_look():
             self.settle.invoke_asynchronously(LOOK)
-        for (_, pk, _), item in self.dynamodb.items.on("b#"):
-            if item["state"] in ("COMMITTED", "ABANDONED"):
-                self.committed.setdefault(pk, (item["state"], item["snapshot"]))
-                self.settled_at.setdefault(pk[2:], self.kernel.now)
 
     def _worth_a_look(self) -> bool:
         """The schedule may come late: of the looks that find nothing to do only the first ones are all taken."""
@@ -366,12 +372,15 @@ class World(Landing):
         return quiet
 
     def _stays_at_rest(self) -> bool:
-        """Two more looks of the schedule. The first may still note what was deployed; the second has nothing to do."""
-        for _ in range(2):
+        """Whether a few more looks of the schedule come to one that changes nothing: the first ones may still note what
+        was deployed."""
+        for _ in range(5):
             writes = self.dynamodb.writes
             self.settle.invoke_asynchronously(LOOK)
             self.kernel.run(lambda: not self.kernel.busy, self.kernel.now + PATIENCE)
-        return self.at_rest and self.dynamodb.writes == writes
+            if self.at_rest and self.dynamodb.writes == writes:
+                return True
+        return False
 
 
 LOOKS_IN_VAIN = 6 * 60

@@ -138,8 +138,9 @@ class DynamoLedger:
         return Ownership.MINE if now_there is None or now_there.notice == notice.id else Ownership.DUPLICATE
 
     def _uploaded_again(self, existing: Claim, entry: Entry) -> Ownership | Entry:
-        """What the owner let go of is for a notice made for it. What may still land is a duplicate, but the claim is
-        told: whoever writes into it that it did not land reads, in the same write, that it came again."""
+        """What the owner let go of is for a notice made for it. What has landed, or may still, is a duplicate, but the
+        claim is told: whoever writes into it that it did not land reads, in the same write, that it came again. And it
+        lives on from now: the new notification may be delivered again for as long as any other (docs/adr/0038)."""
         if self.let_go(existing):
             return Entry(entry.upload, takes_from=existing.notice)
         if is_later(existing.later, entry.upload.sequencer) or existing.later == entry.upload.sequencer:
@@ -147,9 +148,13 @@ class DynamoLedger:
         told = self._change(
             f"note that {entry.upload} came again",
             {"pk": _claim_pk(entry.upload.bucket, entry.upload.key), "sk": entry.upload.version},
-            "SET #later = :later",
+            "SET #later = :later, #expires_at = :expires",
             "#notice = :owner AND attribute_not_exists(#outcome)",
-            {":later": entry.upload.sequencer, ":owner": existing.notice},
+            {
+                ":later": entry.upload.sequencer,
+                ":expires": self._clock() + self._claim_retention,
+                ":owner": existing.notice,
+            },
         )
         if told is None:
             raise Retryable(f"the claim on {entry.upload} changed while it was looked at; it will be tried again")

@@ -32,6 +32,12 @@ class Trace:
         """The state in a sentence, and what will happen next."""
         if self.claim.error:
             return self.claim.error
+        if self.notice is None and self.claim.later:
+            return (
+                "the same bytes came again, and its own notice is not on record: either that is not registered yet and"
+                " will be delivered again, or it is so old that the ledger has forgotten it (see _source_version in the"
+                " table)"
+            )
         if self.notice is None:
             return "claimed, its notice not registered yet: the notice will be delivered again and registered"
         if self.notice.void or self.batch is None:
