@@ -156,12 +156,18 @@ class Kernel:
         if self.keep_trace:
             self.trace.append(line)
 
+    def say(self, words: str) -> None:
+        """For those who read the trace: no part of its hash, so that what two faults do alike is alike."""
+        if self.keep_trace:
+            self.trace.append(f"{self.now - START:.3f} {words}")
+
     def _hash(self) -> None:
         self._digest.update("\n".join([*self._unhashed, ""]).encode())
         self._unhashed.clear()
 
     @property
     def digest(self) -> str:
-        """The hash of all that was noted: the same seed and plan give the same."""
+        """The hash of all that was noted: the same seed and plan give the same. Names of faults are not noted, only what
+        they did."""
         self._hash()
         return self._digest.hexdigest()

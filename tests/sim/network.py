@@ -93,7 +93,7 @@ class Network:
         invocation = _text(request.headers.get("amz-sdk-invocation-id", ""))
         if invocation in self._persistent:
             kind: Kind | None = self._persistent[invocation]
-            self.kernel.note("again", service, operation, kind)
+            self.kernel.note("again", service, operation)
         elif self._struck_already:
             kind = self._struck_already.pop()
         else:
@@ -177,6 +177,8 @@ class Network:
             self.kernel.after(self.plan.delay(), lambda: self._apply_late(site, apply))
             raise lost()
         answer = apply()
+        if kind:
+            self.kernel.note("applied", site)
         if kind is Kind.DIE_AFTER:
             process.kill()
         self.kernel.sleep(self.latency())
@@ -200,7 +202,9 @@ class Network:
         number = len(self.calls)
         self.calls.append((site, kinds))
         kind = self.plan.strike(number, site, kinds)
-        self.kernel.note(number, site, *([f"<<< {kind}"] if kind else []))
+        self.kernel.note(number, site)
+        if kind:
+            self.kernel.say(f"<<< {kind}")
         if self.watched:
             process = self.kernel.current
             met = (*self.situation(process.batch if process else ""), site)

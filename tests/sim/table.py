@@ -1,8 +1,9 @@
 """A model of Iceberg's commits: what `tidegate.spark.table.IcebergTable` does, on a catalog that swaps one pointer.
 
-Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, ask the ancestry validator, swap, again after a conflict),
-`SnapshotUtil.ancestorsOf` (the walk ends where history was expired, without a word), and `SetSnapshotOperation`,
-`CherryPickOperation`, `RemoveSnapshots` and `TableMetadata.buildReplacement` for what others do to a table.
+Read in Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, ask the ancestry validator, swap, again after a conflict)
+and `SnapshotUtil.ancestorsOf` (the walk ends where history was expired, without a word). What others do to a table is
+read in `SetSnapshotOperation`, `CherryPickOperation`, `RemoveSnapshots` and `UpdateSnapshotReferencesOperation`.
+`tests/spark/test_model.py` holds all of it against Iceberg.
 """
 
 import itertools
@@ -36,7 +37,7 @@ COMMIT_TRIES = 5
 
 
 class CommitFailed(PySparkException):
-    """The pointer was moved by somebody else, every time."""
+    """The pointer was moved by somebody else, on every try."""
 
 
 class CommitStateUnknown(PySparkException):
@@ -286,7 +287,7 @@ class ModelTable:
             return replace(base, version=base.version + 1, branches=left)
 
         if any(name.startswith(prefix) for name in self._load().branches):
-            self._commit(dropped, tries=1)
+            self._commit(dropped, once=lambda: True)
 
     def publish(
         self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
@@ -314,12 +315,15 @@ class ModelTable:
     # ---- how Iceberg does it
 
     def _stage(self, branch: str, number: int, summary: dict[str, str], files: tuple[str, ...]) -> None:
+        first: int | None = None
+
         def created(base: Metadata) -> Metadata:
-            if base.head is not None:
+            nonlocal first
+            if first is None and base.head is not None:
                 return replace(base, version=base.version + 1, branches={**base.branches, branch: base.head})
-            # a branch of an empty table begins with an empty append of its own
-            first = next(self.catalog.ids)
-            begun = {**base.snapshots, first: Stored(Snapshot(first, None, {}), ())}
+            # a branch of an empty table begins with an empty append of its own, which is tried again like others
+            first = first or next(self.catalog.ids)
+            begun = {**base.snapshots, first: Stored(Snapshot(first, base.head, {}), ())}
             return replace(base, version=base.version + 1, snapshots=begun, branches={**base.branches, branch: first})
 
         def appended(base: Metadata) -> Metadata:
@@ -328,12 +332,18 @@ class ModelTable:
             branches = {**base.branches, branch: number}
             return replace(base, version=base.version + 1, snapshots=snapshots, branches=branches)
 
-        # Iceberg's `BaseTransaction` does not make or drop a branch again after a conflict
-        self._commit(created, tries=1)
+        self._commit(created, once=lambda: first is None)
         self._commit(appended)
 
-    def _commit(self, change: Callable[[Metadata], Metadata], uuid: str = "", tries: int = COMMIT_TRIES) -> None:
-        for _ in range(tries):
+    def _commit(
+        self,
+        change: Callable[[Metadata], Metadata],
+        uuid: str = "",
+        once: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Change what the catalog points to. `once`: Iceberg does not try it again after a conflict. That is so where a
+        branch is made or dropped (`BaseTransaction`, `UpdateSnapshotReferencesOperation`)."""
+        for _ in range(COMMIT_TRIES):
             base = self._load()
             uuid = uuid or base.uuid
             if base.uuid != uuid:
@@ -342,7 +352,9 @@ class ModelTable:
             if self._swap(base, after):
                 return
             self.catalog.happened[REBASED] += 1
-        raise CommitFailed(f"table {self.name}: the pointer moved {tries} times")
+            if once():
+                break
+        raise CommitFailed(f"table {self.name}: the pointer was moved by somebody else")
 
     def _load(self) -> Metadata:
         return self._ask("load", lambda: self.catalog.tables[self.name])

@@ -346,6 +346,13 @@ class Model:
         history: History = self._drive(lambda: self._table.history(floor))
         return history
 
+    def holds_a_file_twice(self) -> bool:
+        held = [name for _, name in self._metadata.held()]
+        return len(held) > len(set(held))
+
+    def is_on_a_branch(self, staged: int) -> bool:
+        return staged in self._metadata.branches.values()
+
     def look(self) -> Look:
         found = self._metadata
         return Look(found.uuid, len(found.branches), frozenset(found.snapshots), len(self._catalog.rows(self.NAME)))
@@ -530,10 +537,28 @@ class Seen:
     """Only at the end: reading them takes a Spark job."""
 
 
+def is_beyond(step: Step, life: Life) -> bool:
+    """Whether the model leaves out what Iceberg does then.
+
+    Main holds a file twice, because a person picked it by hand before a driver published it: Iceberg refuses to rewrite
+    the file, and spoils it when a row is deleted. Or a driver publishes what no branch keeps, and expiry deletes the
+    files under it.
+    """
+    assert isinstance(life.table, Model)
+    happens, ours = step[2:] if step[0] == "meet" else (step, ("",))
+    if happens[0] in ("rewrite", "delete"):
+        return life.table.holds_a_file_twice()
+    if happens[0] == "expire" and ours[0] == "publish" and life.staged:
+        return not life.table.is_on_a_branch(life.staged[ours[1] % len(life.staged)][0])
+    return False
+
+
 def both(spark: SparkSession, steps: Sequence[Step]) -> Seen:
     """Take the steps on both, and hold them against each other; what was seen after the last, and the rows in main."""
     model, iceberg = Life(Model()), Life(Iceberg(spark))
     for number, step in enumerate(steps):
+        if is_beyond(step, model):
+            continue
         seen, there = model.take(step), iceberg.take(step)
         assert seen == there, f"after step {number}, {step}"
     rows = model.table.rows()
@@ -703,6 +728,7 @@ swap. While it makes its branch, and while it drops its branches: before the cat
         (("replace",), UNPROVABLE),
         (("anew",), "refused"),
     ],
+    ids=["append", "publish", "expire", "roll", "replace", "anew"],
 )
 def test_a_commit_is_judged_by_what_it_is_based_on(spark: SparkSession, when: str, happens: Step, said: Any) -> None:
     begun: list[Step] = [("append",), ("floor",), ("append",), ("append",), ("fence", "one"), ("fence", "one")]
@@ -717,10 +743,15 @@ def test_a_branch_is_not_made_or_dropped_if_anything_is_committed_meanwhile(spar
     assert (seen.said[0], seen.branches) == ("refused", 1)
 
 
+def test_a_branch_of_an_empty_table_is_made_whatever_is_committed_meanwhile(spark: SparkSession) -> None:
+    seen = both(spark, [("empty",), ("meet", "branch", ("append",), ("fence", "one"))])
+    assert (seen.said[0], seen.branches) == ("", 1)
+
+
 # ---- any sequence
 
 EXAMPLES = int(os.environ.get("SEQUENCES", "8"))
-"""How many: a hundred take ten minutes."""
+"""How many. Whoever asks for a number gets others each time; a hundred take two minutes."""
 
 NUMBER = st.integers(0, 7)
 BATCH_NAMES = st.sampled_from(BATCHES)
@@ -746,7 +777,12 @@ STEPS = st.builds(
 )
 
 
-@settings(max_examples=EXAMPLES, phases=[Phase.explicit, Phase.generate])
+@settings(
+    max_examples=EXAMPLES,
+    derandomize="SEQUENCES" not in os.environ,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+)
 @given(steps=STEPS)
 def test_any_sequence_leaves_the_same_history(spark: SparkSession, steps: list[Step]) -> None:
     both(spark, steps)
