@@ -167,7 +167,7 @@ class Kernel:
 
     @property
     def digest(self) -> str:
-        """The hash of all that was noted: the same seed and plan give the same. Names of faults are not noted, only what
-        they did."""
+        """The hash of all that was noted: the same seed and plan give the same. Of a fault only what it did is noted,
+        not its name."""
         self._hash()
         return self._digest.hexdigest()

@@ -28,7 +28,7 @@ from tidegate.core.publication import (
     down_to,
     verdict,
 )
-from tidegate.spark.table import BEGUN, StagedIsGone
+from tidegate.spark.table import BEGUN, BRANCH_TRIES, StagedIsGone
 
 Row = tuple[Any, ...]
 """(uri, version, number of the row in its file), and what else it holds: of Tidegate's, the value of its column."""
@@ -332,7 +332,13 @@ class ModelTable:
             branches = {**base.branches, branch: number}
             return replace(base, version=base.version + 1, snapshots=snapshots, branches=branches)
 
-        self._commit(created, once=lambda: first is None)
+        for tries_left in reversed(range(BRANCH_TRIES)):
+            try:
+                self._commit(created, once=lambda: first is None)
+                break
+            except CommitFailed:
+                if not tries_left:
+                    raise
         self._commit(appended)
 
     def _commit(

@@ -46,6 +46,8 @@ no retention of its own: S3 Tables would expire no snapshots of the table any mo
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-considerations.html)."""
 
 
+BRANCH_TRIES = 5
+"""As many as Iceberg takes for an append (`commit.retry.num-retries` is 4)."""
 PROPERTIES = {
     "format-version": "2",
     # a batch makes four versions of the metadata, each as large as the history: keep some, not all
@@ -139,7 +141,17 @@ class IcebergTable:
         return int(self._load().refs().get(branch).snapshotId())
 
     def _create_branch(self, branch: str) -> None:
-        self._load().manageSnapshots().createBranch(branch).commit()
+        """Iceberg does not try a change of branches again after a conflict, as it does an append: on a table that many
+        write to, attempts would fail for that."""
+        for tries_left in reversed(range(BRANCH_TRIES)):
+            try:
+                self._load().manageSnapshots().createBranch(branch).commit()
+                return
+            except Py4JJavaError as error:
+                # refused for sure: what may have been applied has another class, CommitStateUnknownException
+                refused = error.java_exception.getClass().getSimpleName() == "CommitFailedException"
+                if not refused or not tries_left:
+                    raise
 
     def drop_branches(self, prefix: str) -> None:
         """Drop the branches whose names begin so, and those of other drivers that nobody dropped for long: what was
