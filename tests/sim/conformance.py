@@ -202,7 +202,7 @@ def expect_differences(request: pytest.FixtureRequest, backend: str) -> None:
 
 
 def table_of_differences() -> str:
-    """As Markdown, for docs/evidence.md."""
+    """As Markdown, for docs/simulation.md."""
     rows = ["| where | what it does | what AWS does | what follows | test |", "|---|---|---|---|---|"]
     for each in DIFFERENCES:
         tests = ", ".join(f"`{name}`" for name in each.tests)

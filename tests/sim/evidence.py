@@ -1,31 +1,40 @@
 """`python -m tests.sim.evidence`: run every scheme under the same schedules, and write down what came of it.
 
-It rewrites the generated sections of `docs/evidence.md` and `docs/evidence.svg`, byte for byte the same each time.
+It rewrites the generated sections of `docs/evidence.md` and `docs/simulation.md`, and `docs/evidence.svg`: the same
+bytes each time.
 With `--check` it writes nothing and ends with 1 if what it found is not what is written there. With `--sections` it
 makes only those named: the ones that need no runs are made at once.
 """
 
 import argparse
+import ast
+import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
+from tests.sim import explore
 from tests.sim.__main__ import everywhere
 from tests.sim.coverage import kinds, scenarios, sites
 from tests.sim.explore import Report
+from tests.sim.knobs import CHOICES, Knobs
 from tests.sim.scenarios import PLAIN
 from tests.sim.schemes.causes import CAUSES, EVERYTHING, SILENCE, SINGLE
 from tests.sim.schemes.picture import Bars, draw
 from tests.sim.schemes.statistics import per_thousand, wilson
 from tests.sim.schemes.trial import TITLES, Tallies, Tally, Trial, run_all
+from tests.sim.seen import SOMETIMES
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "evidence.md"
+PAGES = (DOCS / "evidence.md", DOCS / "simulation.md")
 PICTURE = DOCS / "evidence.svg"
 SCHEDULES = 1_000
+CAMPAIGN = 2_000
+"""Seeds of the campaign that says which states were met."""
 SHARE_OF_SINGLE = 4
 """For each single cause, a quarter of the schedules is run."""
 
@@ -48,6 +57,16 @@ class Findings:
         if broken:
             raise Unsound("\n  ".join(broken))
         return tallies
+
+    @cached_property
+    def campaign(self) -> Report:
+        """Schedules by seed, watched. Raises Unsound."""
+        report = explore.run_all(explore.seeds(0, CAMPAIGN), watched=True)
+        failures = [f"{each.case}: {each.judgement.broken}" for each in report.failures]
+        failures += [f"never seen: {name}" for name in SOMETIMES if not report.happened[name]]
+        if failures:
+            raise Unsound("\n  ".join(failures))
+        return report
 
     @cached_property
     def explored(self) -> Report:
@@ -142,6 +161,50 @@ def coverage(findings: Findings) -> str:
     )
 
 
+def knobs(_: Findings) -> str:
+    rows = [
+        (f"`{name}`", said, _in_percent(share), ", ".join(map(str, values)))
+        for name, (share, values) in CHOICES.items()
+        for said in [explained(Knobs)[name]]
+    ]
+    return markdown(("knob", "what it says", "turned in", "to one of"), rows)
+
+
+def explained(owner: type) -> dict[str, str]:
+    """What is said of each attribute of a class, right below it, in one line."""
+    (definition,) = ast.parse(inspect.getsource(owner)).body
+    assert isinstance(definition, ast.ClassDef)
+    said = {}
+    for attribute, below in pairwise(definition.body):
+        if isinstance(attribute, ast.AnnAssign) and isinstance(attribute.target, ast.Name):
+            text = below.value if isinstance(below, ast.Expr) else None
+            words = text.value if isinstance(text, ast.Constant) else attribute.target.id.replace("_", " ")
+            said[attribute.target.id] = " ".join(str(words).split())
+    return said
+
+
+def states(findings: Findings) -> str:
+    report = findings.campaign
+    seen = [(name, f"{report.happened[name]:,}") for name in SOMETIMES]
+    rows = [
+        (each.state, each.job.lower(), f"{each.calls:,}", f"{each.sites}", f"{each.struck:,} of {each.possible:,}")
+        for each in report.situations
+    ]
+    header = ("state of the batch", "state of its job", "calls", "call sites", "faults at them that struck")
+    met = sum(each.sites for each in report.situations)
+    return (
+        f"{report.runs:,} seeds, {report.calls:,} calls, {sum(report.struck.values()):,} faults; no promise was"
+        " broken.\n\n"
+        f"{markdown(('what was seen', 'in so many runs'), seen)}\n\n"
+        f"{met:,} combinations of a state, a job and a call site were met. A dash stands for none: a call that is about"
+        f" no batch, or a batch without a job.\n\n{markdown(header, rows)}"
+    )
+
+
+def _in_percent(share: float) -> str:
+    return f"{share * 100:.0f} %"
+
+
 def found(_: Findings) -> str:
     from tests.sim.found import FOUND
 
@@ -173,6 +236,8 @@ def differences(_: Findings) -> str:
 SECTIONS: dict[str, Callable[[Findings], str]] = {
     "comparison": comparison,
     "causes": causes,
+    "knobs": knobs,
+    "states": states,
     "coverage": coverage,
     "found": found,
     "bugs": bugs,
@@ -181,7 +246,7 @@ SECTIONS: dict[str, Callable[[Findings], str]] = {
 }
 """By the name that their markers on the page have: what is to stand between the markers."""
 
-WITHOUT_RUNS = ("found", "bugs", "harmless", "differences")
+WITHOUT_RUNS = ("knobs", "found", "bugs", "harmless", "differences")
 """They say what is in the code, and are made at once."""
 
 
@@ -222,6 +287,14 @@ def _widest(trials: int) -> float:
 
 
 # ---- the page
+
+
+def page_of(name: str) -> str:
+    """The text of the page that has this section. Raises ValueError if none has."""
+    found = [text for text in (page.read_text() for page in PAGES) if name in sections(text)]
+    if len(found) != 1:
+        raise ValueError(f"section {name} is on {len(found)} pages")
+    return found[0]
 
 
 def sections(text: str) -> list[str]:
@@ -265,7 +338,10 @@ def main(arguments: list[str]) -> int:
     try:
         contents = {name: SECTIONS[name](findings) for name in options.sections}
         # read only now: the runs take minutes, and somebody may have written on the page meanwhile
-        new = {PAGE: filled(PAGE.read_text(), contents)}
+        new = {}
+        for page in PAGES:
+            text = page.read_text()
+            new[page] = filled(text, {name: contents[name] for name in sections(text) if name in contents})
         if "comparison" in options.sections:
             new[PICTURE] = picture(findings)
     except Unsound as unsound:

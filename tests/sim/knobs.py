@@ -127,7 +127,7 @@ ORDINARY = Knobs(
 )
 """An ordinary day: what the schemes are compared in."""
 
-_CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
+CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "latency": (0.9, ((0.002, 0.005, 0.02, 0.2), (0.005, 0.3, 2.0, 8.0))),
     "delivery": (0.9, ((0.02, 0.1, 3.0), (0.02, 40.0))),
     "startup": (0.9, ((20.0, 45.0, 90.0), (30.0, 600.0), (45.0, 2_500.0))),
@@ -168,7 +168,7 @@ def drawn(seed: int, without: Iterable[str] = ()) -> Knobs:
     replayed in a plainer world."""
     chance = random.Random(seed * 2 + 7_919)
     turned = {}
-    for name, (share, values) in _CHOICES.items():
+    for name, (share, values) in CHOICES.items():
         draws = chance.random() < share, chance.choice(values)
         if draws[0]:
             turned[name] = draws[1]

@@ -122,6 +122,7 @@ _QUOTAS: list[Any] = []
 def installed(config: str, folder: Path) -> Iterator[None]:
     """The product, ready to be simulated; `config` is its tidegate.toml. Clients are made once: that takes longer than
     most simulations."""
+    before = HERE.first, HERE.folder, HERE.deployed
     HERE.first, HERE.folder, HERE.deployed = config, folder, (config,)
     environment = {
         "AWS_ACCESS_KEY_ID": "simulated",
@@ -153,14 +154,17 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         stack.enter_context(patch("tidegate.aws.ledger.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch("tidegate.spark.read.ThreadPoolExecutor", _Loop))
         stack.enter_context(patch.object(ulid, "default_generator", ulid.default_generator))
-        for cached in (_application, wiring._client, wiring._ledger, wiring._hand_off_records):
-            cached.cache_clear()
-            stack.callback(cached.cache_clear)
+        # caches of its own: within another `installed`, whose clients are answered by other patches, too
+        for name in ("_client", "_ledger", "_hand_off_records"):
+            stack.enter_context(patch.object(wiring, name, cache(getattr(wiring, name).__wrapped__)))
+        stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable(logging.CRITICAL)
-        stack.callback(logging.disable, logging.NOTSET)
         for service in SERVICES:
             stack.enter_context(_answered(wiring._client(service), service))
-        yield
+        try:
+            yield
+        finally:
+            HERE.first, HERE.folder, HERE.deployed = before
 
 
 @contextmanager

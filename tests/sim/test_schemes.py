@@ -1,12 +1,13 @@
 """Each scheme leaks where its author says it does, and not elsewhere; a marker that commits with the data does not."""
 
 import re
+from dataclasses import fields
 from functools import cache
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.sim import evidence
+from tests.sim import evidence, knobs
 from tests.sim.explore import simulation
 from tests.sim.kernel import Kernel
 from tests.sim.s3 import S3, Bucket
@@ -197,7 +198,7 @@ def test_a_share_is_told_in_thousandths():
 
 def tables(name: str) -> list[list[list[str]]]:
     """The tables of a section, in rows of cells."""
-    blocks = evidence.written(evidence.PAGE.read_text(), name).split("\n\n")
+    blocks = evidence.written(evidence.page_of(name), name).split("\n\n")
     return [
         [[cell.strip() for cell in line.split("|")[1:-1]] for line in block.splitlines()]
         for block in blocks
@@ -205,8 +206,9 @@ def tables(name: str) -> list[list[list[str]]]:
     ]
 
 
-def test_the_page_has_every_section_once():
-    assert sorted(evidence.sections(evidence.PAGE.read_text())) == sorted(evidence.SECTIONS)
+def test_the_pages_have_every_section_once():
+    there = [name for page in evidence.PAGES for name in evidence.sections(page.read_text())]
+    assert sorted(there) == sorted(evidence.SECTIONS)
 
 
 @pytest.mark.parametrize("name", evidence.SECTIONS)
@@ -227,16 +229,16 @@ def test_the_generated_comparisons_name_every_scheme(name):
 @pytest.mark.parametrize("name", evidence.WITHOUT_RUNS)
 def test_what_the_page_quotes_from_the_code_is_what_the_code_says(name):
     made = evidence.SECTIONS[name](evidence.Findings())
-    assert evidence.written(evidence.PAGE.read_text(), name) == made, "run python -m tests.sim.evidence --sections"
+    assert evidence.written(evidence.page_of(name), name) == made, "run python -m tests.sim.evidence --sections"
 
 
 def test_the_page_describes_every_scheme():
-    described = evidence.PAGE.read_text().split("## The schemes")[1].split("## The comparison")[0]
+    described = evidence.PAGES[0].read_text().split("## The schemes")[1].split("## The comparison")[0]
     assert re.findall(r"^\| (?!scheme)(.+?) \|", described, re.MULTILINE) == list(TITLES.values())
 
 
 def test_the_page_explains_every_cause_and_every_kind_of_fault():
-    explained = evidence.PAGE.read_text().split("## By cause")[1].split("<!-- generated")[0]
+    explained = evidence.PAGES[0].read_text().split("## By cause")[1].split("<!-- generated")[0]
     described = re.findall(r"^\| (?!cause)(.+?) \| (.+) \|$", explained, re.MULTILINE)
     assert [title for title, _ in described] == [CAUSES[cause].title for cause in SINGLE]
     for (_, text), cause in zip(described, SINGLE, strict=True):
@@ -256,6 +258,12 @@ def test_the_picture_shows_every_scheme_with_two_bars():
     assert {title.replace("`", "") for title in TITLES.values()} <= texts
     bars = [each for each in root.iter("{http://www.w3.org/2000/svg}rect") if each.get("height") == "13"]
     assert len(bars) == 2 * len(TITLES)
+
+
+def test_every_knob_is_explained_on_the_page():
+    (table,) = tables("knobs")
+    assert [row[0].strip("`") for row in table[2:]] == list(knobs.CHOICES)
+    assert set(knobs.CHOICES) == {field.name for field in fields(knobs.Knobs)}
 
 
 def test_a_page_without_a_section_is_refused():
@@ -281,7 +289,7 @@ def test_a_cell_cannot_break_its_table():
 def test_what_is_unsound_is_not_written_down(monkeypatch, capsys):
     broken = {(TIDEGATE, EVERYTHING): Tally(broken=["tidegate everything SEED=3: torn"])}
     monkeypatch.setattr(evidence, "run_all", lambda _, **__: broken)
-    before = evidence.PAGE.read_bytes(), evidence.PICTURE.read_bytes()
+    before = evidence.PAGES[0].read_bytes(), evidence.PICTURE.read_bytes()
     assert evidence.main([]) == 1
     assert "SEED=3" in capsys.readouterr().err
-    assert before == (evidence.PAGE.read_bytes(), evidence.PICTURE.read_bytes())
+    assert before == (evidence.PAGES[0].read_bytes(), evidence.PICTURE.read_bytes())

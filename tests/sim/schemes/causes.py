@@ -4,7 +4,7 @@ import itertools
 import random
 from dataclasses import dataclass
 
-from tests.sim.faults import DELAYS, LATE_SECONDS, At, Chance, Kind, Plan
+from tests.sim.faults import DELAYS, LATE_SECONDS, SLOW_SECONDS, SLOWNESS, At, Chance, Kind, Plan
 from tests.sim.schemes.schedule import Announcing
 
 MOST = 4
@@ -27,9 +27,12 @@ class Few:
     def __post_init__(self) -> None:
         chance = random.Random(f"faults-{self.seed}")
         numbers = itertools.accumulate(1 + chance.randrange(self.spread) for _ in range(MOST))
-        self._faults = {number - 1: (chance.choice(self.kinds), chance.choice(DELAYS)) for number in numbers}
+        self._faults = {
+            number - 1: (chance.choice(self.kinds), chance.choice(DELAYS), chance.choice(SLOWNESS))
+            for number in numbers
+        }
         self._met = 0
-        self._delay = LATE_SECONDS
+        self._delay, self._slowness = LATE_SECONDS, SLOW_SECONDS
 
     def strike(self, number: int, site: str, kinds: tuple[Kind, ...]) -> Kind | None:
         if not site.endswith(self.sites) or not set(self.kinds) & set(kinds):
@@ -38,11 +41,14 @@ class Few:
         self._met += 1
         if here not in self._faults:
             return None
-        kind, self._delay = self._faults[here]
+        kind, self._delay, self._slowness = self._faults[here]
         return kind if kind in kinds else None
 
     def delay(self) -> float:
         return self._delay
+
+    def slowness(self) -> float:
+        return self._slowness
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,8 @@ CAUSES = {
         "delivered again, or not acknowledged", ONCE, (Kind.DROP, Kind.TWICE), ("receive", "delete"), DELIVERIES
     ),
     "crashes": Cause("process dies", ONCE, (Kind.DIE_BEFORE, Kind.DIE_AFTER)),
-    "answers": Cause("answer lost", ONCE, (Kind.LOSE, Kind.MUTE)),
-    "zombies": Cause("process or request is late", ONCE, (Kind.LATE, Kind.ECHO, Kind.PAUSE)),
+    "answers": Cause("answer lost", ONCE, (Kind.LOSE, Kind.MUTE, Kind.BREAK)),
+    "zombies": Cause("process or request is late", ONCE, (Kind.LATE, Kind.ECHO, Kind.PAUSE, Kind.SLOW)),
     "refusals": Cause("refused", ONCE, (Kind.THROTTLE, Kind.FAIL)),
     SILENCE: Cause("never notified", Announcing(never=1, once=3), (Kind.DROP,), NOTIFICATION, DELIVERIES),
 }
