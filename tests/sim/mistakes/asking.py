@@ -58,6 +58,30 @@ BUGS = (
         (replaced("tidegate.aws.topic:SnsTopic.publish", _sent_is_accepted),),
         strikes=(Strike("intake sns.PublishBatch", Kind.THROTTLE),),
     ),
+    Bug(
+        "unprocessed keys ignored",
+        "What DynamoDB leaves unread of many keys is taken for what is not there.",
+        (_answer("dynamodb", "BatchGetItem", lambda answer: answer.update(UnprocessedKeys={})),),
+        "one_at_a_time",
+    ),
+    Bug(
+        "only the first page of a listing",
+        "Of the files in a folder only the first thousand are seen.",
+        (_answer("s3", "ListObjectsV2", _one_page),),
+        "one_at_a_time",
+    ),
+    Bug(
+        "only the first page of a query",
+        "Of the routes in the ledger only the first megabyte is seen.",
+        (_answer("dynamodb", "Query", _one_page),),
+        "one_at_a_time",
+    ),
+    Bug(
+        "failed entries are accepted",
+        "A notice that the topic refused, of a batch that it took, counts as accepted.",
+        (_answer("sns", "PublishBatch", _failed_is_done),),
+        "refused_beside",
+    ),
 )
 
 UNSEEN = (
@@ -85,25 +109,5 @@ UNSEEN = (
         "routes as they were a moment ago",
         "Which routes there are is read without asking for a consistent answer.",
         (_eventually("Query"),),
-    ),
-    Bug(
-        "unprocessed keys ignored",
-        "What DynamoDB leaves unread of many keys is taken for what is not there.",
-        (_answer("dynamodb", "BatchGetItem", lambda answer: answer.update(UnprocessedKeys={})),),
-    ),
-    Bug(
-        "failed entries are accepted",
-        "A notice that the topic refused, of a batch that it took, counts as accepted.",
-        (_answer("sns", "PublishBatch", _failed_is_done),),
-    ),
-    Bug(
-        "only the first page of a listing",
-        "Of the files in a folder only the first thousand are seen.",
-        (_answer("s3", "ListObjectsV2", _one_page),),
-    ),
-    Bug(
-        "only the first page of a query",
-        "Of the routes in the ledger only the first megabyte is seen.",
-        (_answer("dynamodb", "Query", _one_page),),
     ),
 )

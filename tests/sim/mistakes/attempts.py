@@ -171,8 +171,7 @@ BUGS = (
         "used up, and nobody is told",
         "A batch whose attempts are used up is not marked as halted.",
         (_stepped(Step.HALT, Step.WAIT),),
-        "chance",
-        seed=2,
+        strikes=tuple(Strike("driver iceberg.load", Kind.DIE_BEFORE, time) for time in (1, 2, 3)),
     ),
     Bug(
         "the job says it succeeded",
@@ -189,8 +188,20 @@ BUGS = (
         "the new attempt has the old one's job",
         "The job on record stays when an attempt begins.",
         (rewritten("b#", _keeps_its_job),),
-        "given_up_again_and_again",
-        seed=38,
+        strikes=(Strike("driver s3.GetObject floor", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "resumed twice",
+        "Resuming, and giving up, do not ask which attempt the batch is in.",
+        (rewritten("b#", _begins_or_resumes),),
+        "given_up_by_two",
+    ),
+    Bug(
+        "halted for good",
+        "A halted batch is not looked at, though a driver may have published it.",
+        (replaced("tidegate.core.batches:next_step", _halted_for_good),),
+        "history_expired",
+        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),
     ),
 )
 
@@ -222,11 +233,6 @@ HARMLESS = (
 
 UNSEEN = (
     Bug(
-        "halted for good",
-        "A halted batch is not looked at, though a driver may have published it.",
-        (replaced("tidegate.core.batches:next_step", _halted_for_good),),
-    ),
-    Bug(
         "resumed, and not fenced any more",
         "A batch that halted while it was being fenced is published when it is resumed.",
         (replaced("tidegate.flows.resume:resume", _to_publish),),
@@ -235,11 +241,6 @@ UNSEEN = (
         "a job recorded for another attempt",
         "The run that is recorded may be of an attempt that is over.",
         (rewritten("b#", _recorded_late),),
-    ),
-    Bug(
-        "resumed twice",
-        "Resuming, and giving up, do not ask which attempt the batch is in.",
-        (rewritten("b#", _begins_or_resumes),),
     ),
     Bug(
         "resumed while it runs",

@@ -217,6 +217,19 @@ BUGS = (
         (rewritten("n#", _decided_or_not),),
         strikes=(Strike("dispatch dynamodb.PutItem o", Kind.PAUSE),),
     ),
+    Bug(
+        "open for ever",
+        "A batch that gathers behind a halted one is not sealed after a day.",
+        (replaced("tidegate.core.batches:is_due", _not_after_a_day),),
+        "a_job_that_takes_days",
+    ),
+    Bug(
+        "two open batches",
+        "A route gets a new open batch without asking whether it has one.",
+        (rewritten("r#", _opened_beside),),
+        "late_at_the_second",
+        (Strike("dispatch dynamodb.TransactWriteItems b,r", Kind.LATE),),
+    ),
 )
 
 HARMLESS = (
@@ -234,19 +247,9 @@ UNSEEN = (
         (answered("dynamodb", "TransactWriteItems", _void_or_not),),
     ),
     Bug(
-        "two open batches",
-        "A route gets a new open batch without asking whether it has one.",
-        (rewritten("r#", _opened_beside),),
-    ),
-    Bug(
         "an empty batch is sealed",
         "Sealing does not ask whether anything is in the batch.",
         (rewritten("b#", _empty_too), replaced("tidegate.core.batches:is_due", _whoever_is_in_it)),
-    ),
-    Bug(
-        "open for ever",
-        "A batch that gathers behind a halted one is not sealed after a day.",
-        (replaced("tidegate.core.batches:is_due", _not_after_a_day),),
     ),
     Bug(
         "any manifest will do",

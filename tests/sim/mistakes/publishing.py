@@ -225,6 +225,13 @@ BUGS = (
         "What a staged snapshot holds is not written down before it is published.",
         (rewired("s3", "PutObject", _no_outcomes),),
     ),
+    Bug(
+        "the receipt tells its own outcomes",
+        "A driver that finds the batch published by a twin writes a receipt of what it staged itself.",
+        (replaced("tidegate.spark.job:Attempt.publish", _its_own_outcomes),),
+        "twins",
+        (Strike("driver iceberg.swap", Kind.PAUSE, 3),),
+    ),
 )
 
 UNSEEN = (
@@ -237,11 +244,6 @@ UNSEEN = (
         "any table of that name",
         "Whether the table is the one that the batch began with is not compared.",
         (replaced(VERDICT, _any_table),),
-    ),
-    Bug(
-        "the receipt tells its own outcomes",
-        "A driver that finds the batch published by a twin writes a receipt of what it staged itself.",
-        (replaced("tidegate.spark.job:Attempt.publish", _its_own_outcomes),),
     ),
     Bug(
         "tidied before it is decided",
