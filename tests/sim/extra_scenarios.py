@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tests.sim.configs import configured
 from tests.sim.kernel import START
+from tests.sim.knobs import Knobs
 from tests.sim.product import deploy
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
@@ -19,7 +21,8 @@ from tests.sim.world import CONFIG, World
 from tidegate import wiring
 from tidegate.core.publication import Snapshot
 from tidegate.flows.abort import abort
-from tidegate.flows.resume import Resumed
+from tidegate.flows.recover import Recovered, recover
+from tidegate.flows.resume import Resumed, resume
 
 HOUR, DAY = 3_600, 86_400
 TABLE = "lake.sim.events"
@@ -113,22 +116,27 @@ def refused_beside(world: World) -> None:
 
 
 def one_at_a_time(world: World) -> None:
-    """A page holds one key or item, and of many keys one is read at a time. A route gets another name while a batch of
-    it gathers."""
+    """A page holds one key or item, and of many keys one is read at a time. A route that the ledger knows gets another
+    name while a batch of it gathers."""
     world.s3.page = world.dynamodb.page = 1
     world.dynamodb.holds_back = lambda: True
-    world.upload("a.json", GOOD, bucket="plain")
-    world.upload("b.json", MORE, bucket="plain", after=4.0)
     world.upload("events/a.json", GOOD)
-    world.kernel.after(20.0, lambda: deploy(CONFIG.replace('name = "plain"', 'name = "other"')))
+    world.upload("a.json", GOOD, bucket="plain", after=62.0)
+    world.upload("b.json", MORE, bucket="plain", after=66.0)
+    world.kernel.after(90.0, lambda: deploy(CONFIG.replace('name = "plain"', 'name = "other"')))
 
 
 def replicas_behind(world: World) -> None:
-    """Reads that ask for no consistency answer with what was there five seconds ago. An upload comes right before its
-    batch is sealed, and another one while the job runs."""
+    """Reads that ask for no consistency answer with what was there five seconds ago. Uploads are announced twice. One
+    comes right after the first one, one right before their batch is sealed, and one while the job runs. A setting is
+    changed shortly before a look that another one follows at once."""
     world.dynamodb.behind = lambda: 5.0
-    for name, after in (("a", 0.0), ("b", 52.0), ("c", 95.0)):
+    world.emr.startup = lambda: 57.0
+    world.announce = lambda version: [1.0, 4.0]
+    for name, after in (("a", 0.0), ("b", 3.5), ("c", 54.0), ("d", 95.0)):
         world.upload(f"events/{name}.json", GOOD, after=after)
+    changed = CONFIG.replace('format = "json"', 'format = "json"\nmax_object_bytes = 1000000')
+    world.kernel.after(110.0, lambda: deploy(changed))
 
 
 # ---- queues and records that people, and time, take away
@@ -203,6 +211,13 @@ def a_job_that_takes_days(world: World) -> None:
     world.kernel.after(26 * HOUR, age)
 
 
+def a_second_job_that_is_slow(world: World) -> None:
+    """A second job takes three quarters of an hour to start."""
+    startups = iter((40.0, 2_700.0))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.upload("events/a.json", GOOD)
+
+
 def late_at_the_second(world: World) -> None:
     """An upload comes when what was late at the first one's is about to happen."""
     world.upload("events/a.json", GOOD)
@@ -260,6 +275,24 @@ def maintenance_under_way(world: World) -> None:
     world.kernel.after(HOUR, lambda: _alter(world, remember))
 
 
+def cleaned_under_way(world: World) -> None:
+    """Two routes write to one table. Somebody expires its history, and with the snapshots go the files that nothing
+    else refers to."""
+    world.kernel.after(0.0, lambda: deploy(configured(Knobs(one_table=True))))
+    world.upload("events/a.json", GOOD)
+    world.upload("a.json", MORE, bucket="plain")
+
+    def expire(metadata: Metadata) -> Metadata:
+        left = metadata.expired()
+        kept = {name for stored in left.snapshots.values() for name in stored.files} | {name for _, name in left.held()}
+        for number in left.gone.keys() - metadata.gone.keys():
+            for name in set(left.gone[number].files) - kept:
+                del world.catalog.files[name]
+        return left
+
+    world.kernel.after(600.0, lambda: _alter(world, expire))
+
+
 # ---- what is deployed
 
 
@@ -285,7 +318,12 @@ def moved_with_its_format(world: World) -> None:
     """A route is pointed at another table, for files of another format, while the first job is on its way."""
     world.upload("events/a.json", GOOD)
     moved = CONFIG.replace('"lake.sim.events"', '"lake.sim.later"').replace('format = "json"', 'format = "csv"', 1)
-    world.kernel.after(75.0, lambda: deploy(moved))
+
+    def startup() -> float:
+        deploy(moved)
+        return 40.0
+
+    world.emr.startup = startup
 
 
 # ---- what people ask for
@@ -295,7 +333,7 @@ def aborted(world: World) -> None:
     """A person gives up whatever runs after two minutes. The same bytes come again when everybody has calmed down."""
     world.upload("a.json", GOOD, bucket="plain")
 
-    _give_up(world, after=130.0)
+    _ask_of_each_batch(world, _abort, after=130.0)
     world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
 
 
@@ -305,7 +343,7 @@ def told_while_given_up(world: World) -> None:
     world.emr.startup = lambda: next(startups, 40.0)
     world.upload("a.json", GOOD, bucket="plain")
     world.upload("a.json", GOOD, bucket="plain", after=110.0)
-    _give_up(world, after=100.0)
+    _ask_of_each_batch(world, _abort, after=100.0)
 
 
 def given_up_too_late(world: World) -> None:
@@ -313,7 +351,7 @@ def given_up_too_late(world: World) -> None:
     startups = iter((100.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     world.upload("a.json", GOOD, bucket="plain")
-    _give_up(world, after=130.0)
+    _ask_of_each_batch(world, _abort, after=130.0)
     world.upload("a.json", GOOD, bucket="plain", after=140.0)
 
 
@@ -321,7 +359,22 @@ def given_up_by_two(world: World) -> None:
     """Two people give up the same batch at once."""
     world.upload("events/a.json", GOOD)
     for _ in range(2):
-        _give_up(world, after=90.0)
+        _ask_of_each_batch(world, _abort, after=90.0)
+
+
+def resumed_in_passing(world: World) -> None:
+    """A person asks for one more attempt at a batch whose job runs."""
+    world.upload("events/a.json", GOOD)
+    _ask_of_each_batch(world, _resume, after=90.0)
+
+
+def recovered_in_passing(world: World) -> None:
+    """A person has the ledger recovered while dispatch is under way, which the runbook says not to do. The notices'
+    queue keeps no order, and several are handled at once."""
+    world.notices.fifo = world.sns.ordered = False
+    world.from_notices.concurrency = 4
+    world.upload("events/a.json", GOOD)
+    world.kernel.after(30.0, lambda: world.kernel.spawn("person", _recover) and None)
 
 
 def given_up_again_and_again(world: World) -> None:
@@ -344,7 +397,7 @@ def given_up_again_and_again(world: World) -> None:
             world.upload(key, random.choice((GOOD, GOOD, MORE, BAD)), bucket="plain", after=when)
 
     for _ in range(2):
-        _give_up(world, after=random.uniform(50, when + 200))
+        _ask_of_each_batch(world, _abort, after=random.uniform(50, when + 200))
     for key in ("a.json", "b.json"):
         world.upload(key, GOOD, bucket="plain", after=40_000.0)
     world.lasts = 40_000.0
@@ -370,10 +423,12 @@ EXTRA: dict[str, Scenario] = {
         slow_dispatch,
         part_mislaid,
         a_job_that_takes_days,
+        a_second_job_that_is_slow,
         late_at_the_second,
         twins,
         history_expired,
         maintenance_under_way,
+        cleaned_under_way,
         renamed_under_way,
         moved_under_way,
         moved_with_its_format,
@@ -381,6 +436,8 @@ EXTRA: dict[str, Scenario] = {
         told_while_given_up,
         given_up_too_late,
         given_up_by_two,
+        resumed_in_passing,
+        recovered_in_passing,
         given_up_again_and_again,
     )
 }
@@ -444,16 +501,31 @@ def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
 
 
-def _give_up(world: World, *, after: float) -> None:
-    """Whatever there is by then."""
-
-    def give_up() -> None:
+def _ask_of_each_batch(world: World, ask: Callable[[str], Resumed], *, after: float) -> None:
+    def asked() -> None:
         for _, pk, _ in list(world.dynamodb.items):
             if pk.startswith("b#"):
-                world.kernel.spawn("person", partial(_abort, pk[2:]))
+                world.kernel.spawn("person", partial(ask, pk[2:]))
 
-    world.kernel.after(after, give_up)
+    world.kernel.after(after, asked)
 
 
 def _abort(batch: str) -> Resumed:
     return abort(batch, ledger=wiring.application().ledger())
+
+
+def _resume(batch: str) -> Resumed:
+    return resume(batch, ledger=wiring.application().ledger())
+
+
+def _recover() -> Recovered:
+    application = wiring.application()
+    return recover(
+        ledger=application.ledger(),
+        work=application.work(),
+        topic=application.topic("recover"),
+        configured=application.routes,
+        oldest=wiring.smallest_id(wiring.clock()),
+        made_at=wiring.made_at,
+        clock=wiring.clock,
+    )

@@ -48,7 +48,8 @@ class Strike:
 
 @dataclass(frozen=True)
 class Bug:
-    """`mistake` in one sentence, and the run that shows it: a scenario with strikes, or with a seed."""
+    """`mistake` in one sentence, and the run that shows it: a scenario with strikes, or with a seed. Of one that is
+    harmless it is a run that is another one with it; of one that none shows there is a reason (`because`)."""
 
     name: str
     mistake: str
@@ -56,6 +57,7 @@ class Bug:
     scenario: str = "core"
     strikes: tuple[Strike, ...] = ()
     seed: int | None = None
+    because: str = ""
 
     @property
     def how(self) -> str:

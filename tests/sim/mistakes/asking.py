@@ -84,30 +84,35 @@ BUGS = (
     ),
 )
 
-UNSEEN = (
+HARMLESS = (
     Bug(
         "a notice as it was a moment ago",
         "Whether a notice is decided is read without asking for a consistent answer.",
         (_eventually("GetItem", "n#"),),
+        "replicas_behind",
     ),
     Bug(
         "a batch as it was a moment ago",
         "A batch's header is read without asking for a consistent answer.",
         (_eventually("GetItem", "b#"),),
+        "replicas_behind",
     ),
     Bug(
         "a route as it was a moment ago",
         "Which batches a route has is read without asking for a consistent answer.",
         (_eventually("GetItem", "r#"),),
+        "replicas_behind",
     ),
     Bug(
         "registrations as they were a moment ago",
         "What is registered is read for the manifest without asking for a consistent answer.",
         (_eventually("BatchGetItem"),),
+        "replicas_behind",
     ),
     Bug(
         "routes as they were a moment ago",
         "Which routes there are is read without asking for a consistent answer.",
         (_eventually("Query"),),
+        "replicas_behind",
     ),
 )

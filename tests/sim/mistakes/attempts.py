@@ -223,24 +223,12 @@ HARMLESS = (
         "any number of jobs",
         "Beginning an attempt asks for no free slot: jobs of one route run side by side.",
         (rewritten("r#", lambda write: write.unconditional() if write.adds("running") else None),),
+        "a_job_that_takes_days",
     ),
     Bug(
         "the receipt first, the job second",
         "Settling looks for the receipt before it asks for the job: an attempt too many finds the batch published.",
         (replaced("tidegate.flows.settle:settle_batch", _receipt_first),),
-    ),
-)
-
-UNSEEN = (
-    Bug(
-        "resumed, and not fenced any more",
-        "A batch that halted while it was being fenced is published when it is resumed.",
-        (replaced("tidegate.flows.resume:resume", _to_publish),),
-    ),
-    Bug(
-        "a job recorded for another attempt",
-        "The run that is recorded may be of an attempt that is over.",
-        (rewritten("b#", _recorded_late),),
     ),
     Bug(
         "resumed while it runs",
@@ -249,5 +237,22 @@ UNSEEN = (
             replaced("tidegate.flows.resume:resume", _running_or_not),
             rewritten("b#", lambda write: write.forgets("halted") if write.sets("fencing") else None),
         ),
+        "resumed_in_passing",
+    ),
+    Bug(
+        "a job recorded for another attempt",
+        "The run that is recorded may be of an attempt that is over.",
+        (rewritten("b#", _recorded_late),),
+        "a_second_job_that_is_slow",
+        (Strike("settle dynamodb.UpdateItem b", Kind.LATE, 3), Strike("driver iceberg.load", Kind.DIE_BEFORE)),
+    ),
+)
+
+UNSEEN = (
+    Bug(
+        "resumed, and not fenced any more",
+        "A batch that halted while it was being fenced is published when it is resumed.",
+        (replaced("tidegate.flows.resume:resume", _to_publish),),
+        because="would need an oracle that knows what people asked for: each upload lands once, against their wish",
     ),
 )

@@ -304,10 +304,12 @@ UNSEEN = (
         "expiry in milliseconds",
         "A claim expires in fifty thousand years.",
         (rewritten("o#", _in_milliseconds),),
+        because="harmless, but for its price: the ledger grows for ever; what it would forget is not announced again",
     ),
     Bug(
         "expired a second later",
         "A claim that expires this second is still live.",
         (replaced("tidegate.core.claims:is_live", lambda real: lambda expires_at, now: expires_at >= now),),
+        because="harmless: the put decides by its own condition, and a record outlives by a day what points to it",
     ),
 )
