@@ -87,31 +87,31 @@ BUGS = (
 HARMLESS = (
     Bug(
         "a notice as it was a moment ago",
-        "Whether a notice is decided is read without asking for a consistent answer.",
+        "Whether a notice is decided is read without asking for a consistent answer: it claims again, and is refused.",
         (_eventually("GetItem", "n#"),),
         "replicas_behind",
     ),
     Bug(
         "a batch as it was a moment ago",
-        "A batch's header is read without asking for a consistent answer.",
+        "A batch's header is read without asking for a consistent answer: its job starts a look later.",
         (_eventually("GetItem", "b#"),),
         "replicas_behind",
     ),
     Bug(
         "a route as it was a moment ago",
-        "Which batches a route has is read without asking for a consistent answer.",
+        "Which batches a route has is read without asking for a consistent answer: a notice may be given back for it.",
         (_eventually("GetItem", "r#"),),
         "replicas_behind",
     ),
     Bug(
         "registrations as they were a moment ago",
-        "What is registered is read for the manifest without asking for a consistent answer.",
+        "What is registered is read without asking for a consistent answer: the next look adds up again.",
         (_eventually("BatchGetItem"),),
         "replicas_behind",
     ),
     Bug(
         "routes as they were a moment ago",
-        "Which routes there are is read without asking for a consistent answer.",
+        "Which routes there are is read without asking for a consistent answer: one more write that changes nothing.",
         (_eventually("Query"),),
         "replicas_behind",
     ),

@@ -232,7 +232,7 @@ HARMLESS = (
     ),
     Bug(
         "resumed while it runs",
-        "A batch gets another attempt on request, halted or not.",
+        "A batch gets another attempt on request, halted or not: two drivers, one of which counts.",
         (
             replaced("tidegate.flows.resume:resume", _running_or_not),
             rewritten("b#", lambda write: write.forgets("halted") if write.sets("fencing") else None),
@@ -241,7 +241,7 @@ HARMLESS = (
     ),
     Bug(
         "a job recorded for another attempt",
-        "The run that is recorded may be of an attempt that is over.",
+        "The run that is recorded may be of an attempt that is over: an attempt too many.",
         (rewritten("b#", _recorded_late),),
         "a_second_job_that_is_slow",
         (Strike("settle dynamodb.UpdateItem b", Kind.LATE, 3), Strike("driver iceberg.load", Kind.DIE_BEFORE)),

@@ -247,7 +247,7 @@ HARMLESS = (
     ),
     Bug(
         "an empty batch is sealed",
-        "Sealing does not ask whether anything is in the batch.",
+        "Sealing does not ask whether anything is in the batch: a job that publishes nothing.",
         (rewritten("b#", _empty_too), replaced("tidegate.core.batches:is_due", _whoever_is_in_it)),
         "cleaned_under_way",
         (Strike("dispatch dynamodb.TransactWriteItems b,r", Kind.DIE_AFTER),),
