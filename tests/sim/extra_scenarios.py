@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tests.sim.configs import configured
 from tests.sim.kernel import START
+from tests.sim.knobs import Knobs
 from tests.sim.product import deploy
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
@@ -19,9 +21,10 @@ from tests.sim.world import CONFIG, World
 from tidegate import wiring
 from tidegate.core.publication import Snapshot
 from tidegate.flows.abort import abort
-from tidegate.flows.resume import Resumed
+from tidegate.flows.recover import Recovered, recover
+from tidegate.flows.resume import Resumed, resume
 
-DAY = 86_400
+HOUR, DAY = 3_600, 86_400
 TABLE = "lake.sim.events"
 
 
@@ -49,6 +52,21 @@ def again_in_company(world: World) -> None:
         world.upload(f"{name}.json", GOOD, bucket="plain", after=102.0)
 
 
+def again_while_it_is_tried(world: World) -> None:
+    """The same bytes come again a quarter of an hour after the first ones; nobody deleted those."""
+    for after in (0.0, 900.0):
+        world.upload("a.json", GOOD, bucket="plain", after=after)
+
+
+def again_twice_at_once(world: World) -> None:
+    """An upload is deleted before it is read, and comes again with the same bytes twice. The notices' queue keeps no
+    order, and several are handled at once."""
+    world.notices.fifo = world.sns.ordered = False
+    world.from_notices.concurrency = 4
+    again_alone(world)
+    world.upload("b.json", GOOD, bucket="plain", after=920.0)
+
+
 # ---- what S3 says
 
 
@@ -68,6 +86,57 @@ def uneven_sequencers(world: World) -> None:
     earlier, later = "0055AED6DCD90281E5", "0055AED6DCD902A1"
     world.s3.sequencer_of = lambda number: earlier if world.kernel.now < START + 600.0 else later
     again_alone(world)
+
+
+# ---- what is in an object, and who may read it
+
+
+def unended(world: World) -> None:
+    """The last line of a file is not ended by a line break."""
+    world.upload("events/a.json", GOOD.rstrip())
+
+
+def refused_for_a_while(world: World) -> None:
+    """Somebody switches off the key that one object was encrypted with, and switches it on again."""
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+    world.s3.refused["landing", "events/b.json"] = "AccessDenied"
+    world.kernel.after(120.0, world.s3.refused.clear)
+
+
+# ---- how AWS answers
+
+
+def refused_beside(world: World) -> None:
+    """The topic takes one message of a batch, and refuses its neighbour."""
+    answers = iter((False, True))
+    world.sns.refuses = lambda: next(answers, False)
+    world.upload("a.json", GOOD, bucket="plain")
+    world.upload("events/a.json", GOOD)
+
+
+def one_at_a_time(world: World) -> None:
+    """A page holds one key or item, and of many keys one is read at a time. A route that the ledger knows gets another
+    name while a batch of it gathers."""
+    world.s3.page = world.dynamodb.page = 1
+    world.dynamodb.holds_back = lambda: True
+    world.upload("events/a.json", GOOD)
+    world.upload("a.json", GOOD, bucket="plain", after=62.0)
+    world.upload("b.json", MORE, bucket="plain", after=66.0)
+    world.kernel.after(90.0, lambda: deploy(CONFIG.replace('name = "plain"', 'name = "other"')))
+
+
+def replicas_behind(world: World) -> None:
+    """Reads that ask for no consistency answer with what was there five seconds ago. Uploads are announced twice. One
+    comes right after the first one, one right before their batch is sealed, and one while the job runs. A setting is
+    changed shortly before a look that another one follows at once."""
+    world.dynamodb.behind = lambda: 5.0
+    world.emr.startup = lambda: 57.0
+    world.announce = lambda version: [1.0, 4.0]
+    for name, after in (("a", 0.0), ("b", 3.5), ("c", 54.0), ("d", 95.0)):
+        world.upload(f"events/{name}.json", GOOD, after=after)
+    changed = CONFIG.replace('format = "json"', 'format = "json"\nmax_object_bytes = 1000000')
+    world.kernel.after(110.0, lambda: deploy(changed))
 
 
 # ---- queues and records that people, and time, take away
@@ -125,6 +194,36 @@ def part_mislaid(world: World) -> None:
     world.kernel.after(200.0, lambda: work.update(taken))
 
 
+def a_job_that_takes_days(world: World) -> None:
+    """The first job does not start for a day and more. What comes meanwhile gathers behind it; the records of its
+    notices expire then. (That takes months: their time is made to be over.)"""
+    startups = iter((27 * HOUR,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.lasts = 27 * HOUR
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=200.0)
+
+    def age() -> None:
+        for (_, pk, _), item in world.dynamodb.items.items():
+            if pk.startswith("n#"):
+                item["expires_at"] -= 62 * DAY
+
+    world.kernel.after(26 * HOUR, age)
+
+
+def a_second_job_that_is_slow(world: World) -> None:
+    """A second job takes three quarters of an hour to start."""
+    startups = iter((40.0, 2_700.0))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.upload("events/a.json", GOOD)
+
+
+def late_at_the_second(world: World) -> None:
+    """An upload comes when what was late at the first one's is about to happen."""
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=1_498.0)
+
+
 # ---- what happens to the table
 
 
@@ -136,7 +235,9 @@ def twins(world: World) -> None:
 
 
 def history_expired(world: World) -> None:
-    """Somebody else's maintenance expires the table's history under a snapshot of its own; later that is undone."""
+    """Somebody else's maintenance expires the table's history under a snapshot of its own; eight hours later that is
+    undone. A person is called before that."""
+    world.lasts = 8 * HOUR
     world.upload("events/a.json", GOOD)
     expired: dict[int, Stored] = {}
 
@@ -150,7 +251,7 @@ def history_expired(world: World) -> None:
         return metadata.remembered(expired)
 
     world.kernel.after(120.0, lambda: _alter(world, expire))
-    world.kernel.after(1_800.0, lambda: _alter(world, undo))
+    world.kernel.after(8 * HOUR, lambda: _alter(world, undo))
 
 
 def maintenance_under_way(world: World) -> None:
@@ -171,7 +272,25 @@ def maintenance_under_way(world: World) -> None:
 
     for minute in range(2, 60, 2):
         world.kernel.after(60.0 * minute, lambda: _alter(world, maintain))
-    world.kernel.after(3_600.0, lambda: _alter(world, remember))
+    world.kernel.after(HOUR, lambda: _alter(world, remember))
+
+
+def cleaned_under_way(world: World) -> None:
+    """Two routes write to one table. Somebody expires its history, and with the snapshots go the files that nothing
+    else refers to."""
+    world.kernel.after(0.0, lambda: deploy(configured(Knobs(one_table=True))))
+    world.upload("events/a.json", GOOD)
+    world.upload("a.json", MORE, bucket="plain")
+
+    def expire(metadata: Metadata) -> Metadata:
+        left = metadata.expired()
+        kept = {name for stored in left.snapshots.values() for name in stored.files} | {name for _, name in left.held()}
+        for number in left.gone.keys() - metadata.gone.keys():
+            for name in set(left.gone[number].files) - kept:
+                del world.catalog.files[name]
+        return left
+
+    world.kernel.after(600.0, lambda: _alter(world, expire))
 
 
 # ---- what is deployed
@@ -195,6 +314,18 @@ def moved_under_way(world: World) -> None:
         world.kernel.after(after, partial(deploy, CONFIG.replace('"lake.sim.events"', f'"{table}"')))
 
 
+def moved_with_its_format(world: World) -> None:
+    """A route is pointed at another table, for files of another format, while the first job is on its way."""
+    world.upload("events/a.json", GOOD)
+    moved = CONFIG.replace('"lake.sim.events"', '"lake.sim.later"').replace('format = "json"', 'format = "csv"', 1)
+
+    def startup() -> float:
+        deploy(moved)
+        return 40.0
+
+    world.emr.startup = startup
+
+
 # ---- what people ask for
 
 
@@ -202,12 +333,7 @@ def aborted(world: World) -> None:
     """A person gives up whatever runs after two minutes. The same bytes come again when everybody has calmed down."""
     world.upload("a.json", GOOD, bucket="plain")
 
-    def give_up() -> None:
-        for _, pk, _ in list(world.dynamodb.items):
-            if pk.startswith("b#"):
-                world.kernel.spawn("person", partial(_abort, pk[2:]))
-
-    world.kernel.after(130.0, give_up)
+    _ask_of_each_batch(world, _abort, after=130.0)
     world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
 
 
@@ -217,13 +343,38 @@ def told_while_given_up(world: World) -> None:
     world.emr.startup = lambda: next(startups, 40.0)
     world.upload("a.json", GOOD, bucket="plain")
     world.upload("a.json", GOOD, bucket="plain", after=110.0)
+    _ask_of_each_batch(world, _abort, after=100.0)
 
-    def give_up() -> None:
-        for _, pk, _ in list(world.dynamodb.items):
-            if pk.startswith("b#"):
-                world.kernel.spawn("person", partial(_abort, pk[2:]))
 
-    world.kernel.after(100.0, give_up)
+def given_up_too_late(world: World) -> None:
+    """A person gives a batch up, the same bytes come, and then its job publishes it, before the fence can stand."""
+    startups = iter((100.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.upload("a.json", GOOD, bucket="plain")
+    _ask_of_each_batch(world, _abort, after=130.0)
+    world.upload("a.json", GOOD, bucket="plain", after=140.0)
+
+
+def given_up_by_two(world: World) -> None:
+    """Two people give up the same batch at once."""
+    world.upload("events/a.json", GOOD)
+    for _ in range(2):
+        _ask_of_each_batch(world, _abort, after=90.0)
+
+
+def resumed_in_passing(world: World) -> None:
+    """A person asks for one more attempt at a batch whose job runs."""
+    world.upload("events/a.json", GOOD)
+    _ask_of_each_batch(world, _resume, after=90.0)
+
+
+def recovered_in_passing(world: World) -> None:
+    """A person has the ledger recovered while dispatch is under way, which the runbook says not to do. The notices'
+    queue keeps no order, and several are handled at once."""
+    world.notices.fifo = world.sns.ordered = False
+    world.from_notices.concurrency = 4
+    world.upload("events/a.json", GOOD)
+    world.kernel.after(30.0, lambda: world.kernel.spawn("person", _recover) and None)
 
 
 def given_up_again_and_again(world: World) -> None:
@@ -245,13 +396,8 @@ def given_up_again_and_again(world: World) -> None:
         else:
             world.upload(key, random.choice((GOOD, GOOD, MORE, BAD)), bucket="plain", after=when)
 
-    def give_up() -> None:
-        for _, pk, _ in list(world.dynamodb.items):
-            if pk.startswith("b#"):
-                world.kernel.spawn("person", partial(_abort, pk[2:]))
-
     for _ in range(2):
-        world.kernel.after(random.uniform(50, when + 200), give_up)
+        _ask_of_each_batch(world, _abort, after=random.uniform(50, when + 200))
     for key in ("a.json", "b.json"):
         world.upload(key, GOOD, bucket="plain", after=40_000.0)
     world.lasts = 40_000.0
@@ -263,26 +409,42 @@ EXTRA: dict[str, Scenario] = {
         again_alone,
         again_thrice,
         again_in_company,
+        again_while_it_is_tried,
+        again_twice_at_once,
         eventbridge,
         uneven_sequencers,
+        unended,
+        refused_for_a_while,
+        refused_beside,
+        one_at_a_time,
+        replicas_behind,
         stuck_behind_the_topic,
         notices_purged,
         slow_dispatch,
         part_mislaid,
+        a_job_that_takes_days,
+        a_second_job_that_is_slow,
+        late_at_the_second,
         twins,
         history_expired,
         maintenance_under_way,
+        cleaned_under_way,
         renamed_under_way,
         moved_under_way,
+        moved_with_its_format,
         aborted,
         told_while_given_up,
+        given_up_too_late,
+        given_up_by_two,
+        resumed_in_passing,
+        recovered_in_passing,
         given_up_again_and_again,
     )
 }
 
 
-BEYOND = frozenset({"stuck_behind_the_topic", "notices_purged"})
-"""Their accident destroys a notice, or makes the ledger forget a claim before its time: outside of what is promised
+BEYOND = frozenset({"stuck_behind_the_topic", "notices_purged", "a_job_that_takes_days"})
+"""Their accident destroys a notice, or makes the ledger forget a record before its time: outside of what is promised
 without an audit. Tidegate gets over it here because nothing else happens, so nothing else is made to happen."""
 
 # ---- means
@@ -339,5 +501,31 @@ def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
 
 
+def _ask_of_each_batch(world: World, ask: Callable[[str], Resumed], *, after: float) -> None:
+    def asked() -> None:
+        for _, pk, _ in list(world.dynamodb.items):
+            if pk.startswith("b#"):
+                world.kernel.spawn("person", partial(ask, pk[2:]))
+
+    world.kernel.after(after, asked)
+
+
 def _abort(batch: str) -> Resumed:
     return abort(batch, ledger=wiring.application().ledger())
+
+
+def _resume(batch: str) -> Resumed:
+    return resume(batch, ledger=wiring.application().ledger())
+
+
+def _recover() -> Recovered:
+    application = wiring.application()
+    return recover(
+        ledger=application.ledger(),
+        work=application.work(),
+        topic=application.topic("recover"),
+        configured=application.routes,
+        oldest=wiring.smallest_id(wiring.clock()),
+        made_at=wiring.made_at,
+        clock=wiring.clock,
+    )

@@ -48,7 +48,8 @@ class Strike:
 
 @dataclass(frozen=True)
 class Bug:
-    """`mistake` in one sentence, and the run that shows it: a scenario with strikes, or with a seed."""
+    """`mistake` in one sentence, and the run that shows it: a scenario with strikes, or with a seed. Of one that is
+    harmless it is a run that is another one with it; of one that none shows there is a reason (`because`)."""
 
     name: str
     mistake: str
@@ -56,6 +57,7 @@ class Bug:
     scenario: str = "core"
     strikes: tuple[Strike, ...] = ()
     seed: int | None = None
+    because: str = ""
 
     @property
     def how(self) -> str:
@@ -259,6 +261,7 @@ PATIENCE = 4_000.0
 """Seconds. Whatever these runs do takes less, while they are well; a world that is stuck is given up sooner."""
 WORLDS_PATIENCE = world.PATIENCE
 MOST_EVENTS = 10_000
+WORLDS_EVENTS = (Kernel.__init__.__kwdefaults__ or {})["most_events"]
 
 
 @contextmanager
@@ -272,9 +275,10 @@ def hurried() -> Iterator[None]:
 def _run(case: Case) -> Result:
     """A run that may have been given up too soon is repeated with a world's own patience."""
     result = run(case)
-    if result.good or not all(promise.startswith("liveness") for promise in result.judgement.broken):
+    if not any(promise.startswith("liveness") for promise in result.judgement.broken):
         return result
-    with patch.object(world, "PATIENCE", WORLDS_PATIENCE):
+    defaults = Kernel.__init__.__kwdefaults__
+    with patch.object(world, "PATIENCE", WORLDS_PATIENCE), patch.dict(defaults, most_events=WORLDS_EVENTS):
         return run(case)
 
 
@@ -301,7 +305,7 @@ def show(bug: Bug) -> tuple[Result, Result]:
     with planted(bug):
         case = case_of(bug)
         shown = _run(case)
-    return shown, run(case)
+    return shown, _run(case)
 
 
 def find(bug: Bug, scenarios: Sequence[str] = (), *, seeds_tried: int = 150) -> str | None:
@@ -326,7 +330,7 @@ def _first_shown(bug: Bug, cases: list[Case]) -> str | None:
     for case in cases:
         with planted(bug):
             result = _run(case)
-        if not result.good and run(case).good:
+        if not result.good and _run(case).good:
             sites = [site for site, _ in result.calls]
             where = [
                 f"{sites[number]} #{sites[: number + 1].count(sites[number])} {kind}" for number, kind in case.faults

@@ -58,52 +58,61 @@ BUGS = (
         (replaced("tidegate.aws.topic:SnsTopic.publish", _sent_is_accepted),),
         strikes=(Strike("intake sns.PublishBatch", Kind.THROTTLE),),
     ),
-)
-
-UNSEEN = (
-    Bug(
-        "a notice as it was a moment ago",
-        "Whether a notice is decided is read without asking for a consistent answer.",
-        (_eventually("GetItem", "n#"),),
-    ),
-    Bug(
-        "a batch as it was a moment ago",
-        "A batch's header is read without asking for a consistent answer.",
-        (_eventually("GetItem", "b#"),),
-    ),
-    Bug(
-        "a route as it was a moment ago",
-        "Which batches a route has is read without asking for a consistent answer.",
-        (_eventually("GetItem", "r#"),),
-    ),
-    Bug(
-        "registrations as they were a moment ago",
-        "What is registered is read for the manifest without asking for a consistent answer.",
-        (_eventually("BatchGetItem"),),
-    ),
-    Bug(
-        "routes as they were a moment ago",
-        "Which routes there are is read without asking for a consistent answer.",
-        (_eventually("Query"),),
-    ),
     Bug(
         "unprocessed keys ignored",
         "What DynamoDB leaves unread of many keys is taken for what is not there.",
         (_answer("dynamodb", "BatchGetItem", lambda answer: answer.update(UnprocessedKeys={})),),
-    ),
-    Bug(
-        "failed entries are accepted",
-        "A notice that the topic refused, of a batch that it took, counts as accepted.",
-        (_answer("sns", "PublishBatch", _failed_is_done),),
+        "one_at_a_time",
     ),
     Bug(
         "only the first page of a listing",
         "Of the files in a folder only the first thousand are seen.",
         (_answer("s3", "ListObjectsV2", _one_page),),
+        "one_at_a_time",
     ),
     Bug(
         "only the first page of a query",
         "Of the routes in the ledger only the first megabyte is seen.",
         (_answer("dynamodb", "Query", _one_page),),
+        "one_at_a_time",
+    ),
+    Bug(
+        "failed entries are accepted",
+        "A notice that the topic refused, of a batch that it took, counts as accepted.",
+        (_answer("sns", "PublishBatch", _failed_is_done),),
+        "refused_beside",
+    ),
+)
+
+HARMLESS = (
+    Bug(
+        "a notice as it was a moment ago",
+        "Whether a notice is decided is read without asking for a consistent answer: it claims again, and is refused.",
+        (_eventually("GetItem", "n#"),),
+        "replicas_behind",
+    ),
+    Bug(
+        "a batch as it was a moment ago",
+        "A batch's header is read without asking for a consistent answer: its job starts a look later.",
+        (_eventually("GetItem", "b#"),),
+        "replicas_behind",
+    ),
+    Bug(
+        "a route as it was a moment ago",
+        "Which batches a route has is read without asking for a consistent answer: a notice may be given back for it.",
+        (_eventually("GetItem", "r#"),),
+        "replicas_behind",
+    ),
+    Bug(
+        "registrations as they were a moment ago",
+        "What is registered is read without asking for a consistent answer: the next look adds up again.",
+        (_eventually("BatchGetItem"),),
+        "replicas_behind",
+    ),
+    Bug(
+        "routes as they were a moment ago",
+        "Which routes there are is read without asking for a consistent answer: one more write that changes nothing.",
+        (_eventually("Query"),),
+        "replicas_behind",
     ),
 )

@@ -171,8 +171,7 @@ BUGS = (
         "used up, and nobody is told",
         "A batch whose attempts are used up is not marked as halted.",
         (_stepped(Step.HALT, Step.WAIT),),
-        "chance",
-        seed=2,
+        strikes=tuple(Strike("driver iceberg.load", Kind.DIE_BEFORE, time) for time in (1, 2, 3)),
     ),
     Bug(
         "the job says it succeeded",
@@ -189,8 +188,20 @@ BUGS = (
         "the new attempt has the old one's job",
         "The job on record stays when an attempt begins.",
         (rewritten("b#", _keeps_its_job),),
-        "given_up_again_and_again",
-        seed=38,
+        strikes=(Strike("driver s3.GetObject floor", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "resumed twice",
+        "Resuming, and giving up, do not ask which attempt the batch is in.",
+        (rewritten("b#", _begins_or_resumes),),
+        "given_up_by_two",
+    ),
+    Bug(
+        "halted for good",
+        "A halted batch is not looked at, though a driver may have published it.",
+        (replaced("tidegate.core.batches:next_step", _halted_for_good),),
+        "history_expired",
+        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),
     ),
 )
 
@@ -212,41 +223,36 @@ HARMLESS = (
         "any number of jobs",
         "Beginning an attempt asks for no free slot: jobs of one route run side by side.",
         (rewritten("r#", lambda write: write.unconditional() if write.adds("running") else None),),
+        "a_job_that_takes_days",
     ),
     Bug(
         "the receipt first, the job second",
         "Settling looks for the receipt before it asks for the job: an attempt too many finds the batch published.",
         (replaced("tidegate.flows.settle:settle_batch", _receipt_first),),
     ),
-)
-
-UNSEEN = (
-    Bug(
-        "halted for good",
-        "A halted batch is not looked at, though a driver may have published it.",
-        (replaced("tidegate.core.batches:next_step", _halted_for_good),),
-    ),
-    Bug(
-        "resumed, and not fenced any more",
-        "A batch that halted while it was being fenced is published when it is resumed.",
-        (replaced("tidegate.flows.resume:resume", _to_publish),),
-    ),
-    Bug(
-        "a job recorded for another attempt",
-        "The run that is recorded may be of an attempt that is over.",
-        (rewritten("b#", _recorded_late),),
-    ),
-    Bug(
-        "resumed twice",
-        "Resuming, and giving up, do not ask which attempt the batch is in.",
-        (rewritten("b#", _begins_or_resumes),),
-    ),
     Bug(
         "resumed while it runs",
-        "A batch gets another attempt on request, halted or not.",
+        "A batch gets another attempt on request, halted or not: two drivers, one of which counts.",
         (
             replaced("tidegate.flows.resume:resume", _running_or_not),
             rewritten("b#", lambda write: write.forgets("halted") if write.sets("fencing") else None),
         ),
+        "resumed_in_passing",
+    ),
+    Bug(
+        "a job recorded for another attempt",
+        "The run that is recorded may be of an attempt that is over: an attempt too many.",
+        (rewritten("b#", _recorded_late),),
+        "a_second_job_that_is_slow",
+        (Strike("settle dynamodb.UpdateItem b", Kind.LATE, 3), Strike("driver iceberg.load", Kind.DIE_BEFORE)),
+    ),
+)
+
+UNSEEN = (
+    Bug(
+        "resumed, and not fenced any more",
+        "A batch that halted while it was being fenced is published when it is resumed.",
+        (replaced("tidegate.flows.resume:resume", _to_publish),),
+        because="would need an oracle that knows what people asked for: each upload lands once, against their wish",
     ),
 )

@@ -217,6 +217,26 @@ BUGS = (
         (rewritten("n#", _decided_or_not),),
         strikes=(Strike("dispatch dynamodb.PutItem o", Kind.PAUSE),),
     ),
+    Bug(
+        "open for ever",
+        "A batch that gathers behind a halted one is not sealed after a day.",
+        (replaced("tidegate.core.batches:is_due", _not_after_a_day),),
+        "a_job_that_takes_days",
+    ),
+    Bug(
+        "two open batches",
+        "A route gets a new open batch without asking whether it has one.",
+        (rewritten("r#", _opened_beside),),
+        "late_at_the_second",
+        (Strike("dispatch dynamodb.TransactWriteItems b,r", Kind.LATE),),
+    ),
+    Bug(
+        "void, and registered all the same",
+        "A notice that was voided is registered when it comes after that.",
+        (answered("dynamodb", "TransactWriteItems", _void_or_not),),
+        "recovered_in_passing",
+        (Strike("dispatch dynamodb.TransactWriteItems n,b", Kind.SLOW),),
+    ),
 )
 
 HARMLESS = (
@@ -225,37 +245,26 @@ HARMLESS = (
         "Dispatch does not look first whether the notice is registered already.",
         (replaced("tidegate.flows.dispatch:dispatch", _not_asked_first),),
     ),
+    Bug(
+        "an empty batch is sealed",
+        "Sealing does not ask whether anything is in the batch: a job that publishes nothing.",
+        (rewritten("b#", _empty_too), replaced("tidegate.core.batches:is_due", _whoever_is_in_it)),
+        "cleaned_under_way",
+        (Strike("dispatch dynamodb.TransactWriteItems b,r", Kind.DIE_AFTER),),
+    ),
 )
 
 UNSEEN = (
     Bug(
-        "void, and registered all the same",
-        "A notice that was voided is registered when it comes after that.",
-        (answered("dynamodb", "TransactWriteItems", _void_or_not),),
-    ),
-    Bug(
-        "two open batches",
-        "A route gets a new open batch without asking whether it has one.",
-        (rewritten("r#", _opened_beside),),
-    ),
-    Bug(
-        "an empty batch is sealed",
-        "Sealing does not ask whether anything is in the batch.",
-        (rewritten("b#", _empty_too), replaced("tidegate.core.batches:is_due", _whoever_is_in_it)),
-    ),
-    Bug(
-        "open for ever",
-        "A batch that gathers behind a halted one is not sealed after a day.",
-        (replaced("tidegate.core.batches:is_due", _not_after_a_day),),
-    ),
-    Bug(
         "any manifest will do",
         "The job does not compare the manifest that it reads with what the ledger has noted.",
         (rewired("emr-serverless", "StartJobRun", _no_digest),),
+        because="harmless: hand-off has compared the two before it starts a job, and nobody writes a manifest twice",
     ),
     Bug(
         "the manifest is written again",
         "Whoever hands a batch off writes its manifest, whether there is one or not.",
         (_as_put("sealed.json"),),
+        because="harmless: what is registered is final by then, so whoever writes it writes the same",
     ),
 )

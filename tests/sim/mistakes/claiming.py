@@ -261,49 +261,55 @@ BUGS = (
         "being given up is given up",
         "The uploads of a batch are given to whoever asks, while its fence is only on its way.",
         (_let_go(lambda batch: bool(batch.fencing)),),
-        "given_up_again_and_again",
-        seed=7,
+        "given_up_too_late",
     ),
     Bug(
         "submitted is let go",
         "The uploads of a batch are given to whoever asks as soon as it has a second attempt.",
         (_let_go(lambda batch: batch.attempt > 1),),
-        "given_up_again_and_again",
-        seed=7,
+        "again_while_it_is_tried",
+        (Strike("driver iceberg.load", Kind.DIE_BEFORE),),
     ),
     Bug(
         "a claim without an expiry",
         "A claim does not say when it expires.",
         (rewritten("o#", lambda write: write.leaves("expires_at")),),
-        "chance",
-        seed=1,
-    ),
-)
-
-UNSEEN = (
-    Bug(
-        "told after the end",
-        "A claim is told that the same bytes came again although it says by now how the first ones ended.",
-        (rewritten("o#", _told_after_the_end),),
-    ),
-    Bug(
-        "taken from whoever owns it by now",
-        "A claim is taken over without asking whether its owner is still the one that let go.",
-        (rewritten("o#", _from_whoever_owns_it),),
-    ),
-    Bug(
-        "expiry in milliseconds",
-        "A claim expires in fifty thousand years.",
-        (rewritten("o#", _in_milliseconds),),
-    ),
-    Bug(
-        "expired a second later",
-        "A claim that expires this second is still live.",
-        (replaced("tidegate.core.claims:is_live", lambda real: lambda expires_at, now: expires_at >= now),),
+        strikes=(Strike("dispatch dynamodb.PutItem o", Kind.DIE_AFTER),),
     ),
     Bug(
         "halted is let go",
         "The uploads of a halted batch are given to whoever asks.",
         (_let_go(lambda batch: bool(batch.halted)),),
+        "again_while_it_is_tried",
+        tuple(Strike("driver iceberg.load", Kind.DIE_BEFORE, time) for time in (1, 2, 3)),
+    ),
+    Bug(
+        "told after the end",
+        "A claim is told that the same bytes came again although it says by now how the first ones ended.",
+        (rewritten("o#", _told_after_the_end),),
+        "told_while_given_up",
+        (Strike("dispatch dynamodb.UpdateItem o", Kind.SLOW),),
+    ),
+    Bug(
+        "taken from whoever owns it by now",
+        "A claim is taken over without asking whether its owner is still the one that let go.",
+        (rewritten("o#", _from_whoever_owns_it),),
+        "again_twice_at_once",
+        (Strike("dispatch dynamodb.PutItem o", Kind.PAUSE, 4),),
+    ),
+)
+
+UNSEEN = (
+    Bug(
+        "expiry in milliseconds",
+        "A claim expires in fifty thousand years.",
+        (rewritten("o#", _in_milliseconds),),
+        because="harmless, but for its price: the ledger grows for ever; what it would forget is not announced again",
+    ),
+    Bug(
+        "expired a second later",
+        "A claim that expires this second is still live.",
+        (replaced("tidegate.core.claims:is_live", lambda real: lambda expires_at, now: expires_at >= now),),
+        because="harmless: the put decides by its own condition, and a record outlives by a day what points to it",
     ),
 )

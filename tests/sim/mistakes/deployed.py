@@ -68,12 +68,11 @@ BUGS = (
         (answered("dynamodb", "UpdateItem", _not_remembered),),
         "renamed_under_way",
     ),
-)
-
-UNSEEN = (
     Bug(
         "the settings of the moment",
         "A job reads as the route says now, not as it was fixed for its attempt.",
         (rewired("emr-serverless", "StartJobRun", _settings_of_now),),
+        "moved_with_its_format",
+        (Strike("driver iceberg.load", Kind.DIE_BEFORE),),
     ),
 )

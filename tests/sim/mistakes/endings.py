@@ -176,17 +176,16 @@ BUGS = (
         (replaced(DECODE_RECEIPT, lambda real: lambda body: replace(real(body), fence=False)),),
         "told_while_given_up",
     ),
-)
-
-UNSEEN = (
     Bug(
         "what was broken counts as committed",
         "A file that cannot be decoded is counted as read, with no row.",
         (_as(Outcome.QUARANTINED, Outcome.COMMITTED),),
+        "outcomes",
     ),
     Bug(
         "what was overwritten counts as vanished",
         "Superseded and vanished are taken for the same.",
         (_as(Outcome.SUPERSEDED, Outcome.VANISHED),),
+        "outcomes",
     ),
 )

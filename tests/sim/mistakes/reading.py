@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from tests.sim.faults import Kind
-from tests.sim.planting import Bug, Planting, Strike, replaced, rewired
+from tests.sim.planting import Bug, Planting, Strike, but, replaced, rewired
 from tidegate.core.outcomes import Outcome
 from tidegate.spark.decode import Undecodable
 from tidegate.spark.fetch import Missed, Refused
@@ -19,6 +19,14 @@ GONE = Missed(Outcome.VANISHED, "gone")
 
 def _whatever_is_there(parameters: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name not in ("VersionId", "IfMatch")}
+
+
+def _whatever_obstore_finds(real: Any) -> Any:
+    def store(*arguments: Any) -> Any:
+        found = real(*arguments)
+        return but(found, get=lambda key, options: found.get(key, options={}))
+
+    return store
 
 
 def _good_rows(real: Any) -> Any:
@@ -102,7 +110,10 @@ BUGS = (
     Bug(
         "whatever the key holds now",
         "The object is read by its key, without the version or the ETag that was claimed.",
-        (rewired("s3", "GetObject", _whatever_is_there),),
+        (
+            rewired("s3", "GetObject", _whatever_is_there),
+            replaced("tidegate.spark.fetch:_store", _whatever_obstore_finds),
+        ),
         "outcomes",
     ),
     Bug(
@@ -121,7 +132,7 @@ BUGS = (
         "forbidden means gone",
         "That S3 will not hand a file out is taken for its being gone.",
         (replaced(FETCH, _forbidden),),
-        strikes=(Strike("driver s3.GetObject upload", Kind.FAIL),),
+        "refused_for_a_while",
     ),
     Bug(
         "rows counted from one",
@@ -143,17 +154,15 @@ BUGS = (
         "Of each file all rows but the last one are taken.",
         (_whole(lambda table: table.slice(0, table.num_rows - 1)),),
     ),
-)
-
-UNSEEN = (
-    Bug(
-        "a last line that is not ended",
-        "What comes after a file's last line break is left out.",
-        (replaced("tidegate.spark.decode:decompress", _unfinished_line),),
-    ),
     Bug(
         "the neighbour's value",
         "Each row has the value of the one below it.",
         (_whole(_neighbours),),
+    ),
+    Bug(
+        "a last line that is not ended",
+        "What comes after a file's last line break is left out.",
+        (replaced("tidegate.spark.decode:decompress", _unfinished_line),),
+        "unended",
     ),
 )
