@@ -1,0 +1,111 @@
+"""Runs mutmut on one part, as a process of its own, and writes down what it found.
+
+    python run.py <request.json    in the folder that the mutants are to be put into
+
+mutmut is told here what its configuration cannot tell it. It is pinned, because this reaches into it.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import libcst as cst
+from mutmut import __main__ as mutmut
+from mutmut.configuration import config
+from mutmut.mutation import mutators
+from mutmut.mutation.data import SourceFileMutationData
+from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.stats import status_by_exit_code
+
+VERDICTS = "verdicts.json"
+
+
+def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str]) -> None:
+    """Test the mutants of `only` (all that were not tested yet, if it is empty) of `modules` with `tests`."""
+    operators = cast(list[Any], mutators.mutation_operators)
+    operators[operators.index((cst.BaseString, mutators.operator_string))] = (cst.BaseString, _strings)
+    operators.append((cst.FormattedStringText, _texts))
+    config().only_mutate = list(modules)
+    config().pytest_add_cli_args_test_selection = list(tests)
+    mutmut._run([f"{name(module)}.*" for module in only], max_children=1)
+    found = [verdict for module in only or modules for verdict in verdicts(module)]
+    Path(VERDICTS).write_text(json.dumps(found, indent=1))
+
+
+def _strings(node: cst.BaseString) -> Iterator[cst.BaseString]:
+    """One change of a text is enough, and none of a sentence: tests assert what it must say by its words.
+
+    Of a condition of DynamoDB's, each clause is made to hold always, or never where there are alternatives. The clause
+    stays in it, because DynamoDB refuses a value that no expression uses.
+    """
+    if not isinstance(node, cst.SimpleString):
+        return
+    if node.raw_value.startswith(("#", "attribute_", "(#")) and " " in node.raw_value:
+        for changed in conditions(node.raw_value):
+            yield node.with_changes(value=f'"{changed}"')
+    elif not _is_sentence(node.raw_value):
+        yield from list(mutators.operator_string(node))[:1]
+
+
+def _texts(node: cst.FormattedStringText) -> Iterator[cst.FormattedStringText]:
+    """As above, of a condition that is put together."""
+    if node.value.startswith(" AND #"):
+        for changed in conditions(node.value.removeprefix(" AND ")):
+            yield node.with_changes(value=f" AND {changed}")
+
+
+def conditions(text: str) -> Iterator[str]:
+    """`text` with one of its clauses made to hold always, or never."""
+    for clause in re.findall(r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)", text):
+        before, after = text.split(clause, 1)
+        if before.endswith("OR ") or after.startswith(" OR"):
+            yield f"{before}({clause} AND NOT {clause}){after}"
+        else:
+            yield f"{before}({clause} OR NOT {clause}){after}"
+
+
+def _is_sentence(text: str) -> bool:
+    return " " in text.strip() and not text.startswith(("SET ", "REMOVE ", "ADD "))
+
+
+def name(module: str) -> str:
+    """As it is imported."""
+    return module.removesuffix(".py").replace("/", ".")
+
+
+def verdicts(module: str) -> Iterator[dict[str, str]]:
+    data = SourceFileMutationData(path=Path(module))
+    data.load()
+    for mutant, exit_code in data.exit_code_by_key.items():
+        status = status_by_exit_code[exit_code]
+        killed = status in ("killed", "timeout")
+        yield {
+            "mutant": mutant,
+            "module": module,
+            "function": function_of(mutant),
+            "status": status,
+            **({} if killed else dict(zip(("was", "becomes"), change(get_diff_for_mutant(mutant)), strict=True))),
+        }
+
+
+def function_of(mutant: str) -> str:
+    """`a.b.x_f__mutmut_1` is of `a.b.f`, `a.b.xǁCǁf__mutmut_1` of `a.b.C.f`."""
+    path, _, mangled = mutant.rpartition("__mutmut_")[0].rpartition(".")
+    return f"{path}.{mangled.removeprefix('xǁ').removeprefix('x_').replace('ǁ', '.')}"
+
+
+def change(diff: str) -> tuple[str, str]:
+    """What a line was and what it becomes, without the indentation; of several lines, joined by blanks."""
+    lines = diff.splitlines()[2:]
+    return _joined(lines, "-"), _joined(lines, "+")
+
+
+def _joined(lines: Sequence[str], mark: str) -> str:
+    return " ".join(line[1:].strip() for line in lines if line.startswith(mark))
+
+
+if __name__ == "__main__":
+    main(**json.loads(sys.stdin.read()))
