@@ -15,7 +15,7 @@ from typing import Any, cast
 import libcst as cst
 from mutmut import __main__ as mutmut
 from mutmut.configuration import config
-from mutmut.mutation import mutators
+from mutmut.mutation import file_mutation, mutators
 from mutmut.mutation.data import SourceFileMutationData
 from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.stats import status_by_exit_code
@@ -28,11 +28,40 @@ def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str]) -> N
     operators = cast(list[Any], mutators.mutation_operators)
     operators[operators.index((cst.BaseString, mutators.operator_string))] = (cst.BaseString, _strings)
     operators.append((cst.FormattedStringText, _texts))
+    with_properties()
     config().only_mutate = list(modules)
     config().pytest_add_cli_args_test_selection = list(tests)
     mutmut._run([f"{name(module)}.*" for module in only], max_children=1)
     found = [verdict for module in only or modules for verdict in verdicts(module)]
     Path(VERDICTS).write_text(json.dumps(found, indent=1))
+
+
+def with_properties() -> None:
+    """mutmut leaves alone what is decorated. A property is changed as any method: its copies go undecorated."""
+    skips, arrange = (
+        file_mutation.MutationVisitor._skip_node_and_children,
+        file_mutation.function_trampoline_arrangement,
+    )
+
+    def skip(visitor: file_mutation.MutationVisitor, node: cst.CSTNode) -> bool:
+        return not _is_property(node) and skips(visitor, node)
+
+    def arranged(function: cst.FunctionDef, mutants: Any, class_name: str | None) -> Any:
+        if not _is_property(function):
+            return arrange(function, mutants, class_name)
+        empty, (called, *copies), assigned, names = arrange(function.with_changes(decorators=()), mutants, class_name)
+        trampoline = cst.ensure_type(called, cst.FunctionDef)
+        decorated = trampoline.with_changes(decorators=(*function.decorators, *trampoline.decorators))
+        return empty, (decorated, *copies), assigned, names
+
+    file_mutation.MutationVisitor._skip_node_and_children = skip  # type: ignore[method-assign]
+    file_mutation.function_trampoline_arrangement = arranged
+
+
+def _is_property(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.FunctionDef) and [
+        decorator.decorator.value for decorator in node.decorators if isinstance(decorator.decorator, cst.Name)
+    ] == ["property"]
 
 
 def _strings(node: cst.BaseString) -> Iterator[cst.BaseString]:

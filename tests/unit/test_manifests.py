@@ -16,6 +16,7 @@ from tidegate.core.manifests import (
     bin_pack,
     decode_part,
     decode_sealed,
+    floor_name,
     make_part,
     notice_of_part,
 )
@@ -99,6 +100,10 @@ def test_no_batchs_folder_lies_within_anothers():
     assert not batch_folder("01AB").startswith(batch_folder("01A"))
 
 
+def test_each_floor_of_a_batch_has_a_name_of_its_own():
+    assert [floor_name(number) for number in (0, 1, 2)] == ["floor.json", "floor-1.json", "floor-2.json"]
+
+
 # ---- shares of the work
 
 SIZES = st.lists(st.integers(0, 1000) | st.integers(0, 10), max_size=60)
@@ -162,6 +167,11 @@ def test_a_hundred_thousand_empty_objects_keep_every_slot_busy():
     tasks = bin_pack([0] * 100_000, parallelism=16, task_bytes=64_000_000, task_objects=5_000)
     assert {len(task) for task in tasks} == {5_000}
     assert len(tasks) == 20
+
+
+def test_a_task_is_filled_to_its_bounds_before_there_is_another():
+    assert bin_pack([1] * 10, parallelism=1, task_bytes=10, task_objects=10) == [list(range(10))]
+    assert len(bin_pack([1] * 11, parallelism=1, task_bytes=10, task_objects=10)) == 2
 
 
 def test_one_huge_object_gets_a_task_to_itself():
