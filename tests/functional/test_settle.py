@@ -306,6 +306,7 @@ def test_an_aborted_batch_is_abandoned_once_its_fence_is_in_the_table(world: Wor
     assert abort(batch.id, ledger=world.ledger) is Resumed.DONE
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, True)
+    assert world.record.jobs == 2
     assert world.batch(batch.id).state is State.SUBMITTED
     play_fencing(world.work, batch.id)
     assert world.settle() == []
@@ -542,9 +543,19 @@ def test_a_resumed_batch_is_started_by_the_next_look(world: World):
     assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, False)
+    assert world.record.jobs == 2
     play_publishing(world.work, batch.id)
     world.settle()
     assert world.batch(batch.id).state is State.COMMITTED
+
+
+@pytest.mark.parametrize("flow", [resume, abort])
+def test_whoever_is_overtaken_while_resuming_or_aborting_is_told_to_look_again(world: World, flow: Any):
+    batch = halted(world)
+    # the batch has been read, and before it is written somebody else resumes it
+    life = Life(calls=2, before=lambda: resume(batch.id, ledger=world.ledger))
+    assert flow(batch.id, ledger=life.wrap(world.ledger)) is Resumed.MOVED_ON
+    assert (world.batch(batch.id).attempt, world.batch(batch.id).fencing) == (2, False)
 
 
 @pytest.mark.parametrize("flow", [resume, abort])

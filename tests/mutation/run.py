@@ -5,10 +5,12 @@
 mutmut is told here what its configuration cannot tell it. It is pinned, because this reaches into it.
 """
 
+import itertools
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,9 +20,14 @@ from mutmut.configuration import config
 from mutmut.mutation import file_mutation, mutators
 from mutmut.mutation.data import SourceFileMutationData
 from mutmut.mutation.diff_apply import get_diff_for_mutant
+from mutmut.runners.harness import PytestRunner
+from mutmut.state import state
 from mutmut.stats import status_by_exit_code
 
 VERDICTS = "verdicts.json"
+HANDFUL = 12
+PATIENCE = 30.0
+"""Seconds of tests that a mutant has to survive. Some functions are reached by every test there is."""
 
 
 def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str]) -> None:
@@ -29,6 +36,7 @@ def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str]) -> N
     operators[operators.index((cst.BaseString, mutators.operator_string))] = (cst.BaseString, _strings)
     operators.append((cst.FormattedStringText, _texts))
     with_properties()
+    with_the_most_telling_tests_first()
     config().only_mutate = list(modules)
     config().pytest_add_cli_args_test_selection = list(tests)
     mutmut._run([f"{name(module)}.*" for module in only], max_children=1)
@@ -54,8 +62,33 @@ def with_properties() -> None:
         decorated = trampoline.with_changes(decorators=(*function.decorators, *trampoline.decorators))
         return empty, (decorated, *copies), assigned, names
 
-    file_mutation.MutationVisitor._skip_node_and_children = skip  # type: ignore[method-assign]
+    file_mutation.MutationVisitor._skip_node_and_children = skip  # type: ignore[assignment, method-assign]
     file_mutation.function_trampoline_arrangement = arranged
+
+
+def with_the_most_telling_tests_first() -> None:
+    """A test that reaches few functions says most about each. A handful of those kills most mutants, and pytest need
+    not collect all the others for it. What survives meets the others too, as far as `PATIENCE` goes."""
+    run_tests = PytestRunner.run_tests
+
+    def run(runner: PytestRunner, *, mutant_name: str | None, tests: Iterable[str]) -> int:
+        if mutant_name is None:
+            return run_tests(runner, mutant_name=None, tests=tests)
+        first, others = telling(tests)
+        killed = run_tests(runner, mutant_name=mutant_name, tests=first)
+        return killed or (run_tests(runner, mutant_name=mutant_name, tests=others) if others else 0)
+
+    PytestRunner.run_tests = run  # type: ignore[assignment, method-assign]
+
+
+def telling(tests: Iterable[str]) -> tuple[list[str], list[str]]:
+    """A handful of the tests of a function, and those others that there is time for."""
+    reached = Counter(test for found in state().tests_by_mangled_function_name.values() for test in found)
+    took = state().duration_by_test
+    ordered = sorted(tests, key=lambda test: (reached[test], took[test]))
+    spent = list(itertools.accumulate(took[test] for test in ordered))
+    affordable = [test for test, until in zip(ordered, spent, strict=True) if until <= PATIENCE]
+    return ordered[:HANDFUL], affordable[HANDFUL:]
 
 
 def _is_property(node: cst.CSTNode) -> bool:
