@@ -1,12 +1,14 @@
 """A person decides what the table cannot say: the batch is in it, or it is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.functional.conftest import World
 from tests.support.fakes import Life, play_giving_up, play_publishing
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import NO_TALLY
-from tidegate.core.receipts import Outcomes
+from tidegate.core.receipts import Outcomes, decode_receipt
 from tidegate.flows.abort import abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import resume
@@ -72,6 +74,17 @@ def test_a_batch_that_is_in_the_table_is_settled_by_what_its_driver_staged(world
     assert world.settle() == []
     found = world.batch(batch.id)
     assert (found.state, found.snapshot, found.tally.committed) == (State.COMMITTED, 76, 3)
+
+
+def test_the_receipt_says_what_the_driver_would_have_said(world: World):
+    batch = halted(world)
+    would_be = play_publishing(world.work, batch.id, receipt=False, snapshot=77)
+    decide_published(batch.id, None, ledger=world.ledger, work=world.work)
+    body = world.work.get(f"batches/{batch.id}/receipt.json")
+    assert body is not None
+    # but for the snapshot that published it, which is not to be found any more
+    assert decode_receipt(body) == replace(would_be, snapshot=76)
+    assert would_be.manifest == world.batch(batch.id).manifest != ""
 
 
 def test_of_several_that_staged_one_must_be_named(world: World):

@@ -40,6 +40,7 @@ PARTS: Sequence[Part] = (
             "tests/unit/test_uploads.py",
             "tests/unit/test_wire.py",
             "tests/contract/test_ledger.py",
+            "tests/contract/test_ledger_faults.py",
             "tests/contract/test_restored_ledger.py",
             "tests/functional/test_decide.py",
             "tests/functional/test_dispatch.py",
