@@ -25,6 +25,7 @@ from mutmut.state import state
 from mutmut.stats import status_by_exit_code
 
 VERDICTS = "verdicts.json"
+CLAUSE = r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)|size\(#\w+\) < :\w+|contains\(#\w+, :\w+\)"
 HANDFUL = 12
 PATIENCE = 30.0
 """Seconds of tests that a mutant has to survive. Some functions are reached by every test there is."""
@@ -105,7 +106,7 @@ def _strings(node: cst.BaseString) -> Iterator[cst.BaseString]:
     """
     if not isinstance(node, cst.SimpleString):
         return
-    if node.raw_value.startswith(("#", "attribute_", "(#")) and " " in node.raw_value:
+    if node.raw_value.startswith(("#", "(#", "attribute_", "contains(")):
         for changed in conditions(node.raw_value):
             yield node.with_changes(value=f'"{changed}"')
     elif not _is_sentence(node.raw_value):
@@ -121,7 +122,7 @@ def _texts(node: cst.FormattedStringText) -> Iterator[cst.FormattedStringText]:
 
 def conditions(text: str) -> Iterator[str]:
     """`text` with one of its clauses made to hold always, or never."""
-    for clause in re.findall(r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)", text):
+    for clause in re.findall(CLAUSE, text):
         before, after = text.split(clause, 1)
         if before.endswith("OR ") or after.startswith(" OR"):
             yield f"{before}({clause} AND NOT {clause}){after}"

@@ -82,11 +82,11 @@ def test_a_part_of_a_later_version_is_rejected():
 # ---- the manifest
 
 
-@given(st.lists(TEXT), st.integers(0), st.integers(0))
-def test_what_is_written_into_a_manifest_is_read_from_it(parts: list[str], objects: int, size: int):
-    sealed = Sealed("01BATCH", "flights", tuple(parts), objects, size)
+@given(st.lists(TEXT), st.integers(0), st.integers(0), TEXT)
+def test_what_is_written_into_a_manifest_is_read_from_it(parts: list[str], objects: int, size: int, table: str):
+    sealed = Sealed("01BATCH", "flights", tuple(parts), objects, size, table)
     assert decode_sealed(sealed.encode()) == sealed
-    assert sealed.encode() == Sealed("01BATCH", "flights", tuple(parts), objects, size).encode()
+    assert sealed.encode() == Sealed("01BATCH", "flights", tuple(parts), objects, size, table).encode()
 
 
 def test_a_manifest_of_a_later_version_is_rejected():
