@@ -5,6 +5,7 @@
 mutmut is told here what its configuration cannot tell it. It is pinned, because this reaches into it.
 """
 
+import gc
 import itertools
 import json
 import re
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import libcst as cst
+import pytest
+from _pytest.config import _prepareconfig
 from mutmut import __main__ as mutmut
 from mutmut.configuration import config
 from mutmut.mutation import file_mutation, mutators
@@ -23,11 +26,12 @@ from mutmut.mutation.diff_apply import get_diff_for_mutant
 from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.stats import status_by_exit_code
+from mutmut.utils.file_utils import change_cwd
+from mutmut.workers.isolation import ForkRunner
 
 VERDICTS = "verdicts.json"
 CLAUSE = r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)|size\(#\w+\) < :\w+|contains\(#\w+, :\w+\)"
-HANDFUL = 12
-PATIENCE = 30.0
+PATIENCE = 20.0
 """Seconds of tests that a mutant has to survive. Some functions are reached by every test there is."""
 
 
@@ -37,7 +41,7 @@ def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str]) -> N
     operators[operators.index((cst.BaseString, mutators.operator_string))] = (cst.BaseString, _strings)
     operators.append((cst.FormattedStringText, _texts))
     with_properties()
-    with_the_most_telling_tests_first()
+    with_tests_collected_once()
     config().only_mutate = list(modules)
     config().pytest_add_cli_args_test_selection = list(tests)
     mutmut._run([f"{name(module)}.*" for module in only], max_children=1)
@@ -67,29 +71,59 @@ def with_properties() -> None:
     file_mutation.function_trampoline_arrangement = arranged
 
 
-def with_the_most_telling_tests_first() -> None:
-    """A test that reaches few functions says most about each. A handful of those kills most mutants, and pytest need
-    not collect all the others for it. What survives meets the others too, as far as `PATIENCE` goes."""
-    run_tests = PytestRunner.run_tests
+def with_tests_collected_once() -> None:
+    """mutmut has pytest collect the tests for each mutant anew, which takes longer than most tests. Here they are
+    collected before the first one is made, and each mutant's process runs those of its function."""
+    collected: list[Collected] = []
 
-    def run(runner: PytestRunner, *, mutant_name: str | None, tests: Iterable[str]) -> int:
-        if mutant_name is None:
-            return run_tests(runner, mutant_name=None, tests=tests)
-        first, others = telling(tests)
-        killed = run_tests(runner, mutant_name=mutant_name, tests=first)
-        return killed or (run_tests(runner, mutant_name=mutant_name, tests=others) if others else 0)
+    def startup(runner: ForkRunner) -> None:
+        collected.append(Collected())
+        gc.freeze()
 
-    PytestRunner.run_tests = run  # type: ignore[assignment, method-assign]
+    def run_clean_tests(runner: ForkRunner, tests: Iterable[str]) -> int:
+        return 0  # they have all passed when it was found which functions they reach
+
+    def run_tests(runner: PytestRunner, *, mutant_name: str | None, tests: Iterable[str]) -> int:
+        return collected[0].run(telling(tests)) if collected else alone(runner, mutant_name=mutant_name, tests=tests)
+
+    alone = PytestRunner.run_tests
+    ForkRunner.startup = startup  # type: ignore[assignment, method-assign]
+    ForkRunner.run_clean_tests = run_clean_tests  # type: ignore[assignment, method-assign]
+    PytestRunner.run_tests = run_tests  # type: ignore[assignment, method-assign]
 
 
-def telling(tests: Iterable[str]) -> tuple[list[str], list[str]]:
-    """A handful of the tests of a function, and those others that there is time for."""
+class Collected:
+    """All tests, ready to run: what pytest does in `pytest.main` up to the first of them."""
+
+    def __init__(self) -> None:
+        arguments = ["--rootdir=.", "--tb=native", "--quiet", "--capture=no", *config().pytest_add_cli_args]
+        with change_cwd("mutants"):
+            found = _prepareconfig([*arguments, *config().pytest_add_cli_args_test_selection])
+            found._do_configure()
+            self._session = pytest.Session.from_config(found)
+            found.hook.pytest_sessionstart(session=self._session)
+            found.hook.pytest_collection(session=self._session)
+        self._items = {item.nodeid: item for item in self._session.items}
+
+    def run(self, tests: Sequence[str]) -> int:
+        """1 as soon as one of them fails, else 0."""
+        items = [self._items[test] for test in tests]
+        with change_cwd("mutants"):
+            for item, following in zip(items, [*items[1:], None], strict=True):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                if self._session.testsfailed:
+                    return 1
+        return 0
+
+
+def telling(tests: Iterable[str]) -> list[str]:
+    """The tests of a function for which there is time. One that reaches few functions says most about each: it is the
+    first, and most mutants die of it."""
     reached = Counter(test for found in state().tests_by_mangled_function_name.values() for test in found)
     took = state().duration_by_test
     ordered = sorted(tests, key=lambda test: (reached[test], took[test]))
-    spent = list(itertools.accumulate(took[test] for test in ordered))
-    affordable = [test for test, until in zip(ordered, spent, strict=True) if until <= PATIENCE]
-    return ordered[:HANDFUL], affordable[HANDFUL:]
+    until = itertools.accumulate(took[test] for test in ordered)
+    return [test for test, seconds in zip(ordered, until, strict=True) if seconds <= PATIENCE]
 
 
 def _is_property(node: cst.CSTNode) -> bool:

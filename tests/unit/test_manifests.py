@@ -4,10 +4,12 @@ import gzip
 import json
 
 import pytest
+import time_machine
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.build import BUCKET, notice, part_of, upload
+from tests.support.ledgers import START
 from tidegate.core.errors import Rejected
 from tidegate.core.manifests import (
     Item,
@@ -34,6 +36,13 @@ ID = "0123456789" * 4
 @given(MANY, st.randoms())
 def test_a_part_is_the_same_bytes_whoever_writes_it(of: list[Upload], random):
     assert make_part(ID, BUCKET, random.sample(of, len(of))) == make_part(ID, BUCKET, of)
+
+
+def test_a_part_is_the_same_bytes_whenever_it_is_written():
+    with time_machine.travel(START, tick=False) as time:
+        part = make_part(ID, BUCKET, [upload()])
+        time.shift(3600)
+        assert make_part(ID, BUCKET, [upload()]) == part
 
 
 @given(MANY)

@@ -4,9 +4,11 @@ import gzip
 import json
 
 import pytest
+import time_machine
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.ledgers import START
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.publication import Floor
 from tidegate.core.receipts import (
@@ -69,6 +71,14 @@ def test_a_line_break_in_an_error_breaks_no_line(error: str):
     body = Outcomes(1, False, Tally(quarantined=2), (ending, ending)).encode()
     assert decode_outcomes(body).endings == (ending, ending)
     assert len(gzip.decompress(body).decode().splitlines()) == 3
+
+
+def test_outcomes_are_the_same_bytes_whenever_they_are_written():
+    outcomes = Outcomes(1, False, Tally(committed=1))
+    with time_machine.travel(START, tick=False) as time:
+        written = outcomes.encode()
+        time.shift(3600)
+        assert outcomes.encode() == written
 
 
 def test_outcomes_of_nothing_but_success_are_one_short_line():
