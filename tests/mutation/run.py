@@ -5,9 +5,9 @@
 mutmut is told here what its configuration cannot tell it. It is pinned, because this reaches into it.
 """
 
-import gc
 import itertools
 import json
+import os
 import re
 import sys
 from collections import Counter
@@ -27,7 +27,7 @@ from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import change_cwd
-from mutmut.workers.isolation import ForkRunner
+from mutmut.workers.isolation import ForkRunner, run_in_fork
 
 VERDICTS = "verdicts.json"
 CLAUSE = r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)|size\(#\w+\) < :\w+|contains\(#\w+, :\w+\)"
@@ -76,18 +76,14 @@ def with_tests_collected_once() -> None:
     collected before the first one is made, and each mutant's process runs those of its function."""
     collected: list[Collected] = []
 
-    def startup(runner: ForkRunner) -> None:
-        collected.append(Collected())
-        gc.freeze()
-
     def run_clean_tests(runner: ForkRunner, tests: Iterable[str]) -> int:
-        return 0  # they have all passed when it was found which functions they reach
+        collected.append(Collected())
+        return run_in_fork(collected[0].run, list(tests) or collected[0].names())
 
     def run_tests(runner: PytestRunner, *, mutant_name: str | None, tests: Iterable[str]) -> int:
-        return collected[0].run(telling(tests)) if collected else alone(runner, mutant_name=mutant_name, tests=tests)
+        return collected[0].run(telling(tests)) if mutant_name else alone(runner, mutant_name=None, tests=tests)
 
     alone = PytestRunner.run_tests
-    ForkRunner.startup = startup  # type: ignore[assignment, method-assign]
     ForkRunner.run_clean_tests = run_clean_tests  # type: ignore[assignment, method-assign]
     PytestRunner.run_tests = run_tests  # type: ignore[assignment, method-assign]
 
@@ -105,9 +101,15 @@ class Collected:
             found.hook.pytest_collection(session=self._session)
         self._items = {item.nodeid: item for item in self._session.items}
 
+    def names(self) -> list[str]:
+        return list(self._items)
+
     def run(self, tests: Sequence[str]) -> int:
-        """1 as soon as one of them fails, else 0."""
+        """In a process of its own: 1 as soon as one of these fails, else 0."""
         items = [self._items[test] for test in tests]
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
         with change_cwd("mutants"):
             for item, following in zip(items, [*items[1:], None], strict=True):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -123,7 +125,7 @@ def telling(tests: Iterable[str]) -> list[str]:
     took = state().duration_by_test
     ordered = sorted(tests, key=lambda test: (reached[test], took[test]))
     until = itertools.accumulate(took[test] for test in ordered)
-    return [test for test, seconds in zip(ordered, until, strict=True) if seconds <= PATIENCE]
+    return [test for test, seconds in zip(ordered, until, strict=True) if seconds <= PATIENCE] or ordered[:1]
 
 
 def _is_property(node: cst.CSTNode) -> bool:
