@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import time_machine
@@ -96,6 +98,41 @@ def test_what_is_written_into_a_manifest_is_read_from_it(parts: list[str], objec
     sealed = Sealed("01BATCH", "flights", tuple(parts), objects, size, table)
     assert decode_sealed(sealed.encode()) == sealed
     assert sealed.encode() == Sealed("01BATCH", "flights", tuple(parts), objects, size, table).encode()
+
+
+SEALED = Sealed("01BATCH", "flights", ("parts/a", "parts/b"), 3, 40, "lake.raw.flights")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"batch": "01OTHER"}, {"parts": ("parts/a",)}, {"parts": ("parts/a", "parts/c")}, {"objects": 4}, {"size": 41}],
+    ids=lambda other: "".join(other),
+)
+def test_a_manifest_that_counts_something_else_has_another_digest(other: dict[str, Any]):
+    assert replace(SEALED, **other).digest != SEALED.digest
+
+
+def test_neither_the_order_of_the_parts_nor_where_the_rows_go_is_in_the_digest():
+    assert replace(SEALED, parts=("parts/b", "parts/a"), route="other", table="").digest == SEALED.digest
+
+
+def test_the_digest_is_pinned_for_ledgers_and_receipts_remember_it():
+    assert SEALED.digest == "cd03b28f348c6328e92e6ee68e649a11"
+
+
+@pytest.mark.parametrize("field", ["batch", "parts", "objects", "bytes", "digest"])
+def test_a_manifest_that_was_changed_is_rejected(field: str):
+    data = json.loads(SEALED.encode())
+    changed = {"batch": "01OTHER", "parts": ["parts/a"], "objects": 4, "bytes": 41, "digest": "0" * 32}
+    body = json.dumps({**data, field: changed[field]}).encode()
+    with pytest.raises(Rejected, match=r"sealed\.json of batch 01\w+ was changed"):
+        decode_sealed(body)
+
+
+def test_a_manifest_of_the_first_version_has_neither_digest_nor_table():
+    data = json.loads(SEALED.encode())
+    del data["digest"], data["table"]
+    assert decode_sealed(json.dumps(data).encode()) == replace(SEALED, table="")
 
 
 def test_a_manifest_of_a_later_version_is_rejected():
