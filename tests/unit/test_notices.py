@@ -163,8 +163,13 @@ def test_a_notice_that_was_tampered_with_is_rejected(change: Callable[[dict[str,
 )
 def test_what_lacks_a_part_or_has_one_of_a_wrong_type_is_rejected(change: Callable[[dict[str, Any]], Any]):
     body = _rewritten(change)
-    with pytest.raises(Rejected):
+    with pytest.raises(Rejected, match=r"the message is not a notice|the notice has an upload that is none: \["):
         decode(body)
+
+
+def test_whoever_finds_a_message_set_aside_reads_what_it_lacks():
+    with pytest.raises(Rejected, match=r"not a notice \(KeyError: 'origin'\)"):
+        decode(_rewritten(lambda data: data.pop("origin")))
 
 
 @pytest.mark.parametrize("body", ["", "{", "null", "5", "[]", '"text"', "{}", '{"v": 1}'])
