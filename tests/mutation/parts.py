@@ -46,6 +46,7 @@ PARTS: Sequence[Part] = (
             "tests/functional/test_dispatch.py",
             "tests/functional/test_hand_off.py",
             "tests/functional/test_intake.py",
+            "tests/functional/test_restored.py",
             "tests/functional/test_routes_change.py",
             "tests/functional/test_seal.py",
             "tests/functional/test_settle.py",
