@@ -90,25 +90,6 @@ def test_a_claim_is_one_request_and_its_refusal_needs_no_read(ledger: DynamoLedg
     assert asked == ["PutItem"] * 3
 
 
-@pytest.mark.parametrize("read", ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route"])
-def test_what_a_decision_follows_is_read_consistently(ledger: DynamoLedger, table: Table, read: str):
-    """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
-    asked: list[dict[str, Any]] = []
-
-    def note(params: dict[str, Any], **_: Any) -> None:
-        asked.append(params)
-
-    table.client.meta.events.register("provide-client-params.dynamodb", note)
-    try:
-        CALLS[read](ledger)
-    finally:
-        table.client.meta.events.unregister("provide-client-params.dynamodb", note)
-    assert asked
-    for request in asked:
-        inner = request.get("RequestItems", {}).values()
-        assert all(each["ConsistentRead"] is True for each in (inner or [request]))
-
-
 def test_records_are_found_where_the_documentation_says(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
     of = notice("a")
     ledger.claim(of)

@@ -1,4 +1,4 @@
-"""What a ledger makes of answers that say no, or not now, and what it says about it."""
+"""What a ledger asks for, what it makes of answers that say no, or not now, and what it says about them."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.uploads import Upload
 from tidegate.flows.ports import NoticeRecord, Registration
 
 ROUTE = "flights"
@@ -66,6 +67,28 @@ CALLS: dict[str, Callable[[DynamoLedger], Any]] = {
     "halt": lambda ledger: ledger.halt("01B", 1, "reason"),
     "resume": lambda ledger: ledger.resume("01B", ROUTE, 2, False),
 }
+
+
+# ---- what is asked
+
+
+@pytest.mark.parametrize("read", ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route"])
+def test_what_a_decision_follows_is_read_consistently(ledger: DynamoLedger, table: Table, read: str):
+    """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
+    asked: list[dict[str, Any]] = []
+
+    def note(params: dict[str, Any], **_: Any) -> None:
+        asked.append(params)
+
+    table.client.meta.events.register("provide-client-params.dynamodb", note)
+    try:
+        CALLS[read](ledger)
+    finally:
+        table.client.meta.events.unregister("provide-client-params.dynamodb", note)
+    assert asked
+    for request in asked:
+        inner = request.get("RequestItems", {}).values()
+        assert all(each["ConsistentRead"] is True for each in (inner or [request]))
 
 
 # ---- what a person reads
@@ -120,6 +143,17 @@ def test_whoever_commits_in_vain_is_told_which_batch(ledger: DynamoLedger, table
         pytest.raises(Retryable, match=f"could not settle batch {batch_id} in ledger {table.name}"),
     ):
         ledger.commit(batch_id, ROUTE, receipt(batch_id))
+
+
+def test_whoever_tells_a_claim_in_vain_that_its_upload_came_again_is_told_which(ledger: DynamoLedger, table: Table):
+    first, again = (notice(Upload(BUCKET, "a", "etag:0", 1, sequencer)) for sequencer in ("01", "02"))
+    ledger.claim(first)
+    denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "not you"}
+    with (
+        answered(table.client, "UpdateItem", 400, denied),
+        pytest.raises(Retryable, match=rf"could not note that s3://{BUCKET}/a .* came again in ledger {table.name}"),
+    ):
+        ledger.claim(again)
 
 
 # ---- conflicts, and answers that are half an answer
