@@ -1128,6 +1128,21 @@ def test_an_ending_makes_no_claim(ledger: Ledger):
     assert ledger.claims(BUCKET, "never claimed") == []
 
 
+def test_a_batch_that_has_ended_notes_no_more_endings(ledger: Ledger, batch: Batch):
+    join(ledger, notice("a"), batch.id)
+    submitted(ledger, batch.id)
+    assert ledger.commit(batch.id, ROUTE, receipt(batch.id))
+    ledger.note_endings(batch.id, 7)
+    assert ledger.batch(batch.id).endings == 0
+
+
+def test_a_long_error_is_cut_between_two_characters(ledger: Ledger, batch: Batch):
+    of = join(ledger, notice("a"), batch.id)
+    ledger.record_endings([Ending(of.id, BUCKET, "a", "v1", Outcome.QUARANTINED, "x" + "é" * 500)])
+    (claim,) = ledger.claims(BUCKET, "a")
+    assert claim.error == "x" + "é" * 149  # of two bytes each; 300 are kept
+
+
 def test_a_batch_notes_how_many_of_its_endings_are_written(ledger: Ledger, batch: Batch):
     join(ledger, notice("a", "b", "c"), batch.id)
     submitted(ledger, batch.id)
