@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,15 +33,15 @@ def main(modules: Sequence[str]) -> int:
     for part in PARTS:
         only = [module for module in part.modules if module in modules]
         if only or not modules:
-            left += report(run(part, only), listed)
+            left += report(run(part, only, listed), listed)
     return 1 if left else 0
 
 
-def run(part: Part, only: Sequence[str]) -> list[dict[str, Any]]:
+def run(part: Part, only: Sequence[str], listed: Sequence[Equivalent]) -> list[dict[str, Any]]:
     """What became of each mutant of `only`, or of the whole part."""
     folder = FOLDER / part.name
     prepare(folder)
-    request = {"modules": part.modules, "only": only, "tests": part.tests}
+    request = {"modules": part.modules, "only": only, "tests": part.tests, "listed": [asdict(each) for each in listed]}
     command = [sys.executable, str(Path(__file__).with_name("run.py"))]
     subprocess.run(command, cwd=folder, input=json.dumps(request), text=True, check=True)
     verdicts: list[dict[str, Any]] = json.loads((folder / "verdicts.json").read_text())

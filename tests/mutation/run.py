@@ -5,7 +5,6 @@
 mutmut is told here what its configuration cannot tell it. It is pinned, because this reaches into it.
 """
 
-import itertools
 import json
 import os
 import re
@@ -27,21 +26,25 @@ from mutmut.runners.harness import PytestRunner
 from mutmut.state import state
 from mutmut.stats import status_by_exit_code
 from mutmut.utils.file_utils import change_cwd
-from mutmut.workers.isolation import ForkRunner, run_in_fork
+from mutmut.workers.isolation import ForkRunner, MutantResult, run_in_fork
 
 VERDICTS = "verdicts.json"
 CLAUSE = r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)|size\(#\w+\) < :\w+|contains\(#\w+, :\w+\)"
-PATIENCE = 20.0
-"""Seconds of tests that a mutant has to survive. Some functions are reached by every test there is."""
+SKIPPED = 34
+"""What mutmut calls a mutant with this exit code."""
 
 
-def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str]) -> None:
-    """Test the mutants of `only` (all that were not tested yet, if it is empty) of `modules` with `tests`."""
+def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str], listed: Sequence[dict[str, Any]]) -> None:
+    """Test the mutants of `only` (all that were not tested yet, if it is empty) of `modules` with `tests`.
+
+    Not those that are `listed`, by the fields of `Equivalent`.
+    """
     operators = cast(list[Any], mutators.mutation_operators)
     operators[operators.index((cst.BaseString, mutators.operator_string))] = (cst.BaseString, _strings)
     operators.append((cst.FormattedStringText, _texts))
     with_properties()
     with_tests_collected_once()
+    without_the_listed(listed)
     config().only_mutate = list(modules)
     config().pytest_add_cli_args_test_selection = list(tests)
     mutmut._run([f"{name(module)}.*" for module in only], max_children=1)
@@ -119,13 +122,25 @@ class Collected:
 
 
 def telling(tests: Iterable[str]) -> list[str]:
-    """The tests of a function for which there is time. One that reaches few functions says most about each: it is the
-    first, and most mutants die of it."""
+    """The tests of a function. One that reaches few functions says most about each: it is the first, and most mutants
+    die of it."""
     reached = Counter(test for found in state().tests_by_mangled_function_name.values() for test in found)
-    took = state().duration_by_test
-    ordered = sorted(tests, key=lambda test: (reached[test], took[test]))
-    until = itertools.accumulate(took[test] for test in ordered)
-    return [test for test, seconds in zip(ordered, until, strict=True) if seconds <= PATIENCE] or ordered[:1]
+    return sorted(tests, key=lambda test: (reached[test], state().duration_by_test[test]))
+
+
+def without_the_listed(listed: Sequence[dict[str, Any]]) -> None:
+    """What no test can notice would meet every test that reaches it. It is not run."""
+    submit = ForkRunner.submit
+
+    def submitted(runner: ForkRunner, mutant: str, tests: list[str], limit: int, estimate: float) -> None:
+        entries = [each for each in listed if each["function"] == function_of(mutant)]
+        was, becomes = change(get_diff_for_mutant(mutant)) if entries else ("", "")
+        if any(each["was"] == was and becomes in (each["becomes"] or [becomes]) for each in entries):
+            runner._no_tests_results.append(MutantResult(mutant, SKIPPED, 0.0))
+        else:
+            submit(runner, mutant, tests, limit, estimate)
+
+    ForkRunner.submit = submitted  # type: ignore[assignment, method-assign]
 
 
 def _is_property(node: cst.CSTNode) -> bool:
