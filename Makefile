@@ -10,7 +10,7 @@ PINS := requirements.txt pyproject.toml tidegate/local/toolchain.py
 export UV_SYSTEM_CERTS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bundle sim sim-all replay evidence chaos clean setup
+.PHONY: help demo test lint format lock bundle sim sim-all replay evidence chaos mutants clean setup
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ evidence: setup ## Compare Tidegate with the schemes people use, and write docs/
 
 chaos: setup ## Kill processes of the local stack at random, then count: make chaos MINUTES=5
 	@$(BIN)/python -m tests.chaos $(or $(MINUTES),5)
+
+mutants: setup ## Change the code a little and see if a test notices: make mutants MODULE=tidegate/core/claims.py
+	@$(BIN)/python -m tests.mutation $(MODULE)
 
 format: setup ## Rewrite the code in the house style
 	$(BIN)/ruff check --fix-only .

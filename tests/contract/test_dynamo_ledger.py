@@ -7,20 +7,20 @@ import itertools
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.support.build import BUCKET, notice, part_of, route, upload, uploads
+from tests.contract.test_ledger_faults import CALLS, receipt, submitted
+from tests.support.build import BUCKET, notice, part_of, upload, uploads
 from tests.support.dynamodb_local import DynamoDbLocal
 from tests.support.faults import answered, lost_answers
 from tests.support.ledgers import SettableClock, Table
 from tidegate.aws.ledger import DynamoLedger
 from tidegate.core.batches import State
 from tidegate.core.errors import OutcomeUnknown, Retryable
-from tidegate.core.outcomes import Outcome, Tally
-from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.outcomes import Outcome
+from tidegate.core.receipts import Ending
 from tidegate.core.uploads import Upload, object_hash
 from tidegate.flows.ports import Registration
 
@@ -37,10 +37,6 @@ def table(local_table: Callable[[], AbstractContextManager[Table]]) -> Iterator[
 def ids() -> Callable[[], str]:
     numbers = itertools.count(1)
     return lambda: f"01B{next(numbers):05}"
-
-
-def receipt(batch_id: str) -> Receipt:
-    return Receipt(batch_id, 77, 76, False, Tally(committed=1))
 
 
 # ---- the price of a claim
@@ -94,25 +90,6 @@ def test_a_claim_is_one_request_and_its_refusal_needs_no_read(ledger: DynamoLedg
     assert asked == ["PutItem"] * 3
 
 
-@pytest.mark.parametrize("read", ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route"])
-def test_what_a_decision_follows_is_read_consistently(ledger: DynamoLedger, table: Table, read: str):
-    """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
-    asked: list[dict[str, Any]] = []
-
-    def note(params: dict[str, Any], **_: Any) -> None:
-        asked.append(params)
-
-    table.client.meta.events.register("provide-client-params.dynamodb", note)
-    try:
-        CALLS[read](ledger)
-    finally:
-        table.client.meta.events.unregister("provide-client-params.dynamodb", note)
-    assert asked
-    for request in asked:
-        inner = request.get("RequestItems", {}).values()
-        assert all(each["ConsistentRead"] is True for each in (inner or [request]))
-
-
 def test_records_are_found_where_the_documentation_says(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
     of = notice("a")
     ledger.claim(of)
@@ -129,31 +106,6 @@ def test_records_are_found_where_the_documentation_says(ledger: DynamoLedger, ta
 # ---- errors
 
 
-CALLS: dict[str, Callable[[DynamoLedger], Any]] = {
-    "notice": lambda ledger: ledger.notice("0" * 40),
-    "notices": lambda ledger: ledger.notices(["0" * 40]),
-    "claims": lambda ledger: ledger.claims(BUCKET, "a"),
-    "claim": lambda ledger: ledger.claim(notice("a", "b")),
-    "open_batch": lambda ledger: ledger.open_batch(ROUTE, lambda: "01B"),
-    "register": lambda ledger: ledger.register(notice("a"), "01B", part_of(notice("a"))),
-    "void": lambda ledger: ledger.void("0" * 40, ROUTE),
-    "refuse": lambda ledger: ledger.refuse(ROUTE, 1),
-    "batch": lambda ledger: ledger.batch("01B"),
-    "route": lambda ledger: ledger.route(ROUTE),
-    "known_routes": lambda ledger: ledger.known_routes(),
-    "known_route": lambda ledger: ledger.known_route(ROUTE),
-    "remember_route": lambda ledger: ledger.remember_route(route(ROUTE)),
-    "note_manifest": lambda ledger: ledger.note_manifest("01B", "digest"),
-    "fix_dataset": lambda ledger: ledger.fix_dataset("01B", 1, "{}"),
-    "seal": lambda ledger: ledger.seal("01B", ROUTE),
-    "begin_attempt": lambda ledger: ledger.begin_attempt("01B", ROUTE, 1, 1),
-    "record_job": lambda ledger: ledger.record_job("01B", 1, "job"),
-    "record_endings": lambda ledger: ledger.record_endings([Ending("0" * 40, BUCKET, "a", "v1", Outcome.VANISHED, "")]),
-    "note_endings": lambda ledger: ledger.note_endings("01B", 1),
-    "commit": lambda ledger: ledger.commit("01B", ROUTE, receipt("01B")),
-    "halt": lambda ledger: ledger.halt("01B", 1, "reason"),
-    "resume": lambda ledger: ledger.resume("01B", ROUTE, 2, False),
-}
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 
 
@@ -215,66 +167,6 @@ def test_what_each_error_of_dynamodb_becomes(
         CALLS[name](ledger)
 
 
-def cancelled(*codes: str) -> dict[str, Any]:
-    reasons = [{"Code": code} for code in codes]
-    return {"__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException", "CancellationReasons": reasons}
-
-
-@pytest.fixture
-def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long the ledger would have waited after each conflict (seconds); here it does not."""
-    taken: list[float] = []
-    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=taken.append))
-    return taken
-
-
-CONFLICTS = pytest.mark.parametrize(
-    "codes",
-    [("None", "TransactionConflict"), ("TransactionConflict", "None"), ("ThrottlingError", "None"), ()],
-    ids=lambda codes: "+".join(codes) or "no reason",
-)
-
-
-@CONFLICTS
-@pytest.mark.parametrize("name", ["register", "seal", "begin_attempt", "resume", "open_batch"])
-def test_a_transaction_that_is_cancelled_again_and_again_is_given_back_after_some_patience(
-    table: Table, naps: list[float], codes: tuple[str, ...], name: str
-):
-    with (
-        answered(table.client, "TransactWriteItems", 400, cancelled(*codes)) as fault,
-        pytest.raises(Retryable, match="could not"),
-    ):
-        CALLS[name](table.ledger())
-    assert len(fault.struck) == len(naps) + 1 > 3
-    assert sum(naps) < 3
-
-
-@CONFLICTS
-def test_a_transaction_that_was_cancelled_once_goes_through(
-    ledger: DynamoLedger, table: Table, ids: Callable[[], str], naps: list[float], codes: tuple[str, ...]
-):
-    batch_id = submitted(ledger, ids)
-    with answered(table.client, "TransactWriteItems", 400, cancelled(*codes), times=1) as fault:
-        assert ledger.commit(batch_id, ROUTE, receipt(batch_id))
-    assert len(fault.struck) == len(naps) == 1
-    assert ledger.route(ROUTE).committed_batches == 1
-
-
-@pytest.mark.parametrize("times", [1, 100], ids=["once", "always"])
-def test_an_update_that_meets_a_transaction_waits_for_its_turn(
-    ledger: DynamoLedger, table: Table, naps: list[float], times: int
-):
-    conflict = {"__type": "com.amazonaws.dynamodb.v20120810#TransactionConflictException", "message": "busy"}
-    with answered(table.client, "UpdateItem", 400, conflict, times=times):
-        if times == 1:
-            ledger.refuse(ROUTE, 3)
-        else:
-            with pytest.raises(Retryable, match="TransactionConflictException"):
-                ledger.refuse(ROUTE, 3)
-    assert ledger.route(ROUTE).refused == (3 if times == 1 else 0)
-    assert naps
-
-
 def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(
     ledger: DynamoLedger, impatient_client: Any, table: Table
 ):
@@ -286,29 +178,7 @@ def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(
     assert ledger.claim(of).owned == tuple(entry.upload for entry in of.entries)
 
 
-def test_notices_that_dynamodb_left_over_are_asked_for_again(ledger: DynamoLedger, table: Table, impatient_client: Any):
-    of = [notice(f"key{number}") for number in range(3)]
-    for each in of:
-        ledger.void(each.id, ROUTE)
-    keys = [{"pk": {"S": f"n#{each.id}"}, "sk": {"S": "notice"}} for each in of]
-    nothing_yet = {"Responses": {}, "UnprocessedKeys": {table.name: {"Keys": keys, "ConsistentRead": True}}}
-    with answered(table.client, "BatchGetItem", 200, nothing_yet, times=2) as fault:
-        found = ledger.notices(each.id for each in of)
-    assert set(found) == {each.id for each in of}
-    assert len(fault.struck) == 2
-
-
 # ---- answers that get lost: DynamoDB has done it, the SDK does not know and asks again
-
-
-def submitted(ledger: DynamoLedger, ids: Callable[[], str]) -> str:
-    of = notice("a")
-    ledger.claim(of)
-    batch = ledger.open_batch(ROUTE, ids)
-    assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
-    assert ledger.seal(batch.id, ROUTE)
-    assert ledger.begin_attempt(batch.id, ROUTE, 1, 1)
-    return batch.id
 
 
 def test_a_claim_whose_answer_was_lost_is_mine(ledger: DynamoLedger, table: Table):

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.build import BUCKET, ETAG, notice, part_of, route, upload, uploads
 from tests.support.ledgers import RETENTION, SettableClock, racing
+from tidegate.aws.ledger import DAY
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import make_part
@@ -680,11 +681,38 @@ def test_what_comes_again_after_its_ending_was_recorded_is_not_told_to_the_claim
         return bool(answer)
 
     ledger.let_go = looked  # type: ignore[attr-defined]
-    with pytest.raises(Retryable):
+    with pytest.raises(Retryable, match=f"{upload_again.key}.* changed while it was looked at; it will be tried again"):
         ledger.claim(again)
     (claim,) = another().claims(BUCKET, upload_again.key)
     assert (claim.outcome, claim.later) == ("vanished", "")
     assert [entry.takes_from for entry in another().claim(again).again] == [first.id]
+
+
+def test_what_comes_again_is_not_told_to_a_claim_that_was_taken_over_meanwhile(ledger: Ledger, another: Another):
+    first, again = notice(written("0001")), notice(written("0002"))
+    ledger.claim(first)
+    taker = notice(written("0001"), origin="audit:1", takes_from=first.id)
+    real = ledger.let_go  # type: ignore[attr-defined]
+
+    def looked(claim: object) -> bool:
+        answer = bool(real(claim))
+        assert another().void(first.id, ROUTE)
+        assert another().claim(taker).owned
+        return answer
+
+    ledger.let_go = looked  # type: ignore[attr-defined]
+    with pytest.raises(Retryable):
+        ledger.claim(again)
+    (claim,) = another().claims(BUCKET, written("0001").key)
+    assert (claim.notice, claim.later) == (taker.id, "")
+
+
+def test_a_claim_keeps_the_last_that_came_again_in_whatever_order_they_are_told(ledger: Ledger):
+    ledger.claim(notice(written("0001")))
+    for sequencer in ("0003", "0002", "0003"):
+        assert ledger.claim(notice(written(sequencer))).refused
+    (claim,) = ledger.claims(BUCKET, written("0001").key)
+    assert (claim.sequencer, claim.later) == ("0001", "0003")
 
 
 def test_of_a_take_over_the_answer_counts(ledger: Ledger, another: Another):
@@ -929,6 +957,7 @@ def test_a_halted_batch_is_resumed_with_its_next_attempt(ledger: Ledger, new_id:
     assert ledger.resume(batch_id, ROUTE, 2, fencing=fencing)
     found = ledger.batch(batch_id)
     assert (found.attempt, found.halted, found.job_run, found.fencing) == (2, "", "", fencing)
+    assert found.floors == 0
     assert ledger.route(ROUTE).jobs == 2
     # and not twice
     assert not ledger.resume(batch_id, ROUTE, 2, fencing=fencing)
@@ -1111,6 +1140,21 @@ def test_an_ending_makes_no_claim(ledger: Ledger):
     assert ledger.claims(BUCKET, "never claimed") == []
 
 
+def test_a_batch_that_has_ended_notes_no_more_endings(ledger: Ledger, batch: Batch):
+    join(ledger, notice("a"), batch.id)
+    submitted(ledger, batch.id)
+    assert ledger.commit(batch.id, ROUTE, receipt(batch.id))
+    ledger.note_endings(batch.id, 7)
+    assert ledger.batch(batch.id).endings == 0
+
+
+def test_a_long_error_is_cut_between_two_characters(ledger: Ledger, batch: Batch):
+    of = join(ledger, notice("a"), batch.id)
+    ledger.record_endings([Ending(of.id, BUCKET, "a", "v1", Outcome.QUARANTINED, "x" + "é" * 500)])
+    (claim,) = ledger.claims(BUCKET, "a")
+    assert claim.error == "x" + "é" * 149  # of two bytes each; 300 are kept
+
+
 def test_a_batch_notes_how_many_of_its_endings_are_written(ledger: Ledger, batch: Batch):
     join(ledger, notice("a", "b", "c"), batch.id)
     submitted(ledger, batch.id)
@@ -1193,6 +1237,17 @@ def test_a_notice_is_remembered_longer_than_its_claims(ledger: Ledger, batch: Ba
     clock.advance(RETENTION)
     assert ledger.claims(BUCKET, "a") == []
     assert ledger.notice(of.id).batch == batch.id
+
+
+def test_that_a_notice_is_void_is_remembered_a_day_longer_than_its_claims(ledger: Ledger, clock: SettableClock):
+    of = notice("a")
+    ledger.claim(of)
+    ledger.void(of.id, ROUTE)
+    clock.advance(RETENTION + DAY - 1)
+    assert ledger.claims(BUCKET, "a") == []
+    assert ledger.notice(of.id).void
+    clock.advance(1)
+    assert ledger.notice(of.id) is None
 
 
 def test_a_batch_is_remembered_longer_than_its_notices(ledger: Ledger, batch: Batch, clock: SettableClock):

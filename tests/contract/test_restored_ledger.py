@@ -1,12 +1,15 @@
 """What every `flows.ports.RestoredLedger` must do: put right what was forgotten, if it is still as it was read."""
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from tests.support.build import notice, part_of, upload, uploads
-from tests.support.ledgers import racing
+from tests.support.build import notice, part_of, route, upload, uploads
+from tests.support.ledgers import RETENTION, SettableClock, Table, racing
+from tidegate.aws.ledger import DAY
 from tidegate.core.batches import Batch, State
 from tidegate.core.manifests import Part
 from tidegate.core.notices import Notice
@@ -69,6 +72,34 @@ def test_a_claim_is_taken_from_an_owner_that_let_go(ledger: Ledger):
     assert ledger.claims_on([one])[one.identity].notice == "n-manifest"
 
 
+def test_a_claim_is_not_taken_from_whoever_took_it_meanwhile(ledger: Ledger, another: Callable[[], Ledger]):
+    one = upload("flights/1.json")
+    first = notice(one)
+    ledger.claim(first)
+    assert ledger.void(first.id, ROUTE)
+    taker = notice(one, origin="audit:1", takes_from=first.id)
+    real = ledger.let_go  # type: ignore[attr-defined]
+
+    def looked(claim: object) -> bool:
+        answer = bool(real(claim))
+        assert another().claim(taker).owned == (one,)
+        return answer
+
+    ledger.let_go = looked  # type: ignore[attr-defined]
+    assert [claim.notice for _, claim in ledger.take_back("n-manifest", [one])] == [taker.id]
+    assert another().claims_on([one])[one.identity].notice == taker.id
+
+
+def test_a_claim_of_its_own_stays_as_it_is_even_if_its_notice_is_void(ledger: Ledger, clock: SettableClock):
+    one = upload("flights/1.json")
+    ledger.claim(notice(one))
+    ledger.void(notice(one).id, ROUTE)
+    before = ledger.claims_on([one])
+    clock.advance(60)
+    assert ledger.take_back(notice(one).id, [one]) == ()
+    assert ledger.claims_on([one]) == before
+
+
 def test_an_ending_of_another_batch_goes_when_the_claim_is_taken_back(ledger: Ledger):
     one = upload("flights/1.json")
     ledger.claim(notice(one))
@@ -100,11 +131,31 @@ def test_a_notice_is_put_right_only_as_it_was_read(ledger: Ledger, batch: Batch)
     join(ledger, of, batch)
     there = read(ledger, of.id)
     assert not ledger.write_notice(void(there), replace(there, part="parts/another"))
+    assert not ledger.write_notice(void(there), replace(there, batch="01OTHER"))
     assert ledger.write_notice(void(there), there)
     assert read(ledger, of.id).void
     assert not ledger.write_notice(void(there), there)
     assert ledger.write_notice(there, void(there))
+    assert not ledger.write_notice(there, void(there))
     assert read(ledger, of.id).batch == batch.id
+
+
+def test_when_a_notice_was_decided_stays_known(ledger: Ledger, batch: Batch, clock: SettableClock):
+    of = notice("flights/1.json")
+    join(ledger, of, batch)
+    there = read(ledger, of.id)
+    clock.advance(60)
+    assert ledger.write_notice(replace(there, batch="01LOST"), there)
+    assert read(ledger, of.id) == replace(there, batch="01LOST")
+
+
+def test_a_notice_that_was_put_right_is_remembered_a_day_longer_than_its_claims(ledger: Ledger, clock: SettableClock):
+    record = NoticeRecord("n1", ROUTE, "01LOST", "parts/n1-a.jsonl.gz", 2, 20, 0)
+    assert ledger.write_notice(record, None)
+    clock.advance(RETENTION + DAY - 1)
+    assert set(ledger.notices(["n1"])) == {"n1"}
+    clock.advance(1)
+    assert ledger.notices(["n1"]) == {}
 
 
 def test_an_open_batch_counts_a_withdrawn_notice_no_longer(ledger: Ledger, batch: Batch):
@@ -150,6 +201,23 @@ def test_an_open_batch_becomes_sealed_and_its_route_is_free_for_another(ledger: 
     assert ledger.open_batch(ROUTE, lambda: "01NEXT").id == "01NEXT"
 
 
+@pytest.mark.parametrize(
+    "changed", [{"state": State.SUBMITTED}, {"notices": 3}, {"objects": 4}], ids=lambda each: str(*each)
+)
+def test_a_batch_is_put_right_only_as_it_was_read(ledger: Ledger, changed: dict[str, Any]):
+    assert ledger.restore_batch(SEALED, None)
+    assert not ledger.restore_batch(replace(SEALED, manifest="other"), replace(SEALED, **changed))
+    assert ledger.batch(SEALED.id) == SEALED
+
+
+def test_a_submitted_batch_that_becomes_sealed_gives_its_slot_back(ledger: Ledger):
+    running = replace(SEALED, state=State.SUBMITTED, attempt=1, submitted_at=7)
+    assert ledger.restore_batch(running, None)
+    assert ledger.restore_batch(SEALED, running)
+    record = ledger.route(ROUTE)
+    assert (record.sealed, record.running) == ((SEALED.id,), ())
+
+
 def test_a_batch_with_a_receipt_is_submitted_whatever_it_was(ledger: Ledger):
     assert ledger.restore_batch(SEALED, None)
     becomes = replace(SEALED, state=State.SUBMITTED, attempt=1, submitted_at=7)
@@ -168,3 +236,20 @@ def test_of_two_that_restore_a_batch_one_does(ledger: Ledger):
     done = racing(lambda: ledger.restore_batch(SEALED, None), lambda: ledger.restore_batch(SEALED, None))
     assert sorted(done) == [False, True]
     assert ledger.route(ROUTE).sealed == (SEALED.id,)
+
+
+# ---- versions
+
+
+def test_every_record_says_which_version_wrote_it(ledger: Ledger, table: Table, batch: Batch):
+    """A reader of older code stops instead of misreading it. Only a route's sums have none: updates alone make them."""
+    ledger.claim(notice("flights/claimed.json"))
+    ledger.register(notice("flights/1.json"), batch.id, part_of(notice("flights/1.json")))
+    ledger.void("n-void", ROUTE)
+    ledger.remember_route(route(ROUTE))
+    ledger.take_back("n-manifest", [upload("flights/2.json")])
+    ledger.write_notice(NoticeRecord("n1", ROUTE, "01LOST", "parts/n1-a.jsonl.gz", 2, 20, 0), None)
+    ledger.restore_batch(SEALED, None)
+    found = table.items()
+    assert len(found) == 9
+    assert [item["pk"]["S"] for item in found if item.get("v") != {"N": "1"}] == [f"r#{ROUTE}"]

@@ -1,12 +1,14 @@
 """A person decides what the table cannot say: the batch is in it, or it is not."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.functional.conftest import World
-from tests.support.fakes import play_giving_up, play_publishing
+from tests.support.fakes import Life, play_giving_up, play_publishing
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import NO_TALLY
-from tidegate.core.receipts import Outcomes
+from tidegate.core.receipts import Outcomes, decode_receipt
 from tidegate.flows.abort import abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import resume
@@ -28,6 +30,28 @@ def test_a_batch_that_is_not_in_the_table_is_attempted_with_a_floor_of_its_own(w
     assert (found.attempt, found.floors, found.halted) == (2, 1, "")
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, False)
+    assert world.record.jobs == 2
+
+
+def test_whoever_is_overtaken_while_deciding_is_told_to_look_again(world: World):
+    batch = halted(world)
+    # the batch and its files have been read, and before it is written somebody else resumes it
+    life = Life(calls=2, before=lambda: resume(batch.id, ledger=world.ledger))
+    decision = decide_unpublished(batch.id, ledger=life.wrap(world.ledger), work=world.work)
+    assert decision == Decision(Decided.MOVED_ON)
+    assert (world.batch(batch.id).attempt, world.batch(batch.id).floors) == (2, 0)
+
+
+def test_a_batch_that_was_being_fenced_is_fenced_by_the_attempt_that_is_decided_too(world: World):
+    batch = halted(world)
+    abort(batch.id, ledger=world.ledger)
+    world.settle()
+    play_giving_up(world.work, batch.id, 2, "the table cannot say", hopeless=True, undecided=True)
+    world.jobs.end(batch.id, 2)
+    world.settle()
+    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == Decision(Decided.DONE)
+    world.settle()
+    assert world.jobs.started[-1] == (batch.id, 3, True)
 
 
 def test_the_floor_stays_decided_for_later_attempts(world: World):
@@ -50,6 +74,17 @@ def test_a_batch_that_is_in_the_table_is_settled_by_what_its_driver_staged(world
     assert world.settle() == []
     found = world.batch(batch.id)
     assert (found.state, found.snapshot, found.tally.committed) == (State.COMMITTED, 76, 3)
+
+
+def test_the_receipt_says_what_the_driver_would_have_said(world: World):
+    batch = halted(world)
+    would_be = play_publishing(world.work, batch.id, receipt=False, snapshot=77)
+    decide_published(batch.id, None, ledger=world.ledger, work=world.work)
+    body = world.work.get(f"batches/{batch.id}/receipt.json")
+    assert body is not None
+    # but for the snapshot that published it, which is not to be found any more
+    assert decode_receipt(body) == replace(would_be, snapshot=76)
+    assert would_be.manifest == world.batch(batch.id).manifest != ""
 
 
 def test_of_several_that_staged_one_must_be_named(world: World):

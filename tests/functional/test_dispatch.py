@@ -62,7 +62,7 @@ def test_a_notice_delivered_again_is_refused_by_one_read(world: World):
     )
     assert (life.made, life.last) == (2, "refuse")  # the read, and the count of what it refused
     assert world.open.notices == 1
-    assert world.count["DuplicatesRefused"] == 3
+    assert world.count.of("DuplicatesRefused", "flights") == 3
     assert world.record.refused == 3
 
 
@@ -172,7 +172,7 @@ def test_a_twin_that_registered_first_is_not_counted_twice(world: World):
     run(world, of, ledger=OvertakenByItsTwin())
     assert world.open.notices == 1
     assert world.count["UploadsRegistered"] == 0
-    assert world.count["DuplicatesRefused"] == 3
+    assert world.count.of("DuplicatesRefused", "flights") == 3
 
 
 def test_a_message_that_is_no_notice_is_rejected(world: World):

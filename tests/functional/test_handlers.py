@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import time_machine
 from aws_lambda_powertools.shared import user_agent
 from moto import mock_aws
 
@@ -17,7 +18,7 @@ from lambdas.settle.app import handler as settle
 from tests.support.build import BUCKET
 from tests.support.emf import emitted
 from tests.support.emr import APPLICATION, EmrService
-from tests.support.fakes import play_giving_up, play_publishing
+from tests.support.fakes import Died, play_giving_up, play_publishing
 from tests.support.faults import answered
 from tests.support.ledgers import START, SettableClock, create_table, serve_one_at_a_time
 from tidegate import wiring
@@ -517,6 +518,16 @@ def test_the_hand_offs_record_lives_in_the_ledger_and_expires(deployment: Deploy
     assert "expires_at" in item
 
 
+def test_what_powertools_remembers_is_forgotten_after_a_day(deployment: Deployment):
+    deployment.emr.knows_tokens = False
+    with time_machine.travel(START, tick=False) as time:
+        assert deployment.jobs().start(BATCH, DATASET, owner="", last=False) == "run-1"
+        time.shift(REMEMBER_SECONDS)
+        assert deployment.jobs().start(BATCH, DATASET, owner="", last=False) == "run-1"
+        time.shift(1)
+        assert deployment.jobs().start(BATCH, DATASET, owner="", last=False) == "run-2"
+
+
 def test_what_the_job_is_told(deployment: Deployment):
     deployment.jobs().start(BATCH, DATASET, owner="", last=False)
     (asked,) = deployment.emr.asked
@@ -571,6 +582,27 @@ def test_a_start_that_somebody_else_is_in_the_middle_of_is_left_to_them(deployme
     finally:
         events.unregister("before-send.emr-serverless.StartJobRun", meanwhile)
     assert found == ["asking", None]
+
+
+def test_a_start_whose_function_died_is_left_to_it_until_its_time_was_up_and_then_made_anew(deployment: Deployment):
+    def die(**_: Any) -> None:
+        raise Died("start_job_run")
+
+    events = wiring._client("emr-serverless").meta.events
+    with time_machine.travel(START, tick=False) as time:
+        events.register_first("before-send.emr-serverless.StartJobRun", die)
+        try:
+            with pytest.raises(Died):
+                deployment.jobs().start(BATCH, DATASET, owner="", last=False)
+        finally:
+            events.unregister("before-send.emr-serverless.StartJobRun", die)
+        # if nobody asked again, DynamoDB would delete its record as any other
+        (item,) = wiring._client("dynamodb").scan(TableName="ledger")["Items"]
+        assert (item["status"]["S"], item["expires_at"]["N"]) == ("INPROGRESS", str(START + REMEMBER_SECONDS))
+        time.shift(Context().get_remaining_time_in_millis() // 1000)
+        assert deployment.jobs().start(BATCH, DATASET, owner="", last=False) is None
+        time.shift(1)
+        assert deployment.jobs().start(BATCH, DATASET, owner="", last=False) == "run-1"
 
 
 def test_a_ledger_that_cannot_be_asked_is_one_of_the_four_errors(deployment: Deployment):

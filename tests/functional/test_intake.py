@@ -139,6 +139,12 @@ def test_uploads_that_are_meant_to_have_no_route_are_counted_apart(run: Intake):
     assert [each.key for each in run.told] == ["planes/a.json"]
 
 
+def test_what_is_ignored_in_one_bucket_is_told_of_another(run: Intake):
+    assert run(put("trains/a.json"), ignore=[("elsewhere", "trains/")]) == set()
+    assert [upload.key for upload in run.told] == ["trains/a.json"]
+    assert (run.count["UploadsOfNoRoute"], run.count["UploadsIgnored"]) == (1, 0)
+
+
 def test_what_a_route_takes_is_not_ignored(run: Intake):
     run(put("flights/a.json"), ignore=[("landing", "")])
     assert run.topic.keys == ["flights/a.json"]
@@ -186,6 +192,13 @@ def test_when_the_topic_refuses_some_notices_of_a_route_exactly_their_messages_a
 def test_an_upload_that_several_messages_announce_gives_all_of_them_back(run: Intake):
     run.topic.broken = True
     assert run(put("flights/a.json"), put("flights/a.json"), put("trains/a.json")) == {"0", "1"}
+
+
+def test_an_upload_that_messages_describe_differently_gives_all_of_them_back(run: Intake):
+    # S3 leaves the size out in some types of event: it is the same upload all the same
+    run.topic.broken = True
+    bodies = [s3_message(s3_record("flights/a.json", size=size)) for size in (10, None)]
+    assert run(*bodies) == {"0", "1"}
 
 
 def test_nothing_delivered_publishes_nothing(run: Intake):

@@ -301,11 +301,39 @@ def test_a_fence_receipt_abandons_the_batch_and_its_uploads_stay_pending(world: 
     assert found.uploads.pending == 3
 
 
+def test_a_fenced_batch_that_misses_a_part_halts_until_the_part_is_seen_again(world: World):
+    """The uploads of a part that is not to be seen would never be told that their owner let go of them."""
+    batch = world.submitted()
+    (part,) = world.parts(batch.id)
+    name = batch_folder(batch.id) + part
+    body = world.work.get(name)
+    assert body is not None
+    world.work._client.delete_object(Bucket=world.work._bucket, Key=name)
+    play_fencing(world.work, batch.id)
+    (trouble,) = world.settle()
+    assert isinstance(trouble, OutcomeUnknown)
+    assert str(trouble) == world.batch(batch.id).halted == f"batch {batch.id}: {part} is missing in the work bucket"
+    assert world.batch(batch.id).state is State.SUBMITTED
+    world.work.put(name, body)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.ABANDONED
+    assert world.claim("flights/0000-00000.json").outcome == ABANDONED
+
+
+def test_a_fenced_batch_whose_manifest_is_gone_is_abandoned_by_what_is_registered(world: World):
+    batch = world.submitted()
+    world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(batch.id) + "sealed.json")
+    play_fencing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.ABANDONED
+
+
 def test_an_aborted_batch_is_abandoned_once_its_fence_is_in_the_table(world: World):
     batch = world.submitted()
     assert abort(batch.id, ledger=world.ledger) is Resumed.DONE
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, True)
+    assert world.record.jobs == 2
     assert world.batch(batch.id).state is State.SUBMITTED
     play_fencing(world.work, batch.id)
     assert world.settle() == []
@@ -542,9 +570,19 @@ def test_a_resumed_batch_is_started_by_the_next_look(world: World):
     assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, False)
+    assert world.record.jobs == 2
     play_publishing(world.work, batch.id)
     world.settle()
     assert world.batch(batch.id).state is State.COMMITTED
+
+
+@pytest.mark.parametrize("flow", [resume, abort])
+def test_whoever_is_overtaken_while_resuming_or_aborting_is_told_to_look_again(world: World, flow: Any):
+    batch = halted(world)
+    # the batch has been read, and before it is written somebody else resumes it
+    life = Life(calls=2, before=lambda: resume(batch.id, ledger=world.ledger))
+    assert flow(batch.id, ledger=life.wrap(world.ledger)) is Resumed.MOVED_ON
+    assert (world.batch(batch.id).attempt, world.batch(batch.id).fencing) == (2, False)
 
 
 @pytest.mark.parametrize("flow", [resume, abort])
@@ -672,8 +710,15 @@ def test_one_batch_in_trouble_holds_up_no_other():
         assert len(world.jobs.started) == 3
 
 
-@pytest.mark.parametrize("name", ["receipt.json", "failures/1.json", "outcomes/76.jsonl.gz"])
-def test_a_file_that_cannot_be_read_is_trouble_of_its_batch_only(name: str):
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("receipt.json", "JSONDecodeError"),
+        ("failures/1.json", "JSONDecodeError"),
+        ("outcomes/76.jsonl.gz", "BadGzipFile"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_trouble_of_its_batch_only(name: str, error: str):
     with moto_world(in_flight=2) as world:
         one, two = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
         world.hand_off()
@@ -681,7 +726,7 @@ def test_a_file_that_cannot_be_read_is_trouble_of_its_batch_only(name: str):
             play_publishing(world.work, batch.id)
         world.work.put(batch_folder(one.id) + name, b"half a fi")
         (trouble,) = world.settle()
-        assert one.id in str(trouble)
+        assert f"settling batch {one.id}: {error}: " in str(trouble)
         assert world.batch(one.id).state is State.SUBMITTED
         assert world.batch(two.id).state is State.COMMITTED
         # repaired, it is settled as if nothing had been

@@ -1,10 +1,13 @@
 """Status: where a route stands, and that its sums hold at every moment of its life."""
 
+from dataclasses import replace
+
+from tests.support.build import notice, part_of
 from tests.support.fakes import play_fencing, play_publishing
 from tests.support.world import World
 from tidegate.core.batches import State
 from tidegate.core.outcomes import Conservation, Outcome, Tally
-from tidegate.flows.status import RouteStatus, status
+from tidegate.flows.status import RouteStatus, everything, status
 
 
 def look(world: World) -> RouteStatus:
@@ -67,6 +70,46 @@ def test_halted_batches_stand_out(world: World):
     world.ledger.halt(batch.id, 1, "the floor is gone")
     (found,) = look(world).halted
     assert (found.id, found.halted) == (batch.id, "the floor is gone")
+
+
+def test_a_route_that_the_configuration_has_lost_is_shown_until_its_uploads_have_ended(world: World):
+    batch = world.submitted()
+    weather = world.routes["weather"]
+
+    def shown() -> list[tuple[str, bool, int]]:
+        found = everything({"weather": weather}, ledger=world.ledger)
+        return [(each.route.name, each.configured, each.uploads.pending) for each in found]
+
+    assert shown() == [("weather", True, 0), ("flights", False, 3)]
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert shown() == [("weather", True, 0)]
+
+
+def test_a_route_that_the_configuration_has_lost_is_shown_while_its_sums_do_not_hold(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert everything({}, ledger=world.ledger) == []
+    # an upload that was notified, has not ended, and is in no batch
+    world.table.client.update_item(
+        TableName=world.table.name,
+        Key={"pk": {"S": "r#flights"}, "sk": {"S": "route"}},
+        UpdateExpression="ADD notified :one",
+        ExpressionAttributeValues={":one": {"N": "1"}},
+    )
+    (found,) = everything({}, ledger=world.ledger)
+    assert (found.route.name, found.uploads.pending, found.uploads.holds) == ("flights", 0, False)
+
+
+def test_lost_routes_come_after_the_configured_ones_by_name(world: World):
+    for name in ("trains", "boats"):
+        world.ledger.remember_route(replace(world.flights, name=name))
+        batch = world.ledger.open_batch(name, world.new_id)
+        of = notice("a.json", route=name)
+        world.ledger.register(of, batch.id, part_of(of))
+    found = everything(world.routes, ledger=world.ledger)
+    assert [each.route.name for each in found] == ["flights", "weather", "boats", "trains"]
 
 
 def test_refusals_are_shown_and_are_no_part_of_the_sum(world: World):

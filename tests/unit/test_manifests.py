@@ -2,12 +2,16 @@
 
 import gzip
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
+import time_machine
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.build import BUCKET, notice, part_of, upload
+from tests.support.ledgers import START
 from tidegate.core.errors import Rejected
 from tidegate.core.manifests import (
     Item,
@@ -16,6 +20,7 @@ from tidegate.core.manifests import (
     bin_pack,
     decode_part,
     decode_sealed,
+    floor_name,
     make_part,
     notice_of_part,
 )
@@ -33,6 +38,13 @@ ID = "0123456789" * 4
 @given(MANY, st.randoms())
 def test_a_part_is_the_same_bytes_whoever_writes_it(of: list[Upload], random):
     assert make_part(ID, BUCKET, random.sample(of, len(of))) == make_part(ID, BUCKET, of)
+
+
+def test_a_part_is_the_same_bytes_whenever_it_is_written():
+    with time_machine.travel(START, tick=False) as time:
+        part = make_part(ID, BUCKET, [upload()])
+        time.shift(3600)
+        assert make_part(ID, BUCKET, [upload()]) == part
 
 
 @given(MANY)
@@ -81,11 +93,46 @@ def test_a_part_of_a_later_version_is_rejected():
 # ---- the manifest
 
 
-@given(st.lists(TEXT), st.integers(0), st.integers(0))
-def test_what_is_written_into_a_manifest_is_read_from_it(parts: list[str], objects: int, size: int):
-    sealed = Sealed("01BATCH", "flights", tuple(parts), objects, size)
+@given(st.lists(TEXT), st.integers(0), st.integers(0), TEXT)
+def test_what_is_written_into_a_manifest_is_read_from_it(parts: list[str], objects: int, size: int, table: str):
+    sealed = Sealed("01BATCH", "flights", tuple(parts), objects, size, table)
     assert decode_sealed(sealed.encode()) == sealed
-    assert sealed.encode() == Sealed("01BATCH", "flights", tuple(parts), objects, size).encode()
+    assert sealed.encode() == Sealed("01BATCH", "flights", tuple(parts), objects, size, table).encode()
+
+
+SEALED = Sealed("01BATCH", "flights", ("parts/a", "parts/b"), 3, 40, "lake.raw.flights")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"batch": "01OTHER"}, {"parts": ("parts/a",)}, {"parts": ("parts/a", "parts/c")}, {"objects": 4}, {"size": 41}],
+    ids=lambda other: "".join(other),
+)
+def test_a_manifest_that_counts_something_else_has_another_digest(other: dict[str, Any]):
+    assert replace(SEALED, **other).digest != SEALED.digest
+
+
+def test_neither_the_order_of_the_parts_nor_where_the_rows_go_is_in_the_digest():
+    assert replace(SEALED, parts=("parts/b", "parts/a"), route="other", table="").digest == SEALED.digest
+
+
+def test_the_digest_is_pinned_for_ledgers_and_receipts_remember_it():
+    assert SEALED.digest == "cd03b28f348c6328e92e6ee68e649a11"
+
+
+@pytest.mark.parametrize("field", ["batch", "parts", "objects", "bytes", "digest"])
+def test_a_manifest_that_was_changed_is_rejected(field: str):
+    data = json.loads(SEALED.encode())
+    changed = {"batch": "01OTHER", "parts": ["parts/a"], "objects": 4, "bytes": 41, "digest": "0" * 32}
+    body = json.dumps({**data, field: changed[field]}).encode()
+    with pytest.raises(Rejected, match=r"sealed\.json of batch 01\w+ was changed"):
+        decode_sealed(body)
+
+
+def test_a_manifest_of_the_first_version_has_neither_digest_nor_table():
+    data = json.loads(SEALED.encode())
+    del data["digest"], data["table"]
+    assert decode_sealed(json.dumps(data).encode()) == replace(SEALED, table="")
 
 
 def test_a_manifest_of_a_later_version_is_rejected():
@@ -97,6 +144,10 @@ def test_a_manifest_of_a_later_version_is_rejected():
 def test_no_batchs_folder_lies_within_anothers():
     assert batch_folder("01A") == "batches/01A/"
     assert not batch_folder("01AB").startswith(batch_folder("01A"))
+
+
+def test_each_floor_of_a_batch_has_a_name_of_its_own():
+    assert [floor_name(number) for number in (0, 1, 2)] == ["floor.json", "floor-1.json", "floor-2.json"]
 
 
 # ---- shares of the work
@@ -162,6 +213,11 @@ def test_a_hundred_thousand_empty_objects_keep_every_slot_busy():
     tasks = bin_pack([0] * 100_000, parallelism=16, task_bytes=64_000_000, task_objects=5_000)
     assert {len(task) for task in tasks} == {5_000}
     assert len(tasks) == 20
+
+
+def test_a_task_is_filled_to_its_bounds_before_there_is_another():
+    assert bin_pack([1] * 10, parallelism=1, task_bytes=10, task_objects=10) == [list(range(10))]
+    assert len(bin_pack([1] * 11, parallelism=1, task_bytes=10, task_objects=10)) == 2
 
 
 def test_one_huge_object_gets_a_task_to_itself():

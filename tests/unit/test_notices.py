@@ -163,8 +163,13 @@ def test_a_notice_that_was_tampered_with_is_rejected(change: Callable[[dict[str,
 )
 def test_what_lacks_a_part_or_has_one_of_a_wrong_type_is_rejected(change: Callable[[dict[str, Any]], Any]):
     body = _rewritten(change)
-    with pytest.raises(Rejected):
+    with pytest.raises(Rejected, match=r"the message is not a notice|the notice has an upload that is none: ."):
         decode(body)
+
+
+def test_whoever_finds_a_message_set_aside_reads_what_it_lacks():
+    with pytest.raises(Rejected, match=r"not a notice \(KeyError: 'origin'\)"):
+        decode(_rewritten(lambda data: data.pop("origin")))
 
 
 @pytest.mark.parametrize("body", ["", "{", "null", "5", "[]", '"text"', "{}", '{"v": 1}'])
@@ -231,8 +236,10 @@ def packed(of: list[Upload], max_bytes: int = MAX_BYTES, **other: str) -> list[N
 
 @given(MANY, st.integers(0, 2000))
 def test_packing_loses_nothing_and_repeats_nothing(of: list[Upload], max_bytes: int):
-    carried = [entry.upload for each in packed(of, max_bytes) for entry in each.entries]
+    found = packed(of, max_bytes, origin="audit:1")
+    carried = [entry.upload for each in found for entry in each.entries]
     assert sorted(carried, key=lambda each: each.identity) == sorted(of, key=lambda each: each.identity)
+    assert {(each.route, each.bucket, each.origin) for each in found} == {("flights", BUCKET, "audit:1")}
 
 
 @given(MANY, st.integers(400, 2000), TEXT)
@@ -254,6 +261,14 @@ def test_a_notice_is_begun_only_when_the_one_before_is_full(of: list[Upload], ma
         joined = notice(*(entry.upload for entry in (*one.entries, following.entries[0])))
         # the room kept for the envelope is a little more than it needs
         assert len(joined.encode()) > max_bytes - 20
+
+
+def test_what_fits_into_one_message_travels_in_one():
+    of = uploads(200)
+    encoded = len(notice(*of).encode())
+    # what is kept free does not grow with the uploads
+    assert len(packed(of, encoded + 20)) == 1
+    assert len(packed(of, encoded - 1)) == 2
 
 
 def test_a_thousand_uploads_travel_in_one_message():

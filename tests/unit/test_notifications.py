@@ -216,6 +216,7 @@ def test_an_object_of_no_known_shape_is_garbage(body: str):
     found = parsed(body)
     assert isinstance(found, Garbage)
     assert found.body == body
+    assert "`Records`" in found.reason
 
 
 def test_json_nested_too_deeply_to_be_read_is_garbage():
@@ -241,7 +242,7 @@ def test_a_record_whose_necessary_field_is_missing_or_of_a_wrong_type_is_garbage
         inner[path[-1]] = wrong
     found = parsed(s3_message(record))
     assert isinstance(found, Garbage)
-    assert found.reason
+    assert f"no text at `{'.'.join(path)}" in found.reason
     assert json.loads(found.body) == {"Records": [record]}
 
 
@@ -256,6 +257,16 @@ def test_an_eventbridge_event_of_wrong_types_is_garbage(path: tuple[str, ...], w
     assert isinstance(parsed(json.dumps(event)), Garbage)
 
 
+@pytest.mark.parametrize(("field", "missing"), [("detail-type", "`detail-type`"), ("detail", "`detail.object.key`")])
+def test_of_an_eventbridge_event_that_lacks_a_half_it_is_said_what_is_missing(field: str, missing: str):
+    event = eventbridge_event("k")
+    del event[field]
+    found = parsed(json.dumps(event))
+    assert isinstance(found, Garbage)
+    assert found.body == json.dumps(event)
+    assert missing in found.reason
+
+
 @pytest.mark.parametrize("record", [None, 1, "text", [], {}], ids=repr)
 def test_a_record_that_is_no_object_is_garbage(record: Any):
     assert isinstance(parsed(s3_message(record)), Garbage)
@@ -268,12 +279,21 @@ def test_a_size_that_is_no_count_of_bytes_is_garbage(size: Any):
     assert "size" in parsed(s3_message(record)).reason
 
 
-@pytest.mark.parametrize("field", ["versionId", "eTag"])
+@pytest.mark.parametrize("size", [0, 5 * 2**40, 2**63 - 1])
+def test_a_size_is_whatever_s3_says(size: int):
+    assert parsed(s3_message(s3_record("k", size=size))).upload.size == size
+
+
+@pytest.mark.parametrize(("field", "named"), [("versionId", "version id"), ("eTag", "ETag")])
 @pytest.mark.parametrize("value", [5, [], {}, True], ids=repr)
-def test_a_version_that_is_no_text_is_garbage(field: str, value: Any):
+def test_a_version_that_is_no_text_is_garbage(field: str, named: str, value: Any):
     record = s3_record("k")
     record["s3"]["object"][field] = value
-    assert "not text" in parsed(s3_message(record)).reason
+    assert f"the {named} of s3://{BUCKET}/k is not text" in parsed(s3_message(record)).reason
+
+
+def test_a_version_id_of_1024_characters_is_an_upload():
+    assert parsed(s3_message(s3_record("k", version_id="v" * 1024))).upload.version == "v" * 1024
 
 
 @pytest.mark.parametrize("version", ["v" * 1025, "é", "\ud83d"], ids=["too long", "no ASCII", "half a pair"])

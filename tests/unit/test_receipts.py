@@ -1,11 +1,14 @@
 """What a job leaves behind, written and read."""
 
 import gzip
+import json
 
 import pytest
+import time_machine
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.ledgers import START
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.publication import Floor
 from tidegate.core.receipts import (
@@ -27,22 +30,30 @@ TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
 ENDINGS = st.builds(Ending, TEXT, TEXT, TEXT, TEXT, st.sampled_from(Outcome), TEXT)
 
 
-@given(SNAPSHOTS, st.booleans(), TALLIES, st.lists(ENDINGS))
-def test_outcomes_survive_being_written_down(staged: int, fence: bool, tally: Tally, endings: list[Ending]):
-    outcomes = Outcomes(staged, fence, tally, tuple(endings))
+@given(SNAPSHOTS, st.booleans(), TALLIES, st.lists(ENDINGS), TEXT)
+def test_outcomes_survive_being_written_down(
+    staged: int, fence: bool, tally: Tally, endings: list[Ending], manifest: str
+):
+    outcomes = Outcomes(staged, fence, tally, tuple(endings), manifest)
     assert decode_outcomes(outcomes.encode()) == outcomes
-    assert outcomes.encode() == Outcomes(staged, fence, tally, tuple(endings)).encode()
+    assert outcomes.encode() == Outcomes(staged, fence, tally, tuple(endings), manifest).encode()
 
 
-@given(TEXT, SNAPSHOTS, SNAPSHOTS, st.booleans(), TALLIES)
-def test_a_receipt_survives_being_written_down(batch: str, snapshot: int, staged: int, fence: bool, tally: Tally):
-    receipt = Receipt(batch, snapshot, staged, fence, tally)
+@given(st.builds(Receipt, TEXT, SNAPSHOTS, SNAPSHOTS, st.booleans(), TALLIES, TEXT))
+def test_a_receipt_survives_being_written_down(receipt: Receipt):
     assert decode_receipt(receipt.encode()) == receipt
 
 
-@given(st.integers(1, 20), TEXT, st.booleans())
-def test_a_failure_survives_being_written_down(attempt: int, reason: str, hopeless: bool):
-    assert decode_failure(Failure(attempt, reason, hopeless).encode()) == Failure(attempt, reason, hopeless)
+@given(st.builds(Failure, st.integers(1, 20), TEXT, st.booleans(), st.booleans()))
+def test_a_failure_survives_being_written_down(failure: Failure):
+    assert decode_failure(failure.encode()) == failure
+
+
+def test_a_failure_of_the_first_version_said_in_words_that_a_person_has_to_decide():
+    """0.1.0 wrote no `undecided`. Its batches may have halted and wait for a person."""
+    written = {"v": 1, "attempt": 3, "reason": "snapshots were expired: a person has to decide", "hopeless": True}
+    assert decode_failure(json.dumps(written).encode()).undecided
+    assert not decode_failure(json.dumps({**written, "reason": "no such column"}).encode()).undecided
 
 
 @given(TEXT, SNAPSHOTS | st.none())
@@ -60,6 +71,14 @@ def test_a_line_break_in_an_error_breaks_no_line(error: str):
     body = Outcomes(1, False, Tally(quarantined=2), (ending, ending)).encode()
     assert decode_outcomes(body).endings == (ending, ending)
     assert len(gzip.decompress(body).decode().splitlines()) == 3
+
+
+def test_outcomes_are_the_same_bytes_whenever_they_are_written():
+    outcomes = Outcomes(1, False, Tally(committed=1))
+    with time_machine.travel(START, tick=False) as time:
+        written = outcomes.encode()
+        time.shift(3600)
+        assert outcomes.encode() == written
 
 
 def test_outcomes_of_nothing_but_success_are_one_short_line():

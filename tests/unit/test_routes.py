@@ -1,5 +1,6 @@
 """Which route takes an upload, and when two routes could both."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.build import route, upload
-from tidegate.core.routes import route_of
+from tidegate.core.batches import Limits
+from tidegate.core.routes import (
+    Dataset,
+    Route,
+    decode_dataset,
+    decode_route,
+    encode_dataset,
+    encode_route,
+    route_of,
+)
 
 # two letters only, so that prefixes and suffixes meet often
 WORDS = st.text("ab", max_size=4)
@@ -92,3 +102,44 @@ def test_a_retired_route_takes_nothing_and_leaves_its_keys_to_its_successor():
     assert route_of(upload("flights/a.json"), [old, new]) is new
     assert not old.overlaps(new)
     assert not new.overlaps(old)
+
+
+# ---- as the ledger keeps them
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+COUNTS = st.integers(0, 2**40)
+DATASETS = st.builds(Dataset, TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3).map(tuple), COUNTS, TEXT)
+LIMITS = st.builds(Limits, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+ROUTES = st.builds(Route, TEXT, TEXT, TEXT, TEXT, DATASETS, LIMITS, st.booleans(), TEXT)
+
+
+@given(DATASETS)
+def test_a_dataset_survives_being_written_down(dataset: Dataset):
+    assert decode_dataset(encode_dataset(dataset)) == dataset
+
+
+@given(ROUTES)
+def test_a_route_survives_being_written_down(of: Route):
+    assert decode_route(encode_route(of)) == of
+
+
+def test_the_text_of_a_dataset_is_pinned_for_jobs_and_the_ledger_compare_it():
+    assert encode_dataset(Dataset("lake.raw.flüge", "id bigint", "csv", ("day",))) == (
+        '{"delimiter":",","format":"csv","max_object_bytes":128000000,"partition_by":["day"],'
+        '"schema":"id bigint","table":"lake.raw.flüge"}'
+    )
+
+
+def test_what_a_newer_version_has_added_is_left_out_and_what_an_older_one_did_not_know_has_its_default():
+    dataset = {"table": "lake.raw.flights", "schema": "id bigint", "format": "json", "flavour": "new"}
+    written = {
+        "name": "flights",
+        "bucket": "landing",
+        "prefix": "flights/",
+        "suffix": ".json",
+        "dataset": dataset,
+        "limits": {"max_wait": 7, "flavour": "new"},
+        "flavour": "new",
+    }
+    assert decode_dataset(json.dumps(dataset)) == Dataset("lake.raw.flights", "id bigint", "json")
+    assert decode_route(json.dumps(written)) == route("flights", max_wait=7)

@@ -38,6 +38,11 @@ def test_the_null_version_names_nothing():
     assert version_of("nullable", None) == "nullable"
 
 
+@pytest.mark.parametrize("etag", ["X", "XabX", 'a"b', "9bb58f26-38"])
+def test_of_an_etag_the_quotes_around_it_go_and_nothing_else(etag: str):
+    assert version_of(None, f'"{etag}"') == version_of(None, etag) == f"etag:{etag}"
+
+
 def test_a_person_can_read_which_upload_it_is():
     assert str(Upload("landing", "a b.json", "v1", 1)) == "s3://landing/a b.json (v1)"
 
