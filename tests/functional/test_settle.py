@@ -70,7 +70,9 @@ def test_a_published_batch_is_committed_with_its_endings_and_sums(world: World):
     assert (world.claim(gone).outcome, world.claim(good).outcome) == ("vanished", "")
     assert world.record == RouteRecord("flights", jobs=1, notified=3, tally=tally, committed_batches=1)
     assert world.count.of("BatchesCommitted", "flights") == 1
-    counts = {name: world.count[f"Settled{name}"] for name in ("Committed", "Quarantined", "Vanished", "Rows")}
+    counts = {
+        name: world.count.of(f"Settled{name}", "flights") for name in ("Committed", "Quarantined", "Vanished", "Rows")
+    }
     assert counts == {"Committed": 1, "Quarantined": 1, "Vanished": 1, "Rows": 10}
     assert conserved(world)
 
