@@ -37,7 +37,7 @@ def mistaken(world: World) -> list[str]:
 
 def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     published = [
-        stored
+        (table, stored)
         for table in world.catalog.tables
         for stored in world.catalog.ancestry(table)
         if stored.snapshot.summary.get("published-wap-id") == batch
@@ -45,7 +45,9 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     if len(published) != 1:
         yield f"it is {item['state']}, and in the table {len(published)} times"
         return
-    (stored,) = published
+    ((table, stored),) = published
+    if item["table"] != table:
+        yield f"it was sealed for {item['table']}, and is in {table}"
     staged = int(stored.snapshot.summary["source-snapshot-id"])
     fence = not stored.files
     if (item["state"] == "ABANDONED") is not fence:

@@ -13,14 +13,36 @@ CALLS_OF_A_LOOK = 40
 """Of settle, for each route, and of dispatch after it has registered."""
 
 
+LONGEST_OPEN = 30 * 3_600
+"""A day, and what faults, the thinned looks of a quiet world and clocks that differ add."""
 CLOSED = ("closed",)
 
 
 def exceeded(world: World) -> list[str]:
+    always = [*_slots(world), *_open(world)]
     # a bucket that is closed must cost nobody else anything
     if not world.knobs.without(["closed_bucket"]).undisturbed:
-        return []
-    return [*_time(world)] if world.knobs.closed_bucket else [*_acts(world), *_jobs(world), *_time(world)]
+        return always
+    if world.knobs.closed_bucket:
+        return [*always, *_time(world)]
+    return [*always, *_acts(world), *_jobs(world), *_time(world)]
+
+
+def _slots(world: World) -> Iterator[str]:
+    """Never more batches of a route at once than its `in_flight`, whatever else goes wrong."""
+    allowed = world.knobs.in_flight
+    for route, running in world.most_running.items():
+        if running > allowed:
+            yield f"slots: {running} batches of route {route} were submitted at once, in_flight is {allowed}"
+
+
+def _open(world: World) -> Iterator[str]:
+    """A batch gathers for a day at most, and until somebody looks, even behind one that has halted for longer."""
+    for _, item in world.dynamodb.items.on("b#"):
+        gathered = item.get("sealed_at", 0) - item["opened_at"]
+        # one that was opened by somebody who died then may be empty for long
+        if gathered > LONGEST_OPEN and not world.knobs.horizon:
+            yield f"open: {item['pk']} gathered for {gathered} s"
 
 
 def strikes(world: World) -> int:

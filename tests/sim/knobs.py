@@ -79,6 +79,8 @@ class Knobs:
     """How often a person gives up what runs."""
     resumes: int = 0
     """How often a person resumes whatever has halted, and moves dead letters back, in the middle of it."""
+    away: bool = False
+    """The person on call comes after two days, not after hours."""
     horizon: float = 0.0
     """For how long S3 goes on announcing, and people uploading."""
     bundled: bool = False
@@ -157,6 +159,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "foreign": (0.35, (1, 3, 8, 15)),
     "aborts": (0.3, (1, 3, 6)),
     "resumes": (0.3, (1, 3, 6)),
+    "away": (0.2, (True,)),
     "horizon": (0.15, (1 * DAY, 20 * DAY, CLAIMS_LIVE - 0.05 * DAY)),
     "bundled": (0.3, (True,)),
 }

@@ -31,6 +31,7 @@ CONFIG = configured()
 
 SCHEDULE = 60.0
 HOUR = 3_600.0
+DAY = 24 * HOUR
 PATIENCE = 12 * HOUR
 """How long after its last fault a world may take to come to rest: five deliveries of a notice take one hour, three
 attempts of a batch with half an hour of silence each another two."""
@@ -76,9 +77,7 @@ class World(Landing):
         self.network = Network(
             kernel,
             {
-                "dynamodb": lambda operation, asked: seen.asked_of_dynamodb(
-                    self.happened, operation, asked, self.dynamodb.answer
-                ),
+                "dynamodb": self._asked_of_dynamodb,
                 "s3": self.s3.answer,
                 "sns": lambda operation, asked: seen.asked_of_sns(
                     self.happened, asked, self.sns.answer(operation, asked)
@@ -114,6 +113,8 @@ class World(Landing):
         """The last that was seen of each batch that has ended: the ledger forgets it one day."""
         self._last_seen: tuple[int, int, int] = (0, 0, 0)
         self._looks_in_vain = 0
+        self.most_running: Counter[str] = Counter()
+        """How many batches of each route were submitted at once, at most."""
         self._manifests: dict[str, list[Registered]] = {}
         self.decided: set[str] = set()
         """Batches of which a person said that they are in the table."""
@@ -254,6 +255,13 @@ class World(Landing):
 
     # ---- what can be seen from outside
 
+    def _asked_of_dynamodb(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        answered = seen.asked_of_dynamodb(self.happened, operation, asked, self.dynamodb.answer)
+        if operation == "TransactWriteItems":
+            for (_, pk, _), route in self.dynamodb.items.on("r#"):
+                self.most_running[pk[2:]] = max(self.most_running[pk[2:]], len(route.get("running", ())))
+        return answered
+
     def _situation(self, batch: str) -> tuple[str, str]:
         """(state of the batch, state of its last job), as the ledger and EMR have it now."""
         item = self.dynamodb.items.get(("ledger", f"b#{batch}", "batch"))
@@ -340,7 +348,9 @@ class World(Landing):
     @property
     def waits_for_a_person(self) -> bool:
         """Whether a batch has halted, and nothing else is going on, or nothing has for hours."""
-        if self._looks_in_vain < LOOKS_IN_VAIN and (self.kernel.busy or self.buffer.messages or self.notices.messages):
+        busy = self.kernel.busy or self.buffer.messages or self.notices.messages
+        patience = LOOKS_IN_VAIN * (8 if self.knobs.away else 1)
+        if self._looks_in_vain < patience and (busy or self.knobs.away):
             return False
         return bool(people.halted(self))
 
@@ -355,7 +365,8 @@ class World(Landing):
 
     def _run(self) -> bool:
         self._wake_schedule()
-        deadline = START + self.lasts + PATIENCE
+        patience = PATIENCE + (2 * DAY if self.knobs.away else 0)
+        deadline = START + self.lasts + patience
         quiet = False
         for _ in range(MOST_VISITS):
             self.kernel.run(lambda: self.at_rest or self.waits_for_a_person, deadline)
@@ -365,7 +376,7 @@ class World(Landing):
             self._looks_in_vain = 0
             if not acts:
                 break
-            deadline = max(self.kernel.now, START + self.lasts) + PATIENCE
+            deadline = max(self.kernel.now, START + self.lasts) + patience
         quiet = quiet and self._stays_at_rest()
         self.kernel.note("at rest" if quiet else "NOT AT REST")
         seen.in_the_end(self.happened, (item for _, item in self.dynamodb.items.on("b#")))
