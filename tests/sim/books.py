@@ -46,8 +46,8 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
         yield f"it is {item['state']}, and in the table {len(published)} times"
         return
     ((table, stored),) = published
-    if item["table"] != table:
-        yield f"it was sealed for {item['table']}, and is in {table}"
+    if item.get("table") != table:
+        yield f"it was sealed for {item.get('table')}, and is in {table}"
     staged = int(stored.snapshot.summary["source-snapshot-id"])
     fence = not stored.files
     if (item["state"] == "ABANDONED") is not fence:
