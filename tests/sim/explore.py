@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -117,9 +117,9 @@ def simulation(patches: Callable[[], object] | None = None) -> Iterator[None]:
 # ---- which cases
 
 
-def singles(scenario: str) -> list[Case]:
-    """Every fault that can strike, at every call that the scenario makes without one."""
-    return after(run(Case(scenario)))
+def singles(scenario: str, kinds: Collection[Kind] = tuple(Kind)) -> list[Case]:
+    """Every fault of these kinds that can strike, at every call that the scenario makes without one."""
+    return [case for case in after(run(Case(scenario))) if case.faults[-1][1] in kinds]
 
 
 def after(result: Result) -> list[Case]:

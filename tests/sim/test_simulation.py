@@ -14,7 +14,7 @@ import pytest
 
 from tests.sim.__main__ import everywhere, main
 from tests.sim.bugs import BUGS
-from tests.sim.explore import Case, Report, run, run_all, seeds, simulation
+from tests.sim.explore import Case, Report, run, run_all, seeds, simulation, singles
 from tests.sim.faults import Kind
 from tests.sim.found import FOUND
 from tests.sim.knobs import Knobs, drawn
@@ -22,7 +22,7 @@ from tests.sim.planting import planted
 from tests.sim.scenarios import CHANCE, CORE, PLAIN
 from tests.sim.seen import SOMETIMES
 
-SEEDS = 300
+SEEDS = 600
 
 
 def told(report: Report) -> str:
@@ -109,6 +109,19 @@ def test_every_fault_at_every_call_of_the_core_scenarios_is_recovered_from():
     report = everywhere(CORE)
     assert not report.failures, told(report)
     assert report.untried == []
+
+
+CROSSING = (Kind.DIE_AFTER, Kind.LATE, Kind.SLOW)
+"""The faults that have others act in between: after them a call is half done, done late, or under way."""
+CROSSED = ("returning", "again_in_company", "again_thrice", "told_while_given_up")
+"""Scenarios in which an upload comes again while it is open how the first one ends. All others' in `make sim-all`."""
+
+
+@pytest.mark.timeout(600)
+def test_what_crosses_any_call_of_an_upload_that_comes_again_is_recovered_from(world: object):
+    report = run_all([case for name in CROSSED for case in singles(name, CROSSING)])
+    assert report.runs > 1_000
+    assert not report.failures, told(report)
 
 
 @pytest.mark.timeout(600)
