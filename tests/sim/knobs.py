@@ -160,7 +160,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "aborts": (0.3, (1, 3, 6)),
     "resumes": (0.3, (1, 3, 6)),
     "away": (0.2, (True,)),
-    "horizon": (0.15, (1 * DAY, 20 * DAY, CLAIMS_LIVE - 0.05 * DAY)),
+    "horizon": (0.15, (1 * DAY, 20 * DAY, CLAIMS_LIVE - 0.2 * DAY)),
     "bundled": (0.3, (True,)),
 }
 """How often a knob is turned, and to what."""

@@ -376,6 +376,8 @@ class World(Landing):
             self._looks_in_vain = 0
             if not acts:
                 break
+            # the next looks of the schedule do what was asked for
+            self.kernel.run(lambda: False, self.kernel.now + 2 * SCHEDULE)
             deadline = max(self.kernel.now, START + self.lasts) + patience
         quiet = quiet and self._stays_at_rest()
         self.kernel.note("at rest" if quiet else "NOT AT REST")
