@@ -602,6 +602,35 @@ def test_a_batch_that_runs_is_not_resumed(world: World):
     assert resume(world.submitted().id, ledger=world.ledger) is Resumed.NOT_HALTED
 
 
+def test_a_job_that_settling_starts_is_told_the_digest_of_the_manifest_that_it_found_missing(world: World):
+    """A job without it would read any manifest, also that of another history."""
+    batch = world.sealed()
+    assert world.ledger.begin_attempt(batch.id, "flights", 1, 1)
+    assert world.batch(batch.id).manifest == ""
+    told: list[str] = []
+
+    class Noting:
+        report = world.jobs.report
+
+        def start(self, batch: Batch, *arguments: Any, **named: Any) -> str | None:
+            told.append(batch.manifest)
+            return world.jobs.start(batch, *arguments, **named)
+
+    assert (
+        settle_batch(
+            world.flights,
+            world.batch(batch.id),
+            ledger=world.ledger,
+            work=world.work,
+            jobs=Noting(),
+            topic=world.topic,
+            count=world.count,
+        )
+        is Step.HAND_OFF
+    )
+    assert told == [world.batch(batch.id).manifest] != [""]
+
+
 def test_a_job_run_that_the_service_forgot_has_ended(world: World):
     # the adapter says ENDED for it; here the whole of it: the next attempt asks the table first
     batch = world.submitted()
