@@ -27,7 +27,8 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
 from tidegate.flows.ports import JobReport, RouteRecord
 from tidegate.flows.resume import Resumed, resume
-from tidegate.flows.settle import Standing, settle, settle_batch, standing
+from tidegate.flows.seal import SCHEDULE
+from tidegate.flows.settle import Standing, advance, settle, settle_batch, standing
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 
@@ -602,6 +603,35 @@ def test_a_batch_that_runs_is_not_resumed(world: World):
     assert resume(world.submitted().id, ledger=world.ledger) is Resumed.NOT_HALTED
 
 
+def test_a_job_that_settling_starts_is_told_the_digest_of_the_manifest_that_it_found_missing(world: World):
+    """A job without it would read any manifest, also that of another history."""
+    batch = world.sealed()
+    assert world.ledger.begin_attempt(batch.id, "flights", 1, 1)
+    assert world.batch(batch.id).manifest == ""
+    told: list[str] = []
+
+    class Noting:
+        report = world.jobs.report
+
+        def start(self, batch: Batch, *arguments: Any, **named: Any) -> str | None:
+            told.append(batch.manifest)
+            return world.jobs.start(batch, *arguments, **named)
+
+    assert (
+        settle_batch(
+            world.flights,
+            world.batch(batch.id),
+            ledger=world.ledger,
+            work=world.work,
+            jobs=Noting(),
+            topic=world.topic,
+            count=world.count,
+        )
+        is Step.HAND_OFF
+    )
+    assert told == [world.batch(batch.id).manifest] != [""]
+
+
 def test_a_job_run_that_the_service_forgot_has_ended(world: World):
     # the adapter says ENDED for it; here the whole of it: the next attempt asks the table first
     batch = world.submitted()
@@ -736,6 +766,30 @@ def test_a_file_that_cannot_be_read_is_trouble_of_its_batch_only(name: str, erro
         play_publishing(world.work, one.id)
         assert world.settle() == []
         assert world.batch(one.id).state is State.COMMITTED
+
+
+def test_a_batch_whose_manifest_is_in_the_way_is_tried_again_by_the_schedule_only(world: World):
+    """Adding up its parts takes seconds, and dispatch looks after every message."""
+    batch = world.sealed()
+    (part,) = world.parts(batch.id)
+    world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(batch.id) + part)
+    assert len(world.settle()) == 1
+    assert world.batch(batch.id).halted
+
+    def look_in(next_look: int) -> None:
+        advance(
+            world.flights,
+            ledger=world.ledger,
+            work=world.work,
+            jobs=world.jobs,
+            clock=world.clock,
+            next_look=next_look,
+            count=world.count,
+        )
+
+    look_in(0)
+    with pytest.raises(OutcomeUnknown, match="its parts hold"):
+        look_in(SCHEDULE)
 
 
 class TroubledJobs:

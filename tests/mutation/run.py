@@ -30,6 +30,8 @@ from mutmut.workers.isolation import ForkRunner, MutantResult, run_in_fork
 
 VERDICTS = "verdicts.json"
 CLAUSE = r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)|size\(#\w+\) < :\w+|contains\(#\w+, :\w+\)"
+KILLERS = Path.cwd() / "killers.txt"
+"""Each function's tests that have killed a mutant of it, in the order in which they did."""
 SKIPPED = 34
 """What mutmut calls a mutant with this exit code."""
 
@@ -84,7 +86,9 @@ def with_tests_collected_once() -> None:
         return run_in_fork(collected[0].run, list(tests) or collected[0].names())
 
     def run_tests(runner: PytestRunner, *, mutant_name: str | None, tests: Iterable[str]) -> int:
-        return collected[0].run(telling(tests)) if mutant_name else alone(runner, mutant_name=None, tests=tests)
+        if mutant_name is None:
+            return alone(runner, mutant_name=None, tests=tests)
+        return collected[0].run(telling(function_of(mutant_name), tests), function_of(mutant_name))
 
     alone = PytestRunner.run_tests
     ForkRunner.run_clean_tests = run_clean_tests  # type: ignore[assignment, method-assign]
@@ -107,8 +111,8 @@ class Collected:
     def names(self) -> list[str]:
         return list(self._items)
 
-    def run(self, tests: Sequence[str]) -> int:
-        """In a process of its own: 1 as soon as one of these fails, else 0."""
+    def run(self, tests: Sequence[str], function: str = "") -> int:
+        """In a process of its own: 1 as soon as one of these fails, which is noted for `function`, else 0."""
         items = [self._items[test] for test in tests]
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 1)
@@ -117,15 +121,20 @@ class Collected:
             for item, following in zip(items, [*items[1:], None], strict=True):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if self._session.testsfailed:
+                    with KILLERS.open("a") as noted:
+                        noted.write(f"{function}\t{item.nodeid}\n")
                     return 1
         return 0
 
 
-def telling(tests: Iterable[str]) -> list[str]:
-    """The tests of a function. One that reaches few functions says most about each: it is the first, and most mutants
-    die of it."""
+def telling(function: str, tests: Iterable[str]) -> list[str]:
+    """The tests of a function, and those first that have killed a mutant of it, the last one first. Of the others, one
+    that reaches few functions says most about each."""
+    pairs = [line.split("\t") for line in KILLERS.read_text().splitlines()] if KILLERS.exists() else []
+    killed = {test: number for number, (of, test) in enumerate(pairs, start=1) if of == function}
     reached = Counter(test for found in state().tests_by_mangled_function_name.values() for test in found)
-    return sorted(tests, key=lambda test: (reached[test], state().duration_by_test[test]))
+    took = state().duration_by_test
+    return sorted(tests, key=lambda test: (-killed.get(test, 0), reached[test], took[test]))
 
 
 def without_the_listed(listed: Sequence[dict[str, Any]]) -> None:
