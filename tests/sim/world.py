@@ -202,6 +202,10 @@ class World(Landing):
         new, begin = old.replace(was, becomes), self._some_time()
         for after, versions in ((0.0, (old, new)), (200.0, (new,)), (700.0, (new, old)), (900.0, (old,))):
             self.kernel.after(begin + after, lambda versions=versions: product.deploy(*versions))
+            # the schedule looks though nothing is under way: it notes what is deployed
+            for minute in (1, 2, 3):
+                look = begin + after + minute * SCHEDULE
+                self.kernel.after(look, lambda: self.settle.invoke_asynchronously(LOOK))
 
     # ---- what happens outside
 
