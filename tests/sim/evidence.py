@@ -33,7 +33,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (DOCS / "evidence.md", DOCS / "simulation.md")
 PICTURE = DOCS / "evidence.svg"
 SCHEDULES = 1_000
-CAMPAIGN = 2_000
+CAMPAIGN = 1_000
 """Seeds of the campaign that says which states were met."""
 SHARE_OF_SINGLE = 4
 """For each single cause, a quarter of the schedules is run."""
