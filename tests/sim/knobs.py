@@ -81,6 +81,8 @@ class Knobs:
     """How often a person resumes whatever has halted, and moves dead letters back, in the middle of it."""
     away: bool = False
     """The person on call comes after two days, not after hours."""
+    receives: int = 5
+    """After how many deliveries a message is a dead letter."""
     horizon: float = 0.0
     """For how long S3 goes on announcing, and people uploading."""
     bundled: bool = False
@@ -162,6 +164,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "away": (0.2, (True,)),
     "horizon": (0.15, (1 * DAY, 20 * DAY, CLAIMS_LIVE - 0.2 * DAY)),
     "bundled": (0.3, (True,)),
+    "receives": (0.2, (1,)),
 }
 """How often a knob is turned, and to what."""
 

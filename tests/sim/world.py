@@ -169,6 +169,9 @@ class World(Landing):
         meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
         for meddler in meddlers:
             self.kernel.after(self._some_time(), lambda meddler=meddler: meddler(self))
+        # a dead letter lives for two weeks, and the person who moves it back comes at the end of the horizon
+        if knobs.receives != PLAIN.receives and not knobs.horizon:
+            self.buffer.receives = self.notices.receives = knobs.receives
         if knobs.two_versions:
             self._deploy_slowly()
         if knobs.bundled:
