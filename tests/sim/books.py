@@ -21,7 +21,7 @@ def mistaken(world: World) -> list[str]:
     """What is wrong, in words."""
     batches = {**world.ended, **{pk[2:]: item for (_, pk, _), item in world.dynamodb.items.on("b#")}}
     broken = [
-        f"batch {batch} was {world.committed['b#' + batch]} and is now {(item['state'], item['snapshot'])}"
+        f"batch {batch} was {world.committed['b#' + batch]} and is now {(item['state'], item.get('snapshot'))}"
         for batch, item in batches.items()
         if world.committed.get("b#" + batch, (item["state"], item.get("snapshot")))
         != (item["state"], item.get("snapshot"))
@@ -36,16 +36,11 @@ def mistaken(world: World) -> list[str]:
 
 
 def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
-    published = [
-        (table, stored)
-        for table in world.catalog.tables
-        for stored in world.catalog.ancestry(table)
-        if stored.snapshot.summary.get("published-wap-id") == batch
-    ]
-    if len(published) != 1:
+    published = [(table, stored) for each, table, stored in world.published() if each == batch]
+    if len(published) != 1 and not refenced(world, batch):
         yield f"it is {item['state']}, and in the table {len(published)} times"
         return
-    ((table, stored),) = published
+    table, stored = published[-1]
     if item.get("table") != table:
         yield f"it was sealed for {item.get('table')}, and is in {table}"
     staged = int(stored.snapshot.summary["source-snapshot-id"])
@@ -59,7 +54,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
         yield f"it is published as {stored.snapshot.id}, and its receipt or the outcomes of {staged} are missing"
         return
     # of a batch that a person decided about nobody knows the snapshot any more: what was staged stands for it
-    known = {stored.snapshot.id} | ({staged} if batch in world.decided else set())
+    known = {stored.snapshot.id} | ({staged} if world.decided.get(batch) else set())
     if receipt["snapshot"] not in known or receipt["staged"] != staged or receipt["fence"] is not fence:
         yield f"its receipt is {receipt}, the table has it as {stored.snapshot.id} of {staged}"
     if item["snapshot"] not in known:
@@ -70,7 +65,9 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     endings = {
         (each["bucket"], each["key"], each["version"]): each["outcome"] for each in map(json.loads, outcomes[1:])
     }
-    yield from _endings(world, batch, stored, endings)
+    # a ledger that was restored begins to count anew
+    last = item["attempt"] >= world.knobs.attempts or bool(world.knobs.restored)
+    yield from _endings(world, batch, stored, endings, last)
     registered = world.manifest_of(batch)
     counted = Counter(endings.get(_place(each), "committed") for each in registered)
     tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored))}
@@ -86,6 +83,13 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in registered})
 
 
+def refenced(world: World, batch: str) -> bool:
+    """Whether it has several fences and nothing else: one whose history was lost is not known from none at all, and a
+    person who finds no rows has it attempted again."""
+    of_batch = [stored for each, _, stored in world.published() if each == batch]
+    return world.decided.get(batch) is False and len(of_batch) > 1 and not any(each.files for each in of_batch)
+
+
 def _place(each: Registered) -> tuple[str, str, str]:
     return each.bucket, each.key, each.version
 
@@ -94,7 +98,9 @@ def _rows(world: World, stored: Stored) -> list[tuple[Any, ...]]:
     return [row for name in stored.files for row in world.catalog.files[name]]
 
 
-def _endings(world: World, batch: str, stored: Stored, endings: Mapping[tuple[str, str, str], str]) -> Iterator[str]:
+def _endings(
+    world: World, batch: str, stored: Stored, endings: Mapping[tuple[str, str, str], str], last: bool
+) -> Iterator[str]:
     """Each upload of the batch ended as it had to: its rows are in the batch's snapshot, or there was a reason."""
     there: dict[tuple[str, str], int] = defaultdict(int)
     for uri, version, *_ in _rows(world, stored):
@@ -108,17 +114,17 @@ def _endings(world: World, batch: str, stored: Stored, endings: Mapping[tuple[st
         rows = there.pop((f"s3://{each.bucket}/{each.key}", each.version), 0)
         if (rows > 0) is not (outcome == "committed") and not (outcome == "committed" and not put.body):
             yield f"{_place(each)} is recorded as {outcome}, and has {rows} rows in its snapshot"
-        if not _true(world, put, outcome):
+        if not _true(world, put, outcome, last):
             yield f"{_place(each)} is recorded as {outcome}, which nothing that happened to it explains"
     if there:
         yield f"its snapshot has rows of {sorted(there)}, which are not in its manifest"
 
 
-def _true(world: World, put: Version, outcome: str) -> bool:
-    """Whether an upload can have ended so."""
+def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
+    """Whether an upload can have ended so. `last`: its batch has come to the last attempt of the settings."""
     place, can_be_destroyed = (put.bucket, put.key), put.version_id in ("", SUSPENDED)
     if outcome == "quarantined":
-        return b'"id": \n' in put.body or place in world.s3.refused
+        return b'"id": \n' in put.body or (place in world.refused and last)
     if outcome == "vanished":
         return can_be_destroyed and any((bucket, key) == place and at >= put.at for at, bucket, key in world.removed)
     if outcome == "superseded":
@@ -154,7 +160,8 @@ def _sums(world: World, batches: Mapping[str, Mapping[str, Any]]) -> Iterator[st
             "committed_batches": len(committed),
             "abandoned_batches": len(ended) - len(committed),
             "abandoned_objects": sum(item["objects"] for item in ended if item["state"] == "ABANDONED"),
-            "jobs": sum(item["attempt"] for item in of_route),
+            # a ledger that was restored has forgotten jobs, and may have forgotten which attempts they were
+            **({} if world.knobs.restored else {"jobs": sum(item["attempt"] for item in of_route)}),
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
         }
         said = {name: route.get(name, 0) for name in expected}

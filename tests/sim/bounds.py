@@ -30,6 +30,8 @@ def exceeded(world: World) -> list[str]:
 
 def _slots(world: World) -> Iterator[str]:
     """Never more batches of a route at once than its `in_flight`, whatever else goes wrong."""
+    if world.knobs.restored:
+        return  # what is recovered is under way, whatever else is
     allowed = world.knobs.in_flight
     for route, running in world.most_running.items():
         if running > allowed:

@@ -89,6 +89,15 @@ class DynamoDb:
             del self.items[key]
         return len(over)
 
+    def become(self, items: Mapping[Key, Item]) -> None:
+        """The table is replaced by another one of its name."""
+        for key in list(self.items):
+            del self.items[key]
+        self.items.update(items)
+        self.writes += 1
+        self._tokens.clear()
+        self._before.clear()
+
     # ---- operations
 
     def _get_item(self, request: Any) -> Any:

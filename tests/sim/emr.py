@@ -48,6 +48,8 @@ class Emr:
         """Whether a run is not known any more as soon as it has ended."""
         self.skew: Callable[[], float] = lambda: 0.0
         """By how many seconds the clock of the next driver is fast."""
+        self.on_driver: Callable[[JobRun], None] = lambda run: None
+        """Told of each driver that begins."""
         self._drive = drive
         self._on_ended = on_ended
         self._tokens: dict[str, str] = {}
@@ -93,6 +95,7 @@ class Emr:
         driver = self.kernel.spawn(name, lambda: self._drive(run.arguments), done)
         driver.skew = self.skew()
         run.drivers.append(driver)
+        self.on_driver(run)
 
     def _cancel(self, run: JobRun) -> None:
         if run.running and not self.outlives():

@@ -13,6 +13,7 @@ from tests.sim.configs import configured
 from tests.sim.kernel import START
 from tests.sim.knobs import Knobs
 from tests.sim.product import deploy
+from tests.sim.restored import recovered
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
 from tests.sim.sqs import Queue
@@ -21,7 +22,6 @@ from tests.sim.world import CONFIG, World
 from tidegate import wiring
 from tidegate.core.publication import Snapshot
 from tidegate.flows.abort import abort
-from tidegate.flows.recover import Recovered, recover
 from tidegate.flows.resume import Resumed, resume
 
 HOUR, DAY = 3_600, 86_400
@@ -100,8 +100,7 @@ def refused_for_a_while(world: World) -> None:
     """Somebody switches off the key that one object was encrypted with, and switches it on again."""
     for name in "ab":
         world.upload(f"events/{name}.json", GOOD)
-    world.s3.refused["landing", "events/b.json"] = "AccessDenied"
-    world.kernel.after(120.0, world.s3.refused.clear)
+    world.refuse("landing", "events/b.json", "AccessDenied", 120.0)
 
 
 # ---- how AWS answers
@@ -374,7 +373,7 @@ def recovered_in_passing(world: World) -> None:
     world.notices.fifo = world.sns.ordered = False
     world.from_notices.concurrency = 4
     world.upload("events/a.json", GOOD)
-    world.kernel.after(30.0, lambda: world.kernel.spawn("person", _recover) and None)
+    world.kernel.after(30.0, lambda: world.kernel.spawn("person", lambda: recovered(int(world.kernel.now))) and None)
 
 
 def given_up_again_and_again(world: World) -> None:
@@ -516,16 +515,3 @@ def _abort(batch: str) -> Resumed:
 
 def _resume(batch: str) -> Resumed:
     return resume(batch, ledger=wiring.application().ledger())
-
-
-def _recover() -> Recovered:
-    application = wiring.application()
-    return recover(
-        ledger=application.ledger(),
-        work=application.work(),
-        topic=application.topic("recover"),
-        configured=application.routes,
-        oldest=wiring.smallest_id(wiring.clock()),
-        made_at=wiring.made_at,
-        clock=wiring.clock,
-    )

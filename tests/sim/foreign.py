@@ -46,6 +46,11 @@ def append_and_expire(world: "World", table: Metadata) -> Metadata:
     return expire(world, append(world, table))
 
 
+def remember(world: "World", table: Metadata) -> Metadata:
+    """A backup of the metadata is restored: the history is whole again."""
+    return table.remembered(table.gone)
+
+
 def roll_back_own(world: "World", table: Metadata) -> Metadata:
     """Somebody takes back commits of their own, on top of everything."""
     to = None

@@ -5,6 +5,7 @@ fault: it holds for the whole run, and says how often something happens. Whateve
 own documents, or a person's by ours, so no promise may rest on it.
 """
 
+import math
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
@@ -13,6 +14,7 @@ from typing import Any
 DAY = 86_400.0
 CLAIMS_LIVE = 60 * DAY
 """The setting `retention.claims`, as it is if nobody sets it."""
+FOR_GOOD = math.inf
 
 
 @dataclass(frozen=True)
@@ -56,10 +58,10 @@ class Knobs:
     """TTL deletes what has expired within a minute; else it never does."""
     suspended: bool = False
     """Somebody suspends the versioning of the landing bucket for a while."""
-    refused_objects: bool = False
-    """Somebody switches off the key that some objects were encrypted with."""
-    closed_bucket: bool = False
-    """A policy of the second unversioned bucket lets nobody read for hours."""
+    refused_objects: float = 0.0
+    """For how long the key is switched off that some objects were encrypted with."""
+    closed_bucket: str = ""
+    """With which code S3 refuses all that is asked of the second unversioned bucket, for hours."""
 
     # ---- how it is configured
     in_flight: int = 1
@@ -79,6 +81,12 @@ class Knobs:
     """How often a person gives up what runs."""
     resumes: int = 0
     """How often a person resumes whatever has halted, and moves dead letters back, in the middle of it."""
+    cut: float = 0.0
+    """How often a driver's table loses its history while the driver is at work."""
+    cut_undone: bool = False
+    """Hours later that is undone."""
+    restored: float = 0.0
+    """The ledger is restored, once, to what it was so long ago."""
     away: bool = False
     """The person on call comes after two days, not after hours."""
     receives: int = 5
@@ -150,8 +158,8 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "skew": (0.3, ((0.0, 60.0), (0.0, -150.0, 200.0))),
     "expiry_at_once": (0.5, (True,)),
     "suspended": (0.1, (True,)),
-    "refused_objects": (0.15, (True,)),
-    "closed_bucket": (0.1, (True,)),
+    "refused_objects": (0.15, (FOR_GOOD, 400.0, 1_500.0)),
+    "closed_bucket": (0.1, ("AccessDenied", "NoSuchBucket")),
     "in_flight": (0.3, (2, 3)),
     "attempts": (0.3, (1, 2, 5)),
     "max_wait": (0.2, (1, 300)),
@@ -165,6 +173,9 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "horizon": (0.15, (1 * DAY, 20 * DAY, CLAIMS_LIVE - 0.2 * DAY)),
     "bundled": (0.3, (True,)),
     "receives": (0.2, (1,)),
+    "cut": (0.15, (0.3, 0.7)),
+    "cut_undone": (0.5, (True,)),
+    "restored": (0.15, (20.0, 100.0, 400.0, 2_000.0)),
 }
 """How often a knob is turned, and to what."""
 

@@ -100,6 +100,7 @@ class EventSource:
         self.batch_size = batch_size
         self.window = window
         self.concurrency = concurrency
+        self.enabled = True
         self._busy: set[str] = set()
         self._running = 0
         self._wakes_at = float("inf")
@@ -115,7 +116,7 @@ class EventSource:
         if self.kernel.now < self._wakes_at:
             return
         self._wakes_at = float("inf")
-        while self._running < self.concurrency:
+        while self.enabled and self._running < self.concurrency:
             messages = self.queue.receive(self.batch_size, busy_groups=sorted(self._busy))
             if not messages:
                 break
@@ -130,7 +131,7 @@ class EventSource:
         hidden = [
             message.visible_at for message in self.queue.messages.values() if message.visible_at > self.kernel.now
         ]
-        if hidden:
+        if hidden and self.enabled:
             self.wake(min(hidden) - self.kernel.now)
 
     def _deliver(self, messages: list[Message]) -> None:

@@ -1,6 +1,7 @@
 """Where uploads land, and what S3 says of them: the same for Tidegate's world and for every scheme beside it."""
 
 import json
+import math
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote_plus
@@ -31,6 +32,8 @@ class Landing:
         """Every version put into a landing bucket, in order."""
         self.removed: list[tuple[float, str, str]] = []
         """(when, bucket, key) of everything that was deleted."""
+        self.refused: set[tuple[str, str]] = set()
+        """(bucket, key) of what S3 has handed out to nobody at some time."""
         self._gathered: list[dict[str, Any]] = []
         self.s3.on_put = self._put
 
@@ -44,6 +47,13 @@ class Landing:
             self.removed.append((self.kernel.now, bucket, key))
 
         self.kernel.after(after, delete)
+
+    def refuse(self, bucket: str, key: str, code: str, seconds: float) -> None:
+        """From now on S3 hands this object out to nobody, for so long."""
+        self.refused.add((bucket, key))
+        self.s3.refused[bucket, key] = code
+        if seconds < math.inf:
+            self.kernel.after(seconds, lambda: self.s3.refused.pop((bucket, key)) and None)
 
     def _put(self, version: Version) -> None:
         if version.bucket == "work":

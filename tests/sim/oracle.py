@@ -7,11 +7,12 @@ may cost is in `bounds`.
 """
 
 import json
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from tests.sim import second_opinion
-from tests.sim.books import mistaken
+from tests.sim.books import mistaken, refenced
 from tests.sim.s3 import SUSPENDED, Version
 from tests.sim.world import World
 
@@ -95,7 +96,7 @@ def _excused(world: World, version: Version) -> bool:
     """Whether there is a right ending but its rows: nobody could read it, a person gave it up, or it was overwritten or
     deleted where that destroys it."""
     place = (version.bucket, version.key)
-    if place in world.s3.refused or (*place, version.sequencer) in given_up(world):
+    if place in world.refused or (*place, version.sequencer) in given_up(world) | forgotten(world):
         return True
     if version.version_id not in ("", SUSPENDED):
         return False
@@ -107,13 +108,20 @@ def _excused(world: World, version: Version) -> bool:
 
 def given_up(world: World) -> set[tuple[str, str, str]]:
     """(bucket, key, sequencer) of what was in batches whose fence is in a table."""
-    fenced = {
-        stored.snapshot.summary["published-wap-id"]
-        for table in world.catalog.tables
-        for stored in world.catalog.ancestry(table)
-        if "published-wap-id" in stored.snapshot.summary and not stored.files
-    }
+    fenced = {batch for batch, _, stored in world.published() if not stored.files}
     return {(item.bucket, item.key, item.sequencer) for batch in fenced for item in world.manifest_of(batch)}
+
+
+def forgotten(world: World) -> set[tuple[str, str, str]]:
+    """(bucket, key, sequencer) of what came again with the same bytes and no version before the ledger was restored:
+    that it came again may have been on record there alone."""
+    return {
+        (each.bucket, each.key, each.sequencer)
+        for each in world.history
+        if world.forgotten_from < math.inf and each.version_id in ("", SUSPENDED)
+        for other in world.history
+        if (other.bucket, other.key, other.etag) == (each.bucket, each.key, each.etag) and other.number < each.number
+    }
 
 
 def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement) -> None:
@@ -128,8 +136,8 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         [second_opinion.Remove(*removed) for removed in world.removed],
         world.notified,
         [second_opinion.Row(*row) for row in rows],  # type: ignore[arg-type]
-        given_up(world),
-        {each.number for each in world.history if (each.bucket, each.key) in world.s3.refused},
+        given_up(world) | forgotten(world),
+        {each.number for each in world.history if (each.bucket, each.key) in world.refused},
     )
     for what in ("repeated", "torn", "lost", "foreign"):
         mine = sum(broken.startswith(what) for broken in judgement.broken)
@@ -152,5 +160,5 @@ def _each_batch_once(world: World, judgement: Judgement) -> None:
             else:
                 published[batch] += 1
         for batch, times in published.items():
-            if times > 1:
+            if times > 1 and not refenced(world, batch):
                 judgement.broken.append(f"batch {batch} is in {table} {times} times")

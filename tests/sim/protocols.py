@@ -137,6 +137,8 @@ def _listing(operation: str, answered: dict[str, Any]) -> str:
     for found in answered.get("Versions" if versions else "Contents", ()):
         fields = "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in found.items())
         pieces.append(f"<{each_is}>{fields}</{each_is}>")
+    for found in answered.get("CommonPrefixes", ()):
+        pieces.append(f"<CommonPrefixes><Prefix>{escape(found['Prefix'])}</Prefix></CommonPrefixes>")
     return f"<{root}>{''.join(pieces)}</{root}>"
 
 

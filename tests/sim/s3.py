@@ -30,6 +30,12 @@ class Version:
     sequencer: str = ""
 
 
+def _rolled_up(key: str, prefix: str, delimiter: str) -> str:
+    """What a listing calls a key: what it shares with all others up to the delimiter."""
+    end = key.find(delimiter, len(prefix)) if delimiter else -1
+    return key if end < 0 else key[: end + len(delimiter)]
+
+
 def _folder(key: str) -> str:
     return key[: key.rfind("/") + 1]
 
@@ -56,8 +62,8 @@ class S3:
         """Whether a conditional put meets another one under way, and is refused without a word on who wins."""
         self.refused: dict[tuple[str, str], str] = {}
         """Objects, by bucket and key, that S3 hands out to nobody; and with which code it says so."""
-        self.closed: set[str] = set()
-        """Buckets that a policy lets nobody read."""
+        self.closed: dict[str, str] = {}
+        """Buckets that nobody can use for now, and with which code S3 says so."""
         self._numbers = itertools.count(1)
 
     # ---- what people do
@@ -95,8 +101,8 @@ class S3:
         if name not in self.buckets:
             raise Refusal(404, "NoSuchBucket", f"bucket {name} does not exist")
         bucket = self.buckets[name]
-        if name in self.closed:
-            raise Refusal(403, "AccessDenied", "a policy of the bucket denies it")
+        if code := self.closed.get(name):
+            raise Refusal(404 if code == "NoSuchBucket" else 403, code, "not for now")
         if operation == "GetObject":
             if code := self.refused.get((name, request["Key"])):
                 raise Refusal(403 if code == "AccessDenied" else 400, code, "refused for good")
@@ -108,8 +114,7 @@ class S3:
         if operation == "ListObjectVersions":
             return self._list_versions(bucket, request.get("Prefix", ""), request["MaxKeys"])
         assert operation == "ListObjectsV2", f"S3 {operation} is not simulated"
-        most = request.get("MaxKeys", self.page)
-        return self._list(bucket, request.get("Prefix", ""), most, request.get("ContinuationToken", ""))
+        return self._list(bucket, request)
 
     def _get(self, bucket: Bucket, key: str, version_id: str, if_match: str) -> dict[str, Any]:
         found = bucket.versions.get((key, version_id)) if version_id else bucket.current.get(key)
@@ -133,20 +138,30 @@ class S3:
                 raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
         return {"ETag": f'"{self.put(name, key, body).etag}"'}
 
-    def _list(self, bucket: Bucket, prefix: str, most: int, after: str) -> dict[str, Any]:
-        found = sorted(
+    def _list(self, bucket: Bucket, request: Mapping[str, Any]) -> dict[str, Any]:
+        prefix, delimiter = request.get("Prefix", ""), request.get("Delimiter", "")
+        most, token = request.get("MaxKeys", self.page), request.get("ContinuationToken", "")
+        after = token or request.get("StartAfter", "")
+        keys = sorted(
             key
             for folder, keys in bucket.current.shelves.items()
             if folder.startswith(prefix) or prefix.startswith(folder)
             for key in keys
             if key.startswith(prefix) and key > after
         )
+        # a folder counts as one; the page that the token ends has told of it, or of the key
+        found = list(dict.fromkeys(_rolled_up(key, prefix, delimiter) for key in keys))
+        if delimiter and token.endswith(delimiter):
+            found = [name for name in found if name != token]
         page = found[:most]
         contents = [
-            {"Key": key, "ETag": f'"{bucket.current[key].etag}"', "Size": len(bucket.current[key].body)} for key in page
+            {"Key": name, "ETag": f'"{bucket.current[name].etag}"', "Size": len(bucket.current[name].body)}
+            for name in page
+            if not delimiter or not name.endswith(delimiter)
         ]
+        folders = [{"Prefix": name} for name in page if delimiter and name.endswith(delimiter)]
         more = {"NextContinuationToken": page[-1]} if len(page) < len(found) else {}
-        return {"Contents": contents, "IsTruncated": bool(more), **more}
+        return {"Contents": contents, "CommonPrefixes": folders, "IsTruncated": bool(more), **more}
 
     def _list_versions(self, bucket: Bucket, prefix: str, most: int) -> dict[str, Any]:
         found = sorted((key, each.number, each) for (key, _), each in bucket.versions.items() if key.startswith(prefix))

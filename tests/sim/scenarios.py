@@ -73,11 +73,11 @@ def chance(world: World) -> None:
 
 
 def _switch_off_keys(world: World) -> None:
-    """S3 hands out nothing under some keys any more, and goes on with what lies beside it."""
+    """S3 hands out nothing under some keys for a while or for good, and goes on with what lies beside it."""
     for bucket, folder in (("landing", "events/"), ("plain", "")):
         code = world.kernel.random.choice(("AccessDenied", "KMS.DisabledException"))
         world.upload(f"{folder}neighbour.json", GOOD, bucket=bucket)
-        world.s3.refused[bucket, f"{folder}b.json"] = code
+        world.refuse(bucket, f"{folder}b.json", code, world.knobs.refused_objects)
 
 
 CHANCE = "chance"

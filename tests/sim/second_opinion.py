@@ -24,8 +24,8 @@ lost: its rows may be missing. They may also be there, because an audit may find
 **Excuses.** A put is excused, and its rows may be missing,
 
 - if its file is bad, or has no rows;
-- if S3 refuses to hand it out for good, even if it hands out the same bytes later, from another put;
-- if it was given up, that very put: its sequencer says so;
+- if S3 refused to hand it out at some time, even if it hands out the same bytes later, from another put;
+- if it was given up or forgotten, that very put: its sequencer says so;
 - if it has no version id of its own, and could not be read at every moment from its put to the end. Such an upload is
   read as what its key holds, and only while that has its ETag. So the excuse holds if a later put under the key has
   another ETag, or is one that S3 refuses to hand out; or if the key was deleted later. It holds even if the same bytes

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,8 @@ class Queue:
         """A queue by the name of a FIFO queue that is none keeps no order and no groups apart, and drops no repeat."""
         self.lost = 0
         """Messages whose time was over before anybody had dealt with them."""
+        self.on_message: Callable[[], None] = lambda: None
+        """Told of every message that it takes."""
         self._seen: dict[str, float] = {}
         self._order: deque[str] = deque()
         self._numbers = itertools.count(1)
@@ -65,6 +67,7 @@ class Queue:
         message = Message(f"{self.name}-{number}", body, group, now, visible_at=now, attributes=attributes or {})
         self.messages[message.id] = message
         self._order.append(message.id)
+        self.on_message()
         return True
 
     def receive(self, most: int, *, busy_groups: Sequence[str] = ()) -> list[Message]:

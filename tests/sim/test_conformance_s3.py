@@ -213,6 +213,23 @@ def test_a_listing_comes_in_pages(s3: Store) -> None:
     assert ([found["Key"] for found in second["Contents"]], second["IsTruncated"]) == (keys[2:], False)
 
 
+def folders(s3: Store, prefix: str, **more: str) -> tuple[list[str], list[str]]:
+    """(folders page by page, keys beside them), two of a page."""
+    pages = s3.client.get_paginator("list_objects_v2").paginate(
+        Bucket=PLAIN, Prefix=prefix, Delimiter="/", PaginationConfig={"PageSize": 2}, **more
+    )
+    found = [each["Prefix"] for page in pages for each in page.get("CommonPrefixes", ())]
+    return found, [each["Key"] for page in pages for each in page.get("Contents", ())]
+
+
+def test_a_listing_of_folders_names_each_once_however_many_pages_it_takes(s3: Store) -> None:
+    for name in ("b/01/parts/1", "b/01/parts/2", "b/02/sealed", "b/03/a", "b/03/b", "b/beside", "c/04/a"):
+        s3.put(PLAIN, name, b"")
+    assert folders(s3, "b/") == (["b/01/", "b/02/", "b/03/"], ["b/beside"])
+    assert folders(s3, "b/", StartAfter="b/02") == (["b/02/", "b/03/"], ["b/beside"])
+    assert folders(s3, "b/", StartAfter="b/021") == (["b/03/"], ["b/beside"])
+
+
 def test_the_bucket_of_another_account_is_refused(s3: Store) -> None:
     s3.put(PLAIN, "a", b"one")
     assert code_of(lambda: s3.read(PLAIN, "a", ExpectedBucketOwner="999999999999")) == "AccessDenied"

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
-from tests.sim import driver, foreign, people, product, seen
+from tests.sim import driver, foreign, people, product, restored, seen
 from tests.sim.configs import configured
 from tests.sim.dynamodb import DynamoDb
 from tests.sim.emr import Emr, JobRun
@@ -23,7 +24,7 @@ from tests.sim.network import Network
 from tests.sim.s3 import S3, Bucket, Version
 from tests.sim.sns import Sns
 from tests.sim.sqs import Queue, Sqs
-from tests.sim.table import Catalog
+from tests.sim.table import Catalog, Stored
 from tidegate.core import notices
 from tidegate.flows import settle as settling
 
@@ -116,10 +117,15 @@ class World(Landing):
         self.most_running: Counter[str] = Counter()
         """How many batches of each route were submitted at once, at most."""
         self._manifests: dict[str, list[Registered]] = {}
-        self.decided: set[str] = set()
-        """Batches of which a person said that they are in the table."""
+        self.decided: dict[str, bool] = {}
+        """Batches that a person decided about, and whether they said that it is in the table."""
         self._ticking = False
-        self.intake.on_invoke = self.dispatch.on_invoke = self._wake_schedule
+        self.rules_enabled = True
+        """Whether EventBridge tells settle of anything."""
+        self.started = self.kernel.now
+        self.forgotten_from = math.inf
+        """From when on (epoch seconds) a restored ledger has forgotten everything."""
+        self.intake.on_invoke = self.dispatch.on_invoke = self.wake_schedule
         self._turn(self.knobs)
 
     def _queue(self, name: str, source: Source, dead_letters: Queue) -> Queue:
@@ -169,9 +175,11 @@ class World(Landing):
         meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
         for meddler in meddlers:
             self.kernel.after(self._some_time(), lambda meddler=meddler: meddler(self))
-        # a dead letter lives for two weeks, and the person who moves it back comes at the end of the horizon
-        if knobs.receives != PLAIN.receives and not knobs.horizon:
-            self.buffer.receives = self.notices.receives = knobs.receives
+        self.buffer.receives = self.notices.receives = knobs.receives
+        if knobs.horizon:
+            # the person on call comes at the end of it, and a dead letter lives for two weeks
+            for letters in (self.dead_letters, self.notices_dead_letters):
+                letters.on_message = lambda: self.kernel.after(DAY, lambda: people.move_back(self) and None)
         if knobs.two_versions:
             self._deploy_slowly()
         if knobs.bundled:
@@ -181,8 +189,20 @@ class World(Landing):
             for after, suspended in ((0.0, True), (900.0, False)):
                 self.kernel.after(begin + after, lambda suspended=suspended: self._suspend(suspended))
         if knobs.closed_bucket:
-            self.s3.closed.add("closed")
-            self.kernel.after(chance.choice((600.0, 3 * HOUR)), lambda: self.s3.closed.discard("closed"))
+            self.s3.closed["closed"] = knobs.closed_bucket
+            self.kernel.after(chance.choice((600.0, 3 * HOUR)), self.s3.closed.clear)
+        cut, cuts = sometimes(knobs.cut), iter(range(MOST_CUTS))
+        self.emr.on_driver = lambda run: self._cut() if cut() and next(cuts, None) is not None else None
+        if knobs.restored:
+            restored.restore(self, self._some_time() + knobs.restored, knobs.restored)
+
+    def _cut(self) -> None:
+        """Somebody expires all history below a snapshot of their own, while a driver is at work."""
+        chance = self.kernel.random
+        moment = chance.choice((0.0, 0.05, 0.3, 2.0, 20.0))
+        self.kernel.after(moment, lambda: foreign.commit(self, foreign.append_and_expire))
+        if self.knobs.cut_undone:
+            self.kernel.after(moment + chance.choice((300.0, 3 * HOUR)), lambda: foreign.commit(self, foreign.remember))
 
     def _suspend(self, suspended: bool) -> None:
         self.s3.buckets["landing"].suspended = suspended
@@ -208,7 +228,7 @@ class World(Landing):
             # the schedule looks though nothing is under way: it notes what is deployed
             for minute in (1, 2, 3):
                 look = begin + after + minute * SCHEDULE
-                self.kernel.after(look, lambda: self.settle.invoke_asynchronously(LOOK))
+                self.kernel.after(look, lambda: self._tell_settle(LOOK))
 
     # ---- what happens outside
 
@@ -225,9 +245,13 @@ class World(Landing):
             "detail": {"jobRunId": run.id, "applicationId": "app", "state": run.state},
         }
         for number in range({Kind.DROP: 0, Kind.TWICE: 2}.get(struck, 1) if struck else 1):
-            self.kernel.after(1.0 + 30.0 * number, lambda: self.settle.invoke_asynchronously(event))
+            self.kernel.after(1.0 + 30.0 * number, lambda: self._tell_settle(event))
 
-    def _wake_schedule(self) -> None:
+    def _tell_settle(self, event: Mapping[str, Any]) -> None:
+        if self.rules_enabled:
+            self.settle.invoke_asynchronously(event)
+
+    def wake_schedule(self) -> None:
         """The schedule looks once a minute. While nothing is under way a look finds nothing, and is not simulated."""
         if not self._ticking:
             self._ticking = True
@@ -236,7 +260,7 @@ class World(Landing):
     def _tick(self) -> None:
         self._ticking = False
         if self.unfinished or self.buffer.messages or self.notices.messages:
-            self._wake_schedule()
+            self.wake_schedule()
         if self.knobs.missed_looks and self.kernel.random.random() < self.knobs.missed_looks:
             return
         for (_, pk, _), item in self.dynamodb.items.on("b#"):
@@ -246,7 +270,7 @@ class World(Landing):
         if self.knobs.expiry_at_once:
             self.dynamodb.expire()
         if self.unfinished and self._worth_a_look():
-            self.settle.invoke_asynchronously(LOOK)
+            self._tell_settle(LOOK)
 
     def _worth_a_look(self) -> bool:
         """The schedule may come late: of the looks that find nothing to do only the first ones are all taken."""
@@ -285,23 +309,20 @@ class World(Landing):
         told: Mapping[str, Any] = json.loads(found.body) if found else {}
         return told
 
-    def holds_rows_of(self, batch: str) -> bool:
-        """Whether the batch is in a table, by what nobody can forget: the line of main, expired or not."""
-        return any(
-            stored.snapshot.summary.get("published-wap-id") == batch
-            for table in self.catalog.tables
-            for stored in self.catalog.ancestry(table)
-        )
+    def published(self) -> Iterator[tuple[str, str, Stored]]:
+        """(batch, table, snapshot) of all that was published, by what nobody can forget: the line of main, expired or
+        not, oldest first. A fence has no files."""
+        for table in self.catalog.tables:
+            for stored in self.catalog.ancestry(table):
+                if batch := stored.snapshot.summary.get("published-wap-id"):
+                    yield batch, table, stored
 
-    def staged_of(self, batch: str) -> int:
-        """What was published for the batch, as it was staged."""
-        (found,) = {
-            int(stored.snapshot.summary["source-snapshot-id"])
-            for table in self.catalog.tables
-            for stored in self.catalog.ancestry(table)
-            if stored.snapshot.summary.get("published-wap-id") == batch
-        }
-        return found
+    def staged_with_rows(self, batch: str) -> int | None:
+        """As what the batch's rows were staged; None if no rows of it are in a table."""
+        for each, _, stored in self.published():
+            if each == batch and stored.files:
+                return int(stored.snapshot.summary["source-snapshot-id"])
+        return None
 
     def manifest_of(self, batch: str) -> list[Registered]:
         """The uploads that a sealed batch is made of, by the parts that its manifest lists."""
@@ -319,12 +340,10 @@ class World(Landing):
     def landed_at(self, put: Version) -> float | None:
         """When the rows of an upload came into a table; None if they are not there."""
         place = (put.bucket, put.key, put.sequencer)
-        for table in self.catalog.tables:
-            for stored in self.catalog.ancestry(table):
-                batch = stored.snapshot.summary.get("published-wap-id")
-                registered = self.manifest_of(batch) if batch and stored.files else []
-                if any((each.bucket, each.key, each.sequencer) == place for each in registered):
-                    return self.catalog.came_at[stored.snapshot.id]
+        for batch, _, stored in self.published():
+            registered = self.manifest_of(batch) if stored.files else []
+            if any((each.bucket, each.key, each.sequencer) == place for each in registered):
+                return self.catalog.came_at[stored.snapshot.id]
         return None
 
     def left_in(self, folder: str) -> Iterator[tuple[str, bytes]]:
@@ -371,7 +390,7 @@ class World(Landing):
             return self._run()
 
     def _run(self) -> bool:
-        self._wake_schedule()
+        self.wake_schedule()
         patience = PATIENCE + (2 * DAY if self.knobs.away else 0)
         deadline = START + self.lasts + patience
         quiet = False
@@ -396,7 +415,7 @@ class World(Landing):
         was deployed."""
         for _ in range(5):
             writes = self.dynamodb.writes
-            self.settle.invoke_asynchronously(LOOK)
+            self._tell_settle(LOOK)
             self.kernel.run(lambda: not self.kernel.busy, self.kernel.now + PATIENCE)
             if self.at_rest and self.dynamodb.writes == writes:
                 return True
@@ -406,6 +425,7 @@ class World(Landing):
 LOOKS_IN_VAIN = 6 * 60
 """After so many a person is called, whatever is still to come."""
 LOOK = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
+MOST_CUTS = 4
 MOST_VISITS = 20
 """How often the person on call comes: after each visit everything that can go on by itself does."""
 

@@ -1,0 +1,76 @@
+"""A ledger that is restored to an earlier time, by the runbook: switch off what writes, bring the table back, recover,
+switch on again (docs/operations.md)."""
+
+import copy
+import uuid
+from typing import TYPE_CHECKING
+
+from tests.sim.kernel import Process
+from tidegate import wiring
+from tidegate.flows.recover import Recovered, recover
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+LONGEST_RUN = 120.0
+"""How long a function may run, in seconds: whoever has switched them off waits for that."""
+MARGIN = 3_600
+"""How many seconds more are walked, as `tidegate ledger recover` does: clocks differ."""
+AGAIN = 900.0
+"""When somebody whose recovery failed, or found something amiss, tries again."""
+
+
+def restore(world: "World", at: float, forgets: float) -> None:
+    """In `at` seconds somebody begins to restore the ledger to what it was `forgets` seconds before."""
+    then = max(0.0, at - forgets)
+    kept: dict[object, object] = {}
+
+    def keep() -> None:
+        kept.update(copy.deepcopy(world.dynamodb.items.data))
+
+    def bring_back() -> None:
+        world.dynamodb.become(kept)  # type: ignore[arg-type]
+        world.forgotten_from = world.started + then
+        world.happened["the ledger was restored"] += 1
+        _recover(world)
+
+    world.kernel.after(then, keep)
+    world.kernel.after(at, lambda: switch(world, False))
+    world.kernel.after(at + LONGEST_RUN, bring_back)
+
+
+def switch(world: "World", on: bool) -> None:
+    """Both event sources and both rules."""
+    world.kernel.note("switched", "on" if on else "off")
+    world.rules_enabled = on
+    for source in (world.from_buffer, world.from_notices):
+        source.enabled = on
+        source.wake(0.0)
+    world.wake_schedule()
+
+
+def _recover(world: "World") -> None:
+    since = int(world.forgotten_from)
+
+    def ended(process: Process) -> None:
+        if process.failed or not process.answer.complete:
+            world.happened["recovering took more than one run"] += 1
+            world.kernel.after(AGAIN, lambda: _recover(world))
+        else:
+            switch(world, True)
+
+    world.kernel.spawn("person", lambda: recovered(since), ended)
+
+
+def recovered(since: int) -> Recovered:
+    """What `tidegate ledger recover` does, by the same means."""
+    application = wiring.application()
+    return recover(
+        ledger=application.ledger(),
+        work=application.work(),
+        topic=application.topic(f"recover-{uuid.uuid4().hex}"),
+        configured=application.routes,
+        oldest=wiring.smallest_id(since - MARGIN),
+        made_at=wiring.made_at,
+        clock=wiring.clock,
+    )
