@@ -5,6 +5,7 @@ What happened is known from what was put, deleted and refused, and from the snap
 
 import hashlib
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -66,7 +67,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
         (each["bucket"], each["key"], each["version"]): each["outcome"] for each in map(json.loads, outcomes[1:])
     }
     # a ledger that was restored begins to count anew
-    last = item["attempt"] >= world.knobs.attempts or bool(world.knobs.restored)
+    last = item["attempt"] >= world.knobs.attempts or world.forgotten_from < math.inf
     yield from _endings(world, batch, stored, endings, last)
     registered = world.manifest_of(batch)
     counted = Counter(endings.get(_place(each), "committed") for each in registered)
@@ -161,7 +162,7 @@ def _sums(world: World, batches: Mapping[str, Mapping[str, Any]]) -> Iterator[st
             "abandoned_batches": len(ended) - len(committed),
             "abandoned_objects": sum(item["objects"] for item in ended if item["state"] == "ABANDONED"),
             # a ledger that was restored has forgotten jobs, and may have forgotten which attempts they were
-            **({} if world.knobs.restored else {"jobs": sum(item["attempt"] for item in of_route)}),
+            **({} if world.forgotten_from < math.inf else {"jobs": sum(item["attempt"] for item in of_route)}),
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
         }
         said = {name: route.get(name, 0) for name in expected}

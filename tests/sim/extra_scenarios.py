@@ -3,17 +3,20 @@
 Without a fault all of them end well under the product as it is; `bugs.py` says which mistake each of them is for.
 """
 
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from tests.sim import foreign
 from tests.sim.configs import configured
+from tests.sim.emr import JobRun
 from tests.sim.kernel import START
 from tests.sim.knobs import Knobs
 from tests.sim.product import deploy
-from tests.sim.restored import recovered
+from tests.sim.restored import recovered, restore
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
 from tests.sim.sqs import Queue
@@ -292,6 +295,78 @@ def cleaned_under_way(world: World) -> None:
     world.kernel.after(600.0, lambda: _alter(world, expire))
 
 
+def decided_twice(world: World) -> None:
+    """The table's history is cut under the first two drivers, and each time a person decides. What the first cut forgot
+    is remembered again before the third driver begins."""
+    drivers = itertools.count(1)
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=4.0)
+
+    def begins(run: JobRun) -> None:
+        number = next(drivers)
+        if number <= 2:
+            world.kernel.after(0.1, lambda: foreign.commit(world, foreign.cut))
+        else:
+            foreign.commit(world, foreign.remember)
+
+    world.emr.on_driver = begins
+
+
+def decided_in_vain(world: World) -> None:
+    """The table's history is cut right after the first driver has published; its answer is lost. A person finds the
+    rows. Each job run has a second driver, so that two have staged."""
+    world.emr.twin_after = lambda: 0.02
+    world.upload("events/a.json", GOOD)
+    drivers = itertools.count(1)
+
+    def begins(run: JobRun) -> None:
+        if next(drivers) == 1:
+            world.kernel.after(0.205, lambda: foreign.commit(world, foreign.cut))
+
+    world.emr.on_driver = begins
+
+
+# ---- what happens to the ledger
+
+
+def restored_to_the_beginning(world: World) -> None:
+    """When everything has landed, the ledger is restored to what it was before that. S3 announces all once more. One
+    file is broken, and one is overwritten before it is read."""
+    world.announce = lambda version: [1.0, 2_000.0]
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", BAD)
+    world.upload("c.json", GOOD, bucket="plain")
+    world.upload("c.json", MORE, bucket="plain", after=5.0)
+    restore(world, 400.0, 400.0)
+
+
+def restored_while_it_gathers(world: World) -> None:
+    """An upload is claimed and registered, and the ledger forgets it before its batch is sealed."""
+    world.upload("events/a.json", GOOD)
+    restore(world, 40.0, 40.0)
+
+
+def restored_under_way(world: World) -> None:
+    """The ledger is restored to what it was when the first upload was registered and the second one not. Their batch
+    has been handed off since, and its job goes on."""
+    world.announce = lambda version: [1.0, 2_000.0]
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=30.0)
+    restore(world, 80.0, 60.0)
+
+
+def restored_long_after(world: World) -> None:
+    """A batch has been sealed and not handed off when the ledger is restored, to before another one was opened. The
+    first one was opened more than an hour before that."""
+    startups = iter((3 * HOUR,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.lasts = 5 * HOUR
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=100.0)
+    world.upload("a.json", GOOD, bucket="plain", after=2.5 * HOUR)
+    restore(world, 2.6 * HOUR, 0.2 * HOUR)
+
+
 # ---- what is deployed
 
 
@@ -428,6 +503,12 @@ EXTRA: dict[str, Scenario] = {
         history_expired,
         maintenance_under_way,
         cleaned_under_way,
+        decided_twice,
+        decided_in_vain,
+        restored_to_the_beginning,
+        restored_while_it_gathers,
+        restored_under_way,
+        restored_long_after,
         renamed_under_way,
         moved_under_way,
         moved_with_its_format,

@@ -46,6 +46,11 @@ def append_and_expire(world: "World", table: Metadata) -> Metadata:
     return expire(world, append(world, table))
 
 
+def cut(world: "World", table: Metadata) -> Metadata:
+    """So much is appended and expired that the history does not reach back to where it was."""
+    return append_and_expire(world, append(world, table))
+
+
 def remember(world: "World", table: Metadata) -> Metadata:
     """A backup of the metadata is restored: the history is whole again."""
     return table.remembered(table.gone)

@@ -5,6 +5,8 @@ import copy
 import uuid
 from typing import TYPE_CHECKING
 
+from tests.sim import product
+from tests.sim.configs import configured
 from tests.sim.kernel import Process
 from tidegate import wiring
 from tidegate.flows.recover import Recovered, recover
@@ -55,6 +57,9 @@ def _recover(world: "World") -> None:
     def ended(process: Process) -> None:
         if process.failed or not process.answer.complete:
             world.happened["recovering took more than one run"] += 1
+            if not process.failed and process.answer.unknown_routes:
+                # what the ledger has forgotten of a route that was removed
+                product.deploy(configured(world.knobs, retired=tuple(process.answer.unknown_routes)))
             world.kernel.after(AGAIN, lambda: _recover(world))
         else:
             switch(world, True)

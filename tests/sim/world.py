@@ -200,7 +200,7 @@ class World(Landing):
         """Somebody expires all history below a snapshot of their own, while a driver is at work."""
         chance = self.kernel.random
         moment = chance.choice((0.0, 0.05, 0.3, 2.0, 20.0))
-        self.kernel.after(moment, lambda: foreign.commit(self, foreign.append_and_expire))
+        self.kernel.after(moment, lambda: foreign.commit(self, foreign.cut))
         if self.knobs.cut_undone:
             self.kernel.after(moment + chance.choice((300.0, 3 * HOUR)), lambda: foreign.commit(self, foreign.remember))
 
@@ -391,7 +391,8 @@ class World(Landing):
 
     def _run(self) -> bool:
         self.wake_schedule()
-        patience = PATIENCE + (2 * DAY if self.knobs.away else 0)
+        # whoever comes once a day may have to come a second time
+        patience = PATIENCE + (3 * DAY if self.knobs.away or self.knobs.horizon else 0)
         deadline = START + self.lasts + patience
         quiet = False
         for _ in range(MOST_VISITS):
