@@ -12,7 +12,18 @@ import argparse
 from collections.abc import Sequence
 
 from tests.sim.explore import Result, simulation
-from tests.sim.mistakes import asking, attempts, batches, claiming, deployed, endings, notices, publishing, reading
+from tests.sim.mistakes import (
+    asking,
+    attempts,
+    batches,
+    claiming,
+    deployed,
+    endings,
+    notices,
+    publishing,
+    reading,
+    recovering,
+)
 from tests.sim.planting import Bug, find, hurried, show
 
 BUGS: tuple[Bug, ...] = (
@@ -25,6 +36,7 @@ BUGS: tuple[Bug, ...] = (
     *reading.BUGS,
     *endings.BUGS,
     *asking.BUGS,
+    *recovering.BUGS,
 )
 
 HARMLESS: tuple[Bug, ...] = (
@@ -32,6 +44,7 @@ HARMLESS: tuple[Bug, ...] = (
     *notices.HARMLESS,
     *batches.HARMLESS,
     *asking.HARMLESS,
+    *recovering.HARMLESS,
 )
 
 UNSEEN: tuple[Bug, ...] = (

@@ -321,7 +321,7 @@ def decided_in_vain(world: World) -> None:
 
     def begins(run: JobRun) -> None:
         if next(drivers) == 1:
-            world.kernel.after(0.205, lambda: foreign.commit(world, foreign.cut))
+            world.kernel.after(0.22, lambda: foreign.commit(world, foreign.cut))
 
     world.emr.on_driver = begins
 
@@ -330,9 +330,9 @@ def decided_in_vain(world: World) -> None:
 
 
 def restored_to_the_beginning(world: World) -> None:
-    """When everything has landed, the ledger is restored to what it was before that. S3 announces all once more. One
-    file is broken, and one is overwritten before it is read."""
-    world.announce = lambda version: [1.0, 2_000.0]
+    """When everything has landed, the ledger is restored to what it was before that. S3 announces all once more, each
+    alone. One file is broken, and one is overwritten before it is read."""
+    world.announce = lambda version: [1.0, 2_000.0 + 100.0 * version.number]
     world.upload("events/a.json", GOOD)
     world.upload("events/b.json", BAD)
     world.upload("c.json", GOOD, bucket="plain")
@@ -356,14 +356,14 @@ def restored_under_way(world: World) -> None:
 
 
 def restored_long_after(world: World) -> None:
-    """A batch has been sealed and not handed off when the ledger is restored, to before another one was opened. The
-    first one was opened more than an hour before that."""
-    startups = iter((3 * HOUR,))
+    """A batch gathers behind a slow job for more than two hours. The ledger is restored to what it was then, when the
+    batch has taken another upload and is published."""
+    startups = iter((2.45 * HOUR,))
     world.emr.startup = lambda: next(startups, 40.0)
     world.lasts = 5 * HOUR
     world.upload("events/a.json", GOOD)
     world.upload("events/b.json", MORE, after=100.0)
-    world.upload("a.json", GOOD, bucket="plain", after=2.5 * HOUR)
+    world.upload("events/c.json", GOOD, after=2.42 * HOUR)
     restore(world, 2.6 * HOUR, 0.2 * HOUR)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.sim import product
 from tests.sim.configs import configured
 from tests.sim.kernel import Process
+from tests.sim.seen import RECOVERED_AGAIN, RESTORED
 from tidegate import wiring
 from tidegate.flows.recover import Recovered, recover
 
@@ -33,7 +34,7 @@ def restore(world: "World", at: float, forgets: float) -> None:
     def bring_back() -> None:
         world.dynamodb.become(kept)  # type: ignore[arg-type]
         world.forgotten_from = world.started + then
-        world.happened["the ledger was restored"] += 1
+        world.happened[RESTORED] += 1
         _recover(world)
 
     world.kernel.after(then, keep)
@@ -56,7 +57,7 @@ def _recover(world: "World") -> None:
 
     def ended(process: Process) -> None:
         if process.failed or not process.answer.complete:
-            world.happened["recovering took more than one run"] += 1
+            world.happened[RECOVERED_AGAIN] += 1
             if not process.failed and process.answer.unknown_routes:
                 # what the ledger has forgotten of a route that was removed
                 product.deploy(configured(world.knobs, retired=tuple(process.answer.unknown_routes)))

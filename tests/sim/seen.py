@@ -25,6 +25,9 @@ RETRIED = "a batch took more than one attempt"
 HALTED = "a batch was resumed"
 DECIDED = "a person decided"
 MOVED_BACK = "letters were moved back"
+RESTORED = "the ledger was restored"
+RECOVERED_AGAIN = "recovering took more than one run"
+CUT = "somebody else: cut"
 QUARANTINED, SUPERSEDED, VANISHED = (f"an upload was {ending}" for ending in ("quarantined", "superseded", "vanished"))
 
 SOMETIMES = (
@@ -43,6 +46,9 @@ SOMETIMES = (
     HALTED,
     DECIDED,
     MOVED_BACK,
+    RESTORED,
+    RECOVERED_AGAIN,
+    CUT,
     QUARANTINED,
     SUPERSEDED,
     VANISHED,
