@@ -70,6 +70,15 @@ def again_twice_at_once(world: World) -> None:
     world.upload("b.json", GOOD, bucket="plain", after=920.0)
 
 
+def again_while_it_is_claimed(world: World) -> None:
+    """The same bytes come again 20 seconds after the first ones. The notices' queue keeps no order, and several are
+    handled at once."""
+    world.notices.fifo = world.sns.ordered = False
+    world.from_notices.concurrency = 4
+    for after in (0.0, 20.0):
+        world.upload("b.json", GOOD, bucket="plain", after=after)
+
+
 # ---- what S3 says
 
 
@@ -485,6 +494,7 @@ EXTRA: dict[str, Scenario] = {
         again_in_company,
         again_while_it_is_tried,
         again_twice_at_once,
+        again_while_it_is_claimed,
         eventbridge,
         uneven_sequencers,
         unended,

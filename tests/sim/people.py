@@ -56,7 +56,7 @@ def _look_after_halted(world: "World") -> int:
                 _spawn(world, lambda batch=batch: _decide_unpublished(batch))
         else:
             world.happened[HALTED] += 1
-            _spawn(world, lambda batch=batch: resume(batch, ledger=wiring.application().ledger()))
+            _resume(world, batch)
     return acts
 
 
@@ -86,8 +86,12 @@ def meddle(world: "World") -> None:
     for batch in halted(world):
         if not world.failure_of(batch).get("undecided"):
             world.happened["a batch was resumed in the middle of it"] += 1
-            _spawn(world, lambda batch=batch: resume(batch, ledger=wiring.application().ledger()))
+            _resume(world, batch)
     move_back(world)
+
+
+def _resume(world: "World", batch: str) -> None:
+    _spawn(world, lambda: resume(batch, ledger=wiring.application().ledger()))
 
 
 def _decide_published(world: "World", batch: str) -> Any:

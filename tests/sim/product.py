@@ -59,8 +59,10 @@ class _Here:
     first: str = ""
     """The configuration that every world begins with, unless it has one of its own."""
     folder: Path = Path()
+    ids: random.Random = random.Random(0)
+    """What the product draws its batches' ids from."""
     chance: random.Random = random.Random(0)
-    """What the product draws ids from: beside it the SDK draws delays, more or fewer of them."""
+    """What it draws all other ids from, and the SDK those of its requests, more or fewer of them."""
     thread: int = 0
     """All of a world is in one thread; others (a server that a test left running) have nothing to do with it."""
 
@@ -77,7 +79,8 @@ HERE = _Here()
 def inhabited(kernel: Kernel, network: Network, config: str = "") -> Iterator[None]:
     """Everything the product asks for in here is answered by this world, whose tidegate.toml is `config`."""
     random.seed(kernel.random.random())
-    HERE.chance = random.Random(kernel.random.random())
+    drawn = kernel.random.random()
+    HERE.ids, HERE.chance = random.Random(-drawn), random.Random(drawn)
     # each process has a generator of its own: nothing keeps the ids of one millisecond in order
     ulid.default_generator = ulid.ULIDGenerator(randomness=_randomness, policy=ulid.PureRandomPolicy())
     for quota in _QUOTAS:
@@ -227,7 +230,7 @@ def _uuid4() -> uuid.UUID:
 
 
 def _randomness(_: int) -> bytes:
-    return HERE.chance.randbytes(10)
+    return HERE.ids.randbytes(10)
 
 
 class _Loop:

@@ -43,6 +43,9 @@ def chance(world: World) -> None:
     """A handful of uploads to all buckets, overwritten, deleted and broken by chance; announced late, often, never."""
     random, knobs = world.kernel.random, world.knobs
     delays = (0.2, 1.0, 5.0, 70.0, 700.0, 9_000.0, *((0.5 * knobs.horizon, knobs.horizon) if knobs.horizon else ()))
+    # a ledger that was restored may have forgotten that a claim lives on
+    much_later = (0.5 * knobs.horizon,) if knobs.horizon and not knobs.restored else ()
+    laters = (3.0, 100.0, 900.0, 5_000.0, *much_later)
     moments = (0.0, 3.0, 30.0, 60.0, 95.0, 200.0, 1_000.0)
     buckets = ("landing", "landing", "plain", *(("closed",) if knobs.closed_bucket else ()))
     ways = ("Put", "Copy", "CompleteMultipartUpload") if knobs.bundled else ("Put",)
@@ -65,7 +68,7 @@ def chance(world: World) -> None:
             world.remove(key, bucket=bucket, after=when + random.choice((1.0, 50.0, 90.0)))
         if random.random() < 0.15:
             # the same bytes again
-            world.upload(key, body, bucket=bucket, after=when + random.choice((3.0, 100.0, 900.0, 5_000.0)))
+            world.upload(key, body, bucket=bucket, after=when + random.choice(laters))
 
     if knobs.horizon:
         # a key of its own: what has the same bytes as an upload that was forgotten is taken for a new one

@@ -215,14 +215,17 @@ class World(Landing):
     def _deploy_slowly(self) -> None:
         """Another configuration, and the old one again: for a while some functions have the one and some the other."""
         old = configured(self.knobs)
-        was, becomes = self.kernel.random.choice(
+        renamed = old.replace('name = "events"', 'name = "things"')
+        new = self.kernel.random.choice(
             (
-                ('format = "json"', 'format = "json"\nmax_object_bytes = 1000000'),
-                ('table = "lake.sim.events"', 'table = "lake.sim.later"'),
-                ('name = "events"', 'name = "things"'),
+                old.replace('format = "json"', 'format = "json"\nmax_object_bytes = 1000000'),
+                old.replace('table = "lake.sim.events"', 'table = "lake.sim.later"'),
+                renamed,
+                # its predecessor stays to finish what it has gathered
+                configured(self.knobs, retired=("events",)).replace('name = "events"', 'name = "things"', 1),
             )
         )
-        new, begin = old.replace(was, becomes), self._some_time()
+        begin = self._some_time()
         for after, versions in ((0.0, (old, new)), (200.0, (new,)), (700.0, (new, old)), (900.0, (old,))):
             self.kernel.after(begin + after, lambda versions=versions: product.deploy(*versions))
             # the schedule looks though nothing is under way: it notes what is deployed
