@@ -1,6 +1,7 @@
 """A ledger that was restored to an earlier time forgets; what it forgot must not be called committed."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.functional.conftest import World
 from tests.support.build import BUCKET, notice
 from tests.support.fakes import play_fencing, play_publishing
+from tests.support.history import History
 from tidegate.core.batches import State
 from tidegate.core.errors import OutcomeUnknown, Rejected
 from tidegate.core.manifests import batch_folder, decode_sealed
@@ -121,3 +123,30 @@ def test_a_manifest_that_was_edited_is_refused():
     assert decode_sealed(body).objects == 2
     with pytest.raises(Rejected, match="was changed after it was written"):
         decode_sealed(body.replace(b'"objects": 2', b'"objects": 3'))
+
+
+def test_a_batch_that_is_sealed_anew_for_another_table_is_not_handed_off(world: World):
+    """The ledger was restored to when the batch gathered, and the route has been pointed at another table since: in the
+    first one the batch may be published by now."""
+    world.dispatch(notice("flights/1.json"))
+    point_in_time = items(world)
+    batch = world.open.id
+    first = world.flights.dataset
+    assert world.ledger.seal(batch, "flights", first.table)
+    assert world.hand_off() == 1
+    restore(world, point_in_time)
+    started = len(world.jobs.started)
+    world.flights = replace(world.flights, dataset=replace(first, table="lake.raw.other"))
+    world.clock.advance(400)
+    for _ in range(2):
+        (trouble,) = world.settle()
+        assert isinstance(trouble, OutcomeUnknown)
+        assert f"was sealed for table {first.table}" in str(trouble)
+        assert "The ledger was restored" in str(trouble)
+        assert "tidegate ledger recover" in str(trouble)
+    assert (world.batch(batch).state, world.batch(batch).halted) == (State.SEALED, str(trouble))
+    assert len(world.jobs.started) == started
+    assert History(world).recover().complete
+    assert (world.batch(batch).table, world.batch(batch).halted) == (first.table, "")
+    assert world.settle() == []
+    assert world.jobs.told[-1][0].table == first.table

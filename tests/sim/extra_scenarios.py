@@ -10,18 +10,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tests.sim import foreign
+from tests.sim import foreign, people
 from tests.sim.configs import configured
 from tests.sim.emr import JobRun
 from tests.sim.kernel import START
 from tests.sim.knobs import Knobs
 from tests.sim.product import deploy
-from tests.sim.restored import recovered, restore
+from tests.sim.restored import LONGEST_RUN, recovered, restore
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
 from tests.sim.sqs import Queue
 from tests.sim.table import Metadata, Stored
-from tests.sim.world import CONFIG, World
+from tests.sim.world import CONFIG, LOOK, World
 from tidegate import wiring
 from tidegate.core.publication import Snapshot
 from tidegate.flows.abort import abort
@@ -304,6 +304,21 @@ def cleaned_under_way(world: World) -> None:
     world.kernel.after(600.0, lambda: _alter(world, expire))
 
 
+def expired_to_the_floor(world: World) -> None:
+    """While a driver is at work somebody appends, and expires all below that. What is left begins right above where the
+    driver has seen the table."""
+    world.upload("events/a.json", GOOD)
+    world.emr.on_driver = lambda run: world.kernel.after(0.1, lambda: foreign.commit(world, foreign.append_and_expire))
+
+
+def decided_unasked(world: World) -> None:
+    """S3 refuses the only object of a batch until its attempts are used up. All the time a person wants to decide."""
+    world.upload("events/a.json", GOOD)
+    world.refuse("landing", "events/a.json", "AccessDenied", 2_000.0)
+    for minute in range(2, 30, 2):
+        world.kernel.after(60.0 * minute, lambda: people.decide_unasked(world))
+
+
 def decided_twice(world: World) -> None:
     """The table's history is cut under the first two drivers, and each time a person decides. What the first cut forgot
     is remembered again before the third driver begins."""
@@ -374,6 +389,16 @@ def restored_long_after(world: World) -> None:
     world.upload("events/b.json", MORE, after=100.0)
     world.upload("events/c.json", GOOD, after=2.42 * HOUR)
     restore(world, 2.6 * HOUR, 0.2 * HOUR)
+
+
+def sealed_anew_for_another_table(world: World) -> None:
+    """A route is pointed at another table after its batch was handed off, and the ledger is restored to when that batch
+    gathered. A look of settle that had failed before is repeated then. EMR Serverless has forgotten its tokens."""
+    world.emr.forgets_tokens = lambda: True
+    world.upload("events/a.json", GOOD)
+    world.kernel.after(70.0, partial(deploy, CONFIG.replace('"lake.sim.events"', '"lake.sim.later"')))
+    restore(world, 80.0, 60.0)
+    world.kernel.after(80.0 + LONGEST_RUN, lambda: world.settle.invoke_asynchronously(LOOK))
 
 
 # ---- what is deployed
@@ -513,12 +538,15 @@ EXTRA: dict[str, Scenario] = {
         history_expired,
         maintenance_under_way,
         cleaned_under_way,
+        expired_to_the_floor,
+        decided_unasked,
         decided_twice,
         decided_in_vain,
         restored_to_the_beginning,
         restored_while_it_gathers,
         restored_under_way,
         restored_long_after,
+        sealed_anew_for_another_table,
         renamed_under_way,
         moved_under_way,
         moved_with_its_format,

@@ -47,7 +47,7 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
     _judge_uploads(world, rows, judgement)
     _compare(world, rows, judgement)
     _each_batch_once(world, judgement)
-    judgement.broken += mistaken(world)
+    judgement.broken += [*mistaken(world), *world.noticed]
     return judgement
 
 

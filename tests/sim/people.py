@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tests.sim.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
 from tidegate.flows.abort import abort
-from tidegate.flows.decide import Decided, decide_published, decide_unpublished
+from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import resume
 
 if TYPE_CHECKING:
@@ -48,12 +48,10 @@ def _look_after_halted(world: "World") -> int:
         told = world.failure_of(batch)
         if told.get("undecided"):
             world.happened[DECIDED] += 1
-            # a query for its rows, which only a person can think of
-            world.decided[batch] = there = world.staged_with_rows(batch) is not None
-            if there:
-                _spawn(world, lambda batch=batch: _decide_published(world, batch))
-            else:
-                _spawn(world, lambda batch=batch: _decide_unpublished(batch))
+            if world.could_say(batch):
+                world.noticed.append(f"people: one has to decide about {batch}, whose floor the history reaches")
+            world.decided[batch] = world.staged_with_rows(batch) is not None
+            _spawn(world, lambda batch=batch: _decide(world, batch))
         else:
             world.happened[HALTED] += 1
             _resume(world, batch)
@@ -82,31 +80,48 @@ def give_up(world: "World") -> None:
 
 
 def meddle(world: "World") -> None:
-    """Resume what has halted, and move dead letters back, without waiting for anything to be quiet."""
+    """Resume what has halted, decide what nobody has asked, and move dead letters back, without waiting for anything to
+    be quiet."""
     for batch in halted(world):
         if not world.failure_of(batch).get("undecided"):
             world.happened["a batch was resumed in the middle of it"] += 1
             _resume(world, batch)
+    decide_unasked(world)
     move_back(world)
+
+
+def decide_unasked(world: "World") -> None:
+    """Whatever is under way."""
+    for (_, pk, _), item in world.dynamodb.items.on("b#"):
+        if item["state"] == "SUBMITTED":
+            _spawn(world, lambda batch=pk[2:]: _decide_unasked(world, batch))
 
 
 def _resume(world: "World", batch: str) -> None:
     _spawn(world, lambda: resume(batch, ledger=wiring.application().ledger()))
 
 
-def _decide_published(world: "World", batch: str) -> Any:
-    """Without naming what was staged, as long as nobody asks for it."""
-    application = wiring.application()
+def _decide(world: "World", batch: str) -> Decision:
+    """What a query for the batch's rows says, which only a person can think of. What was staged is named only if
+    somebody asks for it."""
+    application, staged = wiring.application(), world.staged_with_rows(batch)
     ledger, work = application.ledger(), application.work()
+    if staged is None:
+        return decide_unpublished(batch, ledger=ledger, work=work)
     decision = decide_published(batch, None, ledger=ledger, work=work)
     if decision.ended is Decided.WHICH:
-        decision = decide_published(batch, world.staged_with_rows(batch), ledger=ledger, work=work)
+        decision = decide_published(batch, staged, ledger=ledger, work=work)
     return decision
 
 
-def _decide_unpublished(batch: str) -> Any:
-    application = wiring.application()
-    return decide_unpublished(batch, ledger=application.ledger(), work=application.work())
+def _decide_unasked(world: "World", batch: str) -> None:
+    """A decision is taken only about a batch whose last attempt has asked for one."""
+    asked = world.failure_of(batch).get("undecided")
+    if asked or _decide(world, batch).ended is not Decided.DONE:
+        return
+    item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
+    if not world.failure_of(batch).get("undecided"):
+        world.noticed.append(f"people: one could decide about {batch} in attempt {item['attempt']}, unasked")
 
 
 def _spawn(world: "World", act: Callable[[], Any]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 LONGEST_RUN = 120.0
-"""How long a function may run, in seconds: whoever has switched them off waits for that."""
+"""How long a function may run, in seconds. People are hasty, and wait for that; what Lambda repeats runs later."""
 MARGIN = 3_600
 """How many seconds more are walked, as `tidegate ledger recover` does: clocks differ."""
 AGAIN = 900.0

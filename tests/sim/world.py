@@ -119,6 +119,8 @@ class World(Landing):
         self._manifests: dict[str, list[Registered]] = {}
         self.decided: dict[str, bool] = {}
         """Batches that a person decided about, and whether they said that it is in the table."""
+        self.noticed: list[str] = []
+        """Broken promises that were seen under way."""
         self._ticking = False
         self.rules_enabled = True
         """Whether EventBridge tells settle of anything."""
@@ -326,6 +328,14 @@ class World(Landing):
             if each == batch and stored.files:
                 return int(stored.snapshot.summary["source-snapshot-id"])
         return None
+
+    def could_say(self, batch: str) -> bool:
+        """Whether the history of the batch's table reaches a floor of the batch, and has all the time."""
+        table = self.catalog.tables.get(self.dynamodb.items["ledger", f"b#{batch}", "batch"]["table"])
+        if table is None or table.snapshots.keys() & table.gone.keys():
+            return False
+        heads = {json.loads(body)["head"] for _, body in self.left_in(f"batches/{batch}/floor")}
+        return any(each.id in heads or each.parent in heads for each in table.ancestors())
 
     def manifest_of(self, batch: str) -> list[Registered]:
         """The uploads that a sealed batch is made of, by the parts that its manifest lists."""

@@ -417,8 +417,9 @@ class _Run:
                 return True
         elif there and there.state is State.SUBMITTED:
             raise Rejected(
-                f"it was handed off with {there.objects} uploads (digest {there.manifest}), and sealed.json lists"
-                f" {sealed.objects} (digest {sealed.digest}): one of the two was changed by hand. It is left as it is"
+                f"it was handed off with {there.objects} uploads (digest {there.manifest}, table {there.table!r}), and"
+                f" sealed.json lists {sealed.objects} (digest {sealed.digest}, table {sealed.table!r}): one of the two"
+                " was changed by hand. It is left as it is"
             )
         now = self.clock()
         submitted = decided or (there is not None and there.state is State.SUBMITTED)
@@ -433,7 +434,8 @@ class _Run:
             attempt=max(1, there.attempt if there else 0) if submitted else 0,
             sealed_at=there.sealed_at if there and there.sealed_at else now,
             submitted_at=now if submitted else 0,
-            table=(there.table if there else "") or sealed.table or self.routes[sealed.route].dataset.table,
+            # what a job was told, if there was one: the header may have been sealed anew for what the route has now
+            table=sealed.table or (there.table if there else "") or self.routes[sealed.route].dataset.table,
             manifest=sealed.digest,
         )
         if not self.ledger.restore_batch(becomes, there):
@@ -447,7 +449,9 @@ class _Run:
 
 def _fits(header: Batch, sealed: Sealed) -> bool:
     says = (header.notices, header.objects, header.bytes)
-    return says == (len(sealed.parts), sealed.objects, sealed.size) and header.manifest in ("", sealed.digest)
+    same_table = not sealed.table or header.table in ("", sealed.table)
+    fits = says == (len(sealed.parts), sealed.objects, sealed.size) and header.manifest in ("", sealed.digest)
+    return fits and same_table
 
 
 def _void(record: NoticeRecord) -> NoticeRecord:

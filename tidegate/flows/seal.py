@@ -45,9 +45,9 @@ def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
     3 note its digest             done; from then on one read is enough
 
     Raises OutcomeUnknown, and marks the batch as halted, if the parts found do not add up to the header (something that
-    was registered is not to be seen, and handing off would lose it), or if a manifest of other parts is there: then the
-    ledger was restored to a time before it was written, and the batch may be published with uploads that this ledger
-    does not know.
+    was registered is not to be seen, and handing off would lose it), or if a manifest of other parts, or for another
+    table, is there: then the ledger was restored to a time before it was written. The batch may be published with
+    uploads that this ledger does not know, or in that other table.
     """
     name = batch_folder(batch.id) + "sealed.json"
     body = work.get(name)
@@ -60,6 +60,14 @@ def ensure_manifest(batch: Batch, *, ledger: Ledger, work: Work) -> Sealed:
         if not work.put_if_absent(name, body):
             body = work.get(name) or body
         there = decode_sealed(body)
+    if there.table and batch.table and there.table != batch.table:
+        raise halted(
+            batch,
+            f"batch {batch.id}: by sealed.json in the work bucket it was sealed for table {there.table}, by the ledger"
+            f" for {batch.table}. The ledger was restored to a time before the batch was sealed, and the route's table"
+            " changed since. Nothing was handed off; see `tidegate ledger recover --help`",
+            ledger,
+        )
     if there.digest != sealed.digest or not ledger.note_manifest(batch.id, sealed.digest):
         raise halted(
             batch,

@@ -1,10 +1,12 @@
 """Mistakes with a ledger that was restored, and with a history that was cut."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tests.sim.faults import Kind
 from tests.sim.planting import Bug, Strike, replaced
+from tidegate.core.publication import NotPublished, Unprovable
 from tidegate.flows.decide import Decision
 
 RUN = "tidegate.flows.recover:_Run"
@@ -35,6 +37,23 @@ def _the_last_one(real: Any) -> Any:
         return real(batch, decision.staged[-1], **ports) if decision.staged else decision
 
     return decide_published
+
+
+def _the_floor_itself(real: Any) -> Any:
+    def verdict(history: Any, batch: str, floor: Any) -> Any:
+        found = real(history, batch, floor)
+        there = any(each.id == floor.head for each in history.ancestors)
+        return found if there or not isinstance(found, NotPublished) else Unprovable("the floor is not there")
+
+    return verdict
+
+
+def _undecided(real: Any) -> Any:
+    return lambda body: replace(real(body), undecided=True)
+
+
+def _for_no_table(real: Any) -> Any:
+    return lambda body: replace(real(body), table="")
 
 
 BUGS = (
@@ -74,6 +93,24 @@ BUGS = (
         (replaced("tidegate.flows.decide:decide_published", _the_last_one),),
         "decided_in_vain",
         (Strike("driver iceberg.swap", Kind.DIE_AFTER, 6),),
+    ),
+    Bug(
+        "the floor must be there itself",
+        "A history that begins right above the floor is taken for one that does not reach it: a person has to decide.",
+        (replaced("tidegate.core.publication:verdict", _the_floor_itself),),
+        "expired_to_the_floor",
+    ),
+    Bug(
+        "decided unasked",
+        "A person may decide about any batch that has halted, whatever its last attempt has said.",
+        (replaced("tidegate.core.receipts:decode_failure", _undecided, within="tidegate.flows.decide"),),
+        "decided_unasked",
+    ),
+    Bug(
+        "a manifest for any table",
+        "A batch whose manifest names another table than its header is handed off to the header's.",
+        (replaced("tidegate.core.manifests:decode_sealed", _for_no_table, within="tidegate.flows.seal"),),
+        "sealed_anew_for_another_table",
     ),
 )
 
