@@ -46,6 +46,10 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
         yield f"it was sealed for {item.get('table')}, and is in {table}"
     staged = int(stored.snapshot.summary["source-snapshot-id"])
     fence = not stored.files
+    attempt, given_up = int(stored.snapshot.summary["tidegate.attempt"]), world.fenced_from.get(batch, math.inf)
+    # a ledger that was restored may have forgotten that it was given up
+    if not fence and attempt >= given_up and world.forgotten_from == math.inf:
+        yield f"it was given up before attempt {attempt} began, which has published its rows"
     if (item["state"] == "ABANDONED") is not fence:
         yield f"it is {item['state']}, and what is in the table is {'a fence' if fence else 'its rows'}"
     left = dict(world.left_in(f"batches/{batch}/"))

@@ -24,7 +24,6 @@ from tests.sim.table import Metadata, Stored
 from tests.sim.world import CONFIG, LOOK, World
 from tidegate import wiring
 from tidegate.core.publication import Snapshot
-from tidegate.flows.abort import abort
 from tidegate.flows.resume import Resumed, resume
 
 HOUR, DAY = 3_600, 86_400
@@ -304,6 +303,22 @@ def cleaned_under_way(world: World) -> None:
     world.kernel.after(600.0, lambda: _alter(world, expire))
 
 
+def given_up_after_a_decision(world: World) -> None:
+    """The table's history is cut under the first driver, and a person decides. The batch is given up when the second
+    driver has looked at the table, and before it publishes."""
+    drivers = itertools.count(1)
+    world.upload("events/a.json", GOOD)
+
+    def begins(run: JobRun) -> None:
+        number = next(drivers)
+        if number == 1:
+            world.kernel.after(0.1, lambda: foreign.commit(world, foreign.cut))
+        if number == 2:
+            world.kernel.after(0.15, lambda: people.give_up(world))
+
+    world.emr.on_driver = begins
+
+
 def expired_to_the_floor(world: World) -> None:
     """While a driver is at work somebody appends, and expires all below that. What is left begins right above where the
     driver has seen the table."""
@@ -441,7 +456,7 @@ def aborted(world: World) -> None:
     """A person gives up whatever runs after two minutes. The same bytes come again when everybody has calmed down."""
     world.upload("a.json", GOOD, bucket="plain")
 
-    _ask_of_each_batch(world, _abort, after=130.0)
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
     world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
 
 
@@ -451,7 +466,16 @@ def told_while_given_up(world: World) -> None:
     world.emr.startup = lambda: next(startups, 40.0)
     world.upload("a.json", GOOD, bucket="plain")
     world.upload("a.json", GOOD, bucket="plain", after=110.0)
-    _ask_of_each_batch(world, _abort, after=100.0)
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+
+
+def given_up_for_a_day(world: World) -> None:
+    """A job does not start for more than a day, and a person gives its batch up after two minutes."""
+    startups = iter((30 * HOUR,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.lasts = 30 * HOUR
+    world.upload("events/a.json", GOOD)
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
 
 
 def given_up_too_late(world: World) -> None:
@@ -459,7 +483,7 @@ def given_up_too_late(world: World) -> None:
     startups = iter((100.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     world.upload("a.json", GOOD, bucket="plain")
-    _ask_of_each_batch(world, _abort, after=130.0)
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
     world.upload("a.json", GOOD, bucket="plain", after=140.0)
 
 
@@ -467,7 +491,7 @@ def given_up_by_two(world: World) -> None:
     """Two people give up the same batch at once."""
     world.upload("events/a.json", GOOD)
     for _ in range(2):
-        _ask_of_each_batch(world, _abort, after=90.0)
+        _ask_of_each_batch(world, partial(people.give_up_one, world), after=90.0)
 
 
 def resumed_in_passing(world: World) -> None:
@@ -505,7 +529,7 @@ def given_up_again_and_again(world: World) -> None:
             world.upload(key, random.choice((GOOD, GOOD, MORE, BAD)), bucket="plain", after=when)
 
     for _ in range(2):
-        _ask_of_each_batch(world, _abort, after=random.uniform(50, when + 200))
+        _ask_of_each_batch(world, partial(people.give_up_one, world), after=random.uniform(50, when + 200))
     for key in ("a.json", "b.json"):
         world.upload(key, GOOD, bucket="plain", after=40_000.0)
     world.lasts = 40_000.0
@@ -538,6 +562,7 @@ EXTRA: dict[str, Scenario] = {
         history_expired,
         maintenance_under_way,
         cleaned_under_way,
+        given_up_after_a_decision,
         expired_to_the_floor,
         decided_unasked,
         decided_twice,
@@ -552,6 +577,7 @@ EXTRA: dict[str, Scenario] = {
         moved_with_its_format,
         aborted,
         told_while_given_up,
+        given_up_for_a_day,
         given_up_too_late,
         given_up_by_two,
         resumed_in_passing,
@@ -626,10 +652,6 @@ def _ask_of_each_batch(world: World, ask: Callable[[str], Resumed], *, after: fl
                 world.kernel.spawn("person", partial(ask, pk[2:]))
 
     world.kernel.after(after, asked)
-
-
-def _abort(batch: str) -> Resumed:
-    return abort(batch, ledger=wiring.application().ledger())
 
 
 def _resume(batch: str) -> Resumed:

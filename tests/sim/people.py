@@ -10,7 +10,7 @@ from tests.sim.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
 from tidegate.flows.abort import abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
-from tidegate.flows.resume import resume
+from tidegate.flows.resume import Resumed, resume
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -76,7 +76,15 @@ def give_up(world: "World") -> None:
     for (_, pk, _), item in world.dynamodb.items.on("b#"):
         if item["state"] == "SUBMITTED":
             world.happened["a batch was given up"] += 1
-        _spawn(world, lambda batch=pk[2:]: abort(batch, ledger=wiring.application().ledger()))
+        _spawn(world, lambda batch=pk[2:]: give_up_one(world, batch))
+
+
+def give_up_one(world: "World", batch: str) -> Resumed:
+    ended = abort(batch, ledger=wiring.application().ledger())
+    if ended is Resumed.DONE:
+        item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
+        world.fenced_from.setdefault(batch, item["attempt"])
+    return ended
 
 
 def meddle(world: "World") -> None:

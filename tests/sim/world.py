@@ -119,6 +119,8 @@ class World(Landing):
         self._manifests: dict[str, list[Registered]] = {}
         self.decided: dict[str, bool] = {}
         """Batches that a person decided about, and whether they said that it is in the table."""
+        self.fenced_from: dict[str, int] = {}
+        """Batches that a person has given up, and an attempt from which on nothing but a fence may be published."""
         self.noticed: list[str] = []
         """Broken promises that were seen under way."""
         self._ticking = False

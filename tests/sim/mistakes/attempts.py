@@ -99,6 +99,27 @@ def _to_publish(real: Any) -> Any:
     return resume
 
 
+def _never_decided(real: Any) -> Any:
+    def abort(batch_id: str, *, ledger: Any) -> Any:
+        def resumed(*begun: Any, fencing: bool, floors: int) -> Any:
+            return ledger.resume(*begun, fencing=fencing, floors=0)
+
+        return real(batch_id, ledger=but(ledger, resume=resumed))
+
+    return abort
+
+
+def _no_fence_any_more(real: Any) -> Any:
+    def begin(*arguments: Any, ledger: Any, **ports: Any) -> Any:
+        def batch(asked: str) -> Any:
+            found = ledger.batch(asked)
+            return found and replace(found, fencing=False)
+
+        return real(*arguments, ledger=but(ledger, batch=batch), **ports)
+
+    return begin
+
+
 def _running_or_not(real: Any) -> Any:
     def resume(batch_id: str, *, ledger: Any) -> Any:
         def batch(asked: str) -> Any:
@@ -203,6 +224,27 @@ BUGS = (
         "history_expired",
         (Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),
     ),
+    Bug(
+        "resumed, and not fenced any more",
+        "A batch that halted while it was being fenced is published when it is resumed.",
+        (replaced("tidegate.flows.resume:resume", _to_publish),),
+        "given_up_for_a_day",
+        (Strike("driver iceberg.load", Kind.DIE_BEFORE), Strike("driver iceberg.load", Kind.DIE_BEFORE, 2)),
+    ),
+    Bug(
+        "the next attempt of a fence",
+        "If an attempt to fence a batch fails, the next one publishes it.",
+        (replaced("tidegate.flows.hand_off:begin", _no_fence_any_more),),
+        "told_while_given_up",
+        (Strike("driver iceberg.load", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "given up, and the decision forgotten",
+        "Giving a batch up forgets that a person has decided about it: the fence asks only the floor that is lost.",
+        (replaced("tidegate.flows.abort:abort", _never_decided),),
+        "given_up_after_a_decision",
+        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 5),),
+    ),
 )
 
 HARMLESS = (
@@ -245,14 +287,5 @@ HARMLESS = (
         (rewritten("b#", _recorded_late),),
         "a_second_job_that_is_slow",
         (Strike("settle dynamodb.UpdateItem b", Kind.LATE, 3), Strike("driver iceberg.load", Kind.DIE_BEFORE)),
-    ),
-)
-
-UNSEEN = (
-    Bug(
-        "resumed, and not fenced any more",
-        "A batch that halted while it was being fenced is published when it is resumed.",
-        (replaced("tidegate.flows.resume:resume", _to_publish),),
-        because="would need an oracle that knows what people asked for: each upload lands once, against their wish",
     ),
 )
