@@ -333,7 +333,7 @@ class World(Landing):
 
     def could_say(self, batch: str) -> bool:
         """Whether the history of the batch's table reaches a floor of the batch, and has all the time."""
-        table = self.catalog.tables.get(self.dynamodb.items["ledger", f"b#{batch}", "batch"]["table"])
+        table = self.catalog.tables.get(self.dynamodb.items["ledger", f"b#{batch}", "batch"].get("table", ""))
         if table is None or table.snapshots.keys() & table.gone.keys():
             return False
         heads = {json.loads(body)["head"] for _, body in self.left_in(f"batches/{batch}/floor")}
