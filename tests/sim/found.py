@@ -40,4 +40,13 @@ FOUND = (
         "sequencers compared as numbers",
         (Case("uneven_sequencers"),),
     ),
+    Found(
+        "A ledger was restored to when a batch gathered, and the route was pointed at another table. A look of settle"
+        " that Lambda repeated, with its rule switched off, sealed the batch anew for that table, found the manifest of"
+        " the first time, and started a job for rows that may be in the first table already.",
+        "The manifest's table is compared with the header's, recovering believes the manifest, and the runbook waits"
+        " for what Lambda repeats ([0039](adr/0039-a-manifest-names-its-table.md)).",
+        "a manifest for any table",
+        (Case("sealed_anew_for_another_table"),),
+    ),
 )
