@@ -184,6 +184,8 @@ class World(Landing):
             # the person on call comes at the end of it, and a dead letter lives for two weeks
             for letters in (self.dead_letters, self.notices_dead_letters):
                 letters.on_message = lambda: self.kernel.after(DAY, lambda: people.move_back(self) and None)
+        if knobs.away:
+            self.kernel.most_events *= 4  # each visit of the person on call takes days of looks
         if knobs.two_versions:
             self._deploy_slowly()
         if knobs.bundled:
