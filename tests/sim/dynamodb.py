@@ -63,6 +63,7 @@ class DynamoDb:
         self.kernel = kernel
         self.items: Shelved[Key, Item] = Shelved(lambda key: key[1][:2])
         """On shelves by what their `pk` begins with: `b#` for batches."""
+        self.gone = False
         self.writes = 0
         """How many requests have changed something."""
         self.forgets_tokens = False
@@ -77,6 +78,8 @@ class DynamoDb:
         """When each item was last written, and what it was before."""
 
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        if self.gone:
+            raise Refusal(400, "ResourceNotFoundException", "Requested resource not found")
         handler = getattr(self, _method(operation), None)
         assert handler, f"DynamoDB {operation} is not simulated"
         answered: dict[str, Any] = handler(parameters)
@@ -89,11 +92,16 @@ class DynamoDb:
             del self.items[key]
         return len(over)
 
+    def drop(self) -> None:
+        """The table is deleted, and another one of its name is not there yet."""
+        self.gone = True
+
     def become(self, items: Mapping[Key, Item]) -> None:
         """The table is replaced by another one of its name."""
         for key in list(self.items):
             del self.items[key]
         self.items.update(items)
+        self.gone = False
         self.writes += 1
         self._tokens.clear()
         self._before.clear()

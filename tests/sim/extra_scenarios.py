@@ -16,7 +16,7 @@ from tests.sim.emr import JobRun
 from tests.sim.kernel import START
 from tests.sim.knobs import Knobs
 from tests.sim.product import deploy
-from tests.sim.restored import LONGEST_RUN, recovered, restore
+from tests.sim.restored import GONE, LONGEST_RUN, recovered, restore
 from tests.sim.s3 import Version
 from tests.sim.scenarios import BAD, GOOD, MORE, Scenario
 from tests.sim.sqs import Queue
@@ -413,7 +413,7 @@ def sealed_anew_for_another_table(world: World) -> None:
     world.upload("events/a.json", GOOD)
     world.kernel.after(70.0, partial(deploy, CONFIG.replace('"lake.sim.events"', '"lake.sim.later"')))
     restore(world, 80.0, 60.0)
-    world.kernel.after(80.0 + LONGEST_RUN, lambda: world.settle.invoke_asynchronously(LOOK))
+    world.kernel.after(80.0 + LONGEST_RUN + GONE, lambda: world.settle.invoke_asynchronously(LOOK))
 
 
 # ---- what is deployed

@@ -40,6 +40,7 @@ class Function:
         self.skew: Callable[[], float] = lambda: 0.0
         """By how many seconds the clock of the next invocation is fast."""
         self.errors: list[BaseException] = []
+        self._processes: list[Process] = []
         self._handler = handler
         self._invocations = 0
 
@@ -67,7 +68,13 @@ class Function:
         text = json.dumps(event)
         spawned = self.kernel.spawn(context.aws_request_id, lambda: self._handler(json.loads(text), context), done)
         spawned.skew = self.skew()
+        self._processes.append(spawned)
         self.kernel.after(self.timeout, lambda: tell(None, False), background=True)
+
+    def kill_all(self) -> None:
+        """Nobody who was frozen in it wakes up."""
+        for process in self._processes:
+            process.kill()
 
     def invoke_asynchronously(self, event: Any, retries: int = 2) -> None:
         """As EventBridge does: a failure is repeated twice, after one minute and after two."""

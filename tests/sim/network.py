@@ -57,6 +57,8 @@ class Network:
         self.met: Counter[tuple[str, str, str]] = Counter()
         """(state of the batch, state of its job, site) of each call, while watched."""
         self.met_struck: Counter[tuple[str, str, str, Kind]] = Counter()
+        self.era = 0
+        """A request of an earlier era never arrives."""
         self._persistent: dict[str, Kind] = {}
         self._struck_already: list[Kind | None] = []
         """The fault of a call that has just been sent down the long road."""
@@ -161,7 +163,7 @@ class Network:
         if kind is Kind.DIE_BEFORE:
             process.kill()
         elif kind is Kind.LATE:
-            self.kernel.after(self.plan.delay(), lambda: self._apply_late(site, apply))
+            self.kernel.after(self.plan.delay(), self._late(site, apply))
             process.kill()
         elif kind is Kind.PAUSE:
             self.kernel.sleep(self.plan.delay())
@@ -171,7 +173,7 @@ class Network:
         if kind in (Kind.THROTTLE, Kind.FAIL):
             return refused(kind)
         if kind is Kind.ECHO:
-            self.kernel.after(self.plan.delay(), lambda: self._apply_late(site, apply))
+            self.kernel.after(self.plan.delay(), self._late(site, apply))
             raise lost()
         answer = apply()
         if kind:
@@ -182,6 +184,10 @@ class Network:
         if kind in (Kind.LOSE, Kind.MUTE):
             raise lost()
         return answer
+
+    def _late(self, site: str, apply: Callable[[], Any]) -> Callable[[], None]:
+        sent = self.era
+        return lambda: self._apply_late(site, apply) if sent == self.era else None
 
     def _apply_late(self, site: str, apply: Callable[[], Any]) -> None:
         self.kernel.note("late", site)

@@ -3,9 +3,12 @@
 Whatever they do, they do as the command line does it: through the product's flows, in a process that may be struck.
 """
 
+import json
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tests.sim import restored
 from tests.sim.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
 from tidegate.flows.abort import abort
@@ -17,14 +20,17 @@ if TYPE_CHECKING:
 
 
 def attend(world: "World") -> int:
-    """Do what the runbook says: decide what the table cannot say any more, resume what has halted, move dead letters
-    back. How many acts that took."""
-    return _look_after_halted(world) + move_back(world)
+    """Do what the runbook says: decide what the table cannot say any more, resume what has halted, recover what a
+    restored ledger has forgotten, move dead letters back. How many acts that took."""
+    return _look_after_halted(world) + _recover_again(world) + move_back(world)
 
 
 def move_back(world: "World") -> int:
     """`aws sqs start-message-move-task`, but for what was set aside with a reason: that can never succeed."""
     moved = 0
+    routes = {json.loads(each.body)["route"] for each in world.notices_dead_letters.messages.values()}
+    if world.forgotten_from < math.inf and routes - {"events", "plain", "closed"}:
+        restored.add_routes(world, routes)
     for letters, queue, source in (
         (world.dead_letters, world.buffer, world.from_buffer),
         (world.notices_dead_letters, world.notices, world.from_notices),
@@ -58,13 +64,26 @@ def _look_after_halted(world: "World") -> int:
     return acts
 
 
+def _recover_again(world: "World") -> int:
+    """Whoever was frozen all the time may have written into the restored ledger what belongs to the other one."""
+    if not to_recover(world):
+        return 0
+    restored.recover_once_more(world)
+    return 1
+
+
 def halted(world: "World") -> list[str]:
     """Batches that nothing more is started for."""
-    return [
-        pk[2:]
-        for (_, pk, _), item in world.dynamodb.items.on("b#")
-        if item.get("halted") and item["state"] == "SUBMITTED"
-    ]
+    return [pk[2:] for pk, item in _halted(world) if item["state"] == "SUBMITTED"]
+
+
+def to_recover(world: "World") -> list[str]:
+    """Batches that are halted with the advice to recover the ledger."""
+    return [pk[2:] for pk, item in _halted(world) if "ledger recover" in item["halted"] and item["state"] == "SEALED"]
+
+
+def _halted(world: "World") -> list[tuple[str, Any]]:
+    return [(pk, item) for (_, pk, _), item in world.dynamodb.items.on("b#") if item.get("halted")]
 
 
 # ---- at bad moments

@@ -3,6 +3,7 @@ switch on again (docs/operations.md)."""
 
 import copy
 import uuid
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tests.sim import product
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 LONGEST_RUN = 120.0
 """How long a function may run, in seconds. People are hasty, and wait for that; what Lambda repeats runs later."""
+GONE = 300.0
+"""How long there is no table, in seconds: no run that has read the old one lives to see the new one."""
 MARGIN = 3_600
 """How many seconds more are walked, as `tidegate ledger recover` does: clocks differ."""
 AGAIN = 900.0
@@ -31,6 +34,13 @@ def restore(world: "World", at: float, forgets: float) -> None:
     def keep() -> None:
         kept.update(copy.deepcopy(world.dynamodb.items.data))
 
+    def drop() -> None:
+        # whoever has timed out by now is gone, and so is what they had sent
+        for function in (world.intake, world.dispatch, world.settle):
+            function.kill_all()
+        world.network.era += 1
+        world.dynamodb.drop()
+
     def bring_back() -> None:
         world.dynamodb.become(kept)  # type: ignore[arg-type]
         world.forgotten_from = world.started + then
@@ -39,7 +49,8 @@ def restore(world: "World", at: float, forgets: float) -> None:
 
     world.kernel.after(then, keep)
     world.kernel.after(at, lambda: switch(world, False))
-    world.kernel.after(at + LONGEST_RUN, bring_back)
+    world.kernel.after(at + LONGEST_RUN, drop)
+    world.kernel.after(at + LONGEST_RUN + GONE, bring_back)
 
 
 def switch(world: "World", on: bool) -> None:
@@ -59,13 +70,26 @@ def _recover(world: "World") -> None:
         if process.failed or not process.answer.complete:
             world.happened[RECOVERED_AGAIN] += 1
             if not process.failed and process.answer.unknown_routes:
-                # what the ledger has forgotten of a route that was removed
-                product.deploy(configured(world.knobs, retired=tuple(process.answer.unknown_routes)))
+                add_routes(world, process.answer.unknown_routes)
             world.kernel.after(AGAIN, lambda: _recover(world))
         else:
             switch(world, True)
 
     world.kernel.spawn("person", lambda: recovered(since), ended)
+
+
+def add_routes(world: "World", names: Iterable[str]) -> None:
+    """Deploy routes that neither the configuration nor the ledger knows: what the ledger has forgotten is retired."""
+    usual = configured(world.knobs)
+    retired = sorted(name for name in set(names) if f'name = "{name}"' not in usual)
+    product.deploy(configured(world.knobs, retired=tuple(retired)))
+
+
+def recover_once_more(world: "World") -> None:
+    """With everything switched off again for as long as it takes."""
+    switch(world, False)
+    world.happened[RECOVERED_AGAIN] += 1
+    world.kernel.after(LONGEST_RUN, lambda: _recover(world))
 
 
 def recovered(since: int) -> Recovered:

@@ -395,7 +395,7 @@ class World(Landing):
         patience = LOOKS_IN_VAIN * (8 if self.knobs.away else 1)
         if self._looks_in_vain < patience and (busy or self.knobs.away):
             return False
-        return bool(people.halted(self))
+        return bool(people.halted(self) or people.to_recover(self))
 
     def run(self) -> bool:
         """Until everything is at rest; False if it does not come to rest in time (liveness is lost)."""
