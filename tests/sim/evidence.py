@@ -167,7 +167,7 @@ def knobs(_: Findings) -> str:
         for name, (share, values) in CHOICES.items()
         for said in [explained(Knobs)[name]]
     ]
-    return markdown(("knob", "what it says", "turned in", "to one of"), rows)
+    return markdown(("knob", "what it says", "share of the seeds", "value is one of"), rows)
 
 
 def explained(owner: type) -> dict[str, str]:
@@ -226,6 +226,13 @@ def harmless(_: Findings) -> str:
     return markdown(("taken away", "what that means"), [(bug.name, bug.mistake) for bug in HARMLESS])
 
 
+def unseen(_: Findings) -> str:
+    from tests.sim.bugs import UNSEEN
+
+    rows = [(bug.name, bug.mistake, bug.because) for bug in UNSEEN]
+    return markdown(("mistake", "what it is", "why no run shows it"), rows)
+
+
 def differences(_: Findings) -> str:
     # imported here: moto comes with it, and hooks itself into the SDK of each process that simulates
     from tests.sim.conformance import table_of_differences
@@ -242,11 +249,12 @@ SECTIONS: dict[str, Callable[[Findings], str]] = {
     "found": found,
     "bugs": bugs,
     "harmless": harmless,
+    "unseen": unseen,
     "differences": differences,
 }
 """By the name that their markers on the page have: what is to stand between the markers."""
 
-WITHOUT_RUNS = ("knobs", "found", "bugs", "harmless", "differences")
+WITHOUT_RUNS = ("knobs", "found", "bugs", "harmless", "unseen", "differences")
 """They say what is in the code, and are made at once."""
 
 

@@ -46,6 +46,13 @@ class Case:
             return f"{self.scenario} SEED={self.seed}{kept}{left}"
         return f"{self.scenario} " + (" ".join(f"AT={number}:{kind}" for number, kind in self.faults) or "no fault")
 
+    @property
+    def command(self) -> str:
+        """What `python -m tests.sim` is told to run it again."""
+        if self.seed is not None:
+            return str(self).replace(f"{self.scenario} SEED=", "seeds ")
+        return " ".join(["at", self.scenario, *(f"{number}:{kind}" for number, kind in self.faults)])
+
 
 @dataclass(frozen=True)
 class Result:

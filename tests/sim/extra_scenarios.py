@@ -305,7 +305,7 @@ def cleaned_under_way(world: World) -> None:
 
 def given_up_after_a_decision(world: World) -> None:
     """The table's history is cut under the first driver, and a person decides. The batch is given up when the second
-    driver has looked at the table, and before it publishes."""
+    driver has looked at the table. That one is lost before it publishes."""
     drivers = itertools.count(1)
     world.upload("events/a.json", GOOD)
 
@@ -315,6 +315,7 @@ def given_up_after_a_decision(world: World) -> None:
             world.kernel.after(0.1, lambda: foreign.commit(world, foreign.cut))
         if number == 2:
             world.kernel.after(0.15, lambda: people.give_up(world))
+            world.kernel.after(0.2, run.drivers[-1].kill)
 
     world.emr.on_driver = begins
 

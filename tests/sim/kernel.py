@@ -161,6 +161,11 @@ class Kernel:
         if self.keep_trace:
             self.trace.append(f"{self.now - START:.3f} {words}")
 
+    def remark(self, words: str) -> None:
+        """The same, at the end of the last line."""
+        if self.keep_trace and words:
+            self.trace[-1] += f"  {words}"
+
     def _hash(self) -> None:
         self._digest.update("\n".join([*self._unhashed, ""]).encode())
         self._unhashed.clear()

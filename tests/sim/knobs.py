@@ -65,8 +65,11 @@ class Knobs:
 
     # ---- how it is configured
     in_flight: int = 1
+    """The setting: how many batches of a route may be submitted at once."""
     attempts: int = 3
+    """The setting: how many jobs a batch may use up before it halts."""
     max_wait: int = 60
+    """The setting: for how long a batch gathers, in seconds."""
     one_table: bool = False
     """Both of the first two routes write to one table."""
     small: bool = False
@@ -139,6 +142,8 @@ ORDINARY = Knobs(
 )
 """An ordinary day: what the schemes are compared in."""
 
+# A new knob goes to the end of both: `drawn` draws in this order, and the seeds that others are known by must stay what
+# they are. If it can cost nobody time, say so in `Knobs.undisturbed`: elsewhere the bounds are not looked at.
 CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "latency": (0.9, ((0.002, 0.005, 0.02, 0.2), (0.005, 0.3, 2.0, 8.0))),
     "delivery": (0.9, ((0.02, 0.1, 3.0), (0.02, 40.0))),

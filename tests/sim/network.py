@@ -59,6 +59,8 @@ class Network:
         self.met_struck: Counter[tuple[str, str, str, Kind]] = Counter()
         self.era = 0
         """A request of an earlier era never arrives."""
+        self._remark = ""
+        """For the trace: which batch the next call is about."""
         self._persistent: dict[str, Kind] = {}
         self._struck_already: list[Kind | None] = []
         """The fault of a call that has just been sent down the long road."""
@@ -124,6 +126,7 @@ class Network:
         assert process is not None, f"{service} {operation} was called by nobody"
         if self.watched:
             process.batch = _batch(service, operation, asked) or process.batch
+        self._remark = _batch(service, operation, asked) if self.kernel.keep_trace else ""
         return f"{process.role} {service}.{operation} {_about(service, operation, asked)}"
 
     def answered(self, service: str, operation: str, asked: Parameters) -> dict[str, Any]:
@@ -206,6 +209,8 @@ class Network:
         self.calls.append((site, kinds))
         kind = self.plan.strike(number, site, kinds)
         self.kernel.note(number, site)
+        self.kernel.remark(self._remark)
+        self._remark = ""
         if kind:
             self.kernel.say(f"<<< {kind}")
         if self.watched:

@@ -38,7 +38,8 @@ Name = tuple[str, str]
 def judge(world: World, came_to_rest: bool) -> Judgement:
     judgement = Judgement()
     if not came_to_rest:
-        judgement.broken.append("liveness: something was still pending long after the last fault")
+        pending = "; ".join(world.pending) or "what comes is not over"
+        judgement.broken.append(f"liveness: long after the last fault there was still pending: {pending}")
     try:
         rows = [row for table in world.catalog.tables for _, row in world.catalog.rows(table)]
     except KeyError as missing:

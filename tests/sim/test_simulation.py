@@ -151,6 +151,38 @@ def test_the_command_line_runs_what_it_says_and_ends_well(arguments: list[str], 
     assert capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["seeds", "5-3"], "a range of seeds is FIRST-END"),
+        (["seeds", "-3"], "a range of seeds is FIRST-END"),
+        (["seeds", "3", "FOO=1"], "ONLY=12,40"),
+        (["seeds", "3", "WITHOUT=twinz"], "there is no knob twinz"),
+        (["seeds", "3", "ONLY=99999"], "no fault struck at [99999]"),
+        (["singles", "cor"], "there is no scenario cor. There are: core"),
+        (["at", "core", "12:lat"], "The kinds are: die-before"),
+        (["at", "core", "9999:late"], "no fault struck at [9999]"),
+        (["pairs", "core", "x"], "a share is NUMBER/OF"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else None,
+)
+def test_what_makes_no_sense_is_told_with_what_would(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_failure_says_how_to_replay_it(world: object, capsys: pytest.CaptureFixture[str]):
+    (mistake,) = (each for each in BUGS if each.name == "the last row is left out")
+    with planted(mistake):
+        for case in (Case("core"), Case(CHANCE, seed=7)):
+            failed = run(case)
+            assert not failed.good
+            assert main(case.command.split()) == 1
+    assert "BROKEN" in capsys.readouterr().out
+
+
 def test_what_the_command_line_does_not_know_is_told(capsys: pytest.CaptureFixture[str]):
     assert main(["everything"]) == 2
     assert "python -m tests.sim" in capsys.readouterr().err

@@ -385,6 +385,18 @@ class World(Landing):
         )
 
     @property
+    def pending(self) -> list[str]:
+        """What is unfinished, in words."""
+        batches = [
+            f"batch {pk[2:]} of route {item['route']} is {item['state']}"
+            + (f" and halted ({item['halted'][:150]})" if item.get("halted") else "")
+            for (_, pk, _), item in self.dynamodb.items.on("b#")
+            if item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices"))
+        ]
+        queues = (self.buffer, self.notices)
+        return batches + [f"{len(queue.messages)} messages in {queue.name}" for queue in queues if queue.messages]
+
+    @property
     def at_rest(self) -> bool:
         return not self.kernel.busy and not self.unfinished and not self.buffer.messages and not self.notices.messages
 

@@ -243,7 +243,6 @@ BUGS = (
         "Giving a batch up forgets that a person has decided about it: the fence asks only the floor that is lost.",
         (replaced("tidegate.flows.abort:abort", _never_decided),),
         "given_up_after_a_decision",
-        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 5),),
     ),
 )
 
