@@ -185,8 +185,12 @@ def shell(deployment: Deployment, tmp_path: Path) -> Iterator[Shell]:
         process.kill()
 
 
-def test_the_page_says_how_long_a_function_may_run():
-    assert f"Wait {max(INTAKE.timeout, DISPATCH.timeout, SETTLE_TIMEOUT) // 60} minutes" in SECTION
+def test_the_page_waits_until_nothing_runs_any_more():
+    """A look that Lambda was asked for asynchronously runs three times, with pauses of one and of two minutes."""
+    longest = max(INTAKE.timeout, DISPATCH.timeout, SETTLE_TIMEOUT) // 60
+    assert f"A function may run for {longest} minutes" in SECTION
+    (waits,) = re.findall(r"^Wait (\d+) minutes", SECTION, re.MULTILINE)
+    assert int(waits) >= longest + 1 + longest + 2 + longest
 
 
 def test_every_command_of_the_page_is_in_a_section_that_is_run_here():

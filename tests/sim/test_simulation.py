@@ -113,7 +113,7 @@ def test_every_fault_at_every_call_of_the_core_scenarios_is_recovered_from():
 
 CROSSING = (Kind.DIE_AFTER, Kind.LATE, Kind.LOSE, Kind.SLOW)
 """The faults that have others act in between: after them a call is half done, done late, done twice, or under way."""
-CROSSED = ("returning", "again_in_company", "again_thrice", "again_while_it_is_claimed", "told_while_given_up")
+CROSSED = ("returning", "again_in_company", "again_while_it_is_claimed", "told_while_given_up")
 """Scenarios in which an upload comes again while it is open how the first one ends. All others' in `make sim-all`."""
 
 

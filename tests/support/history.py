@@ -58,7 +58,7 @@ class History:
     landed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often the rows of a key are in the table, and under which version."""
     batches: list[str] = field(default_factory=list)
-    _final: tuple[dict[str, bytes], MemoryJobs, dict[str, Receipt], Counter[tuple[str, str]]] | None = None
+    _final: tuple[dict[str, bytes], MemoryJobs, dict[str, Receipt], Counter[tuple[str, str]], int] | None = None
 
     # ---- what happens
 
@@ -137,12 +137,15 @@ class History:
 
     def freeze(self) -> None:
         """Everything but the ledger is as it is now, whenever the ledger is restored."""
-        self._final = copy.deepcopy((self.work.objects, self.world.jobs, self.published, self.landed))
+        now = self.world.clock.now
+        self._final = copy.deepcopy((self.work.objects, self.world.jobs, self.published, self.landed, now))
 
     def restore(self, to: Items) -> None:
-        """The ledger as it was then; all the rest as it was when `freeze` was called."""
+        """The ledger as it was then; all the rest as it was when `freeze` was called, the clock included: how old a
+        batch is may not depend on how often this was done."""
         assert self._final is not None
-        self.work.objects, self.world.jobs, self.published, self.landed = copy.deepcopy(self._final)
+        self.work.objects, self.world.jobs, self.published, self.landed, now = copy.deepcopy(self._final)
+        self.world.clock.now = now
         put_items(self.world, to)
         self.world.topic.published.clear()
 
