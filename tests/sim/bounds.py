@@ -5,6 +5,7 @@ disturbs nobody; with faults as much more as they explain.
 from collections.abc import Iterator
 
 from tests.sim.knobs import Knobs
+from tests.sim.seen import MOVED_BACK
 from tests.sim.world import SCHEDULE, World
 
 CALLS_OF_A_JOB = 45
@@ -42,8 +43,8 @@ def _open(world: World) -> Iterator[str]:
     """A batch gathers for a day at most, and until somebody looks, even behind one that has halted for longer."""
     for _, item in world.dynamodb.items.on("b#"):
         gathered = item.get("sealed_at", 0) - item["opened_at"]
-        # one that was opened by somebody who died then may be empty for long
-        if gathered > LONGEST_OPEN and not world.knobs.horizon:
+        # one that was opened by somebody who died then may be empty until the notice comes again, as a dead letter late
+        if gathered > LONGEST_OPEN and not world.knobs.horizon and not world.happened[MOVED_BACK]:
             yield f"open: {item['pk']} gathered for {gathered} s"
 
 
