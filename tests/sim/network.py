@@ -124,9 +124,9 @@ class Network:
     def _site(self, service: str, operation: str, asked: Parameters) -> str:
         process = self.kernel.current
         assert process is not None, f"{service} {operation} was called by nobody"
-        if self.watched:
-            process.batch = _batch(service, operation, asked) or process.batch
-        self._remark = _batch(service, operation, asked) if self.kernel.keep_trace else ""
+        if self.watched or self.kernel.keep_trace:
+            self._remark = _batch(service, operation, asked)
+            process.batch = self._remark or process.batch
         return f"{process.role} {service}.{operation} {_about(service, operation, asked)}"
 
     def answered(self, service: str, operation: str, asked: Parameters) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT
 from tests.sim import product
 from tests.sim.configs import configured
 from tests.sim.kernel import Process
@@ -16,7 +17,7 @@ from tidegate.flows.recover import Recovered, recover
 if TYPE_CHECKING:
     from tests.sim.world import World
 
-LONGEST_RUN = 120.0
+LONGEST_RUN = float(max(INTAKE.timeout, DISPATCH.timeout, SETTLE_TIMEOUT))
 """How long a function may run, in seconds. People are hasty, and wait for that; what Lambda repeats runs later."""
 GONE = 300.0
 """How long there is no table, in seconds: no run that has read the old one lives to see the new one."""

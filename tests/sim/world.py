@@ -379,19 +379,21 @@ class World(Landing):
     @property
     def unfinished(self) -> bool:
         """Whether a batch is under way. An open one that nothing joined may stay so for ever."""
-        return any(
-            item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices"))
-            for _, item in self.dynamodb.items.on("b#")
-        )
+        return any(True for _ in self._unfinished())
+
+    def _unfinished(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """(batch, item) of what is under way."""
+        for (_, pk, _), item in self.dynamodb.items.on("b#"):
+            if item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices")):
+                yield pk[2:], item
 
     @property
     def pending(self) -> list[str]:
         """What is unfinished, in words."""
         batches = [
-            f"batch {pk[2:]} of route {item['route']} is {item['state']}"
+            f"batch {batch} of route {item['route']} is {item['state']}"
             + (f" and halted ({item['halted'][:150]})" if item.get("halted") else "")
-            for (_, pk, _), item in self.dynamodb.items.on("b#")
-            if item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices"))
+            for batch, item in self._unfinished()
         ]
         queues = (self.buffer, self.notices)
         return batches + [f"{len(queue.messages)} messages in {queue.name}" for queue in queues if queue.messages]
