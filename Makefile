@@ -4,13 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # What these files pin, .venv holds: .venv/ready keeps their checksum.
-PINS := requirements.txt pyproject.toml tidegate/local/toolchain.py
+PINS := requirements.txt pyproject.toml tidegate_local/toolchain.py
 
 # uv would trust its own list of authorities only, which a company's proxy is not on.
 export UV_SYSTEM_CERTS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bundle sim sim-all replay evidence chaos mutants clean setup
+.PHONY: help demo test lint format lock bundle sim sim-all model replay evidence chaos mutants clean setup
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -31,16 +31,19 @@ bundle: setup ## Build what Lambda and EMR run into build/, and hold it against 
 	@$(BIN)/python -m infra.budgets
 
 sim: setup ## Simulate schedules by seed: make sim SEEDS=0-2000, or SEEDS=184 to replay one
-	@$(BIN)/python -m tests.sim seeds $(or $(SEEDS),0-2000)
+	@$(BIN)/python -m simulation seeds $(or $(SEEDS),0-2000)
 
 sim-all: setup ## Simulate every fault, every recovery, every pair (hours)
-	@$(BIN)/python -m tests.sim all
+	@$(BIN)/python -m simulation all
+
+model: setup ## Exhaust every interleaving of small set-ups, the large ones too (minutes)
+	@$(BIN)/python -m simulation.model
 
 replay: setup ## Replay 104 hours of measured traffic in virtual time
-	@$(BIN)/python -m tests.sim.traffic
+	@$(BIN)/python -m simulation traffic
 
 evidence: setup ## Compare Tidegate with the schemes people use, and write docs/evidence.md anew
-	@$(BIN)/python -m tests.sim.evidence
+	@$(BIN)/python -m simulation evidence
 
 chaos: setup ## Kill processes of the local stack at random, then count: make chaos MINUTES=5
 	@$(BIN)/python -m tests.chaos $(or $(MINUTES),5)
@@ -55,7 +58,7 @@ format: setup ## Rewrite the code in the house style
 lock: setup ## Resolve requirements.txt and package-lock.json anew
 	$(BIN)/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet --output-file requirements.txt
-	$(BIN)/python -m tidegate.local.toolchain lock
+	$(BIN)/python -m tidegate_local.toolchain lock
 
 clean: ## Remove .venv and everything that was built
 	rm -rf .venv .tidegate cdk.out build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
@@ -88,5 +91,5 @@ setup: ## Set up .venv, and nothing more
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements.txt; \
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .; \
 	echo '  Java, Node and the Spark jars'; \
-	$(BIN)/python -m tidegate.local.toolchain; \
+	$(BIN)/python -m tidegate_local.toolchain; \
 	echo "$$pins" > .venv/ready

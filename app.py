@@ -10,7 +10,7 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from infra.bundling import BundlingError
-from infra.limits import LimitsError
+from infra.sizing import SizingError
 from infra.stack import TidegateStack
 from tidegate.settings import DEFAULT_FILE, SettingsError, load
 
@@ -39,7 +39,7 @@ def main() -> int:
     except SettingsError as error:
         print(error, file=sys.stderr)
         return 2
-    except LimitsError as error:
+    except SizingError as error:
         print(f"{config}: {error}", file=sys.stderr)
         return 2
     except BundlingError as error:

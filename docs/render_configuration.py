@@ -1,6 +1,6 @@
-"""Renders docs/configuration.md from the models in `tidegate.settings`, so that no field is described twice.
+"""Renders docs/configuration.md from the models in `tidegate.settings`.
 
-Run it to write the page again; a test compares the two.
+Run it to write the page again. A test compares the page with the models.
 """
 
 from pathlib import Path
@@ -13,24 +13,24 @@ from pydantic.fields import FieldInfo
 
 from tidegate.settings import (
     BatchSettings,
-    Catalog,
-    Deployment,
+    CatalogSettings,
+    DeploymentSettings,
     LimitSettings,
-    Network,
+    NetworkSettings,
     OperationsSettings,
-    Retention,
+    RetentionSettings,
     RouteSettings,
-    Security,
+    SecuritySettings,
 )
 
 PAGE = Path(__file__).with_name("configuration.md")
 
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("[deployment]", Deployment),
-    ("[security]", Security),
-    ("[network]", Network),
-    ("[catalog]", Catalog),
-    ("[retention]", Retention),
+    ("[deployment]", DeploymentSettings),
+    ("[security]", SecuritySettings),
+    ("[network]", NetworkSettings),
+    ("[catalog]", CatalogSettings),
+    ("[retention]", RetentionSettings),
     ("[limits]", LimitSettings),
     ("[operations]", OperationsSettings),
     ("[[route]]", RouteSettings),
@@ -42,8 +42,8 @@ HEAD = """\
 
 <!-- Rendered by docs/render_configuration.py from tidegate/settings.py. Change those, then run it. -->
 
-A deployment is described by one file, `tidegate.toml`. Every field is optional unless its default says *required*.
-An unknown field is a mistake. Every mistake is reported with the line it stands on and with what is allowed there.
+One file, `tidegate.toml`, describes a deployment. Every field is optional unless its default is *required*. An unknown
+field is a mistake. Every mistake is reported with its line and with what is allowed there.
 
 The CDK app, the functions and the command line read the same file:
 
@@ -92,50 +92,53 @@ schema = "sku string, amount int"
 """
 
 TAIL = """
-[formats.md](formats.md) says what files of each `format` may hold, type by type.
+[formats.md](formats.md) lists what files of each `format` may hold, type by type.
 
 ## What is checked across fields
 
-When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retention`):
+When the file is read (`tidegate.settings.Settings`, `tidegate.settings.RetentionSettings`):
 
 - There is at least one route. Names of routes differ.
-- No key can belong to two routes of one bucket: prefixes or suffixes must exclude each other. Else its rows would land
-  twice. A `retired` route is in nobody's way, as it takes nothing.
+- A route has options of its own format only.
+- No key can belong to two routes of one bucket: prefixes or suffixes must exclude each other. Otherwise its rows would
+  land twice. A `retired` route does not count, because it takes no uploads.
 - Routes of one bucket agree on `existing`, `versioned`, `source` and `bucket_owner`.
 - A catalog has the fields that its `type` needs, and no others. `[network]` has both of its fields or neither.
-- Every table is in the catalog that `[catalog]` names.
-- `messages` and `dead_letters` are 14 days at most. SQS keeps nothing longer
+- Every table is in the catalog of `[catalog]`.
+- `messages` and `dead_letters` are 14 days at most. SQS keeps no message longer
   ([Amazon SQS message quotas](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)).
 - `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, the time that a message can travel.
 - `claims` is longer than `look_back`.
 
-There is no audit yet. `look_back` is checked, and nothing else reads it.
+There is no audit yet. `look_back` is checked, and not used otherwise.
 
-When the stack is synthesized (`infra.limits.check`):
+When the stack is synthesized (`infra.sizing.check`):
 
-- `messages` is longer than the time for which a failing message is tried: 5 deliveries of 720 s each for a notice.
+- `messages` is longer than a failing message is delivered again: 5 deliveries of 720 s each for a notice.
 - `dead_letters` is longer than `messages`.
 - `vcpu`, `memory_gb` and `disk_gb` hold a driver and one executor: 6 vCPU, 24 GB, 40 GB.
-- `concurrent_jobs`, if given, leaves room for an executor beside the drivers of so many jobs.
-- `queue_timeout` and `job_timeout` are less than 24 hours together: that long hand-off knows that it started a job.
+- `concurrent_jobs`, if given, leaves room for an executor beside the drivers of that many jobs.
+- `queue_timeout` and `job_timeout` are less than 24 hours together: the hand-off's record of a started job lasts that
+  long.
 
-That two deployments do not take uploads from the same bucket cannot be checked, as neither knows of the other. S3
-refuses notifications that overlap; EventBridge and existing buckets' rules do not, and every row would land in both.
+Not checked: two deployments that take uploads from the same bucket. S3 refuses notifications that overlap; EventBridge
+and existing buckets' rules do not, and every row would land in both.
 
 ## The policy of a key of your own
 
-With `kms_key_arn` the stack uses a key that it did not make, and whose policy it cannot change. Roles of the account
-get their permissions by IAM, so the policy must leave the decision to the account, as the default policy does. Besides,
-services act in their own name. These are the statements that a key of `encryption = "customer"` gets:
+With `kms_key_arn` the stack uses a key that it did not create, and whose policy it cannot change. That policy must
+
+- leave the permissions of the account's roles to IAM, as the default key policy does;
+- let services use the key in their own name. A key of `encryption = "customer"` gets these statements for that:
 
 ```json
 @KEY_POLICY@
 ```
 
-`REGION` and `ACCOUNT` are yours; the accounts of `bucket_owner` join yours in the first. Who uploads into a bucket that
-the stack created needs `kms:GenerateDataKey` on the key, and `kms:Decrypt` for uploads in parts.
+`REGION` and `ACCOUNT` are yours. The first statement also lists the accounts of `bucket_owner`. An uploader into a
+bucket that the stack created needs `kms:GenerateDataKey` on the key, and `kms:Decrypt` for multipart uploads.
 
-[architecture.md](architecture.md#how-long-things-are-remembered) says what each of these relations is for.
+[architecture.md](architecture.md#how-long-things-are-remembered) explains the relations between the times.
 """
 
 
@@ -162,7 +165,7 @@ KEY_POLICY = """\
    "Condition": {"ArnLike": {"aws:SourceArn": "arn:aws:emr-serverless:REGION:ACCOUNT:/applications/*"},
                  "StringEquals": {"aws:SourceAccount": "ACCOUNT"}}}
 ]"""
-"""What `infra.encryption.Encryption.statements` makes; a test compares the two."""
+"""The statements of `infra.encryption.Encryption.statements`; a test compares the two."""
 
 
 def render() -> str:
@@ -236,7 +239,7 @@ def _allowed(kind: Any, bounds: list[Any]) -> str:
 
 
 def _optional(kind: Any) -> tuple[Any, list[Any]] | None:
-    """The type and the bounds that `kind` is, if it is that or None."""
+    """The type and the bounds of `kind`, if it is one type or None."""
     others = [each for each in get_args(kind) if each is not NoneType]
     if len(others) != 1:
         return None

@@ -1,1 +1,1 @@
-"""The stack: one file per part of the path. Of Tidegate itself only `tidegate.settings` is imported."""
+"""The stack: one file for each part of the path."""

@@ -1,7 +1,7 @@
-"""The alarms, and the topic that they go to.
+"""The alarms, and the topic that they are sent to.
 
-No threshold is a guess where it can be computed: from what the queues and the schedule do (`infra.limits`) and from
-what the routes say. All times in seconds.
+Thresholds are computed where they can be: from the queues and the schedule (`infra.sizing`), and from the routes. All
+times are in seconds.
 """
 
 from collections.abc import Iterable
@@ -16,20 +16,25 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.limits import DISPATCH, INTAKE, SETTLE_EVERY, LimitsError, Source
-from infra.measures import FUNCTIONS, PERIOD, Parts, Watched
+from infra.measures import PERIOD, Parts, WatchedRoute
 from infra.permissions import only_this_account
-from infra.runbook import Alarm
+from infra.roster import ROSTER, Feed, Schedule
+from infra.runbook import LOOKS, Advice, Alarm, errors, silent, throttled
+from infra.sizing import DISPATCH, INTAKE, SizingError, Source
+from tidegate.metrics import Metric
+from tidegate.schedule import SCHEDULE
 from tidegate.settings import DAY, HOUR, MINUTE
 
 ORDINARY_JOB = HOUR
-"""A batch is minutes of work, and a job that hangs is ended after hours only: in between, somebody should look."""
+"""A job takes minutes. A job that hangs is ended only after hours. The alarm comes in between."""
 
-LASTING = -(-max(INTAKE.visibility, DISPATCH.visibility) // PERIOD)
-"""Periods in a row that make a state last: what Lambda throttled it repeats within its queue's visibility timeout."""
+_VISIBILITY = max(row.started_by.source.visibility for row in ROSTER if isinstance(row.started_by, Feed))
+LASTING = -(-_VISIBILITY // PERIOD)
+"""A state lasts if it holds for this many periods in a row. Within its queue's visibility timeout, Lambda repeats what
+it throttled."""
 
-LOOKS, TROUBLED_LOOKS = 5, 3
-"""A conflict in the ledger is gone at the next look, so of five looks in a row three must meet trouble."""
+TROUBLED_LOOKS = 3
+"""A conflict in the ledger is gone at the next run. So three of five runs in a row must report an error."""
 
 LONGEST_SILENCE = 7 * DAY
 LONGEST_SILENCE_IN_MINUTES = DAY
@@ -39,38 +44,40 @@ LONGEST_SILENCE_IN_MINUTES = DAY
 BREACHING = cloudwatch.TreatMissingData.BREACHING
 FINE = cloudwatch.TreatMissingData.NOT_BREACHING
 UNCHANGED = cloudwatch.TreatMissingData.IGNORE
-"""Settle writes the gauges every minute. If it does not, that says nothing about batches: SETTLE_SILENT says so."""
+"""settle writes the gauges at every run. If it does not run, the state of the batches is unknown, and another alarm
+sounds."""
 
 
 def stuck_after(source: Source) -> float:
-    """The age of a message that was delivered twice and is still there.
+    """The age of a message that was delivered twice and is still in the queue.
 
-    A first failure is ordinary. A standard queue leaves a message out of this metric from its third delivery on, which
-    comes after two visibility timeouts, so the age must be noticed before
+    One failure is ordinary. A standard queue leaves a message out of this metric from its third delivery on. That
+    delivery comes after two visibility timeouts, so the alarm must sound earlier
     (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html).
     """
     return 1.5 * source.visibility
 
 
-def pending_too_long(route: Watched) -> int:
-    """The age that no batch reaches while all goes well: its wait, the schedule's, the job that holds the slot, and its
-    own."""
-    return route.max_wait + SETTLE_EVERY + 2 * ORDINARY_JOB
+def pending_too_long(route: WatchedRoute) -> int:
+    """An age that no batch reaches in ordinary operation: `max_wait`, one interval of the schedule, the job that holds
+    the slot, and the batch's own job."""
+    return route.max_wait + SCHEDULE + 2 * ORDINARY_JOB
 
 
-def silence(expect_every: int) -> tuple[int, int]:
-    """(period, how many of them) that cover so long a silence. Raises LimitsError if CloudWatch cannot look so far."""
-    if expect_every > LONGEST_SILENCE:
-        raise LimitsError(f"`expect_every` may be 7d at most, not {expect_every} s: no alarm looks further back")
-    period = PERIOD if expect_every <= LONGEST_SILENCE_IN_MINUTES else HOUR
-    return period, -(-expect_every // period)
+def silence(seconds: int) -> tuple[int, int]:
+    """The period, and the number of periods, that cover a silence of `seconds`. Raises SizingError if CloudWatch cannot
+    cover it."""
+    if seconds > LONGEST_SILENCE:
+        raise SizingError(f"`expect_every` may be 7d at most, not {seconds} s: no alarm covers more")
+    period = PERIOD if seconds <= LONGEST_SILENCE_IN_MINUTES else HOUR
+    return period, -(-seconds // period)
 
 
 class Alarms(Construct):
-    """Who is told is up to the user: `emails` here, or any other subscription of `topic`.
+    """The alarms. `emails`, and any other subscribers of `topic`, receive them.
 
-    The policy of a customer `key` must let CloudWatch use it, as `infra.encryption` has it. That of SNS's own key does
-    not, and no alarm would arrive.
+    The policy of a customer `key` must let CloudWatch use it; that of `infra.encryption` does. The policy of SNS's own
+    key does not, and no alarm would arrive.
     """
 
     def __init__(
@@ -79,7 +86,7 @@ class Alarms(Construct):
         id: str,
         *,
         parts: Parts,
-        routes: Iterable[Watched],
+        routes: Iterable[WatchedRoute],
         emails: Iterable[str] = (),
         key: kms.IKey | None = None,
     ) -> None:
@@ -92,11 +99,12 @@ class Alarms(Construct):
         self.all: list[cloudwatch.Alarm] = []
         self._watch_queues(parts)
         self._watch_functions(parts)
+        self._watch_path(parts)
         for route in routes:
             self._watch_route(parts, route)
 
     def _let_cloudwatch_publish(self) -> None:
-        """For the alarms of this account, and for nobody else."""
+        """Allow CloudWatch alarms of this account to publish, and nothing else."""
         alarms = cdk.Stack.of(self).format_arn(
             service="cloudwatch",
             resource="alarm",
@@ -120,7 +128,7 @@ class Alarms(Construct):
             age = queue.metric_approximate_age_of_oldest_message(
                 statistic="Maximum", period=cdk.Duration.seconds(MINUTE)
             )
-            self._add(alarm, age, threshold=stuck_after(source))
+            self._add(alarm.value, age, threshold=stuck_after(source))
         for alarm, queue in (
             (Alarm.BUFFER_DEAD_LETTERS, parts.buffer_dead_letters),
             (Alarm.NOTICES_DEAD_LETTERS, parts.notices_dead_letters),
@@ -128,52 +136,56 @@ class Alarms(Construct):
             letters = queue.metric_approximate_number_of_messages_visible(
                 statistic="Maximum", period=cdk.Duration.seconds(PERIOD)
             )
-            self._add(alarm, letters)
+            self._add(alarm.value, letters)
 
     def _watch_functions(self, parts: Parts) -> None:
         period = cdk.Duration.seconds(PERIOD)
-        for name in FUNCTIONS:
-            function = parts.functions[name]
-            # the handlers answer for every error that they expect, so one is enough
-            self._add(Alarm(f"{name}-errors"), function.metric_errors(statistic="Sum", period=period))
+        for row in ROSTER:
+            function = parts.functions[row.name]
+            # the handlers handle every error that they expect, so one error is enough
+            self._add(errors(row), function.metric_errors(statistic="Sum", period=period))
             throttles = function.metric_throttles(statistic="Sum", period=period)
-            self._add(Alarm(f"{name}-throttled"), throttles, periods=LASTING)
-        looks = parts.functions["settle"].metric_invocations(
-            statistic="Sum", period=cdk.Duration.seconds(LOOKS * SETTLE_EVERY)
-        )
-        self._add(Alarm.SETTLE_SILENT, looks, below=True, missing=BREACHING)
-        troubles = parts.own("SettlingTroubles", period=SETTLE_EVERY)
-        self._add(Alarm.SETTLING_TROUBLES, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
-        self._add(Alarm.RECORDS_SET_ASIDE, parts.own("RecordsSetAside"))
-        self._add(Alarm.UPLOADS_OF_NO_ROUTE, parts.own("UploadsOfNoRoute"))
-        left = parts.own("UnconfiguredNow", statistic="Maximum", period=SETTLE_EVERY)
-        self._add(Alarm.ROUTE_NOT_CONFIGURED, left, missing=UNCHANGED)
+            self._add(throttled(row), throttles, periods=LASTING)
+        for row in ROSTER:
+            if isinstance(row.started_by, Schedule):
+                length, periods = silence(LOOKS * row.started_by.every)
+                looks = parts.functions[row.name].metric_invocations(
+                    statistic="Sum", period=cdk.Duration.seconds(length)
+                )
+                self._add(silent(row, row.started_by), looks, periods=periods, below=True, missing=BREACHING)
 
-    def _watch_route(self, parts: Parts, route: Watched) -> None:
-        def add(alarm: Alarm, metric: str, *, statistic: str = "Sum", period: int = PERIOD, **options: Any) -> None:
-            self._add(alarm, parts.own(metric, route.name, statistic=statistic, period=period), route.name, **options)
+    def _watch_path(self, parts: Parts) -> None:
+        troubles = parts.own(Metric.SETTLING_TROUBLES, period=SCHEDULE)
+        self._add(Alarm.SETTLING_TROUBLES.value, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
+        self._add(Alarm.RECORDS_SET_ASIDE.value, parts.own(Metric.RECORDS_SET_ASIDE))
+        self._add(Alarm.UPLOADS_OF_NO_ROUTE.value, parts.own(Metric.UPLOADS_OF_NO_ROUTE))
+        left = parts.own(Metric.UNCONFIGURED_NOW, period=SCHEDULE)
+        self._add(Alarm.ROUTE_NOT_CONFIGURED.value, left, missing=UNCHANGED)
+
+    def _watch_route(self, parts: Parts, route: WatchedRoute) -> None:
+        def add(alarm: Alarm, metric: Metric, *, period: int = PERIOD, **options: Any) -> None:
+            self._add(alarm.value, parts.own(metric, route.name, period=period), route.name, **options)
 
         add(
             Alarm.BATCH_PENDING,
-            "OldestPendingSeconds",
-            statistic="Maximum",
+            Metric.OLDEST_PENDING_SECONDS,
             threshold=pending_too_long(route),
-            # a batch that was opened long before its first notice looks old while it is landed
+            # a batch that was opened long before its first notice seems old while its job runs
             periods=LASTING,
             missing=UNCHANGED,
         )
-        add(Alarm.BATCH_HALTED, "HaltedNow", statistic="Maximum", period=SETTLE_EVERY, missing=UNCHANGED)
-        add(Alarm.ATTEMPTS_FAILED, "AttemptsFailed")
-        # the schedule makes up for a single one within a minute
-        add(Alarm.HAND_OFFS_FAILED, "HandOffsFailed", periods=LASTING, of_them=LASTING - 1)
-        add(Alarm.UPLOADS_QUARANTINED, "SettledQuarantined")
-        # nothing counts these before there is an audit
-        add(Alarm.UPLOADS_LOST, "UploadsFoundLost")
+        add(Alarm.BATCH_HALTED, Metric.HALTED_NOW, period=SCHEDULE, missing=UNCHANGED)
+        add(Alarm.ATTEMPTS_FAILED, Metric.ATTEMPTS_FAILED)
+        # after a single failure, the schedule tries again within a minute
+        add(Alarm.HAND_OFFS_FAILED, Metric.HAND_OFFS_FAILED, periods=LASTING, of_them=LASTING - 1)
+        add(Alarm.UPLOADS_QUARANTINED, Metric.SETTLED_QUARANTINED)
+        # there is no audit yet, so nothing counts these
+        add(Alarm.UPLOADS_LOST, Metric.UPLOADS_FOUND_LOST)
         if route.expect_every:
             period, periods = silence(route.expect_every)
             add(
                 Alarm.NOTHING_RECEIVED,
-                "UploadsNotified",
+                Metric.UPLOADS_NOTIFIED,
                 period=period,
                 periods=periods,
                 below=True,
@@ -182,7 +194,7 @@ class Alarms(Construct):
 
     def _add(
         self,
-        alarm: Alarm,
+        advice: Advice,
         metric: cloudwatch.IMetric,
         route: str = "",
         *,
@@ -192,14 +204,15 @@ class Alarms(Construct):
         of_them: int | None = None,
         missing: cloudwatch.TreatMissingData = FINE,
     ) -> None:
-        """Alarm when the metric is at the threshold or above (or `below` it) in `periods`, or in so many `of_them`."""
-        name = "-".join(filter(None, (alarm.value, route)))
+        """Make an alarm. It sounds when the metric is at or above the threshold (or `below` it) in all `periods`, or in
+        `of_them` of those periods."""
+        name = "-".join(filter(None, (advice.name, route)))
         operator = cloudwatch.ComparisonOperator
         made = cloudwatch.Alarm(
             self,
             name,
             alarm_name=f"{self._deployment}-{name}",
-            alarm_description=alarm.advice.text,
+            alarm_description=advice.text,
             metric=metric,
             threshold=threshold,
             comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,

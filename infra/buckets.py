@@ -1,4 +1,4 @@
-"""What every bucket of the stack has in common, and the two that Tidegate keeps for itself."""
+"""What all buckets of the stack have in common, and Tidegate's own two: work and warehouse."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from infra.encryption import Encryption
-from infra.limits import UNFINISHED_UPLOAD_DAYS
 from infra.permissions import KEPT, accept, allow
+from infra.sizing import UNFINISHED_UPLOAD_DAYS
 
 BATCHES = "batches/"
 UNFINISHED_UPLOADS = cdk.Duration.days(UNFINISHED_UPLOAD_DAYS)
@@ -19,8 +19,7 @@ UNFINISHED_UPLOADS = cdk.Duration.days(UNFINISHED_UPLOAD_DAYS)
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """Makes buckets that nobody reads by accident, nobody reaches without TLS, and that outlive their stack, unless it
-    is there for a trial (`dev`)."""
+    """Makes buckets that are private, need TLS, and outlive their stack, unless it is for a trial (`dev`)."""
 
     encryption: Encryption
     access_logs: str | None
@@ -59,11 +58,11 @@ class Buckets:
         return bucket
 
 
-class Work(Construct):
+class WorkBucket(Construct):
     """Manifests, outcomes and receipts of the batches.
 
-    Nothing in it expires: a batch that halted waits for a person as long as it takes, and without its
-    manifest its uploads would be lost. A million uploads a day leave some 10 GB a year.
+    Nothing in it expires. A halted batch waits for a person without limit, and without its manifest its uploads would
+    be lost. A million uploads a day leave some 10 GB a year.
     """
 
     def __init__(self, scope: Construct, id: str, *, buckets: Buckets) -> None:
@@ -78,13 +77,13 @@ class Work(Construct):
             self.bucket.arn_for_objects(f"{BATCHES}*"),
             wildcard="The files of every batch, whose ids are made while it runs.",
         )
-        # Without it S3 answers 403 for an object that does not exist, and "no receipt yet" could not be told
-        # from "no permission". A condition on the prefix would take that away again.
+        # Without it S3 answers 403 for an object that does not exist, and "no receipt yet" would look like
+        # "no permission". A condition on the prefix would have the same effect.
         allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
 
 
 class Warehouse(Construct):
-    """Where the tables' files live. Iceberg alone decides which of them to delete."""
+    """The bucket of the tables' files. Only Iceberg decides which of them to delete."""
 
     def __init__(self, scope: Construct, id: str, *, buckets: Buckets) -> None:
         super().__init__(scope, id)

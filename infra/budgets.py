@@ -1,11 +1,12 @@
-"""What the bundles may weigh, and what a cold start may spend on imports: measured, and compared.
+"""Budgets for the sizes of the bundles, and for the imports of a cold start.
 
     python -m infra.budgets    builds both bundles for AWS into build/, measures, and fails if a budget is exceeded
 
-Sizes are unpacked bytes in megabytes of 10^6. Imports are counted in modules, by package, and timed in milliseconds of
-processor time, of a fresh process each, beyond those of an empty handler; a bundle for this machine is imported, as the
-one for AWS cannot be. A count is the same on every machine, so tests assert it. The time is not, so only this command
-judges it.
+- Sizes are unpacked bytes, in megabytes of 10^6.
+- Imports are counted in modules, by package, and timed in milliseconds of processor time. Each is imported in a fresh
+  process, and what an empty handler needs is subtracted. A bundle for this machine is imported, because the one for AWS
+  cannot be.
+- A count is the same on every machine, so tests assert it. The time is not, so only this command judges it.
 """
 
 import os
@@ -19,28 +20,28 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra import bundling
+from infra.roster import ROSTER, STANDARD_LIBRARY
+from tidegate.metrics import NAMESPACE
 from tidegate.settings import DEFAULT_FILE
 
-HANDLERS = ("intake", "dispatch", "settle")
 RUNS = 4
-"""Of several runs the fastest counts: what disturbs a process only ever makes it slower."""
+"""The fastest of several runs counts, because disturbances only make a process slower."""
 
 PROVIDED = frozenset({"boto3", "botocore", "s3transfer", "jmespath", "urllib3", "dateutil", "python_dateutil", "six"})
 """The packages, by the names of their folders, that Lambda's Python runtime has in some version
 (https://docs.aws.amazon.com/lambda/latest/dg/lambda-python.html). The bundle has them too, at the tested one."""
 
 FUNCTIONS_MB = 15
-"""Beyond what the runtime provides. Lambda itself would take 250 MB, all in all."""
+"""Beyond what the runtime provides. Lambda's own limit is 250 MB in total."""
 SPARK_MB = 400
-"""EMR Serverless documents no limit for an archive. Each worker unpacks it to its disk, of 20 GB unless more is paid
-for (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html), before it works."""
+"""EMR Serverless documents no limit for an archive. Each worker unpacks it to its disk of 20 GB, or more for a price
+(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html), before it works."""
 IMPORT_MS = 400
-"""From bytecode: what our imports do once they are compiled. It grows when we import more."""
+"""From bytecode, without the time to compile. It grows with the imports."""
 SOURCE_IMPORT_MS = 1_000
-"""From source, as Lambda does it: the bundle holds no bytecode and `/var/task` cannot be written to, so every cold
-start compiles all it imports. botocore alone takes 390 ms of this (docs/adr/0024-bundles-within-budgets.md)."""
+"""From source, as in Lambda: the bundle has no bytecode, and `/var/task` cannot be written to, so every cold start
+compiles all that it imports. botocore alone takes 390 ms of this (docs/adr/0024-bundles-within-budgets.md)."""
 
-STANDARD_LIBRARY = "the standard library"
 _ALL_IMPORT = {
     "annotated_types": 3,
     "boto3": 35,
@@ -59,14 +60,9 @@ _ALL_IMPORT = {
     "ulid": 5,
     "urllib3": 35,
 }
-MODULES: Mapping[str, Mapping[str, int]] = {
-    "intake": _ALL_IMPORT | {STANDARD_LIBRARY: 235, "aws_lambda_powertools": 105},
-    # Powertools' batch processor brings asyncio: 30 modules
-    "dispatch": _ALL_IMPORT | {STANDARD_LIBRARY: 265, "aws_lambda_powertools": 115},
-    "settle": _ALL_IMPORT | {STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
-}
-"""By handler and package, how many modules a cold start may import: what it is today and about a tenth more. A package
-that is not named may not be imported at all."""
+MODULES: Mapping[str, Mapping[str, int]] = {row.name: {**_ALL_IMPORT, **row.imports} for row in ROSTER}
+"""By handler and package, the modules that a cold start may import: today's number and about a tenth more. A package
+that is not named may not be imported."""
 
 _YARDSTICK = 'compile("x = [a.b(c, d=1) for a in e if a]\\n" * 1_000, "yardstick", "exec")'
 _YARDSTICK_MS = 62.0
@@ -92,18 +88,18 @@ class Reading:
 
 
 def functions_size(bundle: Path) -> Reading:
-    """What the functions' bundle has beyond Lambda's runtime."""
+    """The size of the functions' bundle beyond Lambda's runtime."""
     own = [each for each in bundle.iterdir() if _package(each) not in PROVIDED]
     return Reading("functions, beyond Lambda's runtime", _megabytes(*own), FUNCTIONS_MB, "MB")
 
 
 def spark_size(bundle: Path) -> Reading:
-    """What each of a job's workers unpacks."""
+    """The size of the archive that each worker of a job unpacks."""
     return Reading("Spark modules, unpacked", _megabytes(bundle), SPARK_MB, "MB")
 
 
 def modules(bundle: Path) -> Iterator[Reading]:
-    """Of each handler in a bundle for this machine: how many modules of each package its import loads."""
+    """For each handler in a bundle for this machine: the number of modules of each package that its import loads."""
     theirs = {each.name.partition(".")[0] for each in bundle.iterdir()}
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         idle = _loaded("import app", _empty_handler(Path(folder)))
@@ -115,14 +111,14 @@ def modules(bundle: Path) -> Iterator[Reading]:
 
 
 def imports(bundle: Path) -> Iterator[Reading]:
-    """What importing each handler from a bundle for this machine costs, from bytecode and from source."""
+    """The time to import each handler from a bundle for this machine, from bytecode and from source."""
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         empty = _empty_handler(Path(folder))
         for means, allowed, cache in (
             ("bytecode", IMPORT_MS, Path(folder, "bytecode")),
             ("source", SOURCE_IMPORT_MS, None),
         ):
-            for name in HANDLERS:
+            for name in MODULES:
                 runs = [
                     (
                         _processor_ms(f"import lambdas.{name}.app", bundle, cache),
@@ -132,7 +128,7 @@ def imports(bundle: Path) -> Iterator[Reading]:
                     for _ in range(RUNS)
                 ]
                 full, idle, yardstick = map(min, zip(*runs, strict=True))
-                # on a slower or busier machine the budgets grow as it is slower: they are about our imports
+                # the budgets grow on a slower or busier machine, so that only the imports count
                 pace = max(1.0, yardstick / _YARDSTICK_MS)
                 yield Reading(f"cold import of {name}, from {means}", full - idle, allowed * pace, "ms")
 
@@ -166,7 +162,7 @@ def _printed(code: str, path: Path, cache: Path | None) -> str:
         "LAMBDA_TASK_ROOT": str(path),
         "AWS_REGION": "us-east-1",
         "POWERTOOLS_SERVICE_NAME": "budgets",
-        "POWERTOOLS_METRICS_NAMESPACE": "Tidegate",
+        "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
     }
     if cache:
         environment["PYTHONPYCACHEPREFIX"] = str(cache)
@@ -185,9 +181,9 @@ def _megabytes(*paths: Path) -> float:
 
 
 def build(sources: Path, into: Path) -> Iterator[Reading]:
-    """Both bundles as AWS gets them, in the folders `functions` and `spark` of `into`; raises BundlingError.
+    """Both bundles for AWS, in the folders `functions` and `spark` of `into`; raises BundlingError.
 
-    Of the modules only those that are too many are told: there are fifty counts.
+    Of the fifty counts of modules, only those over budget are returned.
     """
     config = sources / DEFAULT_FILE
     with bundling.functions(sources, config, dependencies=True) as folder:

@@ -6,16 +6,16 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IDependable
 
 from infra.encryption import Encryption
-from infra.limits import Source
 from infra.permissions import allow, only_this_account
-from tidegate.settings import Retention
+from infra.sizing import Source
+from tidegate.settings import RetentionSettings
 
 
 class Buffer(Construct):
-    """Takes what S3 says, as often and as fast as S3 says it."""
+    """Takes the notifications of S3, however many and however fast."""
 
     def __init__(
-        self, scope: Construct, id: str, *, source: Source, retention: Retention, encryption: Encryption
+        self, scope: Construct, id: str, *, source: Source, retention: RetentionSettings, encryption: Encryption
     ) -> None:
         super().__init__(scope, id)
         self.dead_letters = sqs.Queue(
@@ -37,10 +37,10 @@ class Buffer(Construct):
         )
 
     def accept_from_bucket(self, bucket_arn: str, owner: str) -> IDependable:
-        """Let S3 send notifications of one bucket of the account `owner`; returns what the bucket must wait for.
+        """Let S3 send notifications of one bucket of the account `owner`. Returns what the bucket must wait for.
 
-        A bucket's ARN has no account in it: without the second condition, whoever takes the name after the
-        bucket is deleted could write here.
+        A bucket's ARN has no account in it. Without the second condition, the next owner of a deleted bucket's name
+        could write here.
         """
         result = self.queue.add_to_resource_policy(
             _send(
@@ -56,12 +56,12 @@ class Buffer(Construct):
         return result.policy_dependable
 
     def accept_from_rule(self, rule_arn: str) -> None:
-        """Let EventBridge send what one rule of this account matches, and set aside what cannot be sent."""
+        """Let EventBridge send the events of one rule of this account, and set aside those that it cannot deliver."""
         for queue in (self.queue, self.dead_letters):
             queue.add_to_resource_policy(_send(queue, "events.amazonaws.com", only_this_account(rule_arn)))
 
     def grant_set_aside(self, role: iam.Role) -> None:
-        """Let `role` put what it cannot parse among the dead letters itself."""
+        """Let `role` send what it cannot parse to the dead-letter queue."""
         allow(role, ["sqs:SendMessage"], self.dead_letters.queue_arn)
 
 

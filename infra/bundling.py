@@ -1,12 +1,12 @@
-"""What Lambda and Spark are given to run, put together by this machine's Python: no Docker, no Lambda image.
+"""The bundles of code for Lambda and Spark, built by this machine's Python, without Docker.
 
     functions   tidegate/  lambdas/  tidegate.toml  dependencies, unless the stack is for this machine
     spark       tidegate/  dependencies
 
-It happens before CDK sees it, as a folder like any other: CDK's own bundling would do the same behind a
-Docker image that nobody pulls, and wrap every error in a JavaScript one.
+CDK receives the finished folder. Its own bundling would name a Docker image that is never pulled, and wrap every error
+in a JavaScript one.
 
-uv takes only wheels whose names fit the target. What lies in them is looked at afterwards (`check_native`).
+uv takes only wheels whose names fit the target. `check_native` checks the files in them afterwards.
 """
 
 import re
@@ -46,7 +46,7 @@ class Target:
     """The machine that a bundle is for."""
 
     flags: tuple[str, ...]
-    """How uv is told to choose wheels."""
+    """The arguments with which uv chooses wheels."""
     python: str
     """The tag of its CPython: `313`, as in `_core.cpython-313-aarch64-linux-gnu.so`."""
     machine: int | None
@@ -64,16 +64,16 @@ THIS_MACHINE = Target(
     python=f"{sys.version_info.major}{sys.version_info.minor}",
     machine=_machine(_header(Path(sys.executable))),
 )
-"""For running a bundle, built the same way, where there is no Arm and perhaps another Python."""
+"""For a bundle that is built in the same way, but runs on this machine's processor and Python."""
 
 
 class BundlingError(Exception):
-    """The code could not be put together; the text says which step failed and what it printed."""
+    """A bundle could not be built. The text has the step that failed, and its output."""
 
 
 @contextmanager
 def functions(sources: Path, config: Path, *, dependencies: bool, target: Target = AWS) -> Iterator[Path]:
-    """A folder with the functions' code from the checkout `sources`, configured by `config`; gone afterwards.
+    """A folder with the functions' code from the checkout `sources`, configured by `config`. It is deleted at the end.
 
     The same sources, configuration and lock give the same files. Raises BundlingError.
     """
@@ -89,7 +89,7 @@ def functions(sources: Path, config: Path, *, dependencies: bool, target: Target
 
 @contextmanager
 def spark(sources: Path, *, target: Target = AWS) -> Iterator[Path]:
-    """A folder with what ingest imports, but for PySpark, which EMR's images have; gone afterwards.
+    """A folder with the imports of ingest, except PySpark, which EMR's images have. It is deleted at the end.
 
     Raises BundlingError.
     """
@@ -102,7 +102,7 @@ def spark(sources: Path, *, target: Target = AWS) -> Iterator[Path]:
 
 
 def check_native(root: Path, target: Target) -> None:
-    """Raises BundlingError with every native file below `root` that the target's Python could not load."""
+    """Raises BundlingError if there are native files below `root` that the target's Python could not load."""
     wrong = [
         f"{path.relative_to(root)} {fault}"
         for path in sorted(root.rglob("*"))
@@ -117,7 +117,7 @@ _PYTHON_TAG = re.compile(r"\.(?:cpython-|cp)(\d+)[^.]*\.(?:so|pyd)$")
 
 
 def _fault(path: Path, target: Target) -> str:
-    """What is wrong with a file that the target would have to load; empty for any other."""
+    """Why the target could not load a file; empty if it can, or need not."""
     header = _header(path)
     if not header.startswith(ELF) and not _NATIVE_NAME.search(path.name):
         return ""
@@ -140,7 +140,7 @@ def _copy(root: Path, sources: Path, *packages: str) -> None:
 
 
 def _install(root: Path, sources: Path, target: Target, *extras: str) -> None:
-    """Install what pyproject.toml asks for, at the versions and hashes of requirements.txt: wheels only."""
+    """Install the dependencies of pyproject.toml, at the versions and hashes of requirements.txt: wheels only."""
     command = [
         *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config"),
         *("--target", str(root)),
@@ -151,6 +151,6 @@ def _install(root: Path, sources: Path, target: Target, *extras: str) -> None:
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise BundlingError(f"`{' '.join(command)}` failed:\n{done.stdout.strip()}")
-    # start scripts name this machine's Python, and nothing calls them there
+    # start scripts name this machine's Python, and nothing calls them in AWS
     shutil.rmtree(root / "bin", ignore_errors=True)
     (root / ".lock").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The Iceberg catalogs: what Spark is told of each, and what the job's role needs for it.
+"""The Iceberg catalogs: Spark's properties for each, and the permissions of the job's role.
 
 glue       the account's Glue catalog; the tables' files are in a bucket of the stack's
 s3tables   a table bucket, by its Iceberg REST endpoint; S3 Tables keeps the files
@@ -24,7 +24,7 @@ GLUE_ACTIONS = (
 )
 TABLE_BUCKET_ACTIONS = (
     "s3tables:CreateNamespace",
-    # of a table that is not there yet, only the bucket can be asked
+    # a table that does not exist yet has no permissions of its own, only those of the bucket
     "s3tables:CreateTable",
     "s3tables:GetNamespace",
     "s3tables:GetTableBucket",
@@ -36,12 +36,12 @@ TABLE_ACTIONS = (
     "s3tables:PutTableData",
     "s3tables:UpdateTableMetadataLocation",
 )
-"""What the operations of the REST endpoint that a job uses are authorized by
+"""The actions that authorize a job's operations on the REST endpoint
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-integrating-open-source.html)."""
 
 
 class Catalog(Protocol):
-    """A catalog, as the job needs it."""
+    """A catalog for the job."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -52,7 +52,7 @@ class Catalog(Protocol):
 
 
 def make_catalog(scope: Construct, settings: Settings, buckets: Buckets) -> Catalog:
-    """The catalog that the settings name. Only Glue's needs a bucket, which is made in `scope`."""
+    """The catalog of the settings. Only Glue's needs a bucket, which is created in `scope`."""
     match settings.catalog.type:
         case "glue":
             return GlueCatalog(settings, Warehouse(scope, "Warehouse", buckets=buckets))
@@ -84,7 +84,7 @@ class GlueCatalog:
 
 
 class TableBucket:
-    """A table bucket of S3 Tables, by its own REST endpoint: Spark's Iceberg speaks it without another jar."""
+    """A table bucket of S3 Tables, by its REST endpoint, for which Spark's Iceberg needs no other jar."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -131,7 +131,7 @@ class RestCatalog:
             "type": "rest",
             "uri": catalog.uri,
             "warehouse": catalog.warehouse,
-            # EMR puts the secret's text in its place when a job starts; it calls a secret by its name
+            # EMR replaces this by the secret's text when a job starts; it finds a secret by its name
             # (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/secrets-manager.html)
             "credential": catalog.credential_secret and f"EMR.secret@{_name_of(catalog.credential_secret)}",
         }

@@ -1,4 +1,4 @@
-"""The functions that CDK brings for custom resources, which CloudFormation calls while it deploys."""
+"""The functions of CDK for custom resources. CloudFormation calls them during a deployment."""
 
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms

@@ -1,4 +1,4 @@
-"""The dashboard: what arrives, what becomes of it, and how the parts are doing."""
+"""The dashboard: uploads, batches and jobs by route, and the state of the parts."""
 
 from collections.abc import Iterable, Sequence
 
@@ -7,13 +7,15 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
 from infra.alarms import pending_too_long
-from infra.measures import FUNCTIONS, PERIOD, Parts, Watched
+from infra.measures import PERIOD, Parts, WatchedRoute
+from infra.roster import ROSTER
+from tidegate.metrics import Metric
 
 WIDTH = 24
 """Columns of a dashboard."""
 HEIGHT = 6
 ALARMS_TOGETHER = 100
-"""As many as one widget may show
+"""The most that one widget may show
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/CloudWatch-Dashboard-Body-Structure.html)."""
 
 WAITING = ("Submitted", "Pending", "Scheduled", "Running")
@@ -21,23 +23,23 @@ ENDED = ("Success", "Failed", "Cancelled")
 """States of jobs, as EMR Serverless names its metrics."""
 
 UPLOADS = {
-    "notified": "UploadsNotified",
-    "refused as duplicates": "DuplicatesRefused",
-    "committed": "SettledCommitted",
-    "quarantined": "SettledQuarantined",
-    "superseded": "SettledSuperseded",
-    "vanished": "SettledVanished",
+    "notified": Metric.UPLOADS_NOTIFIED,
+    "refused as duplicates": Metric.DUPLICATES_REFUSED,
+    "committed": Metric.SETTLED_COMMITTED,
+    "quarantined": Metric.SETTLED_QUARANTINED,
+    "superseded": Metric.SETTLED_SUPERSEDED,
+    "vanished": Metric.SETTLED_VANISHED,
 }
 JOBS = {
-    "jobs started": "JobsStarted",
-    "attempts failed": "AttemptsFailed",
-    "batches committed": "BatchesCommitted",
-    "batches abandoned": "BatchesAbandoned",
+    "jobs started": Metric.JOBS_STARTED,
+    "attempts failed": Metric.ATTEMPTS_FAILED,
+    "batches committed": Metric.BATCHES_COMMITTED,
+    "batches abandoned": Metric.BATCHES_ABANDONED,
 }
 
 
 class Dashboard(Construct):
-    """Named after the deployment. First the alarms, then a row for each route, then the parts that routes share."""
+    """The dashboard has the deployment's name. First the alarms, then a row for each route, then the shared parts."""
 
     def __init__(
         self,
@@ -45,14 +47,14 @@ class Dashboard(Construct):
         id: str,
         *,
         parts: Parts,
-        routes: Iterable[Watched],
+        routes: Iterable[WatchedRoute],
         alarms: Sequence[cloudwatch.IAlarm],
     ) -> None:
         super().__init__(scope, id)
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=parts.deployment)
         for start in range(0, len(alarms), ALARMS_TOGETHER):
             shown = alarms[start : start + ALARMS_TOGETHER]
-            # as high as four to a line need
+            # high enough for four alarms to a line
             height = 2 + -(-len(shown) // 4)
             dashboard.add_widgets(
                 cloudwatch.AlarmStatusWidget(title="Alarms", alarms=shown, width=WIDTH, height=height)
@@ -60,22 +62,22 @@ class Dashboard(Construct):
         for route in routes:
             dashboard.add_widgets(*_of_route(parts, route))
         dashboard.add_widgets(*_of_queues(parts), _of_jobs(parts))
-        dashboard.add_widgets(*(_of_function(parts, name) for name in FUNCTIONS))
+        dashboard.add_widgets(*(_of_function(parts, row.name) for row in ROSTER))
 
 
-def _of_route(parts: Parts, route: Watched) -> list[cloudwatch.IWidget]:
-    def counted(names: dict[str, str]) -> list[cloudwatch.Metric]:
-        return [parts.own(metric, route.name, label=label) for label, metric in names.items()]
+def _of_route(parts: Parts, route: WatchedRoute) -> list[cloudwatch.IWidget]:
+    def counted(metrics: dict[str, Metric]) -> list[cloudwatch.Metric]:
+        return [parts.own(metric, route.name, label=label) for label, metric in metrics.items()]
 
     return [
         _graph(f"{route.name}: uploads", counted(UPLOADS), of=4),
-        _graph(f"{route.name}: rows", counted({"rows committed": "SettledRows"}), of=4),
+        _graph(f"{route.name}: rows", counted({"rows committed": Metric.SETTLED_ROWS}), of=4),
         _graph(f"{route.name}: jobs and batches", counted(JOBS), of=4),
         _graph(
             f"{route.name}: oldest pending batch",
-            [parts.own("OldestPendingSeconds", route.name, statistic="Maximum", label="age, seconds")],
+            [parts.own(Metric.OLDEST_PENDING_SECONDS, route.name, label="age, seconds")],
             of=4,
-            right=[parts.own("HaltedNow", route.name, statistic="Maximum", label="halted")],
+            right=[parts.own(Metric.HALTED_NOW, route.name, label="halted")],
             too_much=pending_too_long(route),
         ),
     ]
@@ -120,7 +122,7 @@ def _of_function(parts: Parts, name: str) -> cloudwatch.IWidget:
             function.metric_errors(statistic="Sum", period=period, label="errors"),
             function.metric_throttles(statistic="Sum", period=period, label="throttles"),
         ],
-        of=len(FUNCTIONS),
+        of=len(ROSTER),
         right=[function.metric_duration(statistic="Maximum", period=period, label="longest, milliseconds")],
     )
 
@@ -133,7 +135,7 @@ def _graph(
     right: Sequence[cloudwatch.IMetric] = (),
     too_much: float = 0,
 ) -> cloudwatch.IWidget:
-    """A graph, one `of` so many in its line; with a line at what is `too_much`, if anything is."""
+    """A graph, one of `of` in its row, with a horizontal line at `too_much`, if that is not 0."""
     line = [cloudwatch.HorizontalAnnotation(value=too_much, label="alarm")] if too_much else []
     return cloudwatch.GraphWidget(
         title=title, left=left, right=list(right), left_annotations=line, width=WIDTH // of, height=HEIGHT

@@ -9,13 +9,13 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from infra.buckets import Work
+from infra.buckets import WorkBucket
 from infra.bundling import PYTHON
 from infra.catalogs import Catalog
 from infra.encryption import Encryption
-from infra.landing import Landing
-from infra.limits import IDLE_MINUTES, concurrent_jobs, spark_workers
+from infra.landing import LandingBuckets
 from infra.permissions import allow
+from infra.sizing import IDLE_MINUTES, concurrent_jobs, spark_workers
 from tidegate.settings import MINUTE, LimitSettings, Settings
 
 RELEASE = "emr-spark-8.1.0"
@@ -30,16 +30,15 @@ ICEBERG = "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
 (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/using-iceberg.html)."""
 
 MODULES = "modules"
-"""The folder, beside where each of Spark's processes starts, that the archive of modules is unpacked into."""
+"""The folder of the unpacked archive of modules, in the working folder of each Spark process."""
 
 
-class Emr(Construct):
-    """Starts by itself when a job comes and stops by itself when none does.
+class EmrApplication(Construct):
+    """An application that starts by itself for a job, and stops by itself when it is idle.
 
-    EMR refuses to change an application that is started, and a busy one always is. So its configuration holds
-    what stays, and each job is given what comes with the code's version: `entry_point`, `spark_parameters`. Nothing
-    that a route says is in it, and another release is another application
-    (docs/adr/0033-an-application-stays-as-it-is.md).
+    EMR refuses to change a started application, and a busy one is always started. So its configuration has only what
+    stays the same, and nothing of the routes. Each job gets what depends on the code's version: `entry_point`,
+    `spark_parameters`. Another release is another application (docs/adr/0033-an-application-stays-as-it-is.md).
     """
 
     def __init__(
@@ -50,12 +49,12 @@ class Emr(Construct):
         entry_script: Path,
         modules: Path | None,
         settings: Settings,
-        landing: Landing,
-        work: Work,
+        landing: LandingBuckets,
+        work: WorkBucket,
         catalog: Catalog,
         encryption: Encryption,
     ) -> None:
-        """`modules` is the folder of what the entry script imports; None for a Spark that has all of it."""
+        """`modules` is the folder of the entry script's imports; None for a Spark that has them already."""
         super().__init__(scope, id)
         self.entry_point = assets.Asset(self, "EntryPoint", path=str(entry_script))
         archive = assets.Asset(self, "Modules", path=str(modules)) if modules else None
@@ -66,7 +65,7 @@ class Emr(Construct):
         self.spark_parameters = " ".join(f"--conf {each}" for each in parameters)
         self.application = emrserverless.CfnApplication(
             self,
-            # the first release has the id without a word of it
+            # the application of the first release has no release in its id
             "Application" if RELEASE == FIRST_RELEASE else f"Application-{RELEASE}",
             name=settings.deployment.name,
             type="SPARK",
@@ -141,7 +140,7 @@ class Emr(Construct):
     def grant_start(self, role: iam.Role) -> None:
         """Start jobs of this application under the job role."""
         allow(role, ["emr-serverless:StartJobRun"], self.application.attr_arn)
-        # a job is tagged as it starts
+        # a job is tagged at its start
         allow(role, ["emr-serverless:TagResource"], self._runs, wildcard=RUNS)
         allow(
             role,
@@ -151,7 +150,7 @@ class Emr(Construct):
         )
 
     def grant_ask(self, role: iam.Role) -> None:
-        """Ask how jobs of this application are."""
+        """Read the state of this application's jobs."""
         allow(role, ["emr-serverless:GetJobRun"], self._runs, wildcard=RUNS)
 
     @property
@@ -160,7 +159,7 @@ class Emr(Construct):
 
     @property
     def job_ended(self) -> events.EventPattern:
-        """The events of this application's jobs that will not change any more."""
+        """The events of this application's jobs that have ended."""
         return events.EventPattern(
             source=["aws.emr-serverless"],
             detail_type=["EMR Serverless Job Run State Change"],

@@ -1,4 +1,4 @@
-"""Encryption at rest: by the services' own keys, or by one key of the account's for all that the stack stores."""
+"""Encryption at rest: by the services' own keys, or by one key of the account for all that the stack stores."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,19 +12,20 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.permissions import KEPT, allow
-from tidegate.settings import Security
+from tidegate.settings import SecuritySettings
 
 USE = ("kms:Decrypt", "kms:GenerateDataKey")
-"""What a message or an object under the key needs of whoever sends or writes it, and of whoever reads it."""
+"""The actions on the key to send or write, and to read, a message or an object under it."""
 USE_TABLE = (*USE, "kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo")
-"""DynamoDB asks for these in the name of whoever uses the table
+"""DynamoDB calls these in the name of the table's user
 (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html)."""
 SENDERS = ("s3", "sns", "events", "cloudwatch")
 """Services that put messages into queues and topics under the key: notifications of buckets, notices, events and
 undeliverable ones, alarms."""
 
 RETICENT = ("events",)
-"""Which do not always say for whom they use a key; the policy of the queue says whose rules may write to it
+"""Services that do not always name the account for which they use a key. The queue's policy names the rules that may
+write to it
 (https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html)."""
 
 
@@ -32,7 +33,7 @@ class Encryption(Construct):
     """`key` is None where the services' own keys are used."""
 
     def __init__(
-        self, scope: Construct, id: str, *, security: Security, bucket_owners: Sequence[str] = (), dev: bool
+        self, scope: Construct, id: str, *, security: SecuritySettings, bucket_owners: Sequence[str] = (), dev: bool
     ) -> None:
         """`bucket_owners` are the other accounts whose buckets notify the buffer."""
         super().__init__(scope, id)
@@ -46,7 +47,7 @@ class Encryption(Construct):
                 "Key",
                 description=f"What {cdk.Stack.of(self).stack_name} stores",
                 enable_key_rotation=True,
-                # without it nothing that the stack leaves behind could be read
+                # without the key nothing that outlives the stack could be read
                 removal_policy=cdk.RemovalPolicy.DESTROY if dev else KEPT,
             )
             for statement in self.statements():
@@ -54,8 +55,8 @@ class Encryption(Construct):
             self.key = key
 
     def statements(self) -> list[iam.PolicyStatement]:
-        """What the key's policy must say besides that the account's IAM policies decide. None of it refers to resources
-        of the stack: they refer to the key."""
+        """The statements of the key's policy, besides the one that leaves decisions to IAM. None refers to resources of
+        the stack, because these refer to the key."""
         stack = cdk.Stack.of(self)
         services = [
             iam.PolicyStatement(
@@ -120,7 +121,7 @@ class Encryption(Construct):
 
     @property
     def queue(self) -> dict[str, Any]:
-        """Properties of a queue. A data key is used for an hour, so that not every message is a call of KMS."""
+        """Properties of a queue. A data key is used for an hour, so that not every message needs a call to KMS."""
         if self.key is None:
             return {"encryption": sqs.QueueEncryption.SQS_MANAGED}
         return {
@@ -131,14 +132,14 @@ class Encryption(Construct):
 
     @property
     def bucket(self) -> dict[str, Any]:
-        """Properties of a bucket. With a bucket key not every object is a call of KMS."""
+        """Properties of a bucket. With a bucket key not every object needs a call to KMS."""
         if self.key is None:
             return {"encryption": s3.BucketEncryption.S3_MANAGED}
         return {"encryption": s3.BucketEncryption.KMS, "encryption_key": self.key, "bucket_key_enabled": True}
 
     @property
     def table(self) -> dict[str, Any]:
-        """Properties of a table; without a key of ours DynamoDB encrypts with its own."""
+        """Properties of a table. Without a key of the account DynamoDB encrypts with its own."""
         if self.key is None:
             return {}
         return {"encryption": dynamodb.TableEncryption.CUSTOMER_MANAGED, "encryption_key": self.key}

@@ -1,6 +1,7 @@
 """The functions: each with a role, a log group and an environment of its own."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -14,14 +15,15 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct, IConstruct
 
 from infra.bundling import PYTHON
-from infra.limits import MEMORY_MB, Source
 from infra.permissions import accept, allow
-
-NAMESPACE = "Tidegate"
+from infra.roster import Event, Feed, FeedQueue, May, RosterRow, Schedule
+from infra.sizing import Source
+from tidegate.metrics import NAMESPACE
+from tidegate.settings import LimitSettings
 
 
 def own_log(scope: Construct, key: kms.IKey | None) -> logs.LogGroup:
-    """The log group of the function in `scope`: it is kept for a month, and goes with the stack."""
+    """The log group of the function in `scope`. It keeps logs for a month, and is deleted with the stack."""
     return logs.LogGroup(
         scope,
         "Log",
@@ -32,63 +34,85 @@ def own_log(scope: Construct, key: kms.IKey | None) -> logs.LogGroup:
 
 
 def own_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
-    """The role of the function in `scope`, which may write to this log and do nothing else until something is granted.
-    The one that CDK would make may write to every log group of the account."""
+    """The role of the function in `scope`. It may write to this log, and nothing else until something is granted. The
+    role that CDK would create may write to every log group of the account."""
     role = iam.Role(scope, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     allow(role, ["logs:CreateLogStream", "logs:PutLogEvents"], log_group.log_group_arn)
     return role
 
 
-class Function(Construct):
-    """One handler of `lambdas/<name>`. It may do nothing but write its log until something is granted."""
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The parts of the stack that the rows name."""
+
+    queues: Mapping[FeedQueue, sqs.IQueue]
+    events: Mapping[Event, events.EventPattern]
+    grants: Mapping[May, Sequence[Callable[[iam.Role], None]]]
+
+
+class LambdaFunction(Construct):
+    """The function of a row of `infra.roster`. It may only write its log until something is granted."""
 
     def __init__(
         self,
         scope: Construct,
         id: str,
         *,
-        name: str,
+        row: RosterRow,
         code: lambda_.Code,
-        timeout: int,
         environment: Mapping[str, str],
+        limits: LimitSettings,
         log_key: kms.IKey | None = None,
-        reserved: int | None = None,
     ) -> None:
-        """`timeout` in seconds; `reserved` invocations at once are kept for this function, and never more."""
         super().__init__(scope, id)
+        self._row = row
+        self._concurrency = row.concurrency(limits)
         log_group = own_log(self, log_key)
         self.role = own_role(self, log_group)
         self.function = lambda_.Function(
             self,
             "Function",
-            handler=f"lambdas.{name}.app.handler",
+            handler=f"lambdas.{row.name}.app.handler",
             runtime=lambda_.Runtime.PYTHON_3_13,
             architecture=lambda_.Architecture.ARM_64,
             code=code,
-            timeout=cdk.Duration.seconds(timeout),
-            memory_size=MEMORY_MB,
+            timeout=cdk.Duration.seconds(row.started_by.timeout),
+            memory_size=row.memory,
             role=self.role,
             log_group=log_group,
-            reserved_concurrent_executions=reserved,
+            reserved_concurrent_executions=self._concurrency if limits.reserve_concurrency else None,
             environment={
                 **environment,
-                "POWERTOOLS_SERVICE_NAME": name,
+                "POWERTOOLS_SERVICE_NAME": row.name,
                 "POWERTOOLS_METRICS_NAMESPACE": NAMESPACE,
                 "POWERTOOLS_LOG_LEVEL": "INFO",
             },
         )
 
         self.triggers: list[IConstruct] = []
-        """What has it invoked."""
+        """The parts that invoke it."""
         accept(
             self.function,
             "L1",
             f"Python {PYTHON} is supported, and the newest that EMR's image has: functions and job share one lock.",
         )
 
-    def feed_from(self, queue: sqs.IQueue, source: Source, concurrency: int) -> None:
-        """Invoke this function with the queue's messages, at most `concurrency` times at once; it answers which of them
-        failed. Without the bound the queue's poller would be throttled, and each throttled delivery counts as one."""
+    def connect(self, reach: Reach) -> None:
+        """Connect the function to the sources of its row, and grant the permissions of its row."""
+        match self._row.started_by:
+            case Feed(queue, source):
+                self._feed_from(reach.queues[queue], source)
+            case Schedule(every):
+                self._invoke_every(every)
+        for event in self._row.also_on:
+            self._invoke_on(reach.events[event])
+        for may in self._row.may:
+            for grant in reach.grants[may]:
+                grant(self.role)
+
+    def _feed_from(self, queue: sqs.IQueue, source: Source) -> None:
+        """Feed the function from a queue. It reports which messages failed. Without the limit the queue's poller would
+        be throttled, and each throttled delivery counts as a delivery."""
         known = set(self.function.node.children)
         self.function.add_event_source(
             sources.SqsEventSource(
@@ -96,16 +120,16 @@ class Function(Construct):
                 batch_size=source.batch_size,
                 max_batching_window=cdk.Duration.seconds(source.window) if source.window else None,
                 report_batch_item_failures=True,
-                max_concurrency=concurrency,
+                max_concurrency=self._concurrency,
             )
         )
         self.triggers += [each for each in self.function.node.children if each not in known]
 
-    def invoke_every(self, seconds: int) -> None:
+    def _invoke_every(self, seconds: int) -> None:
         schedule = events.Schedule.rate(cdk.Duration.seconds(seconds))
         target = targets.LambdaFunction(self.function)
         self.triggers.append(events.Rule(self, "Schedule", schedule=schedule, targets=[target]))
 
-    def invoke_on(self, pattern: events.EventPattern) -> None:
+    def _invoke_on(self, pattern: events.EventPattern) -> None:
         target = targets.LambdaFunction(self.function)
         self.triggers.append(events.Rule(self, "Events", event_pattern=pattern, targets=[target]))

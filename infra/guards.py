@@ -1,7 +1,7 @@
-"""Guards: what makes a creation that failed go away whole, so that the next one can succeed, and a deletion end.
+"""Guards: a failed creation is rolled back completely, so that the next one can succeed; and a deletion ends.
 
-CloudFormation calls one function for all of them (`infra.guard_handler`), in the order in which it creates and, the
-other way round, deletes: a guard is created after what it guards, and deleted before.
+CloudFormation calls one function for all guards (`infra.guard_handler`). A guard is created after what it guards, and
+deleted before it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from infra.permissions import accept
 HANDLER = Path(__file__).with_name("guard_handler.py")
 TIMEOUT = cdk.Duration.minutes(5)
 LATE = cdk.Duration.minutes(10)
-"""When CloudFormation gives the function up; by itself it would wait for an hour."""
+"""The time after which CloudFormation gives the function up. The default is an hour."""
 
 
 class Guards(Construct):
@@ -46,8 +46,8 @@ class Guards(Construct):
         accept(self._function, "L1", f"Python {PYTHON} is supported, and the one that the other functions have.")
 
     def names(self, buckets: Iterable[str]) -> IConstruct | None:
-        """Fails if a bucket of one of these names exists and is not of this stack: the likeliest mistake, which S3
-        would tell only when nearly everything else is made. None if there are no buckets to be created."""
+        """Fails if a bucket of one of these names exists and is not of this stack. That is the likeliest mistake, and
+        S3 reports it only when nearly everything else is created. None if there are no buckets to be created."""
         names = sorted(set(buckets))
         if not names:
             return None
@@ -61,16 +61,15 @@ class Guards(Construct):
         )
 
     def archive(self, topic: sns.Topic, days: int) -> None:
-        """Keep what is published for `days`. The archive is no property of the topic, because SNS deletes no topic that
-        has one, and a creation that fails at any moment must be able to delete it
+        """Keep published notices for `days`. The archive is not a property of the topic, because SNS deletes no topic
+        that has one, and a failed creation must be able to delete the topic
         (https://docs.aws.amazon.com/sns/latest/dg/message-archiving-and-replay-topic-owner.html,
         https://github.com/aws/aws-cdk/pull/37113)."""
         self._guard("Archive", topic.topic_arn, (["sns:SetTopicAttributes"], [topic.topic_arn]), Days=str(days))
 
     def protection(self, table: dynamodb.Table) -> None:
-        """Protect the table from deletion. That is no property of it either: CloudFormation deletes a table by
-        DeleteTable and nothing before it (`handlers` of its resource schema), so the rollback of a creation would end
-        there."""
+        """Protect the table from deletion. That is not a property of the table either: CloudFormation calls DeleteTable
+        and nothing before it (`handlers` of its resource schema), so the rollback of a creation would fail there."""
         self._guard(
             "Protection",
             table.table_name,
@@ -85,7 +84,7 @@ class Guards(Construct):
             "Application",
             application.attr_application_id,
             (["emr-serverless:GetApplication", "emr-serverless:StopApplication"], [application.attr_arn]),
-            # an application of its own, a guard of its own: the old one is stopped when the new one is in use
+            # each application has its own guard: the old one is stopped when the new one is in use
             id=application.node.id,
         )
         for starter in starters:
@@ -110,13 +109,13 @@ class Guards(Construct):
             service_timeout=LATE,
             properties={"Of": of, **properties},
         )
-        # so the policy is there before, and gone after
+        # so the policy is created before the guard, and deleted after it
         guard.node.add_dependency(policy)
         return guard
 
 
 def after(guard: IConstruct, stack: cdk.Stack) -> None:
-    """Have what is slow to come, or outlives the stack, wait for `guard`."""
+    """Let resources that are slow to create, or that outlive the stack, wait for `guard`."""
     for each in stack.node.find_all():
         if isinstance(each, s3.CfnBucket | dynamodb.CfnTable | emrserverless.CfnApplication | sns.CfnTopic):
             each.node.add_dependency(guard)

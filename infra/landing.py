@@ -1,4 +1,4 @@
-"""The landing buckets: where uploads arrive, and what S3 tells the buffer about them."""
+"""The landing buckets: where uploads arrive, and the notifications of them to the buffer."""
 
 import re
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ EVENTS = "s3:ObjectCreated:*"
 """All of them: large files arrive as CompleteMultipartUpload, copies as Copy."""
 
 
-class Landing(Construct):
-    """One bucket for each that the routes name: created here, or only subscribed to if it exists already."""
+class LandingBuckets(Construct):
+    """One bucket for each that the routes name: created here, or only with a notification added if it exists."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Landing(Construct):
         self._routes = sorted(routes, key=lambda route: (route.bucket, route.name))
         for name, group in groupby(self._routes, key=lambda route: route.bucket):
             on_bucket = list(group)
-            # of what is uploaded for a retired route nobody needs to hear
+            # uploads for a retired route need no notification
             told = [route for route in on_bucket if not route.retired]
             by_rule = on_bucket[0].source == "eventbridge"
             permission = None
@@ -61,7 +61,7 @@ class Landing(Construct):
 
     @property
     def _buffer(self) -> Buffer:
-        assert self._told is not None, "there is nobody to be told"
+        assert self._told is not None, "no buffer to notify"
         return self._told
 
     def grant_read(self, role: iam.Role) -> None:
@@ -74,8 +74,8 @@ class Landing(Construct):
                 *(f"{_bucket_arn(self, route.bucket)}/{key}" for key in keys),
                 wildcard=f"The uploads of route {route.name}, whose keys others choose.",
             )
-        # Without these S3 answers 403 for an object that was deleted since, and "vanished" could not be told
-        # from "no permission".
+        # Without these S3 answers 403 for an object that was deleted since, and "vanished" would look like
+        # "no permission".
         allow(
             role,
             ["s3:ListBucket", "s3:ListBucketVersions"],
@@ -83,8 +83,8 @@ class Landing(Construct):
         )
 
     def notify_after(self, reader: IDependable) -> None:
-        """Have S3 notify nothing new before `reader` is up to date: while a route is added, the old code would not
-        know whose the uploads are, and drop them."""
+        """Let S3 notify nothing new before `reader` is up to date. When a route is added, the old code has no route for
+        its uploads, and drops them."""
         for each in self._notifying:
             each.node.add_dependency(reader)
 
@@ -97,7 +97,7 @@ class Landing(Construct):
         *,
         versioned: bool,
     ) -> None:
-        """The bucket stays when its last route retires: it holds uploads. It only tells nobody any more."""
+        """The bucket stays when its last route retires, because it has uploads. It only sends no notifications."""
         bucket = self._buckets.make(
             self,
             name,
@@ -108,7 +108,7 @@ class Landing(Construct):
         )
         if not routes:
             return
-        # The L2 methods would add a Lambda function to do what the bucket's own property does.
+        # The L2 methods would add a Lambda function for what a property of the bucket does.
         resource = bucket.node.default_child
         assert isinstance(resource, s3.CfnBucket)
         if permission is None:
@@ -128,8 +128,8 @@ class Landing(Construct):
         self._notifying.append(resource)
 
     def _subscribe(self, name: str, routes: list[RouteSettings], permission: IDependable | None) -> None:
-        """Add to the notifications of a bucket that others own; theirs stay as they are. Events, once switched on, stay
-        on when the stack goes: others may have come to need them."""
+        """Add to the notifications of an existing bucket; the others stay as they are. EventBridge, once switched on,
+        stays on when the stack is deleted, because others may need its events by then."""
         bucket = s3.Bucket.from_bucket_name(self, name, name)
         if permission is None:
             bucket.enable_event_bridge_notification()
@@ -142,8 +142,8 @@ class Landing(Construct):
         self._notifying.append(bucket)
 
     def _admit(self, owner: str) -> None:
-        """Let the account `owner` forward S3's events to this one's bus, where our rule finds them. What that account
-        must set up for it, or for S3 to notify the buffer itself, this stack cannot: docs/deploy.md says it
+        """Let the account `owner` forward S3's events to this account's bus, for our rule. That account must set up the
+        forwarding, or S3's notifications to the buffer; docs/deploy.md has the steps
         (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-cross-account.html)."""
         if owner in self._admitted:
             return
@@ -174,7 +174,7 @@ class Landing(Construct):
                 events.CfnRule.TargetProperty(
                     id="Buffer",
                     arn=self._buffer.queue.queue_arn,
-                    # EventBridge tries for a day; what it could not deliver is a dead letter, and no riddle
+                    # EventBridge tries for a day; then an event that it could not deliver is a dead letter
                     dead_letter_config=events.CfnRule.DeadLetterConfigProperty(arn=self._buffer.dead_letters.queue_arn),
                 )
             ],
@@ -209,7 +209,7 @@ def _owner(route: RouteSettings) -> str:
 
 
 def _pattern(bucket: str, routes: list[RouteSettings]) -> dict[str, object]:
-    """What EventBridge compares: the events of this bucket, of the account that owns it, for keys of these routes."""
+    """The pattern of EventBridge: events of this bucket, of the account that owns it, for keys of these routes."""
     keys = [matcher for route in routes for matcher in _matchers(route)]
     detail: dict[str, object] = {"bucket": {"name": [bucket]}}
     if all(route.prefix or route.suffix for route in routes):
@@ -234,8 +234,8 @@ def _matchers(route: RouteSettings) -> list[object]:
 
 
 def _overlaps(route: RouteSettings) -> list[str]:
-    """The keys that begin with the prefix and end with the suffix and are too short for both: a wildcard between the
-    two misses them."""
+    """The keys that begin with the prefix, end with the suffix, and are too short for both side by side. A wildcard
+    between the two misses them."""
     prefix, suffix = route.prefix, route.suffix
     shared = range(1, min(len(prefix), len(suffix)) + 1)
     return [prefix + suffix[length:] for length in shared if prefix.endswith(suffix[:length])]
@@ -249,12 +249,12 @@ def _filter(route: RouteSettings) -> s3.CfnBucket.NotificationFilterProperty | N
 
 
 def _rules(route: RouteSettings) -> dict[str, str]:
-    """What S3 filters by: it wants special characters encoded
+    """The filter for S3, which needs special characters encoded
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-filtering.html)."""
     rules = {"prefix": route.prefix, "suffix": route.suffix}
     return {name: quote_plus(value, safe="/!-_.*'()") for name, value in rules.items() if value}
 
 
 def _literal(key: str) -> str:
-    """As IAM wants characters that would be wildcards or variables in a resource."""
+    """The text with IAM's escapes for characters that would be wildcards or variables in a resource."""
     return re.sub(r"[*?$]", lambda match: "${" + match[0] + "}", key)

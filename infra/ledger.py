@@ -1,4 +1,4 @@
-"""The ledger: the DynamoDB table that remembers who owns which upload."""
+"""The ledger: the DynamoDB table of claims, notices and batches."""
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
@@ -20,11 +20,11 @@ HAND_OFFS = "h#"
 """How the partition keys of hand-off records begin."""
 
 
-class Ledger(Construct):
-    """Without it every upload would be new again: it survives its stack, and nobody drops it by mistake."""
+class LedgerTable(Construct):
+    """Without the ledger every upload would be new again. So it outlives its stack, and is protected from deletion."""
 
     def __init__(self, scope: Construct, id: str, *, encryption: Encryption, guards: Guards | None, dev: bool) -> None:
-        """Without `guards` nothing switches deletion protection on."""
+        """Without `guards` there is no deletion protection."""
         super().__init__(scope, id)
         self.table = dynamodb.Table(
             self,
@@ -47,9 +47,9 @@ class Ledger(Construct):
         allow(role, ["dynamodb:Query"], self.table.table_arn)
 
     def grant_use(self, role: iam.Role) -> None:
-        """Everything but deleting: a claim, a notice and a batch end by expiring.
+        """Everything except deleting: claims, notices and batches expire.
 
-        Only the records of hand-offs may go, which Powertools deletes when starting the job raised.
+        Only the records of hand-offs may be deleted. Powertools does that when the start of the job raised.
         """
         arn = self.table.table_arn
         allow(role, ACTIONS, arn)

@@ -1,4 +1,4 @@
-"""What alarms and the dashboard look at: the parts that AWS measures, and the metrics that Tidegate writes itself."""
+"""What the alarms and the dashboard read: parts that AWS measures, and metrics that Tidegate writes."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,18 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
-from infra.functions import NAMESPACE
+from tidegate.metrics import NAMESPACE, Metric
 from tidegate.settings import MINUTE
 
 PERIOD = 5 * MINUTE
-"""Seconds that a data point covers where nothing else is said."""
-FUNCTIONS = ("intake", "dispatch", "settle")
+"""Seconds that a data point covers by default."""
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
-    """A route, as far as its alarms depend on it; times in seconds.
+class WatchedRoute:
+    """What the alarms of a route depend on; times in seconds.
 
-    `expect_every` is the longest time for which nothing may be uploaded; None if that is nobody's business.
+    `expect_every` is the longest time without an upload that sounds no alarm; None if there is no such alarm.
     """
 
     name: str
@@ -29,7 +28,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What is watched. `functions` are intake, dispatch and settle, by name."""
+    """The parts that are watched. `functions` are those of `infra.roster`, by name."""
 
     deployment: str
     buffer: sqs.IQueue
@@ -40,14 +39,15 @@ class Parts:
     application_id: str
 
     def own(
-        self, name: str, route: str = "", *, statistic: str = "Sum", period: int = PERIOD, label: str | None = None
+        self, metric: Metric, route: str = "", *, period: int = PERIOD, label: str | None = None
     ) -> cloudwatch.Metric:
-        """A metric that Tidegate writes, with the dimensions that `lambdas.shared.measure` gives it."""
+        """A metric that Tidegate writes: the sum of a counter, the maximum of a gauge."""
+        measured = metric.value
         return cloudwatch.Metric(
             namespace=NAMESPACE,
-            metric_name=name,
-            dimensions_map={"deployment": self.deployment} | ({"route": route} if route else {}),
-            statistic=statistic,
+            metric_name=measured.name,
+            dimensions_map=measured.dimensions(self.deployment, route),
+            statistic="Maximum" if measured.gauge else "Sum",
             period=cdk.Duration.seconds(period),
             label=label,
         )

@@ -1,4 +1,4 @@
-"""Operations: whoever runs a deployment sees how it does, and is told when it needs them."""
+"""Operations: the alarms and the dashboard of a deployment."""
 
 from collections.abc import Iterable
 
@@ -7,11 +7,11 @@ from constructs import Construct
 
 from infra.alarms import Alarms
 from infra.dashboard import Dashboard
-from infra.measures import Parts, Watched
+from infra.measures import Parts, WatchedRoute
 
 
 class Operations(Construct):
-    """The alarms, the topic they go to, and the dashboard. It only looks: nothing in the path depends on it."""
+    """The alarms, the topic they are sent to, and the dashboard. It only reads: nothing in the path depends on it."""
 
     def __init__(
         self,
@@ -19,11 +19,11 @@ class Operations(Construct):
         id: str,
         *,
         parts: Parts,
-        routes: Iterable[Watched],
+        routes: Iterable[WatchedRoute],
         emails: Iterable[str] = (),
         key: kms.IKey | None = None,
     ) -> None:
-        """Raises LimitsError if a route expects uploads more seldom than an alarm can tell."""
+        """Raises SizingError if a route's `expect_every` is longer than an alarm can cover."""
         super().__init__(scope, id)
         watched = tuple(routes)
         alarms = Alarms(self, "Alarms", parts=parts, routes=watched, emails=emails, key=key)

@@ -1,4 +1,4 @@
-"""How the stack grants, what of it stays, and how it answers for what a rule of cdk-nag finds."""
+"""How the stack grants permissions, which resources outlive it, and how it answers findings of cdk-nag."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,8 +8,9 @@ from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 KEPT = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
-"""For what outlives its stack, unless its creation is rolled back: RETAIN would leave it behind then, in the way of the
-next try (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html)."""
+"""For resources that outlive their stack, unless its creation is rolled back. RETAIN would leave them behind then, and
+the next try would fail
+(https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html)."""
 PACK = "AwsSolutions"
 _ANSWER = cdk.Validations.ACKNOWLEDGED_RULES_METADATA_KEY
 
@@ -23,8 +24,8 @@ def allow(
 ) -> None:
     """Let `role` do `actions` on exactly `resources` (ARNs).
 
-    An ARN that ends in a wildcard stands for more than the template can name; `wildcard` says for what, and why. Raises
-    ValueError if it does not.
+    An ARN that ends in a wildcard stands for more than the template can name; `wildcard` states for what, and why.
+    Raises ValueError without it.
     """
     iam.Grant.add_to_principal(
         grantee=role, actions=[*actions], resource_arns=[*resources], conditions=conditions and dict(conditions)
@@ -34,7 +35,7 @@ def allow(
         if "*" in name:
             if not wildcard:
                 raise ValueError(f"say why {', '.join(actions)} is allowed on {name}")
-            # of what a role may do there, the first to be granted gives the answer
+            # the first grant of a role on a resource gives the reason
             if not _is_accepted(role, f"IAM5[Resource::{name}]"):
                 accept(role, f"IAM5[Resource::{name}]", wildcard)
 
@@ -53,8 +54,8 @@ def _is_accepted(construct: IConstruct, rule: str) -> bool:
 def only_this_account(source_arn: str) -> dict[str, dict[str, str]]:
     """The conditions of a resource policy for a service that acts for `source_arn`, an ARN that names its account.
 
-    The ARN alone decides. The account is compared where the service tells it; if it were demanded, a service that
-    leaves it out would be refused, and nobody would hear of it.
+    The ARN decides. The account is compared only if the service sends it. If it were required, a service that leaves it
+    out would be refused without any report.
     """
     return {
         "ArnEquals": {"aws:SourceArn": source_arn},

@@ -1,26 +1,29 @@
-"""The stack: the parts of the path, and who may do what to which."""
+"""The stack: the parts of the path, and the permissions between them."""
 
+from collections.abc import Mapping
 from contextlib import nullcontext
+from itertools import chain
 from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
-from constructs import Construct, IConstruct
+from constructs import Construct
 
-from infra import bundling, limits
-from infra.buckets import Buckets, Work
+from infra import bundling, sizing
+from infra.buckets import Buckets, WorkBucket
 from infra.buffer import Buffer
-from infra.bus import Bus
 from infra.catalogs import make_catalog
 from infra.custom_resources import bound_logs
-from infra.emr import Emr
+from infra.emr import EmrApplication
 from infra.encryption import Encryption
-from infra.functions import Function
+from infra.functions import LambdaFunction, Reach
 from infra.guards import Guards, after
-from infra.landing import Landing
-from infra.ledger import Ledger
-from infra.measures import Parts, Watched
+from infra.landing import LandingBuckets
+from infra.ledger import LedgerTable
+from infra.measures import Parts, WatchedRoute
 from infra.operations import Operations
+from infra.roster import ROSTER, Event, FeedQueue, May
+from infra.topic import NoticeTopic
 from tidegate.environment import variables
 from tidegate.settings import DAY, Settings
 
@@ -28,9 +31,9 @@ from tidegate.settings import DAY, Settings
 class TidegateStack(cdk.Stack):
     """One deployment of Tidegate.
 
-    `sources` is the checkout, `config` the file that `settings` came from: the functions read it again.
-    With `local` nothing is installed for other machines: for a stack that runs in this one's Python. When `importing`
-    there is nothing in it but what outlives a stack, and no word of anything else, as `cdk import` wants it.
+    `sources` is the checkout, `config` the file of `settings`, which the functions read again. With `local` the bundles
+    are for a stack that runs in this machine's Python. With `importing` the stack has only the resources that outlive a
+    stack, and no references to others, because `cdk import` needs that.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class TidegateStack(cdk.Stack):
         local: bool = False,
         importing: bool = False,
     ) -> None:
-        limits.check(settings)
+        sizing.check(settings)
         super().__init__(
             scope,
             settings.deployment.name,
@@ -65,14 +68,15 @@ class TidegateStack(cdk.Stack):
             return
         guards = Guards(self, "Guards", key=encryption.key)
         buckets = Buckets(encryption, settings.security.access_logs, dev)
-        buffer = Buffer(self, "Buffer", source=limits.INTAKE, retention=retention, encryption=encryption)
-        bus = Bus(
-            self, "Bus", source=limits.DISPATCH, retention=retention, encryption=encryption, guards=guards, dev=dev
+        buffer = Buffer(self, "Buffer", source=sizing.INTAKE, retention=retention, encryption=encryption)
+        # the id is the construct's first name, with which logical ids of deployed stacks begin
+        notices = NoticeTopic(
+            self, "Bus", source=sizing.DISPATCH, retention=retention, encryption=encryption, guards=guards, dev=dev
         )
-        ledger = Ledger(self, "Ledger", encryption=encryption, guards=guards, dev=dev)
-        work = Work(self, "Work", buckets=buckets)
+        ledger = LedgerTable(self, "Ledger", encryption=encryption, guards=guards, dev=dev)
+        work = WorkBucket(self, "Work", buckets=buckets)
         catalog = make_catalog(self, settings, buckets)
-        landing = Landing(
+        landing = LandingBuckets(
             self,
             "Landing",
             routes=settings.routes,
@@ -82,7 +86,7 @@ class TidegateStack(cdk.Stack):
             local=local,
         )
         with nullcontext() if local else bundling.spark(sources) as modules:
-            emr = Emr(
+            emr = EmrApplication(
                 self,
                 "Emr",
                 entry_script=sources / "tidegate" / "spark" / "entry.py",
@@ -97,32 +101,40 @@ class TidegateStack(cdk.Stack):
         values = {
             "Account": cdk.Aws.ACCOUNT_ID,
             "Ledger": ledger.table.table_name,
-            "Topic": bus.topic.topic_arn,
+            "Topic": notices.topic.topic_arn,
             "Buffer": buffer.queue.queue_url,
             "DeadLetters": buffer.dead_letters.queue_url,
-            "Notices": bus.queue.queue_url,
-            "NoticesDeadLetters": bus.dead_letters.queue_url,
+            "Notices": notices.queue.queue_url,
+            "NoticesDeadLetters": notices.dead_letters.queue_url,
             "Work": work.bucket.bucket_name,
             "Application": emr.application_id,
             "JobRole": emr.job_role.role_arn,
             "EntryPoint": emr.entry_point.s3_object_url,
             "SparkParameters": emr.spark_parameters,
         }
-        starters: list[IConstruct] = []
+        reach = Reach(
+            queues={FeedQueue.BUFFER: buffer.queue, FeedQueue.NOTICES: notices.queue},
+            events={Event.JOB_ENDED: emr.job_ended},
+            grants={
+                May.SET_NOTIFICATIONS_ASIDE: [buffer.grant_set_aside],
+                May.SET_NOTICES_ASIDE: [notices.grant_set_aside],
+                May.PUBLISH_NOTICES: [notices.grant_publish],
+                May.USE_LEDGER: [ledger.grant_use, encryption.grant_table],
+                May.LIST_ROUTES: [ledger.grant_list, encryption.grant_table],
+                May.USE_WORK: [work.grant_use],
+                May.START_JOBS: [emr.grant_start],
+                May.ASK_FOR_JOBS: [emr.grant_ask],
+            },
+        )
         with bundling.functions(sources, config, dependencies=not local) as folder:
             functions = self._functions(
-                variables(settings.deployment.name, values),
                 lambda_.Code.from_asset(str(folder)),
-                buffer=buffer,
-                bus=bus,
-                ledger=ledger,
-                work=work,
-                emr=emr,
-                landing=landing,
+                variables(settings.deployment.name, values),
+                reach=reach,
                 settings=settings,
                 encryption=encryption,
-                starters=starters,
             )
+        landing.notify_after(functions["intake"])
         Operations(
             self,
             "Operations",
@@ -130,21 +142,22 @@ class TidegateStack(cdk.Stack):
                 deployment=settings.deployment.name,
                 buffer=buffer.queue,
                 buffer_dead_letters=buffer.dead_letters,
-                notices=bus.queue,
-                notices_dead_letters=bus.dead_letters,
-                functions=functions,
+                notices=notices.queue,
+                notices_dead_letters=notices.dead_letters,
+                functions={name: each.function for name, each in functions.items()},
                 application_id=emr.application_id,
             ),
             routes=[
-                # nothing is expected of a retired route
-                Watched(route.name, route.batch.max_wait, None if route.retired else route.expect_every)
+                # a retired route expects no uploads
+                WatchedRoute(route.name, route.batch.max_wait, None if route.retired else route.expect_every)
                 for route in settings.routes
             ],
             emails=settings.operations.emails,
             key=encryption.key,
         )
         bound_logs(self, encryption.key)
-        guards.application(emr.application, starters)
+        starters = (functions[row.name].triggers for row in ROSTER if May.START_JOBS in row.may)
+        guards.application(emr.application, chain.from_iterable(starters))
         if names := guards.names(route.bucket for route in settings.routes if not route.existing):
             after(names, self)
         outputs = Construct(self, "Outputs")
@@ -152,12 +165,12 @@ class TidegateStack(cdk.Stack):
             cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
 
     def _import(self, settings: Settings, encryption: Encryption) -> None:
-        """The same constructs under the same names. Nothing is announced, because the buffer is not there yet."""
+        """The same constructs under the same names, but no notifications, because there is no buffer yet."""
         buckets = Buckets(encryption, settings.security.access_logs, settings.deployment.dev)
-        Ledger(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev)
-        Work(self, "Work", buckets=buckets)
+        LedgerTable(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev)
+        WorkBucket(self, "Work", buckets=buckets)
         make_catalog(self, settings, buckets)
-        Landing(
+        LandingBuckets(
             self,
             "Landing",
             routes=[route.model_copy(update={"retired": True}) for route in settings.routes],
@@ -168,62 +181,31 @@ class TidegateStack(cdk.Stack):
 
     def _functions(
         self,
-        environment: dict[str, str],
         code: lambda_.Code,
+        environment: Mapping[str, str],
         *,
-        buffer: Buffer,
-        bus: Bus,
-        ledger: Ledger,
-        work: Work,
-        emr: Emr,
-        landing: Landing,
+        reach: Reach,
         settings: Settings,
         encryption: Encryption,
-        starters: list[IConstruct],
-    ) -> dict[str, lambda_.IFunction]:
-        allowed = settings.limits
-
-        def function(name: str, timeout: int, concurrency: int) -> Function:
-            made = Function(
+    ) -> dict[str, LambdaFunction]:
+        """Every function, by name."""
+        made: dict[str, LambdaFunction] = {}
+        for row in ROSTER:
+            function = LambdaFunction(
                 self,
-                name.capitalize(),
-                name=name,
+                row.construct,
+                row=row,
                 code=code,
-                timeout=timeout,
                 environment=environment,
+                limits=settings.limits,
                 log_key=encryption.key,
-                reserved=concurrency if allowed.reserve_concurrency else None,
             )
-            encryption.grant_messages(made.role)
-            return made
-
-        intake = function("intake", limits.INTAKE.timeout, allowed.intake_concurrency)
-        intake.feed_from(buffer.queue, limits.INTAKE, allowed.intake_concurrency)
-        buffer.grant_set_aside(intake.role)
-        bus.grant_publish(intake.role)
-        landing.notify_after(intake)
-
-        dispatch = function("dispatch", limits.DISPATCH.timeout, allowed.dispatch_concurrency)
-        dispatch.feed_from(bus.queue, limits.DISPATCH, allowed.dispatch_concurrency)
-        bus.grant_set_aside(dispatch.role)
-        bus.grant_publish(dispatch.role)
-
-        settle = function("settle", limits.SETTLE_TIMEOUT, limits.SETTLE_RESERVED)
-        settle.invoke_every(limits.SETTLE_EVERY)
-        settle.invoke_on(emr.job_ended)
-        bus.grant_publish(settle.role)
-
-        for each in (dispatch, settle):
-            ledger.grant_use(each.role)
-            encryption.grant_table(each.role)
-            work.grant_use(each.role)
-            emr.grant_start(each.role)
-        emr.grant_ask(settle.role)
-        ledger.grant_list(settle.role)
-        starters += [*dispatch.triggers, *settle.triggers]
-        return {"intake": intake.function, "dispatch": dispatch.function, "settle": settle.function}
+            encryption.grant_messages(function.role)
+            function.connect(reach)
+            made[row.name] = function
+        return made
 
 
 def _keep_versions(settings: Settings) -> cdk.Duration:
-    """Nobody reads a version that the ledger has forgotten."""
+    """No version is read any more once its claim has expired."""
     return cdk.Duration.days(-(-settings.retention.claims // DAY))

@@ -1,31 +1,24 @@
-"""What the three functions share: a logger, and how their measurements reach CloudWatch."""
+"""The logger of the three functions, and their metrics in CloudWatch."""
 
 import os
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
+from aws_lambda_powertools.metrics import EphemeralMetrics
 
 from tidegate.environment import DEPLOYMENT
+from tidegate.metrics import Metric
 
 logger = Logger()
 
 
-def count(name: str, value: int, route: str = "") -> None:
-    """Count how often something happened, by route where there is one; nothing is written for zero."""
-    if value:
-        measure(name, value, MetricUnit.Count, route)
-
-
-def measure(name: str, value: int, unit: MetricUnit, route: str = "") -> None:
-    """Write one metric in CloudWatch's embedded format, by deployment and route; zero is an answer too.
-
-    Not by function, which Powertools would add as `service` were it not told otherwise: CloudWatch adds nothing up
-    over dimensions, and some things are counted by dispatch as well as by settle. By deployment, because an account
-    may have several, and their routes the same names.
-    """
+def measure(metric: Metric, value: int, route: str = "") -> None:
+    """Write one metric in CloudWatch's embedded format. A counter is written only if it is not zero."""
+    measured = metric.value
+    if not value and not measured.gauge:
+        return
+    # an empty service, or Powertools would add the function as a dimension
     metrics = EphemeralMetrics(service="")
-    metrics.add_metric(name=name, unit=unit, value=value)
-    metrics.add_dimension(name="deployment", value=os.environ[DEPLOYMENT])
-    if route:
-        metrics.add_dimension(name="route", value=route)
+    metrics.add_metric(name=measured.name, unit=measured.unit.value, value=value)
+    for name, found in measured.dimensions(os.environ[DEPLOYMENT], route).items():
+        metrics.add_dimension(name=name, value=found)
     metrics.flush_metrics()

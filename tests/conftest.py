@@ -1,4 +1,4 @@
-"""What holds for every test: no real AWS account is within reach, no stopwatch, and who shares a worker with whom."""
+"""The set-up of every test: no access to a real AWS account, no deadlines, and which tests share a worker."""
 
 import os
 from typing import Any
@@ -25,7 +25,7 @@ os.environ.update(
 for profile in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
     os.environ.pop(profile, None)
 
-# A noisy machine must not fail a property for being slow, and what fails once must fail again.
+# A slow machine must not fail a property, and a failure must be repeatable.
 settings.register_profile(
     "tidegate",
     max_examples=60,

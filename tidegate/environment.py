@@ -2,9 +2,13 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 DEPLOYMENT = "TIDEGATE_DEPLOYMENT"
 """Holds the deployment's name."""
+
+STACK_DIR = Path(".tidegate")
+"""Where a stack on this machine lives, unless another folder is named."""
 
 
 def variable(output: str) -> str:

@@ -1,14 +1,15 @@
-"""`tidegate.toml`: read, validated and explained.
+"""`tidegate.toml`: read and validated.
 
-Every mistake is reported with the line it stands on and what is allowed there; unknown fields are mistakes.
+Every mistake is reported with its line and with what is allowed there. An unknown field is a mistake.
 """
 
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ByteSize,
@@ -16,13 +17,15 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    create_model,
     field_validator,
     model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from tidegate.core.batches import Limits
+from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
+from tidegate.formats.registry import FORMATS, Option, options_of_all
 
 DEFAULT_FILE = Path("tidegate.toml")
 
@@ -49,7 +52,7 @@ def _duration(value: object) -> int:
 Duration = Annotated[int, BeforeValidator(_duration, json_schema_input_type=str)]
 """Seconds, written as "60s", "15m", "12h" or "14d"."""
 
-Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
+ShortName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 TableName = Annotated[str, StringConstraints(pattern=r"^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*){2}$")]
 AccountId = Annotated[str, StringConstraints(pattern=r"^[0-9]{12}$")]
@@ -64,60 +67,64 @@ SecretArn = Annotated[
     ),
 ]
 Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
-Place = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", max_length=1100)]
+S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", max_length=1100)]
 HttpsUri = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?%=&-]+$")]
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS)]
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Deployment(_Section):
-    """What the deployment is called."""
+class DeploymentSettings(_Section):
+    """The deployment's name, and how it is removed."""
 
-    name: Name = Field(
+    name: ShortName = Field(
         "tidegate",
         description="Prefix of the stack and its resources: lower case letters, digits and dashes.",
     )
     dev: bool = Field(
         False,
-        description="For a trial: everything that the stack made is removed with it, uploads, tables and ledger too. "
-        "Never for data that you need.",
+        description="For a trial: when the stack is deleted, everything that it created is deleted too, with uploads, "
+        "tables and ledger. Never for data that you need.",
     )
 
 
-class Security(_Section):
-    """Whose keys encrypt what is stored, and who writes down who reads it."""
+class SecuritySettings(_Section):
+    """Keys that encrypt stored data, and access logs."""
 
     encryption: Literal["aws", "customer"] = Field(
         "aws",
-        description="aws: the services' own keys. customer: a key that the stack creates and KMS rotates every year; "
-        "it outlives the stack, as it encrypts what does.",
+        description="aws: the services' own keys. customer: a key that the stack creates and KMS rotates every year. "
+        "It outlives the stack, because the data that it encrypts does.",
     )
     kms_key_arn: KeyArn | None = Field(
         None,
-        description="Use this key instead. Its key policy has to let the services use it (see below): the stack cannot "
-        "change it.",
+        description="Use this key instead. Its key policy must let the services use it (see below). The stack cannot "
+        "change that policy.",
     )
     access_logs: BucketName | None = Field(
         None,
-        description="An existing bucket that S3 writes the access logs of the created buckets into. "
-        "Its policy has to let logging.s3.amazonaws.com put objects. Without it there are none.",
+        description="An existing bucket. S3 writes the access logs of the created buckets into it. Its policy must let "
+        "logging.s3.amazonaws.com put objects. Without it there are no access logs.",
     )
 
     @property
     def customer_key(self) -> bool:
-        """Whether a key of the account's own encrypts things, made by the stack or not."""
+        """Whether a key of the account encrypts the data, created by the stack or not."""
         return self.encryption == "customer" or self.kms_key_arn is not None
 
 
-class Network(_Section):
-    """The subnets that Spark's workers run in, for catalogs and buckets that only they reach."""
+class NetworkSettings(_Section):
+    """The subnets of Spark's workers, for catalogs and buckets that can be reached only from there."""
 
     subnets: tuple[str, ...] = Field(
         (),
         description="Ids of private subnets, in two zones or more. They need a way to S3, Glue and the other services: "
-        "endpoints or a NAT gateway. Without any, EMR Serverless runs outside your network.",
+        "endpoints or a NAT gateway. Without subnets, EMR Serverless runs outside your network.",
     )
     security_groups: tuple[str, ...] = Field((), description="Ids of the workers' security groups.")
 
@@ -129,39 +136,39 @@ class Network(_Section):
         ):
             if wrong := [each for each in ids if not re.fullmatch(pattern, each)]:
                 raise ValueError(
-                    f"{wrong[0]!r} in `{name}` is no id such as {pattern.partition('[')[0]}0123456789abcdef0"
+                    f"{wrong[0]!r} in `{name}` is not an id such as {pattern.partition('[')[0]}0123456789abcdef0"
                 )
         if bool(self.subnets) != bool(self.security_groups):
             raise ValueError("give both `subnets` and `security_groups`, or neither")
         return self
 
 
-class Catalog(_Section):
+class CatalogSettings(_Section):
     """The Iceberg catalog that holds the tables."""
 
     name: str = Field(
         "lake",
         pattern=r"^[a-z_][a-z0-9_]*$",
-        description="The first part of every route's `table`, as Spark calls it.",
+        description="The catalog's name in Spark. Every route's `table` begins with it.",
     )
     type: Literal["glue", "s3tables", "rest"] = Field(
         "glue",
         description="glue: the account's Glue catalog, with the tables' files in a bucket that the stack creates. "
-        "s3tables: a table bucket of S3 Tables. rest: a REST catalog. Only glue has a warehouse bucket made for it. "
-        "None but the local catalog has been run.",
+        "s3tables: a table bucket of S3 Tables. rest: a REST catalog. The stack creates a warehouse bucket for glue "
+        "only. Only the local catalog has been run.",
     )
-    arn: TableBucketArn | None = Field(None, description="s3tables: the ARN of the table bucket, which exists already.")
-    uri: HttpsUri | None = Field(None, description="rest: where the catalog is.")
+    arn: TableBucketArn | None = Field(None, description="s3tables: the ARN of an existing table bucket.")
+    uri: HttpsUri | None = Field(None, description="rest: the address of the catalog.")
     warehouse: str | None = Field(
         None,
         max_length=1024,
-        description="rest: what the catalog calls the warehouse; s3://bucket/prefix if the job writes there itself.",
+        description="rest: the catalog's name for the warehouse; s3://bucket/prefix if the job writes there itself.",
     )
     credential_secret: SecretArn | None = Field(
         None,
-        description="rest: the whole ARN of a secret of Secrets Manager, as plain text what Iceberg calls "
-        "`credential`. EMR reads it when a job starts, if the secret's policy lets it (see docs/deploy.md); neither "
-        "the template nor Tidegate sees it.",
+        description="rest: the whole ARN of a secret in Secrets Manager. The secret is Iceberg's `credential` in plain "
+        "text. EMR reads it when a job starts, if the secret's policy allows that (see docs/deploy.md). Neither the "
+        "template nor Tidegate reads it.",
     )
 
     @model_validator(mode="after")
@@ -169,25 +176,27 @@ class Catalog(_Section):
         of_type = {"glue": (), "s3tables": ("arn",), "rest": ("uri", "warehouse", "credential_secret")}
         for name in ("arn", "uri", "warehouse", "credential_secret"):
             if getattr(self, name) is not None and name not in of_type[self.type]:
-                raise ValueError(f'`{name}` means nothing for a catalog of type "{self.type}"')
+                raise ValueError(f'`{name}` is not allowed for a catalog of type "{self.type}"')
         for kind, needed in (("s3tables", "arn"), ("rest", "uri")):
             if self.type == kind and getattr(self, needed) is None:
                 raise ValueError(f'a catalog of type "{kind}" needs `{needed}`')
         return self
 
 
-class Retention(_Section):
-    """How long things are remembered; each must outlive the one before it (see docs/architecture.md)."""
+class RetentionSettings(_Section):
+    """How long messages and claims are kept. Each must outlive the one before it (see docs/architecture.md)."""
 
     messages: Duration = Field("4d", validate_default=True, description="How long queues keep a message.")
-    dead_letters: Duration = Field("14d", validate_default=True, description="How long dead-letter queues keep one.")
+    dead_letters: Duration = Field(
+        "14d", validate_default=True, description="How long dead-letter queues keep a message."
+    )
     look_back: Duration = Field(
-        "45d", validate_default=True, description="How far back an audit of the bucket may look; the horizon."
+        "45d", validate_default=True, description="How far back an audit of the bucket may look (the horizon)."
     )
     claims: Duration = Field(
         "60d",
         validate_default=True,
-        description="How long the ledger remembers an upload after it was claimed.",
+        description="How long the ledger keeps a claim.",
     )
 
     @model_validator(mode="after")
@@ -199,69 +208,68 @@ class Retention(_Section):
             raise ValueError(
                 "`look_back` must be longer than a message can travel"
                 f" (3 x messages + 2 x dead_letters = {self.travel // DAY}d):"
-                " else an upload is audited while its message may still arrive"
+                " otherwise an upload is audited while its message may still arrive"
             )
         if self.claims <= self.look_back:
             raise ValueError(
-                "`claims` must be longer than `look_back`: else an audit takes a forgotten upload for a new one"
-                " and its rows are in the table twice"
+                "`claims` must be longer than `look_back`: otherwise an audit takes an upload with an expired claim for"
+                " a new one, and its rows are in the table twice"
             )
         return self
 
     @property
     def travel(self) -> int:
-        """How long (seconds) after an upload a message may still bring it, if a person moves dead letters back once at
-        each queue: the buffer's dead letters count from the upload; moving a message back, and moving one to a FIFO
-        queue's dead letters, starts its clock anew
+        """Seconds after an upload in which a message may still announce it, if a person moves dead letters back once at
+        each queue. The age of the buffer's dead letters counts from the upload. Moving a message back, and moving one
+        to a FIFO queue's dead letters, starts its age anew
         (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html).
         """
         return self.dead_letters + self.messages + (self.messages + self.dead_letters + self.messages)
 
 
 class LimitSettings(_Section):
-    """How much of the account's quotas the deployment may use. The defaults fit a new account: 10 invocations of
-    Lambda functions at once, 16 vCPU of EMR Serverless."""
+    """The share of the account's quotas that the deployment may use. The defaults fit a new account: 10 concurrent
+    invocations of Lambda functions, 16 vCPU of EMR Serverless."""
 
     intake_concurrency: int = Field(
-        4, ge=2, le=1000, description="How many invocations of intake may run at once; each takes 1,000 notifications."
+        4, ge=2, le=1000, description="Concurrent invocations of intake. Each takes up to 1,000 notifications."
     )
     dispatch_concurrency: int = Field(
         4,
         ge=2,
         le=1000,
-        description="How many invocations of dispatch may run at once; each route uses one at most.",
+        description="Concurrent invocations of dispatch. Each route uses one at most.",
     )
     reserve_concurrency: bool = Field(
         False,
-        description="Keep these numbers, and 2 for settle, for the functions alone. Lambda refuses what would leave "
-        "the rest of the account less than 100, or 10 in a new account.",
+        description="Reserve these numbers, and 2 for settle, for the functions alone. Lambda refuses a reservation "
+        "that leaves the rest of the account less than 100, or 10 in a new account.",
     )
-    vcpu: int = Field(16, ge=6, le=10_000, description="How many vCPU all jobs together may use. One needs 6 at least.")
-    memory_gb: int = Field(64, ge=24, le=100_000, description="How much memory; 4 GB go with each vCPU of ours.")
-    disk_gb: int = Field(200, ge=40, le=100_000, description="How much disk: each worker has 20 GB.")
+    vcpu: int = Field(16, ge=6, le=10_000, description="The vCPU of all jobs together. A job needs 6 at least.")
+    memory_gb: int = Field(64, ge=24, le=100_000, description="The memory of all jobs together: 4 GB for each vCPU.")
+    disk_gb: int = Field(200, ge=40, le=100_000, description="The disk of all jobs together: 20 GB for each worker.")
     concurrent_jobs: int = Field(
         0,
         ge=0,
         le=1000,
-        description="How many jobs may run at once; the others queue. 0: as many as have room for a driver and one "
-        "executor each.",
+        description="Concurrent jobs; the others queue. 0: as many as have room for a driver and one executor each.",
     )
     queue_timeout: Duration = Field(
         "6h",
         validate_default=True,
-        description='How long a job may queue for vCPU, "15m" to "12h". Then it is over, and counts as an attempt.',
+        description='How long a job may queue for vCPU, "15m" to "12h". Then it ends, and counts as an attempt.',
     )
     job_timeout: Duration = Field(
         "8h",
         validate_default=True,
-        description="How long a job may run. A batch is minutes of work; hours mean trouble.",
+        description="How long a job may run. An ordinary job takes minutes.",
     )
 
     @field_validator("queue_timeout", "job_timeout")
     @classmethod
     def _whole_minutes(cls, seconds: int) -> int:
         if seconds % MINUTE:
-            raise ValueError("EMR Serverless counts in whole minutes")
+            raise ValueError("EMR Serverless takes whole minutes only")
         return seconds
 
     @field_validator("queue_timeout")
@@ -274,17 +282,17 @@ class LimitSettings(_Section):
 
 
 class OperationsSettings(_Section):
-    """Who is told when the deployment needs somebody, and of what nobody is."""
+    """Who receives alarms, and which uploads sound none."""
 
     emails: tuple[Email, ...] = Field(
         (),
-        description="Addresses that alarms are mailed to. Each has to confirm the mail that SNS sends first. "
-        "Whatever else should hear of them subscribes to the alarms' topic.",
+        description="Addresses that receive alarms. Each must confirm the first mail from SNS. Other receivers "
+        "subscribe to the alarms' topic.",
     )
-    ignore: tuple[Place, ...] = Field(
+    ignore: tuple[S3Uri, ...] = Field(
         (),
-        description="Where uploads are meant to have no route: s3://bucket/prefix. Others that are announced and that "
-        "no route takes sound an alarm.",
+        description="Places whose uploads need no route: s3://bucket/prefix. Any other upload that no route takes "
+        "sounds an alarm.",
     )
 
     @property
@@ -295,13 +303,13 @@ class OperationsSettings(_Section):
 
 
 class BatchSettings(_Section):
-    """When a route's uploads are handed to a Spark job."""
+    """When a batch is handed off to a Spark job."""
 
     max_wait: Duration = Field(
         "60s",
         validate_default=True,
         description="How long an upload may wait for others before its batch is handed off, if a job may start. "
-        "Below 60s it is kept while uploads arrive or jobs end, but at a trickle the one-minute schedule decides.",
+        "Below 60s it holds while uploads arrive or jobs end. If few uploads arrive, the one-minute schedule decides.",
     )
     target_bytes: ByteSize = Field(
         ByteSize(256_000_000),
@@ -311,39 +319,60 @@ class BatchSettings(_Section):
     target_objects: int = Field(
         100_000, gt=0, le=1_000_000, description="Hand off when the batch has this many objects."
     )
-    in_flight: int = Field(1, ge=1, le=50, description="How many jobs of this route may run at once.")
-    attempts: int = Field(3, ge=1, le=20, description="How many jobs may try one batch before it halts.")
+    in_flight: int = Field(1, ge=1, le=50, description="Concurrent jobs of this route.")
+    attempts: int = Field(3, ge=1, le=20, description="Attempts at one batch before it halts.")
 
 
-class RouteSettings(_Section):
-    """Which uploads become rows of which table."""
+class _Uploads(_Section):
+    """Which uploads a route takes, and their format."""
 
-    name: Name = Field(description="The route's name: lower case letters, digits and dashes.")
-    bucket: BucketName = Field(description="The landing bucket; created unless `existing`.")
-    existing: bool = Field(False, description="The bucket exists already: only its notification is added.")
+    name: ShortName = Field(description="The route's name: lower case letters, digits and dashes.")
+    bucket: BucketName = Field(description="The landing bucket. The stack creates it unless `existing`.")
+    existing: bool = Field(False, description="The bucket exists already. The stack only adds its notification.")
     bucket_owner: AccountId | None = Field(
         None,
-        description="The account of an existing bucket, if it is another one than the deployment's; that account sets "
-        "up the notifications (see docs/deploy.md). Nothing is read from a bucket that belongs to somebody else.",
+        description="The account of an existing bucket, if it is not the deployment's. That account sets up the "
+        "notifications (see docs/deploy.md). Nothing is read from a bucket of any other account.",
     )
     source: Literal["s3", "eventbridge"] = Field(
         "s3",
-        description="Who tells of an upload: s3, directly; or eventbridge, where the bucket's own notifications are "
-        "taken already, or others want its events too. It costs $1 per million events.",
+        description="What sends the notifications. s3: the bucket itself. eventbridge: for a bucket whose own "
+        "notifications are taken, or whose events others need too. It costs $1 per million events.",
     )
     versioned: bool = Field(
         True,
-        description="A created bucket keeps overwritten and deleted versions for as long as the ledger remembers them, "
-        "so that an upload lands even if it was overwritten or deleted before it was read. "
+        description="A created bucket keeps overwritten and deleted versions for as long as the ledger keeps claims. "
+        "So an upload lands even if it was overwritten or deleted before it was read. "
         "An existing bucket stays as it is.",
     )
-    prefix: str = Field("", max_length=1024, description="Keys of this route begin so.")
-    suffix: str = Field("", max_length=1024, description="Keys of this route end so.")
-    format: Literal["json", "csv", "parquet"] = Field(
-        description="json (one object a line), csv (with a header line) or parquet. "
+    prefix: str = Field("", max_length=1024, description="The beginning of this route's keys.")
+    suffix: str = Field("", max_length=1024, description="The end of this route's keys.")
+    format: FormatName = Field(
+        description=f"{', '.join(map(str, FORMATS.values()))}. "
         "A key that ends in .gz, .zst or .bz2 is decompressed first."
     )
-    delimiter: str = Field(",", description="csv: what separates the fields.")
+
+
+def _field(format: str, option: Option) -> Any:
+    """An option of a format as a field of a route."""
+
+    kind: Any = Annotated[type(option.default), AfterValidator(option.check)]
+    return kind, Field(option.default, description=f"{format}: {option.about}.")
+
+
+if TYPE_CHECKING:
+    _FormatOptions = _Uploads
+else:
+    _FormatOptions = create_model(
+        "_FormatOptions",
+        __base__=_Uploads,
+        **{name: _field(format.name, option) for name, (format, option) in options_of_all().items()},
+    )
+
+
+class RouteSettings(_FormatOptions):
+    """Which uploads become rows of which table."""
+
     table: TableName = Field(description="catalog.namespace.table, lower case; created from `schema` if absent.")
     table_schema: str = Field(
         alias="schema",
@@ -355,26 +384,26 @@ class RouteSettings(_Section):
     )
     expect_every: Duration | None = Field(
         None,
-        description='Sound an alarm if nothing was notified for so long: "1h", "2d"; at most 7d. '
-        "Without it silence is no alarm.",
+        description='Sound an alarm if no upload was notified for this time: "1h", "2d", at most 7d. '
+        "Without it there is no such alarm.",
     )
     retired: bool = Field(
         False,
-        description="The route takes no new uploads; what it needs to finish what it has gathered (reading its "
-        "uploads, its table) stays allowed. A successor may have the same bucket and prefix under another name.",
+        description="The route takes no new uploads, and finishes those that it has gathered. The job may still read "
+        "its uploads and use its table. A successor may have the same bucket and prefix under another name.",
     )
     max_object_bytes: ByteSize = Field(
         ByteSize(128_000_000),
         gt=0,
-        description="A file larger than this, as stored or decompressed, is quarantined: "
-        "a file is decoded whole in one task's memory.",
+        description="A file larger than this, as stored or decompressed, is quarantined. "
+        "One task decodes a whole file in memory.",
     )
     batch: BatchSettings = Field(BatchSettings(), description="When a batch is handed off.")
 
     @model_validator(mode="after")
     def _an_owner_of_what_exists(self) -> Self:
         if self.bucket_owner is not None and not self.existing:
-            raise ValueError("`bucket_owner` is for an `existing` bucket: a created one is the deployment's own")
+            raise ValueError("`bucket_owner` is for an `existing` bucket: a created bucket is the deployment's")
         return self
 
     @field_validator("expect_every")
@@ -382,17 +411,16 @@ class RouteSettings(_Section):
     def _as_alarms_allow(cls, seconds: int | None) -> int | None:
         # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
         if seconds is not None and seconds > 7 * DAY:
-            raise ValueError("an alarm of CloudWatch looks back 7d at most")
+            raise ValueError("a CloudWatch alarm covers 7d at most")
         return seconds
 
-    @field_validator("delimiter")
-    @classmethod
-    def _one_character(cls, delimiter: str) -> str:
-        if not re.fullmatch(r"[\x20-\x7e\t]", delimiter):
-            raise ValueError("a delimiter is 1 character of ASCII, or a tab")
-        if delimiter == '"':
-            raise ValueError("a delimiter is no quote: quotes enclose fields that hold delimiters")
-        return delimiter
+    @model_validator(mode="after")
+    def _options_of_its_format(self) -> Self:
+        for name, (format, _) in options_of_all().items():
+            if name in self.model_fields_set and format.name != self.format:
+                complaint = f"this is an option of {format.name} files, and the route's format is {self.format}"
+                raise _misplaced(complaint, name)
+        return self
 
     @field_validator("partition_by")
     @classmethod
@@ -402,13 +430,13 @@ class RouteSettings(_Section):
         for transform in transforms:
             if not re.fullmatch(allowed, transform):
                 raise ValueError(
-                    f"{transform!r} is no partition transform: allowed are a column, years(c), months(c), days(c),"
+                    f"{transform!r} is not a partition transform: allowed are a column, years(c), months(c), days(c),"
                     " hours(c), bucket(n, c) and truncate(n, c)"
                 )
         return transforms
 
     def route(self) -> Route:
-        """This route as the core knows it."""
+        """This route as `tidegate.core` has it."""
         return Route(
             name=self.name,
             bucket=self.bucket,
@@ -420,9 +448,9 @@ class RouteSettings(_Section):
                 format=self.format,
                 partition_by=self.partition_by,
                 max_object_bytes=int(self.max_object_bytes),
-                delimiter=self.delimiter,
+                options=FORMATS[self.format].carry(dict(self)),
             ),
-            limits=Limits(
+            limits=BatchLimits(
                 max_wait=self.batch.max_wait,
                 target_bytes=int(self.batch.target_bytes),
                 target_objects=self.batch.target_objects,
@@ -434,26 +462,30 @@ class RouteSettings(_Section):
         )
 
 
+def _misplaced(complaint: str, *place: int | str) -> PydanticCustomError:
+    """The error of a validator of several fields. pydantic does not report which field is wrong; `place` does."""
+    return PydanticCustomError("misplaced", "{complaint}", {"complaint": complaint, "place": place})
+
+
 class Settings(_Section):
     """The whole of `tidegate.toml`."""
 
-    deployment: Deployment = Field(Deployment(), description="The deployment.")
-    security: Security = Field(Security(), description="Encryption and access logs.")
-    network: Network = Field(Network(), description="Where Spark's workers run.")
-    limits: LimitSettings = Field(LimitSettings(), description="How much of the account may be used.")
-    catalog: Catalog = Field(Catalog(), description="The Iceberg catalog.")
-    retention: Retention = Field(Retention(), description="How long things are remembered.")
-    operations: OperationsSettings = Field(OperationsSettings(), description="Who is told of alarms.")
+    deployment: DeploymentSettings = Field(DeploymentSettings(), description="The deployment.")
+    security: SecuritySettings = Field(SecuritySettings(), description="Encryption and access logs.")
+    network: NetworkSettings = Field(NetworkSettings(), description="Where Spark's workers run.")
+    limits: LimitSettings = Field(LimitSettings(), description="The share of the account's quotas.")
+    catalog: CatalogSettings = Field(CatalogSettings(), description="The Iceberg catalog.")
+    retention: RetentionSettings = Field(RetentionSettings(), description="How long messages and claims are kept.")
+    operations: OperationsSettings = Field(OperationsSettings(), description="Who receives alarms.")
     routes: tuple[RouteSettings, ...] = Field((), alias="route", description="The routes, one or more.")
 
     @model_validator(mode="after")
     def _routes_do_not_collide(self) -> Self:
         if not self.routes:
-            raise ValueError("there is no [[route]]: say which uploads become rows of which table")
+            raise ValueError("there is no [[route]]: a route states which uploads become rows of which table")
         for position, route in enumerate(self.routes):
             if complaint := self._collision(route, self.routes[:position]):
-                # a validator of the whole knows which route is wrong, pydantic does not: carry the place along
-                raise PydanticCustomError("collision", "{complaint}", {"complaint": complaint, "route": position})
+                raise _misplaced(complaint, "route", position)
         return self
 
     def _collision(self, route: RouteSettings, earlier: tuple[RouteSettings, ...]) -> str:
@@ -465,11 +497,11 @@ class Settings(_Section):
             )
         for other in earlier:
             if route.name == other.name:
-                return f"two routes are called {route.name!r}: names must differ"
+                return f"two routes are named {route.name!r}: names must differ"
             if route.route().overlaps(other.route()):
                 return (
                     f"routes {other.name!r} and {route.name!r} overlap: a key of bucket {route.bucket} could belong"
-                    " to both, and its rows would land twice. Give them prefixes or suffixes that exclude each other"
+                    " to both, and its rows would land twice. Choose prefixes or suffixes that exclude each other"
                 )
             if route.bucket == other.bucket and route.existing != other.existing:
                 return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} exists already"
@@ -497,7 +529,7 @@ def load(path: Path) -> Settings:
 
 
 def parse(source: str, file: str = "tidegate.toml") -> Settings:
-    """The settings in TOML text; `file` is what errors call it. Raises SettingsError."""
+    """The settings in TOML text; `file` is its name in errors. Raises SettingsError."""
     try:
         data = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
@@ -511,8 +543,8 @@ def parse(source: str, file: str = "tidegate.toml") -> Settings:
 
 def _explain(source: str, file: str, problem: ErrorDetails) -> str:
     location = problem["loc"]
-    if problem["type"] == "collision":
-        location = ("route", problem["ctx"]["route"])
+    if problem["type"] == "misplaced":
+        location = (*location, *problem["ctx"]["place"])
     where = ".".join(str(step + 1) if isinstance(step, int) else step for step in location) or "the file"
     message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
@@ -543,8 +575,8 @@ def _fields_at(location: tuple[int | str, ...]) -> list[str]:
 def _line_of(source: str, location: tuple[int | str, ...]) -> int:
     """The line of the field at `location`, or of the nearest section around it; 0 if there is none.
 
-    TOML parsers for Python keep no positions, and sections of this file are plain: headers and keys at the
-    start of a line.
+    TOML parsers for Python keep no positions. The sections of this file are plain: headers and keys are at the start of
+    a line.
     """
     best = 0
     section: list[int | str] = []

@@ -1,6 +1,6 @@
-"""The only place where ports meet adapters.
+"""The only module that connects ports with adapters.
 
-Handlers and the CLI say what they want; from the environment (see `Resources`) and `tidegate.toml` this builds it.
+It builds them for the handlers and the CLI, from the environment (see `Resources`) and `tidegate.toml`.
 """
 
 import os
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import boto3
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
@@ -17,16 +17,22 @@ from botocore.config import Config
 from ulid import ULID
 
 from tidegate.aws.jobs import EmrServerless, hand_off_records
-from tidegate.aws.ledger import THREADS, DynamoLedger
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import Route
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.ports import Measure, Ports
+from tidegate.metrics import Metric
 from tidegate.settings import MINUTE, Settings, load
+from tidegate.stores.dynamodb import THREADS, DynamoDbStore
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
 
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a deployment is made of, by the names that the stack gives its functions and its outputs."""
+    """The resources of a deployment, by the names that the stack gives to its functions and its outputs."""
 
     deployment: str
     ledger: str
@@ -41,7 +47,7 @@ class Resources:
     entry_point: str
     spark_parameters: str
     account: str = ""
-    """Of the deployment; the environment always says it."""
+    """The deployment's account; the environment always has it."""
 
     @staticmethod
     def from_environment(environment: Mapping[str, str]) -> "Resources":
@@ -49,9 +55,13 @@ class Resources:
         return Resources(*(environment[f"TIDEGATE_{name.upper()}"] for name in Resources.__slots__))
 
 
+def unmeasured(metric: Metric, value: int, route: str = "") -> None:
+    """A command writes no metrics."""
+
+
 @dataclass(frozen=True, slots=True)
-class Application:
-    """A deployment, ready to be used."""
+class Deployment:
+    """A deployment: its settings and its resources."""
 
     settings: Settings
     resources: Resources
@@ -60,24 +70,26 @@ class Application:
     def routes(self) -> dict[str, Route]:
         return {route.name: route for route in self.settings.core_routes()}
 
-    def ledger(self) -> DynamoLedger:
-        return _ledger(self.resources.ledger, self.settings.retention.claims)
+    def ports(
+        self, attempt: str = "", *, measure: Measure = unmeasured, lambda_context: "LambdaContext | None" = None
+    ) -> Ports:
+        """The ports of the flows. To publish needs an `attempt`, new for every invocation (see `SnsTopic`). A function
+        that starts jobs passes its `lambda_context`."""
+        return Ports(
+            ledger=_ledger(self.resources.ledger, self.settings.retention.claims),
+            work=S3Work(_lazy("s3"), self.resources.work, self.resources.account),
+            topic=SnsTopic(_lazy("sns"), self.resources.topic, attempt),
+            jobs=self._jobs(lambda_context),
+            dead_letters=SqsDeadLetters(_lazy("sqs"), self.resources.dead_letters),
+            notices_dead_letters=SqsDeadLetters(_lazy("sqs"), self.resources.notices_dead_letters),
+            measure=measure,
+            clock=clock,
+            new_id=new_id,
+        )
 
-    def work(self) -> S3Work:
-        return S3Work(_client("s3"), self.resources.work, self.resources.account)
-
-    def topic(self, attempt: str) -> SnsTopic:
-        return SnsTopic(_client("sns"), self.resources.topic, attempt)
-
-    def dead_letters(self) -> SqsDeadLetters:
-        return SqsDeadLetters(_client("sqs"), self.resources.dead_letters)
-
-    def notices_dead_letters(self) -> SqsDeadLetters:
-        return SqsDeadLetters(_client("sqs"), self.resources.notices_dead_letters)
-
-    def jobs(self, lambda_context: Any) -> EmrServerless:
+    def _jobs(self, lambda_context: "LambdaContext | None") -> EmrServerless:
         return EmrServerless(
-            _client("emr-serverless"),
+            _lazy("emr-serverless"),
             application=self.resources.application,
             role=self.resources.job_role,
             entry_point=self.resources.entry_point,
@@ -85,15 +97,15 @@ class Application:
             work=self.resources.work,
             account=self.resources.account,
             timeout_minutes=self.settings.limits.job_timeout // MINUTE,
-            records=_hand_off_records(self.resources.ledger),
+            records=lambda: _hand_off_records(self.resources.ledger),
             lambda_context=lambda_context,
         )
 
 
 @cache
-def application() -> Application:
+def this_deployment() -> Deployment:
     """The deployment that this process belongs to."""
-    return Application(load(settings_file(os.environ)), Resources.from_environment(os.environ))
+    return Deployment(load(settings_file(os.environ)), Resources.from_environment(os.environ))
 
 
 def settings_file(environment: Mapping[str, str]) -> Path:
@@ -110,7 +122,7 @@ def new_id() -> str:
 
 
 def smallest_id(seconds: int) -> str:
-    """Every batch id that was made since then (epoch seconds) sorts after this one: an id begins with its time."""
+    """Every batch id made since `seconds` (epoch) sorts after this one: an id begins with its time."""
     return str(ULID.from_bytes((seconds * 1000).to_bytes(6, "big") + bytes(10)))
 
 
@@ -120,9 +132,9 @@ def made_at(batch_id: str) -> int:
 
 
 @cache
-def _ledger(table: str, claim_retention: int) -> DynamoLedger:
-    """One for the process: it keeps threads, and a warm function is invoked many times."""
-    return DynamoLedger(_client("dynamodb"), table, clock=clock, claim_retention=claim_retention)
+def _ledger(table: str, claim_retention: int) -> Ledger:
+    """One for each process: it keeps threads, and a warm function is invoked many times."""
+    return Ledger(DynamoDbStore(_lazy("dynamodb"), table), clock, claim_retention)
 
 
 @cache
@@ -130,9 +142,23 @@ def _hand_off_records(table: str) -> DynamoDBPersistenceLayer:
     return hand_off_records(table, _client("dynamodb"))
 
 
-@cache
-def _client(service: str) -> Any:
-    # one connection per claiming thread; standard retries are bounded and know which errors are worth one
-    return boto3.client(
-        service, config=Config(max_pool_connections=THREADS, retries={"mode": "standard", "total_max_attempts": 4})
-    )
+if TYPE_CHECKING:
+    # boto3.client has the type of each service's client
+    _client = _lazy = boto3.client
+else:
+
+    @cache
+    def _client(service):  # noqa: ANN001
+        # one connection for each claiming thread; standard retries are bounded, and only for errors worth a retry
+        return boto3.client(
+            service, config=Config(max_pool_connections=THREADS, retries={"mode": "standard", "total_max_attempts": 4})
+        )
+
+    class _lazy:  # noqa: N801
+        """A client that is created at its first use: a command that only reads the ledger creates no other."""
+
+        def __init__(self, service: str) -> None:
+            self._service = service
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(_client(self._service), name)

@@ -1,11 +1,11 @@
-"""S3's notifications, from the buffer queue, become notices on the topic."""
+"""Intake: S3's notifications from the buffer queue become notices on the topic."""
 
 from typing import Any
 
 from aws_lambda_powertools.utilities.data_classes import SQSEvent, event_source
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambdas.shared import count, logger
+from lambdas.shared import logger, measure
 from tidegate import wiring
 from tidegate.core.uploads import Upload
 from tidegate.flows.intake import intake
@@ -15,19 +15,17 @@ from tidegate.flows.ports import Delivery
 @logger.inject_lambda_context
 @event_source(data_class=SQSEvent)
 def handler(event: SQSEvent, context: LambdaContext) -> dict[str, Any]:
-    app = wiring.application()
+    deployment = wiring.this_deployment()
     strays: list[Upload] = []
     give_back = intake(
         [Delivery(record.message_id, record.body) for record in event.records],
-        routes=list(app.routes.values()),
-        topic=app.topic(context.aws_request_id),
-        dead_letters=app.dead_letters(),
-        count=count,
-        ignore=app.settings.operations.ignored,
+        deployment.ports(context.aws_request_id, measure=measure),
+        routes=list(deployment.routes.values()),
+        ignore=deployment.settings.operations.ignored,
         tell=strays.append,
     )
     if strays:
-        # one line however many there are: the alarm counts, the log gives an example
+        # one log line for all of them: the alarm has the count, the log an example
         logger.warning(
             "uploads were announced that no route takes", extra={"uploads": len(strays), "for_example": strays[0].uri}
         )

@@ -169,7 +169,7 @@ class Killer:
         """Draw the fates of jobs that are new."""
         known = {(job.guard.pid, job.guard.born) for job in self.jobs}
         for process in tree:
-            if "tidegate.local.guard" in process.words and (process.pid, process.born) not in known:
+            if "tidegate_local.guard" in process.words and (process.pid, process.born) not in known:
                 self.jobs.append(self._job(process, next(self._job_fates), now))
 
     def _job(self, guard: Process, fate: JobFate, now: float) -> Job:
@@ -221,7 +221,7 @@ class Killer:
 
 
 def _is_function(process: Process, name: str) -> bool:
-    return "tidegate.local.worker" in process.words and name in process.words
+    return "tidegate_local.worker" in process.words and name in process.words
 
 
 def _began_and_did_not_end(log: Path) -> bool:

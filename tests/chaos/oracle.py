@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from tests.chaos.traffic import Put
-from tidegate.demo.check import Finding, compare
+from tidegate_local.demo.check import Finding, compare
 
 Identity = tuple[str, str, str]
 

@@ -18,10 +18,10 @@ from tests.chaos.report import report
 from tests.chaos.runbook import Operator
 from tests.chaos.traffic import CONFIG, ROUTES, TABLES, Traffic
 from tests.e2e.conftest import LocalStack
-from tidegate.demo.check import Finding
-from tidegate.local import stack as local_stack
-from tidegate.local.environment import client
-from tidegate.local.guard import session_members
+from tidegate_local import stack as local_stack
+from tidegate_local.demo.check import Finding
+from tidegate_local.environment import client
+from tidegate_local.guard import session_members
 
 PATIENCE = 20
 """Seconds after which the messages of a killed function come again; 12 minutes on AWS."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.e2e.conftest import LocalStack
-from tidegate.local.environment import client
+from tidegate_local.environment import client
 
 DEAD_LETTERS = {"TIDEGATE_BUFFER": "TIDEGATE_DEAD_LETTERS", "TIDEGATE_NOTICES": "TIDEGATE_NOTICES_DEAD_LETTERS"}
 

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
+from tests.contract.conftest import Opening, opening_of
 from tests.contract.test_ledger_faults import CALLS, receipt, submitted
 from tests.support.build import BUCKET, notice, part_of, upload, uploads
 from tests.support.dynamodb_local import DynamoDbLocal
 from tests.support.faults import answered, lost_answers
 from tests.support.ledgers import SettableClock, Table
-from tidegate.aws.ledger import DynamoLedger
 from tidegate.core.batches import State
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending
 from tidegate.core.uploads import Upload, object_hash
-from tidegate.flows.ports import Registration
+from tidegate.flows.ledger import Ledger, Registration
 
 ROUTE = "flights"
 
@@ -31,6 +31,11 @@ ROUTE = "flights"
 def table(local_table: Callable[[], AbstractContextManager[Table]]) -> Iterator[Table]:
     with local_table() as made:
         yield made
+
+
+@pytest.fixture
+def opening(table: Table) -> Opening:
+    return opening_of(table)
 
 
 @pytest.fixture
@@ -51,7 +56,7 @@ def write_units(table: Table, item: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("key", ["k" * 1024, "😀" * 256, "k"], ids=["longest", "widest", "shortest"])
 @pytest.mark.parametrize("version", ["etag:" + "0" * 32 + "-10000", "v" * 100], ids=["etag", "version id"])
-def test_a_claim_costs_one_write_unit(ledger: DynamoLedger, table: Table, key: str, version: str):
+def test_a_claim_costs_one_write_unit(ledger: Ledger, table: Table, key: str, version: str):
     ledger.claim(notice(Upload(BUCKET, key, version, 10, sequencer="0055AED6DCD90281E5")))
     (item,) = table.items()
     assert write_units(table, item) == 1.0
@@ -63,7 +68,7 @@ def test_a_claim_costs_one_write_unit(ledger: DynamoLedger, table: Table, key: s
     ["e" * 300, "e" * 100_000, "é" * 300, "第三行不是JSON。" * 50, "😀" * 300],
     ids=["300 characters", "100000 characters", "accents", "Chinese", "emoji"],
 )
-def test_a_claim_with_an_error_still_costs_one_write_unit(ledger: DynamoLedger, table: Table, error: str):
+def test_a_claim_with_an_error_still_costs_one_write_unit(ledger: Ledger, table: Table, error: str):
     of = notice(upload("k" * 1024, "v" * 100))
     ledger.claim(of)
     ledger.record_endings([Ending(of.id, BUCKET, "k" * 1024, "v" * 100, Outcome.QUARANTINED, error)])
@@ -74,7 +79,7 @@ def test_a_claim_with_an_error_still_costs_one_write_unit(ledger: DynamoLedger, 
     assert write_units(table, item) == 1.0
 
 
-def test_a_claim_is_one_request_and_its_refusal_needs_no_read(ledger: DynamoLedger, table: Table):
+def test_a_claim_is_one_request_and_its_refusal_needs_no_read(ledger: Ledger, table: Table):
     asked: list[str] = []
 
     def note(event_name: str, **_: Any) -> None:
@@ -90,7 +95,7 @@ def test_a_claim_is_one_request_and_its_refusal_needs_no_read(ledger: DynamoLedg
     assert asked == ["PutItem"] * 3
 
 
-def test_records_are_found_where_the_documentation_says(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
+def test_records_are_found_where_the_documentation_says(ledger: Ledger, table: Table, ids: Callable[[], str]):
     of = notice("a")
     ledger.claim(of)
     batch = ledger.open_batch(ROUTE, ids)
@@ -126,7 +131,7 @@ def stopped_client() -> Any:
 
 
 @every_call
-def test_no_answer_means_that_the_outcome_is_unknown(call: Callable[[DynamoLedger], Any], stopped_client: Any):
+def test_no_answer_means_that_the_outcome_is_unknown(call: Callable[[Ledger], Any], stopped_client: Any):
     stopped = Table(stopped_client, "ledger", SettableClock())
     with pytest.raises(OutcomeUnknown, match="ledger") as error:
         call(stopped.ledger())
@@ -134,7 +139,7 @@ def test_no_answer_means_that_the_outcome_is_unknown(call: Callable[[DynamoLedge
 
 
 @every_call
-def test_an_answer_that_says_no_may_be_tried_again(call: Callable[[DynamoLedger], Any], impatient_client: Any):
+def test_an_answer_that_says_no_may_be_tried_again(call: Callable[[Ledger], Any], impatient_client: Any):
     missing = Table(impatient_client, "no-such-table", SettableClock())
     with pytest.raises(Retryable, match=r"no-such-table.*ResourceNotFoundException"):
         call(missing.ledger())
@@ -167,9 +172,7 @@ def test_what_each_error_of_dynamodb_becomes(
         CALLS[name](ledger)
 
 
-def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(
-    ledger: DynamoLedger, impatient_client: Any, table: Table
-):
+def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(ledger: Ledger, impatient_client: Any, table: Table):
     of = notice(*uploads(40))
     body = {"__type": "com.amazonaws.dynamodb.v20120810#InternalServerError", "message": "half way"}
     cut_short = table.ledger(impatient_client)
@@ -181,7 +184,7 @@ def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(
 # ---- answers that get lost: DynamoDB has done it, the SDK does not know and asks again
 
 
-def test_a_claim_whose_answer_was_lost_is_mine(ledger: DynamoLedger, table: Table):
+def test_a_claim_whose_answer_was_lost_is_mine(ledger: Ledger, table: Table):
     of = notice(*uploads(20))
     with lost_answers(table.client, "PutItem", times=20) as fault:
         claimed = ledger.claim(of)
@@ -190,18 +193,18 @@ def test_a_claim_whose_answer_was_lost_is_mine(ledger: DynamoLedger, table: Tabl
     assert len(claimed.owned) == 20
 
 
-def test_a_takeover_whose_answer_was_lost_is_mine(ledger: DynamoLedger, table: Table):
+def test_a_takeover_whose_answer_was_lost_is_mine(ledger: Ledger, table: Table):
     first = notice("a")
     ledger.claim(first)
     ledger.void(first.id, ROUTE)
     taker = notice("a", origin="audit:1", takes_from=first.id)
     # its first put is refused with the old claim; the second, conditional on the owner, is the one that gets lost
-    with lost_answers(table.client, "PutItem", containing="#notice = :owner") as fault:
+    with lost_answers(table.client, "PutItem", containing="#notice = :notice") as fault:
         assert ledger.claim(taker).owned == (upload("a"),)
     assert fault.struck
 
 
-def test_a_registration_whose_answer_was_lost_is_registered(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
+def test_a_registration_whose_answer_was_lost_is_registered(ledger: Ledger, table: Table, ids: Callable[[], str]):
     of = notice("a", "b")
     batch = ledger.open_batch(ROUTE, ids)
     with lost_answers(table.client, "TransactWriteItems") as fault:
@@ -211,7 +214,7 @@ def test_a_registration_whose_answer_was_lost_is_registered(ledger: DynamoLedger
 
 
 def test_a_registration_whose_answer_was_lost_and_whose_token_is_forgotten_is_registered(
-    ledger: DynamoLedger, table: Table, ids: Callable[[], str]
+    ledger: Ledger, table: Table, ids: Callable[[], str]
 ):
     # DynamoDB honours a request token for ten minutes only: after that the item itself must tell
     of = notice("a", "b")
@@ -224,7 +227,7 @@ def test_a_registration_whose_answer_was_lost_and_whose_token_is_forgotten_is_re
 
 @pytest.mark.parametrize("token_forgotten", [False, True], ids=["token known", "token forgotten"])
 def test_a_batch_whose_opening_got_no_answer_is_the_open_one(
-    ledger: DynamoLedger, table: Table, ids: Callable[[], str], token_forgotten: bool
+    ledger: Ledger, table: Table, ids: Callable[[], str], token_forgotten: bool
 ):
     with lost_answers(table.client, "TransactWriteItems", token_forgotten=token_forgotten):
         batch = ledger.open_batch(ROUTE, ids)
@@ -232,14 +235,14 @@ def test_a_batch_whose_opening_got_no_answer_is_the_open_one(
     assert ledger.batch(batch.id) == batch
 
 
-def test_a_voiding_whose_answer_was_lost_is_done(ledger: DynamoLedger, table: Table):
+def test_a_voiding_whose_answer_was_lost_is_done(ledger: Ledger, table: Table):
     with lost_answers(table.client, "PutItem"):
         assert ledger.void("0" * 40, ROUTE)
     assert ledger.notice("0" * 40).void
 
 
 def test_the_life_of_a_batch_goes_on_when_each_answer_is_lost_once(
-    ledger: DynamoLedger, table: Table, ids: Callable[[], str]
+    ledger: Ledger, table: Table, ids: Callable[[], str]
 ):
     of = notice("a")
     ledger.claim(of)
@@ -260,7 +263,7 @@ def test_the_life_of_a_batch_goes_on_when_each_answer_is_lost_once(
 
 
 def test_a_step_whose_answer_and_token_are_lost_was_taken_once_even_if_it_says_no(
-    ledger: DynamoLedger, table: Table, ids: Callable[[], str]
+    ledger: Ledger, table: Table, ids: Callable[[], str]
 ):
     # "somebody else did it" is then said of oneself: whoever looks next goes on from the state that is on record
     of = notice("a")
@@ -279,7 +282,7 @@ def test_a_step_whose_answer_and_token_are_lost_was_taken_once_even_if_it_says_n
     assert ledger.batch(batch_id).state is State.COMMITTED
 
 
-def test_a_job_run_is_on_record_though_the_answer_was_lost(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
+def test_a_job_run_is_on_record_though_the_answer_was_lost(ledger: Ledger, table: Table, ids: Callable[[], str]):
     batch_id = submitted(ledger, ids)
     with lost_answers(table.client, "UpdateItem") as fault:
         ledger.record_job(batch_id, 1, "job-1")
@@ -287,7 +290,7 @@ def test_a_job_run_is_on_record_though_the_answer_was_lost(ledger: DynamoLedger,
     assert ledger.batch(batch_id).job_run == "job-1"
 
 
-def test_endings_are_on_record_though_the_answers_were_lost(ledger: DynamoLedger, table: Table):
+def test_endings_are_on_record_though_the_answers_were_lost(ledger: Ledger, table: Table):
     of = notice("a")
     ledger.claim(of)
     with lost_answers(table.client, "UpdateItem"):

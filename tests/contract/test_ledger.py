@@ -10,16 +10,17 @@ from dataclasses import replace
 import pytest
 
 from tests.support.build import BUCKET, ETAG, notice, part_of, route, upload, uploads
-from tests.support.ledgers import RETENTION, SettableClock, racing
-from tidegate.aws.ledger import DAY
+from tests.support.ledgers import RETENTION, SettableClock, interrupted, racing
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import make_part
-from tidegate.core.notices import Entry, Notice, make_notice
+from tidegate.core.notices import Entry, Notice, NoticeRecord, make_notice
 from tidegate.core.outcomes import NO_TALLY, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.records import DAY, RouteRecord
 from tidegate.core.uploads import Upload
-from tidegate.flows.ports import Ledger, NewId, NoticeRecord, Registration, RouteRecord
+from tidegate.flows.ledger import Ledger, Registration
+from tidegate.flows.store import NewId
 
 ROUTE = "flights"
 Another = Callable[[], Ledger]
@@ -671,18 +672,12 @@ def test_what_comes_again_after_its_ending_was_recorded_is_not_told_to_the_claim
     upload_again = again.entries[0].upload
 
     # another process records the ending after this one has looked, and before it writes
-    real = ledger.let_go  # type: ignore[attr-defined]
+    def recorded() -> None:
+        ending = Ending(first.id, BUCKET, upload_again.key, upload_again.version, Outcome.VANISHED, "gone")
+        another().record_endings([ending])
 
-    def looked(claim: object) -> bool:
-        answer = real(claim)
-        another().record_endings(
-            [Ending(first.id, BUCKET, upload_again.key, upload_again.version, Outcome.VANISHED, "gone")]
-        )
-        return bool(answer)
-
-    ledger.let_go = looked  # type: ignore[attr-defined]
-    with pytest.raises(Retryable, match=f"{upload_again.key}.* changed while it was looked at; it will be tried again"):
-        ledger.claim(again)
+    with pytest.raises(Retryable, match=f"{upload_again.key}.* changed while it was read; it will be tried again"):
+        interrupted(ledger, recorded).claim(again)
     (claim,) = another().claims(BUCKET, upload_again.key)
     assert (claim.outcome, claim.later) == ("vanished", "")
     assert [entry.takes_from for entry in another().claim(again).again] == [first.id]
@@ -692,17 +687,13 @@ def test_what_comes_again_is_not_told_to_a_claim_that_was_taken_over_meanwhile(l
     first, again = notice(written("0001")), notice(written("0002"))
     ledger.claim(first)
     taker = notice(written("0001"), origin="audit:1", takes_from=first.id)
-    real = ledger.let_go  # type: ignore[attr-defined]
 
-    def looked(claim: object) -> bool:
-        answer = bool(real(claim))
+    def taken() -> None:
         assert another().void(first.id, ROUTE)
         assert another().claim(taker).owned
-        return answer
 
-    ledger.let_go = looked  # type: ignore[attr-defined]
     with pytest.raises(Retryable):
-        ledger.claim(again)
+        interrupted(ledger, taken).claim(again)
     (claim,) = another().claims(BUCKET, written("0001").key)
     assert (claim.notice, claim.later) == (taker.id, "")
 
@@ -721,15 +712,7 @@ def test_of_a_take_over_the_answer_counts(ledger: Ledger, another: Another):
     ledger.claim(first)
     ledger.void(first.id, ROUTE)
     one, other = (notice("a", origin=origin, takes_from=first.id) for origin in ("audit:1", "audit:2"))
-    real = ledger.let_go  # type: ignore[attr-defined]
-
-    def looked(claim: object) -> bool:
-        answer = bool(real(claim))
-        assert another().claim(other).owned
-        return answer
-
-    ledger.let_go = looked  # type: ignore[attr-defined]
-    claimed = ledger.claim(one)
+    claimed = interrupted(ledger, lambda: another().claim(other)).claim(one)
     assert (claimed.owned, [each.key for each in claimed.refused]) == ((), ["a"])
     (claim,) = another().claims(BUCKET, "a")
     assert claim.notice == other.id

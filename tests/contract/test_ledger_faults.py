@@ -1,25 +1,37 @@
 """What a ledger asks for, what it makes of answers that say no, or not now, and what it says about them."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.contract.conftest import TABLES, Opening, opening_of, table_on
 from tests.support.build import BUCKET, notice, part_of, route, upload
 from tests.support.faults import answered
 from tests.support.ledgers import Table
-from tidegate.aws.ledger import DynamoLedger
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.uploads import Upload
-from tidegate.flows.ports import NoticeRecord, Registration
+from tidegate.flows.ledger import Ledger, Registration
 
 ROUTE = "flights"
 ID = "0" * 40
+
+
+@pytest.fixture(params=TABLES)
+def table(request: pytest.FixtureRequest) -> Iterator[Table]:
+    with table_on(request.param, request) as made:
+        yield made
+
+
+@pytest.fixture
+def opening(table: Table) -> Opening:
+    return opening_of(table)
 
 
 @pytest.fixture
@@ -32,7 +44,7 @@ def receipt(batch_id: str) -> Receipt:
     return Receipt(batch_id, 77, 76, False, Tally(committed=1))
 
 
-def submitted(ledger: DynamoLedger, ids: Callable[[], str]) -> str:
+def submitted(ledger: Ledger, ids: Callable[[], str]) -> str:
     of = notice("a")
     ledger.claim(of)
     batch = ledger.open_batch(ROUTE, ids)
@@ -42,7 +54,7 @@ def submitted(ledger: DynamoLedger, ids: Callable[[], str]) -> str:
     return batch.id
 
 
-CALLS: dict[str, Callable[[DynamoLedger], Any]] = {
+CALLS: dict[str, Callable[[Ledger], Any]] = {
     "notice": lambda ledger: ledger.notice("0" * 40),
     "notices": lambda ledger: ledger.notices(["0" * 40]),
     "claims": lambda ledger: ledger.claims(BUCKET, "a"),
@@ -73,7 +85,7 @@ CALLS: dict[str, Callable[[DynamoLedger], Any]] = {
 
 
 @pytest.mark.parametrize("read", ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route"])
-def test_what_a_decision_follows_is_read_consistently(ledger: DynamoLedger, table: Table, read: str):
+def test_what_a_decision_follows_is_read_consistently(ledger: Ledger, table: Table, read: str):
     """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
     asked: list[dict[str, Any]] = []
 
@@ -95,7 +107,7 @@ def test_what_a_decision_follows_is_read_consistently(ledger: DynamoLedger, tabl
 
 VOID = NoticeRecord(ID, ROUTE, "", "", 0, 0, 0)
 SEALED = Batch("01B", ROUTE, State.SEALED, 1)
-TOLD: list[tuple[Callable[[DynamoLedger], Any], str, tuple[str, ...]]] = [
+TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["notice"], "GetItem", ("read", ID)),
     (CALLS["notices"], "BatchGetItem", ("read notices",)),
     (CALLS["claims"], "Query", ("claims", f"s3://{BUCKET}/a")),
@@ -119,14 +131,14 @@ TOLD: list[tuple[Callable[[DynamoLedger], Any], str, tuple[str, ...]]] = [
     (CALLS["note_endings"], "UpdateItem", ("endings", "01B")),
     (CALLS["halt"], "UpdateItem", ("halt", "01B")),
     (CALLS["resume"], "TransactWriteItems", ("attempt 2", "01B")),
-    (lambda ledger: ledger.write_notice(VOID, None), "TransactWriteItems", ("notice", ID)),
+    (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),
     (lambda ledger: ledger.restore_batch(SEALED, None), "TransactWriteItems", ("batch", "01B")),
 ]
 
 
 @pytest.mark.parametrize(("call", "operation", "words"), TOLD, ids=[" ".join(words) for _, _, words in TOLD])
 def test_whoever_meets_trouble_is_told_what_could_not_be_done_and_to_what(
-    table: Table, call: Callable[[DynamoLedger], Any], operation: str, words: Sequence[str]
+    table: Table, call: Callable[[Ledger], Any], operation: str, words: Sequence[str]
 ):
     denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "not you"}
     with answered(table.client, operation, 400, denied), pytest.raises(Retryable) as raised:
@@ -135,7 +147,7 @@ def test_whoever_meets_trouble_is_told_what_could_not_be_done_and_to_what(
     assert all(word in said for word in (*words, "could not", f"in ledger {table.name}", "not you")), said
 
 
-def test_whoever_commits_in_vain_is_told_which_batch(ledger: DynamoLedger, table: Table, ids: Callable[[], str]):
+def test_whoever_commits_in_vain_is_told_which_batch(ledger: Ledger, table: Table, ids: Callable[[], str]):
     batch_id = submitted(ledger, ids)
     denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "not you"}
     with (
@@ -145,7 +157,7 @@ def test_whoever_commits_in_vain_is_told_which_batch(ledger: DynamoLedger, table
         ledger.commit(batch_id, ROUTE, receipt(batch_id))
 
 
-def test_whoever_tells_a_claim_in_vain_that_its_upload_came_again_is_told_which(ledger: DynamoLedger, table: Table):
+def test_whoever_tells_a_claim_in_vain_that_its_upload_came_again_is_told_which(ledger: Ledger, table: Table):
     first, again = (notice(Upload(BUCKET, "a", "etag:0", 1, sequencer)) for sequencer in ("01", "02"))
     ledger.claim(first)
     denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "not you"}
@@ -195,7 +207,7 @@ def test_a_transaction_that_is_cancelled_again_and_again_is_given_back_after_som
 
 @CONFLICTS
 def test_a_transaction_that_was_cancelled_once_goes_through(
-    ledger: DynamoLedger, table: Table, ids: Callable[[], str], naps: list[float], codes: tuple[str, ...]
+    ledger: Ledger, table: Table, ids: Callable[[], str], naps: list[float], codes: tuple[str, ...]
 ):
     batch_id = submitted(ledger, ids)
     with answered(table.client, "TransactWriteItems", 400, cancelled(*codes), times=1) as fault:
@@ -206,7 +218,7 @@ def test_a_transaction_that_was_cancelled_once_goes_through(
 
 @pytest.mark.parametrize("times", [1, 100], ids=["once", "always"])
 def test_an_update_that_meets_a_transaction_waits_for_its_turn(
-    ledger: DynamoLedger, table: Table, naps: list[float], times: int
+    ledger: Ledger, table: Table, naps: list[float], times: int
 ):
     conflict = {"__type": "com.amazonaws.dynamodb.v20120810#TransactionConflictException", "message": "busy"}
     with answered(table.client, "UpdateItem", 400, conflict, times=times):
@@ -228,7 +240,7 @@ def test_an_answer_with_too_few_reasons_leaves_the_outcome_unknown(table: Table)
         CALLS["seal"](table.ledger())
 
 
-def test_notices_that_dynamodb_left_over_are_asked_for_again(ledger: DynamoLedger, table: Table):
+def test_notices_that_dynamodb_left_over_are_asked_for_again(ledger: Ledger, table: Table):
     of = [notice(f"key{number}") for number in range(3)]
     for each in of:
         ledger.void(each.id, ROUTE)
@@ -238,3 +250,15 @@ def test_notices_that_dynamodb_left_over_are_asked_for_again(ledger: DynamoLedge
         found = ledger.notices(each.id for each in of)
     assert set(found) == {each.id for each in of}
     assert len(fault.struck) == 2
+
+
+def test_a_table_that_leaves_every_key_over_is_given_up_after_some_pauses(table: Table, naps: list[float]):
+    keys = [{"pk": {"S": f"n#{ID}"}, "sk": {"S": "notice"}}]
+    nothing_yet = {"Responses": {}, "UnprocessedKeys": {table.name: {"Keys": keys, "ConsistentRead": True}}}
+    with (
+        answered(table.client, "BatchGetItem", 200, nothing_yet, times=100) as fault,
+        pytest.raises(Retryable, match=f"could not read notices in ledger {table.name}: it left over all 1 keys"),
+    ):
+        table.ledger().notices([ID])
+    assert len(fault.struck) == 6
+    assert len(naps) == 5

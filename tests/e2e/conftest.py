@@ -17,14 +17,16 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.support.patience import HANGING
-from tidegate.aws.ledger import DynamoLedger
+from tests.support.world import memory_ports
 from tidegate.cli import json_output
 from tidegate.core.routes import Route
+from tidegate.flows.ledger import Ledger
 from tidegate.flows.status import everything as ask_status
-from tidegate.local import stack as local_stack
-from tidegate.local.environment import client
 from tidegate.settings import load
+from tidegate.stores.dynamodb import DynamoDbStore
 from tidegate.wiring import clock
+from tidegate_local import stack as local_stack
+from tidegate_local.environment import client
 
 CONFIG = """
 [deployment]
@@ -124,7 +126,9 @@ class LocalStack:
     def statuses(self) -> dict[str, Any]:
         """What `tidegate status --json` would print. Tests ask again and again: it needs no process of its own."""
         routes, ledger = self._asked
-        found: dict[str, Any] = json.loads(json_output.dumps(json_output.status("", ask_status(routes, ledger=ledger))))
+        found: dict[str, Any] = json.loads(
+            json_output.dumps(json_output.status("", ask_status(routes, memory_ports(ledger=ledger))))
+        )
         return found
 
     def printed_statuses(self) -> dict[str, Any]:
@@ -138,12 +142,11 @@ class LocalStack:
         return found
 
     @cached_property
-    def _asked(self) -> tuple[dict[str, Route], DynamoLedger]:
+    def _asked(self) -> tuple[dict[str, Route], Ledger]:
         settings = load(Path(self.environment["TIDEGATE_CONFIG"]))
         database = client("dynamodb", self.environment)
-        ledger = DynamoLedger(
-            database, self.environment["TIDEGATE_LEDGER"], clock=clock, claim_retention=settings.retention.claims
-        )
+        store = DynamoDbStore(database, self.environment["TIDEGATE_LEDGER"])
+        ledger = Ledger(store, clock, settings.retention.claims)
         return {route.name: route for route in settings.core_routes()}, ledger
 
 

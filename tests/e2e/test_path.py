@@ -15,9 +15,9 @@ from pyiceberg.types import LongType
 
 from tests.e2e.conftest import CONFIG, LocalStack
 from tests.support.patience import HANGING, eventually
-from tidegate.local import stack as local_stack
-from tidegate.local.errors import LocalError
-from tidegate.spark.read import LINEAGE
+from tidegate.reading.reader import LINEAGE
+from tidegate_local import stack as local_stack
+from tidegate_local.errors import LocalError
 
 pytestmark = pytest.mark.e2e
 
@@ -214,7 +214,7 @@ def signal_all(processes: list[int], number: int) -> None:
 
 def kill_functions(stack: LocalStack) -> None:
     """kill -9 of the pollers; the supervisor starts them again."""
-    signal_all(pids("tidegate.local.worker", str(stack.folder)), signal.SIGKILL)
+    signal_all(pids("tidegate_local.worker", str(stack.folder)), signal.SIGKILL)
 
 
 def test_everything_listens_on_this_machine_only(stack: LocalStack) -> None:
@@ -280,7 +280,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     )
     try:
         eventually(
-            lambda: local_stack.is_running(folder) and pids("tidegate.local.worker", str(folder)),
+            lambda: local_stack.is_running(folder) and pids("tidegate_local.worker", str(folder)),
             waiting_for="the workers",
         )
         eventually(lambda: (folder / "stack.json").exists(), waiting_for="the description")

@@ -1,13 +1,10 @@
-"""A small world for each test: real adapters, moto behind them."""
-
-from collections.abc import Iterator
+"""A small world for each test."""
 
 import pytest
 
-from tests.support.world import World, moto_world
+from tests.support.world import World, small_world
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    with moto_world(max_wait=300, in_flight=1, attempts=3) as made:
-        yield made
+def world() -> World:
+    return small_world(max_wait=300, in_flight=1, attempts=3)

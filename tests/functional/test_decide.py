@@ -25,7 +25,7 @@ def halted(world: World) -> Batch:
 
 def test_a_batch_that_is_not_in_the_table_is_attempted_with_a_floor_of_its_own(world: World):
     batch = halted(world)
-    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == Decision(Decided.DONE)
+    assert decide_unpublished(batch.id, world.ports) == Decision(Decided.DONE)
     found = world.batch(batch.id)
     assert (found.attempt, found.floors, found.halted) == (2, 1, "")
     assert world.settle() == []
@@ -36,41 +36,41 @@ def test_a_batch_that_is_not_in_the_table_is_attempted_with_a_floor_of_its_own(w
 def test_whoever_is_overtaken_while_deciding_is_told_to_look_again(world: World):
     batch = halted(world)
     # the batch and its files have been read, and before it is written somebody else resumes it
-    life = Life(calls=2, before=lambda: resume(batch.id, ledger=world.ledger))
-    decision = decide_unpublished(batch.id, ledger=life.wrap(world.ledger), work=world.work)
+    life = Life(calls=2, before=lambda: resume(batch.id, world.ports))
+    decision = decide_unpublished(batch.id, replace(world.ports, ledger=life.wrap(world.ledger)))
     assert decision == Decision(Decided.MOVED_ON)
     assert (world.batch(batch.id).attempt, world.batch(batch.id).floors) == (2, 0)
 
 
 def test_a_batch_that_was_being_fenced_is_fenced_by_the_attempt_that_is_decided_too(world: World):
     batch = halted(world)
-    abort(batch.id, ledger=world.ledger)
+    abort(batch.id, world.ports)
     world.settle()
     play_giving_up(world.work, batch.id, 2, "the table cannot say", hopeless=True, undecided=True)
     world.jobs.end(batch.id, 2)
     world.settle()
-    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == Decision(Decided.DONE)
+    assert decide_unpublished(batch.id, world.ports) == Decision(Decided.DONE)
     world.settle()
     assert world.jobs.started[-1] == (batch.id, 3, True)
 
 
 def test_the_floor_stays_decided_for_later_attempts(world: World):
     batch = halted(world)
-    decide_unpublished(batch.id, ledger=world.ledger, work=world.work)
+    decide_unpublished(batch.id, world.ports)
     world.settle()
     play_giving_up(world.work, batch.id, 2, "again", hopeless=True, undecided=True)
     world.jobs.end(batch.id, 2)
     world.settle()
-    resume(batch.id, ledger=world.ledger)
+    resume(batch.id, world.ports)
     assert world.batch(batch.id).floors == 1
-    abort(batch.id, ledger=world.ledger)
+    abort(batch.id, world.ports)
     assert (world.batch(batch.id).floors, world.batch(batch.id).fencing) == (1, True)
 
 
 def test_a_batch_that_is_in_the_table_is_settled_by_what_its_driver_staged(world: World):
     batch = halted(world)
     play_publishing(world.work, batch.id, receipt=False, snapshot=77)
-    assert decide_published(batch.id, None, ledger=world.ledger, work=world.work) == Decision(Decided.DONE)
+    assert decide_published(batch.id, None, world.ports) == Decision(Decided.DONE)
     assert world.settle() == []
     found = world.batch(batch.id)
     assert (found.state, found.snapshot, found.tally.committed) == (State.COMMITTED, 76, 3)
@@ -79,7 +79,7 @@ def test_a_batch_that_is_in_the_table_is_settled_by_what_its_driver_staged(world
 def test_the_receipt_says_what_the_driver_would_have_said(world: World):
     batch = halted(world)
     would_be = play_publishing(world.work, batch.id, receipt=False, snapshot=77)
-    decide_published(batch.id, None, ledger=world.ledger, work=world.work)
+    decide_published(batch.id, None, world.ports)
     body = world.work.get(f"batches/{batch.id}/receipt.json")
     assert body is not None
     # but for the snapshot that published it, which is not to be found any more
@@ -91,17 +91,16 @@ def test_of_several_that_staged_one_must_be_named(world: World):
     batch = halted(world)
     for snapshot in (77, 87):
         play_publishing(world.work, batch.id, receipt=False, snapshot=snapshot)
-    asked = {"ledger": world.ledger, "work": world.work}
-    assert decide_published(batch.id, None, **asked) == Decision(Decided.WHICH, (76, 86))
-    assert decide_published(batch.id, 99, **asked) == Decision(Decided.WHICH, (76, 86))
-    assert decide_published(batch.id, 86, **asked) == Decision(Decided.DONE)
+    assert decide_published(batch.id, None, world.ports) == Decision(Decided.WHICH, (76, 86))
+    assert decide_published(batch.id, 99, world.ports) == Decision(Decided.WHICH, (76, 86))
+    assert decide_published(batch.id, 86, world.ports) == Decision(Decided.DONE)
     world.settle()
     assert world.batch(batch.id).snapshot == 86
 
 
 def test_what_was_never_staged_is_not_in_the_table(world: World):
     batch = halted(world)
-    decision = decide_published(batch.id, None, ledger=world.ledger, work=world.work)
+    decision = decide_published(batch.id, None, world.ports)
     assert decision == Decision(Decided.NOT_STAGED)
 
 
@@ -114,16 +113,16 @@ def test_only_a_halted_batch_waits_for_a_decision(world: World, state: str):
     if state == "unknown":
         batch_id = "01JNOTHERE"
     expected = Decision(Decided.NO_SUCH_BATCH if state == "unknown" else Decided.NOT_HALTED)
-    assert decide_unpublished(batch_id, ledger=world.ledger, work=world.work) == expected
-    assert decide_published(batch_id, 1, ledger=world.ledger, work=world.work) == expected
+    assert decide_unpublished(batch_id, world.ports) == expected
+    assert decide_published(batch_id, 1, world.ports) == expected
 
 
 def test_what_the_table_has_answered_is_not_decided_again(world: World):
     batch = halted(world)
     play_publishing(world.work, batch.id)
     expected = Decision(Decided.RECEIPT)
-    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == expected
-    assert decide_published(batch.id, 76, ledger=world.ledger, work=world.work) == expected
+    assert decide_unpublished(batch.id, world.ports) == expected
+    assert decide_published(batch.id, 76, world.ports) == expected
 
 
 def test_a_batch_that_halted_for_another_reason_needs_no_decision(world: World):
@@ -133,13 +132,13 @@ def test_a_batch_that_halted_for_another_reason_needs_no_decision(world: World):
     world.jobs.end(batch.id, 1)
     world.settle()
     expected = Decision(Decided.NOT_ASKED)
-    assert decide_unpublished(batch.id, ledger=world.ledger, work=world.work) == expected
-    assert decide_published(batch.id, None, ledger=world.ledger, work=world.work) == expected
+    assert decide_unpublished(batch.id, world.ports) == expected
+    assert decide_published(batch.id, None, world.ports) == expected
 
 
 def test_a_fence_is_not_taken_for_rows(world: World):
     batch = halted(world)
     fence = Outcomes(99, fence=True, tally=NO_TALLY)
     world.work.put(f"batches/{batch.id}/outcomes/99.jsonl.gz", fence.encode())
-    decision = decide_published(batch.id, 99, ledger=world.ledger, work=world.work)
+    decision = decide_published(batch.id, 99, world.ports)
     assert decision == Decision(Decided.NOT_STAGED)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,14 +10,15 @@ import pytest
 
 from tests.support.build import BUCKET, ETAG, notice, part_of, upload, uploads
 from tests.support.fakes import Died, Life, every_death, play_publishing
-from tests.support.world import World, moto_world
+from tests.support.world import World, small_world
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Entry, Notice
 from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload
 from tidegate.flows.dispatch import ROUNDS, dispatch
-from tidegate.flows.ports import Registration
+from tidegate.flows.ledger import Registration
+from tidegate.metrics import Metric
 
 KEYS = ["flights/a.json", "flights/b.json", "flights/c.json"]
 
@@ -31,8 +33,8 @@ def test_a_notice_joins_the_open_batch_with_a_part_of_what_it_owns(world: World)
     assert world.parts(batch.id) == [record.part]
     assert world.keys_in(batch.id, record.part) == KEYS
     assert all(world.claim(key).notice == of.id for key in KEYS)
-    assert world.count.of("UploadsRegistered", "flights") == 3
-    assert world.count["DuplicatesRefused"] == 0
+    assert world.count.of(Metric.UPLOADS_REGISTERED, "flights") == 3
+    assert world.count[Metric.DUPLICATES_REFUSED] == 0
 
 
 def test_notices_gather_in_one_batch(world: World):
@@ -53,16 +55,12 @@ def test_a_notice_delivered_again_is_refused_by_one_read(world: World):
     life = Life()
     dispatch(
         of.encode(),
+        life.over(world.ports),
         routes=world.routes,
-        ledger=life.wrap(world.ledger),
-        work=life.wrap(world.work),
-        topic=life.wrap(world.topic),
-        new_id=world.new_id,
-        count=world.count,
     )
     assert (life.made, life.last) == (2, "refuse")  # the read, and the count of what it refused
     assert world.open.notices == 1
-    assert world.count.of("DuplicatesRefused", "flights") == 3
+    assert world.count.of(Metric.DUPLICATES_REFUSED, "flights") == 3
     assert world.record.refused == 3
 
 
@@ -72,8 +70,8 @@ def test_what_other_notices_own_is_refused_and_the_rest_is_taken(world: World):
     world.dispatch(late)
     assert (world.open.notices, world.open.objects) == (2, 3)
     assert world.keys_in(world.open.id, world.ledger.notice(late.id).part) == KEYS[1:]
-    assert world.count["DuplicatesRefused"] == 1
-    assert world.count["UploadsRegistered"] == 3
+    assert world.count[Metric.DUPLICATES_REFUSED] == 1
+    assert world.count[Metric.UPLOADS_REGISTERED] == 3
 
 
 def test_a_notice_that_owns_nothing_is_not_registered_and_leaves_no_part(world: World):
@@ -97,8 +95,8 @@ def test_a_void_notice_changes_nothing(world: World):
     world.dispatch(of)
     assert world.record.open_batch == ""
     assert world.ledger.claims(BUCKET, KEYS[0]) == []
-    assert world.count.of("NoticesVoid", "flights") == 1
-    assert world.count["DuplicatesRefused"] == 0
+    assert world.count.of(Metric.NOTICES_VOID, "flights") == 1
+    assert world.count[Metric.DUPLICATES_REFUSED] == 0
 
 
 def test_a_notice_voided_after_it_claimed_is_not_registered(world: World):
@@ -115,7 +113,7 @@ def test_a_notice_voided_after_it_claimed_is_not_registered(world: World):
     run(world, of, ledger=AuditedMeanwhile())
     assert world.ledger.notice(of.id).void
     assert world.open.notices == 0
-    assert world.count.of("NoticesVoid", "flights") == 1
+    assert world.count.of(Metric.NOTICES_VOID, "flights") == 1
     # what the audit made takes the uploads over, and they land once
     world.dispatch(notice(*KEYS, origin="audit:1", takes_from=of.id))
     assert (world.open.notices, world.open.objects) == (1, 3)
@@ -171,8 +169,8 @@ def test_a_twin_that_registered_first_is_not_counted_twice(world: World):
 
     run(world, of, ledger=OvertakenByItsTwin())
     assert world.open.notices == 1
-    assert world.count["UploadsRegistered"] == 0
-    assert world.count.of("DuplicatesRefused", "flights") == 3
+    assert world.count[Metric.UPLOADS_REGISTERED] == 0
+    assert world.count.of(Metric.DUPLICATES_REFUSED, "flights") == 3
 
 
 def test_a_message_that_is_no_notice_is_rejected(world: World):
@@ -206,7 +204,7 @@ def test_trouble_anywhere_is_passed_on_and_cured_by_the_next_delivery(world: Wor
         run(world, of, ledger=Troubled(world.ledger), work=Troubled(world.work))
     world.dispatch(of)
     assert (world.open.notices, world.open.objects) == (1, 3)
-    assert world.count["DuplicatesRefused"] == 0
+    assert world.count[Metric.DUPLICATES_REFUSED] == 0
 
 
 def test_a_refusal_that_cannot_be_counted_keeps_no_notice_from_being_registered(world: World):
@@ -249,8 +247,8 @@ def test_bytes_that_ended_badly_and_came_again_travel_once_more_in_a_notice_of_t
     (made,) = world.topic.published
     assert (made.origin, made.route) == ("again", "flights")
     assert made.entries == tuple(Entry(written(key, "00A2"), takes_from=first.id) for key in KEYS[:2])
-    assert world.count.of("UploadsAgain", "flights") == 2
-    assert world.count["DuplicatesRefused"] == 0
+    assert world.count.of(Metric.UPLOADS_AGAIN, "flights") == 2
+    assert world.count[Metric.DUPLICATES_REFUSED] == 0
     world.dispatch(made)
     assert (world.open.notices, world.open.objects) == (2, 3)
 
@@ -294,12 +292,8 @@ def test_when_the_topic_does_not_take_the_new_notice_the_old_one_is_given_back(w
 def run(world: World, of: Notice, *, ledger: Any = None, work: Any = None, topic: Any = None) -> None:
     dispatch(
         of.encode(),
+        replace(world.ports, ledger=ledger or world.ledger, work=work or world.work, topic=topic or world.topic),
         routes=world.routes,
-        ledger=ledger or world.ledger,
-        work=work or world.work,
-        topic=topic or world.topic,
-        new_id=world.new_id,
-        count=world.count,
     )
 
 
@@ -329,11 +323,11 @@ def live(world: World, of: Notice, life: Life) -> None:
 
 
 def calls_of_a_whole_life() -> int:
-    with moto_world() as world:
-        of = prepared(world)
-        life = Life()
-        live(world, of, life)
-        return life.made
+    world = small_world()
+    of = prepared(world)
+    life = Life()
+    live(world, of, life)
+    return life.made
 
 
 def landed(world: World) -> dict[str, list[str]]:
@@ -414,11 +408,11 @@ def test_dying_twice_and_then_meeting_an_audit_lands_once(world: World, death: L
 def test_twins_that_take_turns_land_once():
     """Two deliveries of one notice, one stopped after each of its steps while the other runs to its end."""
     for calls in range(1, 6):
-        with moto_world() as world:
-            of = notice(*KEYS)
-            _interrupt(world, of, calls, partial(run, world, of))
-            found = landed(world)
-            assert found == {key: [of.id] for key in KEYS}
+        world = small_world()
+        of = notice(*KEYS)
+        _interrupt(world, of, calls, partial(run, world, of))
+        found = landed(world)
+        assert found == {key: [of.id] for key in KEYS}
 
 
 def _interrupt(world: World, of: Notice, after: int, meanwhile: Callable[[], None]) -> None:

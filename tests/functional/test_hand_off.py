@@ -1,15 +1,17 @@
 """Hand-off: a sealed batch becomes a job, once an attempt, oldest first, within the route's slots."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.support.fakes import Died, Life, every_death
-from tests.support.world import World, moto_world
+from tests.support.world import World, small_world
 from tidegate.core.batches import State
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.flows.hand_off import begin, hand_off_sealed
+from tidegate.metrics import Metric
 
 
 def test_a_sealed_batch_gets_its_manifest_and_a_job(world: World):
@@ -19,7 +21,7 @@ def test_a_sealed_batch_gets_its_manifest_and_a_job(world: World):
     found = world.batch(batch.id)
     assert (found.state, found.attempt, found.job_run) == (State.SUBMITTED, 1, f"{batch.id}/1")
     assert world.jobs.started == [(batch.id, 1, False)]
-    assert world.count.of("JobsStarted", "flights") == 1
+    assert world.count.of(Metric.JOBS_STARTED, "flights") == 1
 
 
 def test_nothing_sealed_nothing_handed_off(world: World):
@@ -36,11 +38,11 @@ def test_handing_off_again_starts_nothing(world: World):
 
 @pytest.mark.parametrize("slots", [1, 2, 5])
 def test_the_oldest_go_first_while_slots_are_free(slots: int):
-    with moto_world(in_flight=slots) as world:
-        batches = [world.sealed(prefix=f"flights/{number}-").id for number in range(3)]
-        assert world.hand_off() == min(slots, 3)
-        assert [batch for batch, *_ in world.jobs.started] == batches[:slots]
-        assert world.record.sealed == tuple(batches[slots:])
+    world = small_world(in_flight=slots)
+    batches = [world.sealed(prefix=f"flights/{number}-").id for number in range(3)]
+    assert world.hand_off() == min(slots, 3)
+    assert [batch for batch, *_ in world.jobs.started] == batches[:slots]
+    assert world.record.sealed == tuple(batches[slots:])
 
 
 def test_the_manifest_is_in_place_before_the_attempt_begins(world: World):
@@ -52,14 +54,14 @@ def test_the_manifest_is_in_place_before_the_attempt_begins(world: World):
                 assert world.work.get(batch_folder(batch.id) + "sealed.json") is not None
             return getattr(world.ledger, name)
 
-    hand_off_sealed(world.flights, ledger=LooksAtTheBeginning(), work=world.work, jobs=world.jobs, count=world.count)
+    hand_off_sealed(world.flights, replace(world.ports, ledger=LooksAtTheBeginning()))
     assert world.batch(batch.id).state is State.SUBMITTED
 
 
 def test_an_attempt_that_somebody_else_began_is_left_to_them(world: World):
     batch = world.sealed()
     assert world.ledger.begin_attempt(batch.id, "flights", 1, 1)
-    assert not begin(world.flights, batch.id, 1, ledger=world.ledger, jobs=world.jobs, count=world.count)
+    assert not begin(world.flights, batch.id, 1, world.ports)
     assert world.jobs.started == []
 
 
@@ -68,7 +70,7 @@ def test_a_job_that_somebody_else_is_starting_is_left_to_them(world: World):
     batch = world.sealed()
     assert world.hand_off() == 1
     assert world.batch(batch.id).job_run == ""
-    assert world.count["JobsStarted"] == 0
+    assert world.count[Metric.JOBS_STARTED] == 0
     world.jobs.busy = False
     assert world.settle() == []
     assert world.batch(batch.id).job_run == f"{batch.id}/1"
@@ -83,7 +85,7 @@ def test_a_job_that_could_not_be_started_is_started_by_the_next_look(world: Worl
             raise kind("could not start")
 
     with pytest.raises(kind):
-        hand_off_sealed(world.flights, ledger=world.ledger, work=world.work, jobs=DoesNotStart(), count=world.count)
+        hand_off_sealed(world.flights, replace(world.ports, jobs=DoesNotStart()))
     assert (world.batch(batch.id).state, world.batch(batch.id).attempt) == (State.SUBMITTED, 1)
     assert world.settle() == []
     assert world.jobs.started == [(batch.id, 1, False)]
@@ -91,13 +93,13 @@ def test_a_job_that_could_not_be_started_is_started_by_the_next_look(world: Worl
 
 
 def test_a_batch_whose_parts_do_not_add_up_holds_up_no_other():
-    with moto_world(in_flight=5) as world:
-        damaged, sound = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
-        lose_a_part(world, damaged.id)
-        troubles = world.settle()
-        assert [damaged.id in str(trouble) for trouble in troubles] == [True]
-        assert world.jobs.started == [(sound.id, 1, False)]
-        assert world.batch(damaged.id).state is State.SEALED
+    world = small_world(in_flight=5)
+    damaged, sound = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
+    lose_a_part(world, damaged.id)
+    troubles = world.settle()
+    assert [damaged.id in str(trouble) for trouble in troubles] == [True]
+    assert world.jobs.started == [(sound.id, 1, False)]
+    assert world.batch(damaged.id).state is State.SEALED
 
 
 def test_batches_without_a_slot_have_their_manifests_all_the_same(world: World):
@@ -111,7 +113,7 @@ def test_an_attempt_of_a_batch_whose_manifest_is_gone_writes_it_again(world: Wor
     batch = world.submitted()
     name = batch_folder(batch.id) + "sealed.json"
     before = world.work.get(name)
-    world.work._client.delete_object(Bucket=world.work._bucket, Key=name)
+    del world.work.objects[name]
     world.jobs.end(batch.id, 1)
     assert world.settle() == []
     assert world.work.get(name) == before
@@ -119,24 +121,21 @@ def test_an_attempt_of_a_batch_whose_manifest_is_gone_writes_it_again(world: Wor
 
 def lose_a_part(world: World, batch_id: str) -> None:
     (part,) = world.parts(batch_id)
-    world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(batch_id) + part)
+    del world.work.objects[batch_folder(batch_id) + part]
 
 
 def a_whole_hand_off() -> int:
-    with moto_world() as world:
-        world.sealed()
-        life = Life()
-        hand_off_with(world, life)
-        return life.made
+    world = small_world()
+    world.sealed()
+    life = Life()
+    hand_off_with(world, life)
+    return life.made
 
 
 def hand_off_with(world: World, life: Life) -> None:
     hand_off_sealed(
         world.flights,
-        ledger=life.wrap(world.ledger),
-        work=life.wrap(world.work),
-        jobs=life.wrap(world.jobs),
-        count=world.count,
+        life.over(world.ports),
     )
 
 

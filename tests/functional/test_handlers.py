@@ -22,13 +22,13 @@ from tests.support.fakes import Died, play_giving_up, play_publishing
 from tests.support.faults import answered
 from tests.support.ledgers import START, SettableClock, create_table, serve_one_at_a_time
 from tidegate import wiring
-from tidegate.aws.jobs import REMEMBER_SECONDS, EmrServerless
-from tidegate.aws.ledger import DynamoLedger
-from tidegate.aws.work import S3Work
+from tidegate.aws.jobs import REMEMBER_SECONDS
 from tidegate.core.batches import Batch, JobState, State
 from tidegate.core.errors import OutcomeUnknown, Retryable, TidegateError
 from tidegate.core.notices import decode
 from tidegate.core.routes import Dataset
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.ports import Jobs, Ports, Work
 
 EVENTS = Path(__file__).parents[1] / "events"
 
@@ -83,16 +83,20 @@ class Deployment:
     resources: wiring.Resources
 
     @property
-    def ledger(self) -> DynamoLedger:
-        return wiring.application().ledger()
+    def ports(self) -> Ports:
+        """As another invocation has them."""
+        return wiring.this_deployment().ports("by-hand", lambda_context=Context())
 
     @property
-    def work(self) -> S3Work:
-        return wiring.application().work()
+    def ledger(self) -> Ledger:
+        return self.ports.ledger
 
-    def jobs(self) -> EmrServerless:
-        """As another invocation has it."""
-        return wiring.application().jobs(Context())
+    @property
+    def work(self) -> Work:
+        return self.ports.work
+
+    def jobs(self) -> Jobs:
+        return self.ports.jobs
 
     def bodies(self, url: str) -> list[str]:
         found: list[str] = []
@@ -159,10 +163,10 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
         monkeypatch.setattr(wiring, "clock", clock)
         create_table(wiring._client("dynamodb"), "ledger")
         wiring._client("s3").create_bucket(Bucket="work")
-        wiring.application.cache_clear()
+        wiring.this_deployment.cache_clear()
         wiring._ledger.cache_clear()  # it would keep the clock and the client of whoever asked first
         yield Deployment(EMR, clock, resources)
-        wiring.application.cache_clear()
+        wiring.this_deployment.cache_clear()
 
 
 def event(name: str) -> dict[str, Any]:
@@ -217,6 +221,16 @@ def test_a_warm_function_leaves_nothing_behind_in_the_client(deployment: Deploym
 
 
 # ---- intake
+
+
+def test_ports_make_no_client_before_one_is_used(deployment: Deployment, monkeypatch: pytest.MonkeyPatch):
+    """A function's first invocation waits for every client that is made: intake needs no DynamoDB."""
+    made: list[str] = []
+    monkeypatch.setattr(wiring, "_client", made.append)
+    for name in ("_ledger", "_hand_off_records"):
+        monkeypatch.setattr(wiring, name, getattr(wiring, name).__wrapped__)
+    wiring.this_deployment().ports("by-hand", lambda_context=Context())
+    assert made == []
 
 
 def test_notifications_of_s3_become_notices(deployment: Deployment, metrics: Any):
@@ -366,7 +380,7 @@ def test_an_error_that_nobody_foresaw_in_a_hand_off_gives_no_notice_back(
     def unforeseen(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("lambdas.dispatch.app.advance", unforeseen)
+    monkeypatch.setattr("tidegate.flows.settle.advance", unforeseen)
     assert dispatch(event("dispatch_two_groups"), Context()) == {"batchItemFailures": []}
 
 
@@ -671,9 +685,9 @@ def test_emr_that_does_not_answer_leaves_the_outcome_unknown(deployment: Deploym
 
 def test_a_missing_variable_is_named(monkeypatch: pytest.MonkeyPatch, deployment: Deployment):
     monkeypatch.delenv("TIDEGATE_TOPIC")
-    wiring.application.cache_clear()
+    wiring.this_deployment.cache_clear()
     with pytest.raises(KeyError, match="TIDEGATE_TOPIC"):
-        wiring.application()
+        wiring.this_deployment()
 
 
 def test_where_the_settings_are():

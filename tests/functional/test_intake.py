@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 
 from tests.support.build import eventbridge_event, route, s3_message, s3_record
 from tests.support.fakes import Counts, MemoryDeadLetters, MemoryTopic
+from tests.support.world import memory_ports
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.intake import intake
 from tidegate.flows.ports import Delivery
+from tidegate.metrics import Metric
 
 ROUTES = [route("flights"), route("weather")]
 TEST_EVENT = json.dumps({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "landing"})
@@ -31,17 +33,8 @@ class Intake:
     def __call__(self, *bodies: str, routes: list[Route] = ROUTES, ignore: Sequence[tuple[str, str]] = ()) -> set[str]:
         """The numbers, as text, of the messages that were given back."""
         deliveries = [Delivery(str(number), body) for number, body in enumerate(bodies)]
-        return set(
-            intake(
-                deliveries,
-                routes=routes,
-                topic=self.topic,
-                dead_letters=self.dead_letters,
-                count=self.count,
-                ignore=ignore,
-                tell=self.told.append,
-            )
-        )
+        ports = memory_ports(topic=self.topic, dead_letters=self.dead_letters, measure=self.count)
+        return set(intake(deliveries, ports, routes=routes, ignore=ignore, tell=self.told.append))
 
 
 @pytest.fixture
@@ -59,8 +52,8 @@ def test_uploads_become_one_notice_a_route(run: Intake):
         ("flights", 2, "s3"),
         ("weather", 1, "s3"),
     ]
-    assert run.count.of("UploadsNotified", "flights") == 2
-    assert run.count.of("UploadsNotified", "weather") == 1
+    assert run.count.of(Metric.UPLOADS_NOTIFIED, "flights") == 2
+    assert run.count.of(Metric.UPLOADS_NOTIFIED, "weather") == 1
 
 
 def test_both_shapes_of_s3s_notifications_are_taken(run: Intake):
@@ -88,7 +81,7 @@ def test_garbage_is_set_aside_with_its_reason_while_its_neighbours_pass(run: Int
     assert first == "garbage"
     assert "not JSON" in reason
     assert json.loads(second) == {"Records": [broken]}
-    assert run.count["RecordsSetAside"] == 2
+    assert run.count[Metric.RECORDS_SET_ASIDE] == 2
 
 
 def test_garbage_that_cannot_be_set_aside_is_given_back_and_nothing_else_is(run: Intake):
@@ -110,20 +103,20 @@ def test_a_folder_that_somebody_made_is_no_upload_wherever_it_is(run: Intake):
     folders = s3_message(*(s3_record(key, size=0) for key in ("flights/", "flights/2013/", "trains/")))
     assert run(folders) == set()
     assert run.topic.published == []
-    assert run.count["RecordsNotUploads"] == 3
-    assert run.count["UploadsOfNoRoute"] == 0
+    assert run.count[Metric.RECORDS_NOT_UPLOADS] == 3
+    assert run.count[Metric.UPLOADS_OF_NO_ROUTE] == 0
 
 
 def test_the_test_event_is_counted(run: Intake):
     run(TEST_EVENT)
-    assert run.count["RecordsNotUploads"] == 1
+    assert run.count[Metric.RECORDS_NOT_UPLOADS] == 1
 
 
 def test_uploads_of_no_route_are_counted_and_acknowledged(run: Intake):
     elsewhere = put("flights/a.json", bucket="somebody-elses")
     assert run(elsewhere, put("trains/a.json"), put("flights/a.csv"), put("flights/a.json")) == set()
     assert run.topic.keys == ["flights/a.json"]
-    assert run.count["UploadsOfNoRoute"] == 3
+    assert run.count[Metric.UPLOADS_OF_NO_ROUTE] == 3
     assert [each.uri for each in run.told] == [
         *("s3://somebody-elses/flights/a.json", "s3://landing/trains/a.json", "s3://landing/flights/a.csv"),
     ]
@@ -134,27 +127,27 @@ def test_uploads_that_are_meant_to_have_no_route_are_counted_apart(run: Intake):
     meant = [("landing", "trains/"), ("somebody-elses", "")]
     elsewhere = put("planes/a.json", bucket="somebody-elses")
     assert run(elsewhere, put("trains/a.json", "planes/a.json", "flights/a.json"), ignore=meant) == set()
-    assert run.count["UploadsIgnored"] == 2
-    assert run.count["UploadsOfNoRoute"] == 1
+    assert run.count[Metric.UPLOADS_IGNORED] == 2
+    assert run.count[Metric.UPLOADS_OF_NO_ROUTE] == 1
     assert [each.key for each in run.told] == ["planes/a.json"]
 
 
 def test_what_is_ignored_in_one_bucket_is_told_of_another(run: Intake):
     assert run(put("trains/a.json"), ignore=[("elsewhere", "trains/")]) == set()
     assert [upload.key for upload in run.told] == ["trains/a.json"]
-    assert (run.count["UploadsOfNoRoute"], run.count["UploadsIgnored"]) == (1, 0)
+    assert (run.count[Metric.UPLOADS_OF_NO_ROUTE], run.count[Metric.UPLOADS_IGNORED]) == (1, 0)
 
 
 def test_what_a_route_takes_is_not_ignored(run: Intake):
     run(put("flights/a.json"), ignore=[("landing", "")])
     assert run.topic.keys == ["flights/a.json"]
-    assert run.count["UploadsIgnored"] == 0
+    assert run.count[Metric.UPLOADS_IGNORED] == 0
 
 
 def test_when_the_topic_is_not_to_be_reached_every_message_with_an_upload_is_given_back(run: Intake):
     run.topic.broken = True
     assert run(put("flights/a.json"), TEST_EVENT, "garbage", put("weather/b.json"), put("trains/c.json")) == {"0", "3"}
-    assert run.count["UploadsNotified"] == 0
+    assert run.count[Metric.UPLOADS_NOTIFIED] == 0
 
 
 def test_when_the_topic_refuses_a_routes_notice_that_routes_messages_are_given_back(run: Intake):
@@ -167,7 +160,7 @@ def test_when_the_topic_refuses_a_routes_notice_that_routes_messages_are_given_b
     ]
     assert run(*bodies) == {"1", "2"}
     assert run.topic.keys == ["flights/a.json", "flights/b.json", "flights/c.json"]
-    assert run.count.of("UploadsNotified", "weather") == 0
+    assert run.count.of(Metric.UPLOADS_NOTIFIED, "weather") == 0
 
 
 def test_when_the_topic_refuses_some_notices_of_a_route_exactly_their_messages_are_given_back(run: Intake):
@@ -186,7 +179,7 @@ def test_when_the_topic_refuses_some_notices_of_a_route_exactly_their_messages_a
     missing = set(keys) - set(run.topic.keys)
     assert missing
     assert given_back == {str(number) for number, body in enumerate(bodies) if any(key in body for key in missing)}
-    assert run.count["UploadsNotified"] == 600 - len(missing)
+    assert run.count[Metric.UPLOADS_NOTIFIED] == 600 - len(missing)
 
 
 def test_an_upload_that_several_messages_announce_gives_all_of_them_back(run: Intake):

@@ -13,12 +13,14 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 
 from tests.support.patience import eventually
-from tidegate.local.emr import Machine, Service
-from tidegate.local.endpoint import Endpoint
-from tidegate.local.environment import client, local_environment, process_environment
-from tidegate.local.guard import session_members
-from tidegate.local.processes import listen, python_module, spawn, url_of
-from tidegate.local.stack import answers
+from tidegate_local.emr.api import routes
+from tidegate_local.emr.service import EmulatedEmr
+from tidegate_local.emr.submit import Machine
+from tidegate_local.endpoint import Endpoint
+from tidegate_local.environment import client, local_environment, process_environment
+from tidegate_local.guard import session_members
+from tidegate_local.processes import listen, python_module, spawn, url_of
+from tidegate_local.stack import answers
 
 # Runs the script at the end of the options, as spark-submit would; like PySpark's its workers leave the process group.
 SUBMIT = """#!{python}
@@ -50,7 +52,7 @@ def s3_environment(tmp_path_factory):
         environment = process_environment(os.environ, local)
         services = spawn(
             "services",
-            python_module("tidegate.local.services"),
+            python_module("tidegate_local.services"),
             log=folder / "log",
             environment=environment,
             listener=listener,
@@ -123,9 +125,9 @@ def serving(folder, environment, *, slots=2):
     submit.chmod(0o755)
     announced = []
     machine = Machine(folder, ("lake",), environment, {}, (str(submit),), (Path("/jars/a.jar"),))
-    service = Service(machine, announced.append, slots)
+    service = EmulatedEmr(machine, announced.append, slots)
     with listen() as listener:
-        endpoint = Endpoint(listener, service.routes())
+        endpoint = Endpoint(listener, routes(service))
         thread = threading.Thread(target=endpoint.serve_forever)
         thread.start()
         emr = Emr(url_of(listener), folder)
@@ -274,7 +276,7 @@ def endpoint_process(folder, environment):
     with listen() as listener:
         process = spawn(
             "emr",
-            python_module("tidegate.local.emr", "--dir", str(folder), "--catalog", "lake"),
+            python_module("tidegate_local.emr", "--dir", str(folder), "--catalog", "lake"),
             log=folder / "emr.log",
             environment=environment,
             listener=listener,

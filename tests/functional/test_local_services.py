@@ -13,20 +13,25 @@ from contextlib import contextmanager
 import pytest
 from botocore.exceptions import ClientError
 
-from tidegate.local.environment import client, local_environment, process_environment
-from tidegate.local.processes import listen, python_module, spawn, url_of
-from tidegate.local.stack import answers
+from tidegate_local.environment import client, local_environment, process_environment
+from tidegate_local.processes import listen, python_module, spawn, url_of
+from tidegate_local.stack import answers
 
 
 @contextmanager
-def running(folder):
+def running(folder, command=None):
     """The services as the supervisor starts them, and the environment that talks to them."""
     with listen() as listener:
         url = url_of(listener)
         local = local_environment(folder, services=url, jobs=url, events=url, ambient={})
         environment = process_environment(os.environ, local)
-        command = python_module("tidegate.local.services")
-        child = spawn("services", command, log=folder / "log", environment=environment, listener=listener)
+        child = spawn(
+            "services",
+            command or python_module("tidegate_local.services"),
+            log=folder / "log",
+            environment=environment,
+            listener=listener,
+        )
         try:
             while not answers(url, timeout=10):
                 assert child.is_alive, child.death()
@@ -92,6 +97,14 @@ def test_a_notification_names_the_version_that_a_listing_names(s3, sqs):
     assert first < second
 
 
+def test_every_character_of_a_key_is_told_as_s3_encodes_it(s3, sqs):
+    url = notified(s3, sqs, "characters", versioning=False)
+    for key in ("d/a b+c.json", "!-_.*'()/1"):
+        s3.put_object(Bucket="characters", Key=key, Body=b"1")
+    keys = [json.loads(message["Body"])["Records"][0]["s3"]["object"]["key"] for message in receive(sqs, url)]
+    assert keys == ["d/a+b%2Bc.json", "!-_.*'()/1"]
+
+
 def test_a_notification_of_an_unversioned_bucket_names_no_version(s3, sqs):
     url = notified(s3, sqs, "unversioned", versioning=False)
     etag = s3.put_object(Bucket="unversioned", Key="k", Body=b"1")["ETag"]
@@ -125,6 +138,14 @@ def test_filters_are_written_as_notifications_write_keys(s3, sqs):
         s3.put_object(Bucket="filtered", Key=key, Body=b"1")
     keys = [json.loads(message["Body"])["Records"][0]["s3"]["object"]["key"] for message in receive(sqs, url)]
     assert keys == ["a+b/1"]
+
+
+def test_a_key_may_hold_a_line_break(s3):
+    s3.create_bucket(Bucket="lines")
+    for key in ("a", "a\nb", "a\nb/c"):
+        s3.put_object(Bucket="lines", Key=key, Body=key.encode())
+    assert s3.get_object(Bucket="lines", Key="a\nb")["Body"].read() == b"a\nb"
+    assert [each["Key"] for each in s3.list_objects_v2(Bucket="lines")["Contents"]] == ["a", "a\nb", "a\nb/c"]
 
 
 def test_listing_versions_leaves_the_objects_readable(s3):
@@ -203,7 +224,7 @@ def test_dead_letters_keep_their_order(sqs):
 
 
 def test_a_receiver_waits_for_what_comes(sqs):
-    """How soon it is woken: tests/unit/test_local_queues.py."""
+    """How soon it is woken: tests/unit/test_local_mended_queues.py."""
     url = sqs.create_queue(QueueName="waiting")["QueueUrl"]
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(receive, sqs, url, WaitTimeSeconds=20)

@@ -7,11 +7,13 @@ from pathlib import Path
 import boto3
 import pytest
 
+from infra.roster import ROSTER, Schedule
 from tests.support.patience import eventually
-from tidegate.local import description, stack
-from tidegate.local.errors import LocalError
-from tidegate.local.guard import session_members
-from tidegate.local.template import synthesize
+from tidegate.schedule import SCHEDULE
+from tidegate_local import description, stack
+from tidegate_local.errors import LocalError
+from tidegate_local.guard import session_members
+from tidegate_local.template import synthesize
 
 CONFIG = Path(__file__).parents[2] / "tidegate.toml"
 
@@ -30,10 +32,12 @@ def test_the_stack_of_the_template_takes_an_upload_and_leaves_nothing_when_it_is
     assert stack.describe(folder) == started.environment
 
     loaded = description.read(folder)
-    assert set(loaded.functions) == {"intake", "dispatch", "settle"}
+    assert set(loaded.functions) == {row.name for row in ROSTER}
     assert [(source.batch_size, source.fifo) for source in loaded.functions["intake"].sources] == [(1000, False)]
     assert [(source.batch_size, source.fifo) for source in loaded.functions["dispatch"].sources] == [(10, True)]
-    assert sorted((rule.every, rule.targets) for rule in loaded.rules) == [(0, ("settle",)), (60, ("settle",))]
+    scheduled = {(row.started_by.every, (row.name,)) for row in ROSTER if isinstance(row.started_by, Schedule)}
+    assert (SCHEDULE, ("settle",)) in scheduled
+    assert {(rule.every, rule.targets) for rule in loaded.rules} == scheduled | {(0, ("settle",))}
     assert loaded.notes == ()  # all of the template means the same here, or is listed with a reason
 
     with monkeypatch.context() as nothing_runs:
@@ -54,7 +58,7 @@ def test_the_stack_of_the_template_takes_an_upload_and_leaves_nothing_when_it_is
     assert [claim["sk"] for claim in claims] == [version["VersionId"]]
 
     children = list_children(started.pid)
-    assert len(children) == 6
+    assert len(children) == len(ROSTER) + 3
     os.kill(started.pid, signal.SIGKILL)
     eventually(
         lambda: [member for child in children for member in session_members(child)],

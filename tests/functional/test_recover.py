@@ -1,7 +1,7 @@
 """A ledger is restored to every moment of a small history, told again what the work bucket knows, and worked with."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -14,13 +14,14 @@ from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import ABANDONED
+from tidegate.core.records import RouteRecord
 from tidegate.flows.abort import abort
-from tidegate.flows.ports import RouteRecord
-from tidegate.flows.recover import Recovered
-from tidegate.flows.rehearsal import Rehearsal, SilentTopic
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.recover import Recovered, SilentTopic
 from tidegate.flows.resume import Resumed
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
+from tidegate.stores.memory import Rehearsal
 
 # many histories in each of some tests: minutes on a busy machine
 pytestmark = pytest.mark.timeout(900)
@@ -31,9 +32,8 @@ SHARES = 4
 
 
 @pytest.fixture(scope="module")
-def history() -> Iterator[History]:
-    with small_history() as made:
-        yield made
+def history() -> History:
+    return small_history()
 
 
 def traffic(history: History) -> list[Notice]:
@@ -46,17 +46,21 @@ def moments(history: History, share: int, every: int = 1) -> list[tuple[int, Ite
     return list(enumerate(history.moments))[share * every :: SHARES * every]
 
 
+def rehearsal(history: History) -> Ledger:
+    return replace(history.world.ledger, store=Rehearsal(history.world.ledger.store))
+
+
 def check(history: History) -> None:
     """Every upload is in the table once, the ledger says so of each, and nothing waits or has halted."""
     assert history.settle_down() == []
     assert history.landed == Counter({(each.key, each.version): 1 for each in (*EVERY_UPLOAD, NEW)})
-    (shown,) = status([history.world.flights], ledger=history.world.ledger)
+    (shown,) = status([history.world.flights], history.world.ports)
     assert shown.unfinished == ()
     assert shown.uploads.holds
     assert shown.uploads.pending == 0
     assert shown.uploads.ended.committed == len(EVERY_UPLOAD) + 1
     for each in (*EVERY_UPLOAD, NEW):
-        (told,) = trace(BUCKET, each.key, ledger=history.world.ledger)
+        (told,) = trace(BUCKET, each.key, history.world.ports)
         assert told.outcome == "committed", each
         assert told.batch is not None
         assert told.batch.id in history.published
@@ -92,15 +96,15 @@ def test_the_last_moment_needs_nothing(history: History):
     done = history.recover()
     # B2's receipt is there, and it is submitted: settling records it
     assert (done.claims, done.notices, done.sealed, done.submitted, done.sent) == (0, 0, 0, 0, 0)
-    assert history.world.table.items() == history.moments[-1]
+    assert history.world.store.items == history.moments[-1]
 
 
 @pytest.mark.parametrize("share", range(SHARES))
 def test_a_rehearsal_counts_the_same_and_writes_nothing_and_a_second_recover_has_nothing_to_do(history: History, share):
     for number, moment in moments(history, share, every=3):
         history.restore(moment)
-        rehearsed = history.recover(ledger=Rehearsal(history.world.ledger), topic=SilentTopic())
-        assert history.world.table.items() == moment
+        rehearsed = history.recover(ledger=rehearsal(history), topic=SilentTopic())
+        assert history.world.store.items == moment
         assert history.sent() == []
         done = history.recover()
         assert done == rehearsed, number
@@ -114,7 +118,7 @@ def test_what_was_let_in_before_is_put_in_its_place(history: History, share: int
     for number, moment in moments(history, share, every=3):
         history.restore(moment)
         history.dispatch(*traffic(history))
-        rehearsed = history.recover(ledger=Rehearsal(history.world.ledger), topic=SilentTopic())
+        rehearsed = history.recover(ledger=rehearsal(history), topic=SilentTopic())
         done = history.recover()
         assert done == rehearsed, number
         assert done.complete, (number, done)
@@ -215,7 +219,7 @@ def test_what_was_sealed_anew_before_is_told_as_a_clash_and_ends_with_abort(hist
     assert done.clashes
     assert all(running in (each.batch, each.other) for each in done.clashes)
     assert {each.batch for each in done.clashes} >= {*history.published, history.batches[2]}
-    assert abort(running, ledger=history.world.ledger) is Resumed.DONE
+    assert abort(running, history.world.ports) is Resumed.DONE
     assert history.world.settle() == []
     play_fencing(history.world.work, running)
     for attempt in (1, 2):
@@ -240,7 +244,7 @@ def test_a_fence_is_remembered(history: History):
     assert world.batch(fenced).state is State.ABANDONED
     (claim,) = world.ledger.claims(BUCKET, "flights/d1.json")
     assert claim.outcome == ABANDONED
-    (shown,) = status([world.flights], ledger=world.ledger)
+    (shown,) = status([world.flights], world.ports)
     assert (shown.uploads.holds, shown.uploads.pending, shown.abandoned_batches) == (True, 2, 1)
 
 
@@ -257,7 +261,7 @@ def test_a_route_that_nobody_knows_is_told_and_left(history: History):
     # what is in no manifest goes to the route that would take it today
     assert done.sent == 3
     assert {each.route for each in history.sent()} == {"renamed"}
-    assert world.table.items() == []
+    assert world.store.items == {}
 
 
 def test_a_missing_part_is_told_and_holds_up_no_other_batch(history: History):

@@ -1,32 +1,24 @@
 """A ledger that was restored to an earlier time forgets; what it forgot must not be called committed."""
 
-import copy
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from tests.functional.conftest import World
 from tests.support.build import BUCKET, notice
 from tests.support.fakes import play_fencing, play_publishing
-from tests.support.history import History
+from tests.support.history import History, Items, put_items
 from tidegate.core.batches import State
 from tidegate.core.errors import OutcomeUnknown, Rejected
 from tidegate.core.manifests import batch_folder, decode_sealed
 from tidegate.core.receipts import decode_receipt
+from tidegate.core.records import batch_key
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 
 
-def items(world: World) -> list[dict[str, Any]]:
-    return copy.deepcopy(world.table.items())
-
-
-def restore(world: World, to: list[dict[str, Any]]) -> None:
-    for item in items(world):
-        world.table.client.delete_item(TableName=world.table.name, Key={"pk": item["pk"], "sk": item["sk"]})
-    for item in to:
-        world.table.client.put_item(TableName=world.table.name, Item=item)
+def items(world: World) -> Items:
+    return dict(world.store.items)
 
 
 def published_in_a_lost_future(world: World) -> str:
@@ -41,7 +33,7 @@ def published_in_a_lost_future(world: World) -> str:
     world.jobs.end(batch, 1)
     assert world.settle() == []
     assert world.batch(batch).state is State.COMMITTED
-    restore(world, point_in_time)
+    put_items(world, point_in_time)
     assert world.open.id == batch
     return batch
 
@@ -57,9 +49,9 @@ def test_an_upload_that_is_in_no_manifest_is_never_called_committed(world: World
         assert "tidegate ledger recover" in str(trouble)
     found = world.batch(batch)
     assert (found.state, found.halted) == (State.SEALED, str(trouble))
-    (told,) = trace(BUCKET, "flights/3.json", ledger=world.ledger)
+    (told,) = trace(BUCKET, "flights/3.json", world.ports)
     assert told.outcome == "pending"
-    (shown,) = status([world.flights], ledger=world.ledger)
+    (shown,) = status([world.flights], world.ports)
     assert [each.id for each in shown.halted] == [batch]
 
 
@@ -85,12 +77,7 @@ def test_a_receipt_of_another_manifest_settles_nothing(world: World):
 
 def test_a_batch_that_was_handed_off_before_digests_were_noted_is_settled(world: World):
     batch = world.submitted()
-    world.table.client.update_item(
-        TableName=world.table.name,
-        Key={"pk": {"S": f"b#{batch.id}"}, "sk": {"S": "batch"}},
-        UpdateExpression="REMOVE manifest, #table, dataset",
-        ExpressionAttributeNames={"#table": "table"},
-    )
+    world.edit(batch_key(batch.id), manifest=None, table=None, dataset=None)
     name = batch_folder(batch.id) + "sealed.json"
     body = world.work.get(name)
     assert body is not None
@@ -109,7 +96,7 @@ def test_a_fence_of_a_lost_future_abandons_what_the_ledger_has(world: World):
     assert world.ledger.seal(batch, "flights", world.flights.dataset.table)
     assert world.hand_off() == 1
     play_fencing(world.work, batch)
-    restore(world, point_in_time)
+    put_items(world, point_in_time)
     assert world.ledger.seal(batch, "flights", world.flights.dataset.table)
     assert world.hand_off() == 1
     assert world.settle() == []
@@ -134,7 +121,7 @@ def test_a_batch_that_is_sealed_anew_for_another_table_is_not_handed_off(world: 
     first = world.flights.dataset
     assert world.ledger.seal(batch, "flights", first.table)
     assert world.hand_off() == 1
-    restore(world, point_in_time)
+    put_items(world, point_in_time)
     started = len(world.jobs.started)
     world.flights = replace(world.flights, dataset=replace(first, table="lake.raw.other"))
     world.clock.advance(400)

@@ -11,18 +11,19 @@ from tests.support.fakes import play_publishing
 from tidegate.core.batches import State
 from tidegate.core.errors import Retryable
 from tidegate.core.notices import pack
+from tidegate.core.records import batch_key
 from tidegate.core.routes import Route, decode_dataset, decode_route, encode_route
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.settle import routes_to_settle, settle, standing
 from tidegate.flows.status import status
+from tidegate.metrics import Metric
 
 
 def look(world: World, configured: dict[str, Route]) -> list[Route]:
     """One look of settle's, as its handler takes it; the routes that it looked at."""
-    common = {"work": world.work, "jobs": world.jobs, "topic": world.topic, "count": world.count}
-    found = routes_to_settle(configured, ledger=world.ledger)
+    found = routes_to_settle(configured, world.ports)
     for each in found:
-        assert settle(each, ledger=world.ledger, clock=world.clock, **common) == []
+        assert settle(each, world.ports) == []
     return found
 
 
@@ -46,10 +47,10 @@ def test_what_a_renamed_route_had_gathered_is_sealed_handed_off_and_settled(worl
 def test_what_a_removed_route_has_under_way_is_seen(world: World):
     world.sealed()
     world.clock.advance(86_400)
-    (orphan,) = routes_to_settle({}, ledger=world.ledger)
-    stands = standing(orphan, ledger=world.ledger, clock=world.clock)
+    (orphan,) = routes_to_settle({}, world.ports)
+    stands = standing(orphan, world.ports)
     assert (orphan.name, stands.oldest_pending, stands.unfinished) == ("flights", 86_400, 1)
-    (told,) = status([orphan], ledger=world.ledger)
+    (told,) = status([orphan], world.ports)
     assert told.uploads.pending == 3
 
 
@@ -59,20 +60,12 @@ def test_a_notice_of_a_removed_route_joins_its_batch_and_a_repeat_of_it_is_refus
 
     def arrives(key: str) -> None:
         (of,) = pack("flights", BUCKET, [upload(key)])
-        dispatch(
-            of.encode(),
-            routes=renamed(world),
-            ledger=world.ledger,
-            work=world.work,
-            topic=world.topic,
-            new_id=world.new_id,
-            count=world.count,
-        )
+        dispatch(of.encode(), world.ports, routes=renamed(world))
 
     arrives("flights/late.json")
     assert world.open.objects == 4
     arrives("flights/0000-00000.json")
-    assert world.count["DuplicatesRefused"] == 1
+    assert world.count[Metric.DUPLICATES_REFUSED] == 1
 
 
 def test_the_settings_of_a_removed_route_are_those_of_its_last_deployment(world: World):
@@ -97,15 +90,7 @@ def test_a_route_is_remembered_before_anything_joins_its_batch(world: World):
             return getattr(world.ledger, name)
 
     with pytest.raises(Dies):
-        dispatch(
-            notice("flights/a.json").encode(),
-            routes=world.routes,
-            ledger=Mortal(),
-            work=world.work,
-            topic=world.topic,
-            new_id=world.new_id,
-            count=world.count,
-        )
+        dispatch(notice("flights/a.json").encode(), replace(world.ports, ledger=Mortal()), routes=world.routes)
 
 
 def test_a_route_that_is_remembered_as_it_is_is_not_written_again(world: World):
@@ -118,7 +103,8 @@ def test_a_route_that_is_remembered_as_it_is_is_not_written_again(world: World):
                 written.append(name)
             return getattr(world.ledger, name)
 
-    assert [each.name for each in routes_to_settle(world.routes, ledger=Watched())] == ["flights", "weather"]
+    found = routes_to_settle(world.routes, replace(world.ports, ledger=Watched()))
+    assert [each.name for each in found] == ["flights", "weather"]
     assert written == []
 
 
@@ -153,11 +139,7 @@ def test_a_corrected_schema_and_format_reach_the_next_attempt_and_not_the_runnin
     changed = replace(world.flights.dataset, schema="id bigint, more string", format="csv")
     configured = {"flights": replace(world.flights, dataset=changed)}
     # what started the job died before it recorded it: the same attempt is started again, and reads alike
-    world.ledger._client.update_item(
-        TableName=world.table.name,
-        Key={"pk": {"S": f"b#{batch.id}"}, "sk": {"S": "batch"}},
-        UpdateExpression="REMOVE job_run",
-    )
+    world.edit(batch_key(batch.id), job_run=None)
     look(world, configured)
     assert [told[0] for told in world.jobs.told] == [world.flights.dataset] * 2
     world.jobs.end(batch.id, 1)

@@ -1,14 +1,18 @@
 """Sealing, and the manifest that can only be the same whoever writes it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.build import notice, part_of, upload
 from tests.support.fakes import Died, Life, every_death
-from tests.support.world import World, moto_world
+from tests.support.world import World, small_world
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import batch_folder, decode_sealed
-from tidegate.flows.seal import SCHEDULE, ensure_manifest
+from tidegate.flows.seal import ensure_manifest
+from tidegate.metrics import Metric
+from tidegate.schedule import SCHEDULE
 
 
 def manifest_of(world: World, batch_id: str) -> bytes | None:
@@ -16,7 +20,7 @@ def manifest_of(world: World, batch_id: str) -> bytes | None:
 
 
 def ensure(world: World, batch: Batch):
-    return ensure_manifest(batch, ledger=world.ledger, work=world.work)
+    return ensure_manifest(batch, world.ports)
 
 
 # ---- when
@@ -30,7 +34,7 @@ def test_a_batch_is_sealed_so_early_that_no_upload_waits_longer_than_max_wait(wo
     world.clock.advance(1)
     assert world.seal_if_due()
     assert world.batch(batch_id).state is State.SEALED
-    assert world.count.of("BatchesSealed", "flights") == 1
+    assert world.count.of(Metric.BATCHES_SEALED, "flights") == 1
 
 
 def test_whoever_looks_in_between_leaves_the_batch_to_the_schedule_until_max_wait(world: World):
@@ -53,19 +57,19 @@ def test_an_open_batch_that_nobody_joined_is_not_sealed_however_old(world: World
 
 @pytest.mark.parametrize("limits", [{"target_objects": 3}, {"target_bytes": 30}])
 def test_a_full_batch_is_sealed_at_once(limits: dict[str, int]):
-    with moto_world(**limits) as world:
-        world.arrive(3)
-        assert world.seal_if_due()
+    world = small_world(**limits)
+    world.arrive(3)
+    assert world.seal_if_due()
 
 
 def test_while_a_job_runs_the_open_batch_gathers_until_it_is_full():
-    with moto_world(max_wait=300, target_objects=10) as world:
-        world.submitted()
-        world.arrive(3, prefix="flights/later")
-        world.clock.advance(10_000)
-        assert not world.seal_if_due()
-        world.arrive(7, prefix="flights/more")
-        assert world.seal_if_due()
+    world = small_world(max_wait=300, target_objects=10)
+    world.submitted()
+    world.arrive(3, prefix="flights/later")
+    world.clock.advance(10_000)
+    assert not world.seal_if_due()
+    world.arrive(7, prefix="flights/more")
+    assert world.seal_if_due()
 
 
 def test_a_sealed_batch_that_waits_for_the_slot_is_ahead_of_the_open_one(world: World):
@@ -80,7 +84,7 @@ def test_sealing_is_counted_by_who_did_it(world: World):
     world.clock.advance(301)
     assert world.seal_if_due()
     assert not world.seal_if_due()
-    assert world.count["BatchesSealed"] == 1
+    assert world.count[Metric.BATCHES_SEALED] == 1
 
 
 # ---- the manifest
@@ -140,7 +144,7 @@ def test_a_registered_part_that_is_not_to_be_seen_stops_the_hand_off(world: Worl
     with pytest.raises(
         OutcomeUnknown, match=rf"{batch_id}: its parts hold .*\({kept}, {2 * kept}, {20 * kept}\).*\(3, 6, 60\)"
     ):
-        ensure_manifest(world.batch(batch_id), ledger=world.ledger, work=LosesParts())
+        ensure_manifest(world.batch(batch_id), replace(world.ports, work=LosesParts()))
     assert manifest_of(world, batch_id) is None
     assert "its parts hold" in world.batch(batch_id).halted, "a person does not see it"
     # once they are seen again it goes on
@@ -180,7 +184,7 @@ def test_whoever_writes_the_manifest_writes_the_same_bytes(world: World):
             return reversed(sorted(world.work.names(prefix)))
 
     for work in (Bucket(), Bucket()):
-        ensure_manifest(batch, ledger=world.ledger, work=work)
+        ensure_manifest(batch, replace(world.ports, work=work))
     ensure(world, batch)
     assert written[0] == written[1] == (batch_folder(batch_id) + "sealed.json", manifest_of(world, batch_id))
 
@@ -194,7 +198,7 @@ def test_two_that_write_it_at_once_leave_the_first(world: World):
                 ensure(world, batch)
             return getattr(world.work, name)
 
-    ensure_manifest(batch, ledger=world.ledger, work=Overtaken())
+    ensure_manifest(batch, replace(world.ports, work=Overtaken()))
     body = manifest_of(world, batch.id)
     assert body is not None
     assert decode_sealed(body).objects == 3
@@ -215,7 +219,7 @@ def test_dying_while_writing_the_manifest_leaves_it_to_the_next(world: World, de
     batch = world.sealed()
     life = Life(death.calls, death.after)
     with pytest.raises(Died):
-        ensure_manifest(batch, ledger=life.wrap(world.ledger), work=life.wrap(world.work))
+        ensure_manifest(batch, replace(world.ports, ledger=life.wrap(world.ledger), work=life.wrap(world.work)))
     ensure(world, batch)
     body = manifest_of(world, batch.id)
     assert body is not None

@@ -1,6 +1,7 @@
 """Settling: what the table decided is recorded once, what failed is tried again, and the route keeps moving."""
 
 import contextlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,22 +16,24 @@ from tests.support.fakes import (
     play_publishing,
 )
 from tests.support.ledgers import RETENTION
-from tests.support.world import World, moto_world
-from tidegate.aws.ledger import DAY
+from tests.support.world import World, small_world
 from tidegate.core.batches import Batch, JobState, State, Step
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.receipts import Outcomes, Receipt
+from tidegate.core.records import DAY, RouteRecord
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
-from tidegate.flows.ports import JobReport, RouteRecord
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.ports import JobReport
 from tidegate.flows.resume import Resumed, resume
-from tidegate.flows.seal import SCHEDULE
-from tidegate.flows.settle import Standing, advance, settle, settle_batch, standing
+from tidegate.flows.settle import SETTLED, Standing, advance, settle, settle_batch, standing
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
+from tidegate.metrics import Metric
+from tidegate.schedule import SCHEDULE
 
 
 def look(world: World, batch_id: str) -> Step:
@@ -38,19 +41,11 @@ def look(world: World, batch_id: str) -> Step:
 
 
 def look_at(world: World, batch: Batch, ledger: Any = None) -> Step:
-    return settle_batch(
-        world.flights,
-        batch,
-        ledger=ledger or world.ledger,
-        work=world.work,
-        jobs=world.jobs,
-        topic=world.topic,
-        count=world.count,
-    )
+    return settle_batch(world.flights, batch, replace(world.ports, ledger=ledger or world.ledger))
 
 
 def conserved(world: World) -> bool:
-    return all(each.uploads.holds for each in status([world.flights], ledger=world.ledger))
+    return all(each.uploads.holds for each in status([world.flights], world.ports))
 
 
 # ---- a receipt
@@ -70,11 +65,14 @@ def test_a_published_batch_is_committed_with_its_endings_and_sums(world: World):
     assert (world.claim(bad).outcome, world.claim(bad).error) == ("quarantined", "line 3 is no JSON")
     assert (world.claim(gone).outcome, world.claim(good).outcome) == ("vanished", "")
     assert world.record == RouteRecord("flights", jobs=1, notified=3, tally=tally, committed_batches=1)
-    assert world.count.of("BatchesCommitted", "flights") == 1
-    counts = {
-        name: world.count.of(f"Settled{name}", "flights") for name in ("Committed", "Quarantined", "Vanished", "Rows")
+    assert world.count.of(Metric.BATCHES_COMMITTED, "flights") == 1
+    assert {metric: world.count.of(metric, "flights") for metric in SETTLED.values()} == {
+        Metric.SETTLED_COMMITTED: 1,
+        Metric.SETTLED_QUARANTINED: 1,
+        Metric.SETTLED_SUPERSEDED: 0,
+        Metric.SETTLED_VANISHED: 1,
+        Metric.SETTLED_ROWS: 10,
     }
-    assert counts == {"Committed": 1, "Quarantined": 1, "Vanished": 1, "Rows": 10}
     assert conserved(world)
 
 
@@ -91,7 +89,7 @@ def test_settling_again_records_nothing_twice(world: World):
     for _ in range(3):
         assert world.settle() == []
     assert (world.record.tally.rows, world.record.committed_batches) == (30, 1)
-    assert world.count["SettledRows"] == 30
+    assert world.count[Metric.SETTLED_ROWS] == 30
 
 
 def test_a_twin_that_was_faster_is_not_counted_again(world: World):
@@ -101,7 +99,7 @@ def test_a_twin_that_was_faster_is_not_counted_again(world: World):
     look_at(world, before)
     look_at(world, before)
     assert world.record.tally.rows == 30
-    assert world.count["BatchesCommitted"] == 1
+    assert world.count[Metric.BATCHES_COMMITTED] == 1
 
 
 def test_a_receipt_of_a_halted_batch_still_commits_it(world: World):
@@ -145,7 +143,7 @@ def play_receipt(world: World, batch_id: str, tally: Tally) -> None:
 def test_a_receipt_without_its_outcomes_is_refused(world: World):
     batch = world.submitted()
     play_publishing(world.work, batch.id)
-    world.work._client.delete_object(Bucket=world.work._bucket, Key=f"{batch_folder(batch.id)}outcomes/76.jsonl.gz")
+    del world.work.objects[f"{batch_folder(batch.id)}outcomes/76.jsonl.gz"]
     (trouble,) = world.settle()
     assert isinstance(trouble, OutcomeUnknown)
     assert "outcomes/76.jsonl.gz is missing" in str(trouble)
@@ -231,7 +229,7 @@ def test_what_came_again_before_its_end_was_known_is_sent_again(world: World):
     (made,) = world.topic.published
     (entry,) = made.entries
     assert (made.origin, entry.upload.sequencer, entry.takes_from) == ("again", "00A2", first.id)
-    assert world.count.of("UploadsAgain", "flights") == 1
+    assert world.count.of(Metric.UPLOADS_AGAIN, "flights") == 1
     world.dispatch(made)
     assert world.open.objects == 1
     assert conserved(world)
@@ -250,24 +248,20 @@ def test_a_batch_does_not_end_before_what_came_again_is_sent(world: World):
 
 def test_wherever_settling_dies_what_came_again_is_sent_and_lands_once():
     for life in every_death(12):
-        with moto_world() as world:
-            batch, _ = deleted_and_uploaded_again(world)
-            with contextlib.suppress(Died):
-                settle_batch(
-                    world.flights,
-                    world.batch(batch.id),
-                    ledger=life.wrap(world.ledger),
-                    work=life.wrap(world.work),
-                    jobs=life.wrap(world.jobs),
-                    topic=life.wrap(world.topic),
-                    count=world.count,
-                )
-            assert world.settle() == []
-            assert world.batch(batch.id).state is State.COMMITTED
-            assert len({made.id for made in world.topic.published}) == 1
-            for made in world.topic.published:
-                world.dispatch(made)
-            assert world.open.objects == 1
+        world = small_world()
+        batch, _ = deleted_and_uploaded_again(world)
+        with contextlib.suppress(Died):
+            settle_batch(
+                world.flights,
+                world.batch(batch.id),
+                life.over(world.ports),
+            )
+        assert world.settle() == []
+        assert world.batch(batch.id).state is State.COMMITTED
+        assert len({made.id for made in world.topic.published}) == 1
+        for made in world.topic.published:
+            world.dispatch(made)
+        assert world.open.objects == 1
 
 
 def test_a_ledger_that_does_not_answer_halts_nothing(world: World, monkeypatch: pytest.MonkeyPatch):
@@ -279,7 +273,7 @@ def test_a_ledger_that_does_not_answer_halts_nothing(world: World, monkeypatch: 
         raise OutcomeUnknown("no answer")
 
     with monkeypatch.context() as silent:
-        silent.setattr(world.ledger, "record_endings", no_answer)
+        silent.setattr(Ledger, "record_endings", no_answer)
         assert [str(trouble) for trouble in world.settle()] == ["no answer"]
     assert world.batch(batch.id).halted == ""
     assert world.settle() == []
@@ -296,11 +290,11 @@ def test_a_fence_receipt_abandons_the_batch_and_its_uploads_stay_pending(world: 
     assert world.batch(batch.id).state is State.ABANDONED
     assert (world.record.abandoned_batches, world.record.abandoned_objects, world.record.running) == (1, 3, ())
     assert world.claim("flights/0000-00000.json").outcome == ABANDONED
-    (found,) = trace(BUCKET, "flights/0000-00000.json", ledger=world.ledger)
+    (found,) = trace(BUCKET, "flights/0000-00000.json", world.ports)
     assert found.outcome == "pending"
-    assert world.count.of("BatchesAbandoned", "flights") == 1
+    assert world.count.of(Metric.BATCHES_ABANDONED, "flights") == 1
     assert conserved(world)
-    (found,) = status([world.flights], ledger=world.ledger)
+    (found,) = status([world.flights], world.ports)
     assert found.uploads.pending == 3
 
 
@@ -311,7 +305,7 @@ def test_a_fenced_batch_that_misses_a_part_halts_until_the_part_is_seen_again(wo
     name = batch_folder(batch.id) + part
     body = world.work.get(name)
     assert body is not None
-    world.work._client.delete_object(Bucket=world.work._bucket, Key=name)
+    del world.work.objects[name]
     play_fencing(world.work, batch.id)
     (trouble,) = world.settle()
     assert isinstance(trouble, OutcomeUnknown)
@@ -325,7 +319,7 @@ def test_a_fenced_batch_that_misses_a_part_halts_until_the_part_is_seen_again(wo
 
 def test_a_fenced_batch_whose_manifest_is_gone_is_abandoned_by_what_is_registered(world: World):
     batch = world.submitted()
-    world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(batch.id) + "sealed.json")
+    del world.work.objects[batch_folder(batch.id) + "sealed.json"]
     play_fencing(world.work, batch.id)
     assert world.settle() == []
     assert world.batch(batch.id).state is State.ABANDONED
@@ -333,7 +327,7 @@ def test_a_fenced_batch_whose_manifest_is_gone_is_abandoned_by_what_is_registere
 
 def test_an_aborted_batch_is_abandoned_once_its_fence_is_in_the_table(world: World):
     batch = world.submitted()
-    assert abort(batch.id, ledger=world.ledger) is Resumed.DONE
+    assert abort(batch.id, world.ports) is Resumed.DONE
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, True)
     assert world.record.jobs == 2
@@ -351,13 +345,13 @@ def plain(sequencer: str) -> Notice:
 def test_a_batch_that_was_being_fenced_goes_on_being_fenced_when_it_is_resumed(world: World):
     """Publishing it now would land what a person has given up."""
     batch = world.submitted()
-    abort(batch.id, ledger=world.ledger)
+    abort(batch.id, world.ports)
     world.settle()
     for attempt in (2, 3):
         world.jobs.end(batch.id, attempt) if (batch.id, attempt, True) in world.jobs.started else None
         world.settle()
     assert world.batch(batch.id).halted
-    assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
+    assert resume(batch.id, world.ports) is Resumed.DONE
     world.settle()
     assert world.batch(batch.id).fencing
     assert {fencing for _, attempt, fencing in world.jobs.started if attempt > 1} == {True}
@@ -369,7 +363,7 @@ def test_the_same_bytes_that_come_while_their_batch_is_given_up_are_sent_again(w
     batch = world.open
     assert world.ledger.seal(batch.id, "flights")
     assert world.hand_off() == 1
-    abort(batch.id, ledger=world.ledger)
+    abort(batch.id, world.ports)
     if written == "before the fence is settled":
         world.dispatch(plain("02"))
         assert world.claim("flights/a.json").later == "02"
@@ -419,7 +413,7 @@ def test_a_batch_of_many_parts_is_abandoned_in_looks_that_read_each_part_once(
 def test_a_batch_that_halted_for_longer_than_the_ledger_remembers_can_be_given_up(world: World):
     batch = world.submitted()
     world.clock.advance(RETENTION + 3 * DAY)
-    abort(batch.id, ledger=world.ledger)
+    abort(batch.id, world.ports)
     world.settle()
     play_fencing(world.work, batch.id)
     assert world.settle() == []
@@ -443,7 +437,7 @@ def test_what_gathers_behind_a_halted_batch_is_sealed_before_the_ledger_forgets_
 
 def test_an_aborted_batch_whose_driver_was_faster_is_committed(world: World):
     batch = world.submitted()
-    abort(batch.id, ledger=world.ledger)
+    abort(batch.id, world.ports)
     world.settle()
     play_publishing(world.work, batch.id)
     assert world.settle() == []
@@ -478,7 +472,7 @@ def test_a_job_that_ended_without_a_receipt_is_tried_again(world: World):
     found = world.batch(batch.id)
     assert (found.attempt, found.job_run, found.halted) == (2, f"{batch.id}/2", "")
     assert world.jobs.started == [(batch.id, 1, False), (batch.id, 2, False)]
-    assert world.count.of("AttemptsFailed", "flights") == 1
+    assert world.count.of(Metric.ATTEMPTS_FAILED, "flights") == 1
 
 
 def test_a_job_that_runs_is_waited_for(world: World):
@@ -512,8 +506,8 @@ def test_a_batch_out_of_attempts_is_halted_with_the_last_reason(world: World):
     batch = exhausted(world)
     assert (batch.state, batch.attempt, batch.halted) == (State.SUBMITTED, 3, "reason 3")
     assert len(world.jobs.started) == 3
-    assert world.count.of("BatchesHalted", "flights") == 1
-    assert world.count["AttemptsFailed"] == 2
+    assert world.count.of(Metric.BATCHES_HALTED, "flights") == 1
+    assert world.count[Metric.ATTEMPTS_FAILED] == 2
     assert conserved(world)
 
 
@@ -522,18 +516,18 @@ def test_a_halted_batch_is_left_alone_and_counted_once(world: World):
     for _ in range(3):
         assert world.settle() == []
     assert world.batch(batch.id) == batch
-    assert world.count["BatchesHalted"] == 1
+    assert world.count[Metric.BATCHES_HALTED] == 1
 
 
 @pytest.mark.parametrize(
     ("details", "reason"), [("out of memory", "out of memory"), ("", "the job ended without a receipt or a reason")]
 )
 def test_a_job_that_left_no_reason_halts_with_the_services_words(details: str, reason: str):
-    with moto_world(attempts=1) as world:
-        batch = world.submitted()
-        world.jobs.end(batch.id, 1, details)
-        world.settle()
-        assert world.batch(batch.id).halted == reason
+    world = small_world(attempts=1)
+    batch = world.submitted()
+    world.jobs.end(batch.id, 1, details)
+    world.settle()
+    assert world.batch(batch.id).halted == reason
 
 
 def test_a_hopeless_attempt_halts_at_once(world: World):
@@ -554,7 +548,7 @@ def test_a_hopeless_attempt_whose_job_still_runs_is_waited_for(world: World):
 
 def test_the_reason_of_an_earlier_attempt_does_not_halt_a_later_one(world: World):
     batch = halted(world)
-    assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
+    assert resume(batch.id, world.ports) is Resumed.DONE
     world.settle()
     world.jobs.end(batch.id, 2)
     assert look(world, batch.id) is Step.NEXT_ATTEMPT
@@ -570,7 +564,7 @@ def halted(world: World) -> Batch:
 
 def test_a_resumed_batch_is_started_by_the_next_look(world: World):
     batch = halted(world)
-    assert resume(batch.id, ledger=world.ledger) is Resumed.DONE
+    assert resume(batch.id, world.ports) is Resumed.DONE
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, False)
     assert world.record.jobs == 2
@@ -583,24 +577,24 @@ def test_a_resumed_batch_is_started_by_the_next_look(world: World):
 def test_whoever_is_overtaken_while_resuming_or_aborting_is_told_to_look_again(world: World, flow: Any):
     batch = halted(world)
     # the batch has been read, and before it is written somebody else resumes it
-    life = Life(calls=2, before=lambda: resume(batch.id, ledger=world.ledger))
-    assert flow(batch.id, ledger=life.wrap(world.ledger)) is Resumed.MOVED_ON
+    life = Life(calls=2, before=lambda: resume(batch.id, world.ports))
+    assert flow(batch.id, replace(world.ports, ledger=life.wrap(world.ledger))) is Resumed.MOVED_ON
     assert (world.batch(batch.id).attempt, world.batch(batch.id).fencing) == (2, False)
 
 
 @pytest.mark.parametrize("flow", [resume, abort])
 def test_what_cannot_be_resumed_or_aborted_says_so(world: World, flow: Any):
-    assert flow("01NEVER", ledger=world.ledger) is Resumed.NO_SUCH_BATCH
+    assert flow("01NEVER", world.ports) is Resumed.NO_SUCH_BATCH
     batch = world.sealed()
-    assert flow(batch.id, ledger=world.ledger) is Resumed.NOT_HALTED
+    assert flow(batch.id, world.ports) is Resumed.NOT_HALTED
     world.hand_off()
     play_publishing(world.work, batch.id)
     world.settle()
-    assert flow(batch.id, ledger=world.ledger) is Resumed.NOT_HALTED
+    assert flow(batch.id, world.ports) is Resumed.NOT_HALTED
 
 
 def test_a_batch_that_runs_is_not_resumed(world: World):
-    assert resume(world.submitted().id, ledger=world.ledger) is Resumed.NOT_HALTED
+    assert resume(world.submitted().id, world.ports) is Resumed.NOT_HALTED
 
 
 def test_a_job_that_settling_starts_is_told_the_digest_of_the_manifest_that_it_found_missing(world: World):
@@ -617,18 +611,7 @@ def test_a_job_that_settling_starts_is_told_the_digest_of_the_manifest_that_it_f
             told.append(batch.manifest)
             return world.jobs.start(batch, *arguments, **named)
 
-    assert (
-        settle_batch(
-            world.flights,
-            world.batch(batch.id),
-            ledger=world.ledger,
-            work=world.work,
-            jobs=Noting(),
-            topic=world.topic,
-            count=world.count,
-        )
-        is Step.HAND_OFF
-    )
+    assert settle_batch(world.flights, world.batch(batch.id), replace(world.ports, jobs=Noting())) is Step.HAND_OFF
     assert told == [world.batch(batch.id).manifest] != [""]
 
 
@@ -649,15 +632,7 @@ def test_the_job_is_asked_before_the_receipt_is_looked_for(world: World):
             play_publishing(world.work, batch.id)
             return JobReport(JobState.ENDED)
 
-    step = settle_batch(
-        world.flights,
-        batch,
-        ledger=world.ledger,
-        work=world.work,
-        jobs=EndsWhileAsked(),
-        topic=world.topic,
-        count=world.count,
-    )
+    step = settle_batch(world.flights, batch, replace(world.ports, jobs=EndsWhileAsked()))
     assert step is Step.SETTLE
     assert len(world.jobs.started) == 1
 
@@ -666,7 +641,7 @@ def test_the_job_is_asked_before_the_receipt_is_looked_for(world: World):
 
 
 def stands(world: World) -> Standing:
-    return standing(world.flights, ledger=world.ledger, clock=world.clock)
+    return standing(world.flights, world.ports)
 
 
 def test_the_oldest_batch_counts_from_when_it_was_opened_until_it_has_ended(world: World):
@@ -712,34 +687,26 @@ def test_a_batch_whose_receipt_is_not_believed_counts_as_halted_until_it_is(worl
 
 
 def test_one_batch_in_trouble_holds_up_no_other():
-    with moto_world(in_flight=2) as world:
-        one, two = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
-        assert world.hand_off() == 2
-        for batch in (one, two):
-            play_publishing(world.work, batch.id)
+    world = small_world(in_flight=2)
+    one, two = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
+    assert world.hand_off() == 2
+    for batch in (one, two):
+        play_publishing(world.work, batch.id)
 
-        class Troubled:
-            def report(self, job_run: str) -> JobReport:
-                if job_run.startswith(one.id):
-                    raise Retryable(f"could not ask for {job_run}")
-                return world.jobs.report(job_run)
+    class Troubled:
+        def report(self, job_run: str) -> JobReport:
+            if job_run.startswith(one.id):
+                raise Retryable(f"could not ask for {job_run}")
+            return world.jobs.report(job_run)
 
-        world.arrive(prefix="flights/c-")
-        world.clock.advance(10_000)
-        troubles = settle(
-            world.flights,
-            ledger=world.ledger,
-            work=world.work,
-            jobs=TroubledJobs(world, Troubled()),
-            topic=world.topic,
-            clock=world.clock,
-            count=world.count,
-        )
-        assert [str(trouble) for trouble in troubles] == [f"could not ask for {one.id}/1"]
-        assert world.batch(one.id).state is State.SUBMITTED
-        assert world.batch(two.id).state is State.COMMITTED
-        # and the route went on with what had arrived
-        assert len(world.jobs.started) == 3
+    world.arrive(prefix="flights/c-")
+    world.clock.advance(10_000)
+    troubles = settle(world.flights, replace(world.ports, jobs=TroubledJobs(world, Troubled())))
+    assert [str(trouble) for trouble in troubles] == [f"could not ask for {one.id}/1"]
+    assert world.batch(one.id).state is State.SUBMITTED
+    assert world.batch(two.id).state is State.COMMITTED
+    # and the route went on with what had arrived
+    assert len(world.jobs.started) == 3
 
 
 @pytest.mark.parametrize(
@@ -751,41 +718,33 @@ def test_one_batch_in_trouble_holds_up_no_other():
     ],
 )
 def test_a_file_that_cannot_be_read_is_trouble_of_its_batch_only(name: str, error: str):
-    with moto_world(in_flight=2) as world:
-        one, two = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
-        world.hand_off()
-        for batch in (one, two):
-            play_publishing(world.work, batch.id)
-        world.work.put(batch_folder(one.id) + name, b"half a fi")
-        (trouble,) = world.settle()
-        assert f"settling batch {one.id}: {error}: " in str(trouble)
-        assert world.batch(one.id).state is State.SUBMITTED
-        assert world.batch(two.id).state is State.COMMITTED
-        # repaired, it is settled as if nothing had been
-        world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(one.id) + name)
-        play_publishing(world.work, one.id)
-        assert world.settle() == []
-        assert world.batch(one.id).state is State.COMMITTED
+    world = small_world(in_flight=2)
+    one, two = world.sealed(prefix="flights/a-"), world.sealed(prefix="flights/b-")
+    world.hand_off()
+    for batch in (one, two):
+        play_publishing(world.work, batch.id)
+    world.work.put(batch_folder(one.id) + name, b"half a fi")
+    (trouble,) = world.settle()
+    assert f"settling batch {one.id}: {error}: " in str(trouble)
+    assert world.batch(one.id).state is State.SUBMITTED
+    assert world.batch(two.id).state is State.COMMITTED
+    # repaired, it is settled as if nothing had been
+    del world.work.objects[batch_folder(one.id) + name]
+    play_publishing(world.work, one.id)
+    assert world.settle() == []
+    assert world.batch(one.id).state is State.COMMITTED
 
 
 def test_a_batch_whose_manifest_is_in_the_way_is_tried_again_by_the_schedule_only(world: World):
     """Adding up its parts takes seconds, and dispatch looks after every message."""
     batch = world.sealed()
     (part,) = world.parts(batch.id)
-    world.work._client.delete_object(Bucket=world.work._bucket, Key=batch_folder(batch.id) + part)
+    del world.work.objects[batch_folder(batch.id) + part]
     assert len(world.settle()) == 1
     assert world.batch(batch.id).halted
 
     def look_in(next_look: int) -> None:
-        advance(
-            world.flights,
-            ledger=world.ledger,
-            work=world.work,
-            jobs=world.jobs,
-            clock=world.clock,
-            next_look=next_look,
-            count=world.count,
-        )
+        advance(world.flights, world.ports, next_look=next_look)
 
     look_in(0)
     with pytest.raises(OutcomeUnknown, match="its parts hold"):
@@ -808,15 +767,7 @@ def test_trouble_with_sealing_or_handing_off_is_returned_not_raised(world: World
                 raise Retryable("could not seal")
             return getattr(world.ledger, name)
 
-    (trouble,) = settle(
-        world.flights,
-        ledger=CannotSeal(),
-        work=world.work,
-        jobs=world.jobs,
-        topic=world.topic,
-        clock=world.clock,
-        count=world.count,
-    )
+    (trouble,) = settle(world.flights, replace(world.ports, ledger=CannotSeal()))
     assert str(trouble) == "could not seal"
     assert world.settle() == []
     assert len(world.jobs.started) == 1
@@ -860,33 +811,28 @@ def ready_to_seal(world: World) -> None:
 def settle_with(world: World, life: Life) -> None:
     settle(
         world.flights,
-        ledger=life.wrap(world.ledger),
-        work=life.wrap(world.work),
-        jobs=life.wrap(world.jobs),
-        topic=life.wrap(world.topic),
-        clock=world.clock,
-        count=world.count,
+        life.over(world.ports),
     )
 
 
 @pytest.mark.parametrize("ready", [ready_to_commit, ready_for_the_next_attempt, ready_to_halt, ready_to_seal])
 def test_dying_at_any_step_of_settling_and_looking_again_ends_the_same(ready: Any):
-    with moto_world(max_wait=300) as world:
-        ready(world)
-        life = Life()
-        settle_with(world, life)
-        world.settle()
-        expected = outline(world)
+    world = small_world(max_wait=300)
+    ready(world)
+    life = Life()
+    settle_with(world, life)
+    world.settle()
+    expected = outline(world)
     for death in every_death(life.made):
-        with moto_world(max_wait=300) as world:
-            ready(world)
-            mortal = Life(death.calls, death.after)
-            with pytest.raises(Died):
-                settle_with(world, mortal)
-            for _ in range(2):
-                assert world.settle() == []
-            assert outline(world) == expected, f"died {'after' if death.after else 'before'} {mortal.last}"
-            assert conserved(world)
+        world = small_world(max_wait=300)
+        ready(world)
+        mortal = Life(death.calls, death.after)
+        with pytest.raises(Died):
+            settle_with(world, mortal)
+        for _ in range(2):
+            assert world.settle() == []
+        assert outline(world) == expected, f"died {'after' if death.after else 'before'} {mortal.last}"
+        assert conserved(world)
 
 
 # ---- group commit
@@ -941,13 +887,13 @@ def test_uploads_that_arrive_while_the_batch_gathers_go_with_it(world: World):
 
 
 def test_with_slots_a_route_runs_several_batches_at_once():
-    with moto_world(max_wait=60, in_flight=3) as world:
-        for number in range(5):
-            world.arrive(1, prefix=f"flights/{number}")
-            world.clock.advance(60)
-            world.settle()
-        assert len(world.jobs.started) == 3
-        assert world.open.objects == 2
+    world = small_world(max_wait=60, in_flight=3)
+    for number in range(5):
+        world.arrive(1, prefix=f"flights/{number}")
+        world.clock.advance(60)
+        world.settle()
+    assert len(world.jobs.started) == 3
+    assert world.open.objects == 2
 
 
 def test_claims_are_looked_up_in_the_routes_bucket(world: World):
@@ -959,6 +905,5 @@ def test_claims_are_looked_up_in_the_routes_bucket(world: World):
 
 def test_a_look_at_a_quiet_route_is_one_read(world: World):
     life = Life()
-    mortal = {name: life.wrap(getattr(world, name)) for name in ("ledger", "work", "jobs", "topic")}
-    assert settle(world.flights, **mortal, clock=world.clock, count=world.count) == []
+    assert settle(world.flights, life.over(world.ports)) == []
     assert (life.made, life.last) == (1, "route")

@@ -7,11 +7,12 @@ from tests.support.fakes import play_fencing, play_publishing
 from tests.support.world import World
 from tidegate.core.batches import State
 from tidegate.core.outcomes import Conservation, Outcome, Tally
+from tidegate.core.records import route_key
 from tidegate.flows.status import RouteStatus, everything, status
 
 
 def look(world: World) -> RouteStatus:
-    (found,) = status([world.flights], ledger=world.ledger)
+    (found,) = status([world.flights], world.ports)
     return found
 
 
@@ -77,7 +78,7 @@ def test_a_route_that_the_configuration_has_lost_is_shown_until_its_uploads_have
     weather = world.routes["weather"]
 
     def shown() -> list[tuple[str, bool, int]]:
-        found = everything({"weather": weather}, ledger=world.ledger)
+        found = everything({"weather": weather}, world.ports)
         return [(each.route.name, each.configured, each.uploads.pending) for each in found]
 
     assert shown() == [("weather", True, 0), ("flights", False, 3)]
@@ -90,15 +91,10 @@ def test_a_route_that_the_configuration_has_lost_is_shown_while_its_sums_do_not_
     batch = world.submitted()
     play_publishing(world.work, batch.id)
     world.settle()
-    assert everything({}, ledger=world.ledger) == []
+    assert everything({}, world.ports) == []
     # an upload that was notified, has not ended, and is in no batch
-    world.table.client.update_item(
-        TableName=world.table.name,
-        Key={"pk": {"S": "r#flights"}, "sk": {"S": "route"}},
-        UpdateExpression="ADD notified :one",
-        ExpressionAttributeValues={":one": {"N": "1"}},
-    )
-    (found,) = everything({}, ledger=world.ledger)
+    world.edit(route_key("flights"), notified=world.record.notified + 1)
+    (found,) = everything({}, world.ports)
     assert (found.route.name, found.uploads.pending, found.uploads.holds) == ("flights", 0, False)
 
 
@@ -108,7 +104,7 @@ def test_lost_routes_come_after_the_configured_ones_by_name(world: World):
         batch = world.ledger.open_batch(name, world.new_id)
         of = notice("a.json", route=name)
         world.ledger.register(of, batch.id, part_of(of))
-    found = everything(world.routes, ledger=world.ledger)
+    found = everything(world.routes, world.ports)
     assert [each.route.name for each in found] == ["flights", "weather", "boats", "trains"]
 
 
@@ -121,6 +117,6 @@ def test_refusals_are_shown_and_are_no_part_of_the_sum(world: World):
 
 def test_routes_are_told_apart_and_keep_their_order(world: World):
     world.arrive()
-    first, second = status(world.routes.values(), ledger=world.ledger)
+    first, second = status(world.routes.values(), world.ports)
     assert (first.route.name, first.uploads.notified) == ("flights", 3)
     assert (second.route.name, second.uploads.notified) == ("weather", 0)

@@ -16,12 +16,12 @@ KEY = "flights/0000-00000.json"
 
 
 def look(world: World, key: str = KEY) -> Trace:
-    (found,) = trace(BUCKET, key, ledger=world.ledger)
+    (found,) = trace(BUCKET, key, world.ports)
     return found
 
 
 def test_an_object_that_nobody_announced_has_no_trace(world: World):
-    assert trace(BUCKET, "flights/nowhere.json", ledger=world.ledger) == []
+    assert trace(BUCKET, "flights/nowhere.json", world.ports) == []
 
 
 def test_an_upload_is_followed_from_claim_to_snapshot(world: World):
@@ -104,13 +104,13 @@ def test_versions_are_listed_oldest_first(world: World):
     for version in ("v2", "v1", "v3"):
         world.dispatch(notice(upload(KEY, version)))
         world.clock.advance(60)
-    assert [found.claim.version for found in trace(BUCKET, KEY, ledger=world.ledger)] == ["v2", "v1", "v3"]
+    assert [found.claim.version for found in trace(BUCKET, KEY, world.ports)] == ["v2", "v1", "v3"]
 
 
 def test_what_has_expired_leaves_no_trace(world: World):
     world.arrive()
     world.clock.advance(RETENTION)
-    assert trace(BUCKET, KEY, ledger=world.ledger) == []
+    assert trace(BUCKET, KEY, world.ports) == []
 
 
 def test_what_is_only_remembered_because_its_bytes_came_again_is_explained(world: World):
@@ -119,6 +119,6 @@ def test_what_is_only_remembered_because_its_bytes_came_again_is_explained(world
     world.clock.advance(RETENTION - 10)
     world.dispatch(notice(replace(first, sequencer="00A2")))
     world.clock.advance(RETENTION - 10)
-    (found,) = trace(BUCKET, KEY, ledger=world.ledger)
+    (found,) = trace(BUCKET, KEY, world.ports)
     assert found.notice is None
     assert "the same bytes came again" in found.explanation

@@ -7,8 +7,8 @@ resource, which for a function is made of its permissions.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tidegate.local.intrinsics import Resolver
 from tidegate.settings import parse
+from tidegate_local.intrinsics import Resolver
 
 ACCOUNT = "123456789012"
 REGION = "us-east-1"

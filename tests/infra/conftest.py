@@ -11,7 +11,7 @@ import pytest
 
 from infra import bundling
 from tests.infra.bundles import packed
-from tidegate.local import toolchain
+from tidegate_local import toolchain
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.infra.account import ACCOUNT, Policy
 from tests.support.patience import HANGING
-from tidegate.local import toolchain
+from tidegate_local import toolchain
 
 ALLOWED = "Allowed"
 DENIED = "ImplicitlyDenied"

@@ -67,7 +67,7 @@ def planted(bundle: Path, folder: Path, line: str) -> Path:
 def test_a_cold_start_imports_what_it_did_and_nothing_heavy(here, counted):
     assert not [str(reading) for reading in counted if not reading.holds]
     # each handler has been imported, with all that it needs
-    for handler in budgets.HANDLERS:
+    for handler in budgets.MODULES:
         seen = {reading.name.partition(" imports of ")[2] for reading in counted if reading.name.startswith(handler)}
         assert {"tidegate", "lambdas", "boto3", "aws_lambda_powertools", budgets.STANDARD_LIBRARY} <= seen
     assert not list(here.rglob("*.pyc")), "measuring leaves something behind"
@@ -144,7 +144,7 @@ def test_what_is_beyond_an_empty_handler_is_judged_at_the_pace_of_the_machine(
             return budgets._YARDSTICK_MS * allowed / 400 + disturbed
         return (10 if code == "import app" else 10 + spent) + disturbed
 
-    monkeypatch.setattr(budgets, "HANDLERS", ("settle",))
+    monkeypatch.setattr(budgets, "MODULES", {"settle": budgets.MODULES["settle"]})
     monkeypatch.setattr(budgets, "_processor_ms", milliseconds)
     compiled, source = budgets.imports(tmp_path)
     assert (compiled.measured, compiled.allowed, compiled.holds) == (spent, pytest.approx(allowed), holds)

@@ -7,7 +7,7 @@ import io
 import sys
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,18 +17,33 @@ from tests.infra.test_permissions import resources
 
 ROOT = Path(__file__).parents[2]
 EMR_HAS = {"pyspark", "py4j"}
+PARTS_OF_A_JOB = ("aws", "core", "flows", "formats", "reading", "spark")
+OUR_BYTES = 500_000
+"""More than our own code in a bundle; with the stack of one machine it was 638,000."""
 
 
 def imported(*folders: Path) -> set[str]:
-    """The packages of others that the modules in these folders import."""
+    """The packages of others that the modules in these folders import when they run."""
     names: set[str] = set()
     for path in (path for folder in folders for path in folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in running(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 names |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module.partition(".")[0])
     return names - set(sys.stdlib_module_names) - {"tidegate", "lambdas"}
+
+
+def running(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes below, but for what only a type checker reads."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            for each in child.orelse:
+                yield each
+                yield from running(each)
+        else:
+            yield child
+            yield from running(child)
 
 
 def present(folder: Path, name: str) -> bool:
@@ -44,7 +59,7 @@ def test_the_functions_find_all_that_they_import(functions):
 
 
 def test_the_spark_step_finds_all_that_it_imports(spark):
-    names = imported(*(spark / "tidegate" / part for part in ("aws", "core", "flows", "spark"))) - EMR_HAS
+    names = imported(*(spark / "tidegate" / part for part in PARTS_OF_A_JOB)) - EMR_HAS
     assert {"pyarrow", "obstore"} <= names
     names |= {"pandas", "numpy"}  # PySpark's mapInArrow wants them
     assert not [name for name in sorted(names) if not present(spark, name)]
@@ -54,6 +69,16 @@ def test_the_spark_step_finds_all_that_it_imports(spark):
 def test_functions_carry_nothing_of_other_parts(functions):
     assert not present(functions, "pyarrow")
     assert not present(functions, "aws_cdk")
+
+
+def test_neither_bundle_carries_the_stack_of_one_machine(functions, spark):
+    """Nor does anything in them import it, or anything that only it needs."""
+    for folder in (functions, spark):
+        assert present(folder, "tidegate")
+        assert not present(folder, "tidegate_local")
+        ours = [each for each in (folder / "tidegate", folder / "lambdas") if each.exists()]
+        assert not {"tidegate_local", "moto", "flask", "werkzeug"} & imported(*ours)
+        assert sum(path.stat().st_size for each in ours for path in each.rglob("*.py")) < OUR_BYTES
 
 
 def test_native_code_is_for_arm_and_for_that_python(functions, spark):
@@ -255,7 +280,7 @@ def test_each_job_is_given_the_modules_of_its_version(synthesize, simple, monkey
 
 
 def test_the_workers_fit_sizes_that_emr_serverless_has():
-    from infra.limits import WORKERS
+    from infra.sizing import WORKERS
 
     def total(process: str) -> int:
         return sum(int(WORKERS[f"spark.{process}.{part}"].removesuffix("g")) for part in ("memory", "memoryOverhead"))

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from typing import Any
 
 import pytest
 
+from infra.roster import ROSTER, Feed, FeedQueue, Schedule
 from lambdas.dispatch.app import handler as dispatch
 from lambdas.intake.app import handler as intake
-from lambdas.settle.app import handler as settle
 from tests.functional.test_handlers import Context, Deployment, clients, deployment, event  # noqa: F401
 from tests.infra.test_permissions import listed, statements, text
 from tests.support.build import ETAG, notice, upload
@@ -28,16 +29,21 @@ from tidegate.flows.abort import abort
 from tidegate.flows.resume import resume
 
 ACCOUNT = "123456789012"
-PLATFORM = {
-    "intake": {
-        *("logs:CreateLogStream", "logs:PutLogEvents"),
-        *("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"),
-        "sqs:ReceiveMessage",
-    },
-    "settle": {"logs:CreateLogStream", "logs:PutLogEvents"},
+LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
+POLL = {
+    *("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"),
+    "sqs:ReceiveMessage",
 }
-PLATFORM["dispatch"] = PLATFORM["intake"]
+PLATFORM = {row.name: LOG | POLL if isinstance(row.started_by, Feed) else LOG for row in ROSTER}
 """What Lambda does under the function's role: it writes the log, and polls the queue for the event source."""
+QUEUES = {
+    row.name: {FeedQueue.BUFFER: "<BufferQueue>", FeedQueue.NOTICES: "<BusNotices>"}[row.started_by.queue]
+    for row in ROSTER
+    if isinstance(row.started_by, Feed)
+}
+SCHEDULED = {
+    row.name: import_module(f"lambdas.{row.name}.app").handler for row in ROSTER if isinstance(row.started_by, Schedule)
+}
 
 Asked = set[tuple[str, str]]
 """Actions, each with the ARN it is for."""
@@ -151,9 +157,11 @@ class Stage:
         with self.running("dispatch"):
             dispatch(of, Context())
 
-    def settle(self) -> None:
-        with self.running("settle"):
-            settle(event("settle_schedule"), Context())
+    def look(self) -> None:
+        """Every function that runs by a schedule runs."""
+        for who, handler in SCHEDULED.items():
+            with self.running(who):
+                handler(event("settle_schedule"), Context())
 
     def running_batch(self, route: str) -> str:
         (batch_id,) = self.deployment.ledger.route(route).running
@@ -163,7 +171,7 @@ class Stage:
 @pytest.fixture
 def stage(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:  # noqa: F811
     monkeypatch.setenv("TIDEGATE_ACCOUNT", ACCOUNT)
-    wiring.application.cache_clear()
+    wiring.this_deployment.cache_clear()
     made = Stage(deployment)
     for service in SERVICES:
         wiring._client(service).meta.events.register(f"provide-client-params.{service}", made.note)
@@ -184,15 +192,15 @@ def every_path(stage: Stage) -> None:
     # a job that ends without a receipt, one that gives up, a person who resumes, one that publishes with exceptions
     weather = stage.running_batch("weather")
     there.emr.end("run-1", "FAILED")
-    stage.settle()
+    stage.look()
     play_giving_up(there.work, weather, 2, "the table is gone", hopeless=True)
     there.emr.end("run-2", "FAILED")
-    stage.settle()
-    resume(weather, ledger=there.ledger)
-    stage.settle()
+    stage.look()
+    resume(weather, there.ports)
+    stage.look()
     keys = {"weather/a.json": (Outcome.QUARANTINED, "no JSON"), "weather/b.json": (Outcome.VANISHED, "gone")}
     play_publishing(there.work, weather, keys)
-    stage.settle()
+    stage.look()
 
     # the same bytes come again, before it is known that they ended badly and after: settle publishes a notice of its
     # own, and so does dispatch
@@ -201,28 +209,28 @@ def every_path(stage: Stage) -> None:
     stage.dispatch(notice(first, meanwhile))
     stage.dispatch(notice(replace(meanwhile, sequencer="0055AED6DCD90281E6")))
     there.clock.advance(300)
-    stage.settle()
+    stage.look()
     bad = (Outcome.QUARANTINED, "no JSON")
     ended = {"flights/again.json": bad, "flights/meanwhile.json": bad}
     play_publishing(there.work, stage.running_batch("flights"), ended)
-    stage.settle()
+    stage.look()
     stage.dispatch(notice(replace(first, sequencer="0055AED6DCD90281E6")))
 
     # a hand-off that EMR refuses, by either function, and one whose record cannot be written
     there.emr.refusal = (402, "ServiceQuotaExceededException")
     stage.dispatch(notice("weather/late-1.json", "weather/late-2.json", route="weather"))
-    stage.settle()
+    stage.look()
     there.emr.refusal = None
     with answered(wiring._client("dynamodb"), "PutItem", 400, denied, containing="hand-off"):
-        stage.settle()
-    stage.settle()
+        stage.look()
+    stage.look()
 
     # a batch that is given up
     fenced = stage.running_batch("weather")
-    abort(fenced, ledger=there.ledger)
-    stage.settle()
+    abort(fenced, there.ports)
+    stage.look()
     play_fencing(there.work, fenced)
-    stage.settle()
+    stage.look()
 
 
 @pytest.fixture
@@ -256,24 +264,24 @@ def covers(rule: tuple[str, str], asked: tuple[str, str]) -> bool:
     return rule[0] == asked[0] and fnmatchcase(asked[1], rule[1])
 
 
-@pytest.mark.parametrize("who", ["intake", "dispatch", "settle"])
+@pytest.mark.parametrize("who", PLATFORM)
 def test_a_function_may_do_all_that_it_does(simple, played, who):
     rules = allowed(simple, who, played.deployment)
     assert played.asked[who]
     assert not {asked for asked in played.asked[who] if not any(covers(rule, asked) for rule in rules)}
 
 
-@pytest.mark.parametrize("who", ["intake", "dispatch", "settle"])
+@pytest.mark.parametrize("who", PLATFORM)
 def test_a_function_may_do_nothing_that_it_does_not_do(simple, played, who):
     rules = {rule for rule in allowed(simple, who, played.deployment) if rule[0] not in PLATFORM[who]}
     assert not {rule for rule in rules if not any(covers(rule, asked) for asked in played.asked[who])}
 
 
-@pytest.mark.parametrize(("who", "queue"), [("intake", "<BufferQueue>"), ("dispatch", "<BusNotices>"), ("settle", "")])
-def test_what_lambda_does_for_a_function_is_allowed_on_its_own_log_and_queue_only(simple, stage, who, queue):
+@pytest.mark.parametrize("who", PLATFORM)
+def test_what_lambda_does_for_a_function_is_allowed_on_its_own_log_and_queue_only(simple, stage, who):
     rules = {rule for rule in allowed(simple, who, stage.deployment) if rule[0] in PLATFORM[who]}
     assert {action for action, _ in rules} == PLATFORM[who]
-    assert {on for _, on in rules} == {f"<{who.capitalize()}Log>", queue} - {""}
+    assert {on for _, on in rules} == {f"<{who.capitalize()}Log>", QUEUES.get(who, "")} - {""}
 
 
 def test_what_is_deleted_from_the_ledger_is_a_hand_off(stage):
@@ -301,7 +309,7 @@ def test_the_job_is_told_of_a_bucket_that_another_account_owns(stage, tmp_path, 
         .replace('bucket = "landing"', 'bucket = "landing"\nexisting = true\nbucket_owner = "999999999999"')
     )
     monkeypatch.setenv("TIDEGATE_CONFIG", str(config))
-    wiring.application.cache_clear()
+    wiring.this_deployment.cache_clear()
     stage.dispatch_event(event("dispatch_two_groups"))
     (asked,) = stage.deployment.emr.asked
     assert "--landing-owner=999999999999" in asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]

@@ -25,7 +25,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tests.support.cloud import ACCOUNT, ENVIRONMENT, REGION, Cloud, as_text, cloud, run_function
-from tidegate.local.intrinsics import NO_VALUE, Resolver
+from tidegate_local.intrinsics import NO_VALUE, Resolver
 
 FIRST = """
 [deployment]

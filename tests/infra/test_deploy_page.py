@@ -4,18 +4,18 @@ from pathlib import Path
 
 import pytest
 
+from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars, table, waits
 from tests.infra.conftest import SIMPLE
-from tests.sim.costs import JOB_MINUTES, PRICES, RECORD, Record, job_dollars, table, waits
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "deploy.md").read_text()
 
 
-LAST = Record.read(RECORD)
+LAST = ReplayRecord.read(RECORD)
 
 
 def test_the_costs_are_those_of_what_the_last_replay_counted():
-    """`python -m tests.sim.costs` prints them for the page."""
+    """`python -m simulation costs` prints them for the page."""
     assert table(LAST.used, LAST.uploads) in PAGE
     assert waits(LAST) in PAGE
 

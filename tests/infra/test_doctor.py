@@ -22,7 +22,7 @@ from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.account.ask import Account
 from tidegate.cli.account.visit import named, visit
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
 from tidegate.settings import parse
 from tidegate.wiring import Resources
@@ -91,8 +91,8 @@ def line(checks: list[Check], name: str) -> Check:
     return found
 
 
-def troubles(checks: list[Check]) -> dict[str, State]:
-    return {check.name: check.state for check in checks if check.state is not State.OK}
+def troubles(checks: list[Check]) -> dict[str, CheckState]:
+    return {check.name: check.state for check in checks if check.state is not CheckState.OK}
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def die(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
 
 
 def test_an_account_without_bootstrap_is_told_what_to_run(examined: Examined):
-    assert troubles(examined.at_first) == {"cdk bootstrap": State.FAIL, "bucket examined-theirs": State.FAIL}
+    assert troubles(examined.at_first) == {"cdk bootstrap": CheckState.FAIL, "bucket examined-theirs": CheckState.FAIL}
     assert line(examined.at_first, "cdk bootstrap").advice == f"run `npx cdk bootstrap {ENVIRONMENT}`"
     assert line(examined.at_first, "bucket examined-theirs").finding == "does not exist"
 
@@ -224,7 +224,7 @@ def test_a_bucket_that_an_earlier_deployment_left_is_in_the_way(examined: Examin
     s3.create_bucket(Bucket="examined-left")
     checks = ask(toml=CONFIG.replace("examined-landing", "examined-left").replace('"examined"', '"again"'))
     found = line(checks, "bucket examined-left")
-    assert found.state is State.FAIL
+    assert found.state is CheckState.FAIL
     assert found.finding == "is in this account already, and stack again has not made it"
     s3.delete_bucket(Bucket="examined-left")
 
@@ -245,12 +245,12 @@ def test_an_existing_buckets_notifications_may_be_in_the_way(examined: Examined)
         )
         return line(ask(toml=toml), f"notifications of {bucket}")
 
-    assert told("stock/").state is State.OK
-    assert told("prices+of/", "s3:ObjectRemoved:*").state is State.OK
+    assert told("stock/").state is CheckState.OK
+    assert told("prices+of/", "s3:ObjectRemoved:*").state is CheckState.OK
     # S3 keeps filters encoded: this is the route's `prices of/`
     overlapping = told("prices+of/2026/")
-    assert overlapping.state is State.FAIL
-    assert overlapping.finding == f"{topic} is told of keys prices of/2026/* already, which route prices takes too"
+    assert overlapping.state is CheckState.FAIL
+    assert overlapping.finding == f"{topic} is notified of keys prices of/2026/* already, which route prices takes too"
 
 
 def test_a_database_that_lake_formation_keeps_is_told_with_the_grant(examined: Examined, whole: Resources):
@@ -258,17 +258,17 @@ def test_a_database_that_lake_formation_keeps_is_told_with_the_grant(examined: E
     glue.create_database(DatabaseInput={"Name": "shop"})
     try:
         found = line(ask(toml=CONFIG.replace('"examined"', '"again"')), "database shop")
-        assert (found.state, "JOB_ROLE_ARN" in found.advice) == (State.WARN, True)
+        assert (found.state, "JOB_ROLE_ARN" in found.advice) == (CheckState.WARN, True)
         found = line(ask(resources=whole), "database shop")
-        assert found.state is State.FAIL
+        assert found.state is CheckState.FAIL
         assert f"DataLakePrincipalIdentifier={whole.job_role} --permissions CREATE_TABLE" in found.advice
         resource = {"Database": {"Name": "shop"}}
         for principal in (whole.job_role, "IAM_ALLOWED_PRINCIPALS"):
             granted = {"Principal": {"DataLakePrincipalIdentifier": principal}, "Resource": resource}
             formation.grant_permissions(**granted, Permissions=["CREATE_TABLE"])
-            assert line(ask(resources=whole), "database shop").state is State.OK
+            assert line(ask(resources=whole), "database shop").state is CheckState.OK
             formation.revoke_permissions(**granted, Permissions=["CREATE_TABLE"])
-        assert line(ask(resources=whole), "database shop").state is State.FAIL
+        assert line(ask(resources=whole), "database shop").state is CheckState.FAIL
     finally:
         glue.delete_database(Name="shop")
 
@@ -279,7 +279,7 @@ def test_an_account_that_lake_formation_rules_is_told_with_the_grant(examined: E
     formation.put_data_lake_settings(DataLakeSettings={"CreateDatabaseDefaultPermissions": []})
     try:
         found = line(ask(), "lake formation")
-        assert found.state is State.WARN
+        assert found.state is CheckState.WARN
         assert found.finding == "decides about new databases and tables, whatever IAM allows"
         assert "--permissions CREATE_DATABASE" in found.advice
     finally:
@@ -291,11 +291,11 @@ def test_an_account_that_lake_formation_rules_is_told_with_the_grant(examined: E
 
 def test_what_the_stack_lacks_is_found(bare: list[Check]):
     assert troubles(bare) == {
-        "versions of examined-landing": State.WARN,
-        "notifications of examined-landing": State.FAIL,
-        "ledger expiry": State.WARN,
-        "ledger recovery": State.FAIL,
-        "subscription": State.FAIL,
+        "versions of examined-landing": CheckState.WARN,
+        "notifications of examined-landing": CheckState.FAIL,
+        "ledger expiry": CheckState.WARN,
+        "ledger recovery": CheckState.FAIL,
+        "subscription": CheckState.FAIL,
     }
 
 
@@ -304,8 +304,8 @@ def test_a_stack_that_has_everything_is_well(whole: Resources):
     assert troubles(checks) == {}
     said = {check.name: check.finding for check in checks}
     assert said["bucket examined-landing"] == "made by stack examined"
-    assert said["notifications of examined-theirs"] == "tell the buffer of route prices"
-    assert said["source of intake"].startswith("Enabled; its last poll says")
+    assert said["notifications of examined-theirs"] == "go to the buffer for route prices"
+    assert said["source of intake"].startswith("Enabled; its last poll reports")
     assert said["rule SettleSchedule"] == "ENABLED, rate(1 minute)"
     assert said["emr application"] == f"{whole.application} is STARTED, emr-spark-8.1.0"
 
@@ -317,22 +317,22 @@ def test_a_stack_that_nobody_named_tells_its_outputs_itself(whole: Resources):
 @pytest.mark.parametrize(
     ("spoil", "name", "state", "said"),
     [
-        (lambda cloud, it: remember(cloud, it, on=False), "ledger expiry", State.WARN, "DISABLED"),
-        (lambda cloud, it: recover(cloud, it, on=False), "ledger recovery", State.FAIL, "DISABLED"),
-        (unsubscribe, "subscription", State.FAIL, "does not deliver"),
-        (lambda cloud, it: feed(cloud, it, on=False), "source of dispatch", State.FAIL, "is Disabled"),
-        (lambda cloud, it: schedule(cloud, it, on=False), "rule SettleSchedule", State.FAIL, "is DISABLED"),
-        (lambda cloud, it: die(cloud, it, on=False), "buffer dead letters", State.WARN, "1 messages wait"),
+        (lambda cloud, it: remember(cloud, it, on=False), "ledger expiry", CheckState.WARN, "DISABLED"),
+        (lambda cloud, it: recover(cloud, it, on=False), "ledger recovery", CheckState.FAIL, "DISABLED"),
+        (unsubscribe, "subscription", CheckState.FAIL, "does not deliver"),
+        (lambda cloud, it: feed(cloud, it, on=False), "source of dispatch", CheckState.FAIL, "is Disabled"),
+        (lambda cloud, it: schedule(cloud, it, on=False), "rule SettleSchedule", CheckState.FAIL, "is DISABLED"),
+        (lambda cloud, it: die(cloud, it, on=False), "buffer dead letters", CheckState.WARN, "1 messages wait"),
         (
             lambda cloud, it: notify(cloud, it, prefix="elsewhere/"),
             "notifications of examined-landing",
-            State.FAIL,
-            "do not tell the buffer of route orders",
+            CheckState.FAIL,
+            "do not go to the buffer for route orders",
         ),
         (
             lambda cloud, it: keep_versions(cloud, "examined-landing", "Suspended"),
             "versions of examined-landing",
-            State.WARN,
+            CheckState.WARN,
             "not kept (Suspended)",
         ),
     ],
@@ -342,7 +342,7 @@ def test_what_is_spoiled_is_found(
     whole: Resources,
     spoil: Callable[[Cloud, Resources], None],
     name: str,
-    state: State,
+    state: CheckState,
     said: str,
 ):
     spoil(examined.cloud, whole)
@@ -376,16 +376,16 @@ def test_a_denied_call_is_a_line_that_says_which_permission_is_missing(whole: Re
             assert troubles(checks) == {}
         else:
             assert denied, call
-        assert all(check.state is State.WARN for check in denied), call
-        wanted = {check.advice.removeprefix("ask with credentials that have the permission ") for check in denied}
+        assert all(check.state is CheckState.WARN for check in denied), call
+        wanted = {check.advice.removeprefix("use credentials that have the permission ") for check in denied}
         assert wanted <= account.needed, call
 
     identity: dict[str, Scripted] = {
         "GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/x/y"}
     }
     checks = visit(SETTINGS, whole, account=Account(Answers(identity, rest=DENIED).session()))
-    assert {check.name for check in checks if check.state is State.OK} == {"credentials", "deployment"}
-    assert {check.state for check in checks} == {State.OK, State.WARN}
+    assert {check.name for check in checks if check.state is CheckState.OK} == {"credentials", "deployment"}
+    assert {check.state for check in checks} == {CheckState.OK, CheckState.WARN}
 
 
 def test_the_page_names_every_permission_that_the_doctor_needs(examined: Examined, whole: Resources):

@@ -2,7 +2,7 @@
 
 CloudFormation's part is played here: it creates in some order that the template allows, rolls back the other way round,
 heeds deletion policies, and calls the guards' function. The function is the real one; moto plays the services, and what
-SNS refuses and moto does not, `Rehearsal.delete` refuses. Not to be seen: how long each takes, whether CloudFormation
+SNS refuses and moto does not, `PlayedStack.delete` refuses. Not to be seen: how long each takes, whether CloudFormation
 waits as it should, and whether it knows another way to delete a table that is protected.
 """
 
@@ -19,12 +19,15 @@ from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
 from moto.sns.models import sns_backends
 
 from infra import guard_handler
+from infra.roster import ROSTER, May
 from tests.infra.test_permissions import listed, text
 
 STACK = "arn:aws:cloudformation:us-east-1:123456789012:stack/tidegate/1"
 PLAYED = ("AWS::DynamoDB::Table", "AWS::EMRServerless::Application", "AWS::S3::Bucket", "AWS::SNS::Topic")
 """What is slow to come, outlives the stack, or cannot be deleted as it is. Of everything else only the order counts."""
 SEEDS = range(6)
+STARTERS = tuple(row.construct for row in ROSTER if May.START_JOBS in row.may)
+"""How the logical ids of what invokes a function begin that starts jobs."""
 
 
 class Failed(Exception):
@@ -45,7 +48,7 @@ def referred(value: Any) -> Iterator[str]:
                 yield from referred(each)
 
 
-class Rehearsal:
+class PlayedStack:
     """A stack of this template, step by step."""
 
     def __init__(self, template: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +144,7 @@ class Rehearsal:
                 # moto's is started from the beginning
                 self.emr.stop_application(applicationId=made["applicationId"])
                 return str(made["applicationId"])
-            case "AWS::Events::Rule" | "AWS::Lambda::EventSourceMapping" if not name.startswith("Intake"):
+            case "AWS::Events::Rule" | "AWS::Lambda::EventSourceMapping" if name.startswith(STARTERS):
                 # from now on jobs may come, which start it
                 self.emr.start_application(applicationId=self.made[self.name("AWS::EMRServerless::Application")])
             case kind if kind.startswith("Custom::Tidegate"):
@@ -211,28 +214,28 @@ class Rehearsal:
 
 
 @pytest.fixture
-def rehearsal(simple, monkeypatch) -> Iterator[Rehearsal]:
+def played(simple, monkeypatch) -> Iterator[PlayedStack]:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     with mock_aws():
-        yield Rehearsal(simple, monkeypatch)
+        yield PlayedStack(simple, monkeypatch)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_creation_that_fails_at_any_moment_leaves_nothing_and_can_be_repeated(rehearsal: Rehearsal, seed: int):
-    order = rehearsal.order(seed)
+def test_a_creation_that_fails_at_any_moment_leaves_nothing_and_can_be_repeated(played: PlayedStack, seed: int):
+    order = played.order(seed)
     interesting = [
         position
         for position, name in enumerate(order)
-        if rehearsal.resources[name]["Type"] in PLAYED or rehearsal.resources[name]["Type"].startswith("Custom::")
+        if played.resources[name]["Type"] in PLAYED or played.resources[name]["Type"].startswith("Custom::")
     ]
     assert len(interesting) >= 11
     for position in [*interesting, len(order) - 1]:
         with pytest.raises(Failed, match=order[position]):
-            rehearsal.create(order, fail_at=position)
-        assert rehearsal.left() == {}, f"after {order[position]} failed"
-    rehearsal.create(order)
-    assert rehearsal.left().keys() == {"tables", "topics", "buckets", "applications"}
+            played.create(order, fail_at=position)
+        assert played.left() == {}, f"after {order[position]} failed"
+    played.create(order)
+    assert played.left().keys() == {"tables", "topics", "buckets", "applications"}
 
 
 @pytest.mark.parametrize(
@@ -245,68 +248,68 @@ def test_a_creation_that_fails_at_any_moment_leaves_nothing_and_can_be_repeated(
     ],
 )
 def test_what_resources_say_of_themselves_by_the_book_would_be_left_behind(
-    rehearsal: Rehearsal, name: str, change: dict[str, Any]
+    played: PlayedStack, name: str, change: dict[str, Any]
 ):
     """An archive, protection and Retain, as the CDK writes them."""
-    plain = rehearsal.resources[name]
+    plain = played.resources[name]
     changed = {**plain, **change, "Properties": {**plain.get("Properties", {}), **change.get("Properties", {})}}
-    rehearsal.resources = {**rehearsal.resources, name: changed}
-    order = rehearsal.order(0)
+    played.resources = {**played.resources, name: changed}
+    order = played.order(0)
     with pytest.raises((Failed, ClientError)):
-        rehearsal.create(order, fail_at=order.index(name))
-    assert rehearsal.left() != {}
+        played.create(order, fail_at=order.index(name))
+    assert played.left() != {}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_destroyed_stack_leaves_its_data_protected_and_nothing_else(rehearsal: Rehearsal, seed: int):
-    order = rehearsal.order(seed)
-    rehearsal.create(order)
-    table, bus = rehearsal.made[rehearsal.name("AWS::DynamoDB::Table")], rehearsal.made["BusTopic7822576E"]
-    assert rehearsal.dynamodb.describe_table(TableName=table)["Table"]["DeletionProtectionEnabled"] is True
-    assert rehearsal.archive(bus) == {"MessageRetentionPeriod": "14"}
-    rehearsal.destroy(order)
-    assert rehearsal.left().keys() == {"tables", "buckets"}
-    assert rehearsal.dynamodb.describe_table(TableName=table)["Table"]["DeletionProtectionEnabled"] is True
+def test_a_destroyed_stack_leaves_its_data_protected_and_nothing_else(played: PlayedStack, seed: int):
+    order = played.order(seed)
+    played.create(order)
+    table, topic = played.made[played.name("AWS::DynamoDB::Table")], played.made["BusTopic7822576E"]
+    assert played.dynamodb.describe_table(TableName=table)["Table"]["DeletionProtectionEnabled"] is True
+    assert played.archive(topic) == {"MessageRetentionPeriod": "14"}
+    played.destroy(order)
+    assert played.left().keys() == {"tables", "buckets"}
+    assert played.dynamodb.describe_table(TableName=table)["Table"]["DeletionProtectionEnabled"] is True
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_landing_bucket_whose_name_is_taken_is_found_before_anything_that_is_slow_or_stays(
-    rehearsal: Rehearsal, seed: int
+    played: PlayedStack, seed: int
 ):
-    rehearsal.s3.create_bucket(Bucket="example-landing")
-    order = rehearsal.order(seed)
+    played.s3.create_bucket(Bucket="example-landing")
+    order = played.order(seed)
     made = []
-    original = rehearsal.make
-    rehearsal.make = lambda name, resource: (made.append(resource["Type"]), original(name, resource))[1]
+    original = played.make
+    played.make = lambda name, resource: (made.append(resource["Type"]), original(name, resource))[1]
     with pytest.raises(Failed, match=r"bucket example-landing exists and is not of this stack; set `existing = true`"):
-        rehearsal.create(order)
+        played.create(order)
     assert not set(made) & set(PLAYED)
-    assert rehearsal.left() == {"buckets": ["example-landing"]}
+    assert played.left() == {"buckets": ["example-landing"]}
 
 
-def test_a_name_that_another_account_has_is_told_from_a_free_one(rehearsal: Rehearsal, monkeypatch):
+def test_a_name_that_another_account_has_is_told_from_a_free_one(played: PlayedStack, monkeypatch):
     asked = []
 
     def refuse(**request: Any) -> None:
         asked.append(request["Bucket"])
         raise ClientError({"Error": {"Code": "403", "Message": "Forbidden"}}, "HeadBucket")
 
-    monkeypatch.setattr(rehearsal.s3, "head_bucket", refuse)
+    monkeypatch.setattr(played.s3, "head_bucket", refuse)
     with pytest.raises(Failed, match=r"bucket example-landing seems to be another account's; take another name"):
-        rehearsal.create(rehearsal.order(0))
+        played.create(played.order(0))
     assert len(asked) == guard_handler.TRIES, "permissions that are new are not everywhere at once"
 
 
-def test_the_buckets_of_this_stack_are_not_in_its_own_way(rehearsal: Rehearsal):
+def test_the_buckets_of_this_stack_are_not_in_its_own_way(played: PlayedStack):
     """When the guard is new and the bucket is not, and when a route is added."""
-    order = rehearsal.order(0)
-    rehearsal.create(order)
-    assert rehearsal.call("Update", rehearsal.name("Custom::TidegateNames")) == "Names/example-landing"
+    order = played.order(0)
+    played.create(order)
+    assert played.call("Update", played.name("Custom::TidegateNames")) == "Names/example-landing"
 
 
-def test_permissions_that_come_late_are_waited_for(rehearsal: Rehearsal, monkeypatch):
-    order = rehearsal.order(0)
-    original, refusals = rehearsal.sns.set_topic_attributes, [1, 2, 3]
+def test_permissions_that_come_late_are_waited_for(played: PlayedStack, monkeypatch):
+    order = played.order(0)
+    original, refusals = played.sns.set_topic_attributes, [1, 2, 3]
 
     def late(**asked: Any) -> Any:
         if refusals:
@@ -314,32 +317,32 @@ def test_permissions_that_come_late_are_waited_for(rehearsal: Rehearsal, monkeyp
             raise ClientError({"Error": {"Code": "AuthorizationError", "Message": "not yet"}}, "SetTopicAttributes")
         return original(**asked)
 
-    monkeypatch.setattr(rehearsal.sns, "set_topic_attributes", late)
-    rehearsal.create(order)
+    monkeypatch.setattr(played.sns, "set_topic_attributes", late)
+    played.create(order)
     assert not refusals
 
 
-def test_an_application_that_does_not_stop_is_named(rehearsal: Rehearsal, monkeypatch):
-    order = rehearsal.order(0)
-    rehearsal.create(order)
+def test_an_application_that_does_not_stop_is_named(played: PlayedStack, monkeypatch):
+    order = played.order(0)
+    played.create(order)
 
     def busy(**asked: Any) -> Any:
         raise ClientError({"Error": {"Code": "ValidationException", "Message": "jobs are running"}}, "StopApplication")
 
-    monkeypatch.setattr(rehearsal.emr, "stop_application", busy)
+    monkeypatch.setattr(played.emr, "stop_application", busy)
     with pytest.raises(Failed, match=r"Application: .*jobs are running"):
-        rehearsal.destroy(order)
+        played.destroy(order)
 
 
-def test_what_is_gone_already_needs_no_guard(rehearsal: Rehearsal):
-    order = rehearsal.order(0)
-    rehearsal.create(order)
-    application = rehearsal.made[rehearsal.name("AWS::EMRServerless::Application")]
-    rehearsal.emr.stop_application(applicationId=application)
-    rehearsal.emr.delete_application(applicationId=application)
-    rehearsal.sns.delete_topic(TopicArn=rehearsal.made["BusTopic7822576E"])
+def test_what_is_gone_already_needs_no_guard(played: PlayedStack):
+    order = played.order(0)
+    played.create(order)
+    application = played.made[played.name("AWS::EMRServerless::Application")]
+    played.emr.stop_application(applicationId=application)
+    played.emr.delete_application(applicationId=application)
+    played.sns.delete_topic(TopicArn=played.made["BusTopic7822576E"])
     for kind in ("Application", "Archive"):
-        rehearsal.call("Delete", rehearsal.name(f"Custom::Tidegate{kind}"))
+        played.call("Delete", played.name(f"Custom::Tidegate{kind}"))
 
 
 def test_nothing_can_start_the_application_between_its_stop_and_its_deletion(simple):

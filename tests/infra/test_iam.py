@@ -12,10 +12,21 @@ from typing import Any
 
 import pytest
 
+from infra.roster import ROSTER, May
 from tests.infra.account import ACCOUNT, REGION, Account, Policy, listed
 from tests.infra.evaluator import ALLOWED, DENIED, FORBIDDEN, Request, evaluate
-from tests.infra.test_calls import PLATFORM, SERVICES, Stage, clients, deployment, every_path, queue_arn, stage  # noqa: F401
-from tests.infra.test_permissions import ROLES
+from tests.infra.test_calls import (  # noqa: F401 (the fixtures are used by name)
+    PLATFORM,
+    QUEUES,
+    SERVICES,
+    Stage,
+    clients,
+    deployment,
+    every_path,
+    queue_arn,
+    stage,
+)
+from tests.infra.test_permissions import ROLES, who_may
 from tests.support.emr import APPLICATION
 from tidegate import wiring
 
@@ -78,7 +89,7 @@ def platform(account: Account, who: str) -> Iterator[Call]:
             group = account.arn(account.find("AWS::Logs::LogGroup", f"{who.capitalize()}Log"))
             yield action, f"{group}:log-stream:2026/11/21/[$LATEST]0123", {}
         else:
-            queue = {"intake": "BufferQueue", "dispatch": "BusNotices"}[who]
+            queue = QUEUES[who].strip("<>")
             yield action, account.arn(account.find("AWS::SQS::Queue", queue)), {}
 
 
@@ -160,7 +171,7 @@ def test_iam_allows_every_call_that_the_functions_make(simple, recorded):
     requests = [
         request for who in PLATFORM for request in as_role(account, who, [*asked[who], *platform(account, who)])
     ]
-    assert all(len(asked[who]) > 1 for who in PLATFORM)
+    assert all(asked[who] for who in PLATFORM)
     assert not_allowed(requests) == []
 
 
@@ -207,7 +218,7 @@ def _condition(template: Any, action: str, condition: dict[str, Any]) -> Any:
 def test_under_another_condition_the_same_calls_are_refused(simple, recorded, action, condition):
     asked, names = recorded
     account = Account(_condition(simple, action, condition), names)
-    for who in ("dispatch", "settle"):
+    for who in who_may(May.START_JOBS):
         refused = not_allowed(as_role(account, who, asked[who]))
         assert refused
         assert all(f" {action} " in each for each in refused)
@@ -326,8 +337,8 @@ def test_services_may_become_the_roles_that_are_made_for_them(variant, name):
 
     application = account.arn(account.find("AWS::EMRServerless::Application"))
     functions = [
-        assumes("lambda", f"{who}Role", account.arn(account.find("AWS::Lambda::Function", f"{who}Function")))
-        for who in ("Intake", "Dispatch", "Settle")
+        assumes("lambda", f"{each}Role", account.arn(account.find("AWS::Lambda::Function", f"{each}Function")))
+        for each in (row.construct for row in ROSTER)
     ]
     assert not_allowed([*functions, assumes("emr-serverless", "EmrJobRole", application)]) == []
     wrong = [
@@ -457,7 +468,7 @@ def test_the_key_serves_the_roles_and_services_of_this_account_and_nobody_else(v
     table = ("kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo")
     mine += [
         request
-        for who in ("dispatch", "settle")
+        for who in who_may(May.USE_LEDGER)
         for request in as_role(account, who, [(action, key, {}) for action in table])
     ]
     # what is under the key is sent by these, and each of them asks for the key

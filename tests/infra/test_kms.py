@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from docs.render_configuration import KEY_POLICY
+from infra.roster import May
 from tests.infra.conftest import KEY_ARN
-from tests.infra.test_permissions import listed, statements, text
+from tests.infra.test_permissions import FUNCTIONS, listed, statements, text, who_may
 
 SERVICES = ("s3", "sns", "events", "cloudwatch")
 
@@ -115,7 +116,11 @@ USE_TABLE = {*USE, "kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:R
 
 
 @pytest.mark.parametrize(
-    ("who", "actions"), [("intake", USE), ("dispatch", USE_TABLE), ("settle", USE_TABLE), ("job", USE)]
+    ("who", "actions"),
+    [
+        *((who, USE_TABLE if who in who_may(May.USE_LEDGER, May.LIST_ROUTES) else USE) for who in FUNCTIONS),
+        ("job", USE),
+    ],
 )
 @pytest.mark.parametrize("name", ["customer", "imported"])
 def test_roles_may_use_this_key_and_no_other(variant, name, who, actions):

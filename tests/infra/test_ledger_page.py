@@ -17,20 +17,22 @@ from typing import IO, Any
 
 import pytest
 
-from infra.limits import DISPATCH, INTAKE, SETTLE_TIMEOUT
+from infra.sizing import DISPATCH, INTAKE, SETTLE_TIMEOUT
 from tests.infra.test_deploy import DEPLOY, FIRST
 from tests.support.build import notice
 from tests.support.cloud import ENVIRONMENT, ROOT, Cloud, cloud
-from tests.support.fakes import Counts, MemoryJobs, MemoryTopic, play_publishing
+from tests.support.fakes import play_publishing
+from tests.support.world import memory_ports
 from tidegate import wiring
-from tidegate.aws.ledger import DynamoLedger
 from tidegate.aws.work import S3Work
 from tidegate.cli.deployment import deployed
 from tidegate.core.batches import State
 from tidegate.core.routes import Route
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
+from tidegate.flows.ledger import Ledger
 from tidegate.settings import DAY, parse
+from tidegate.stores.dynamodb import DynamoDbStore
 
 # deploying takes half a minute, or several on a busy machine
 pytestmark = pytest.mark.timeout(600)
@@ -85,9 +87,9 @@ class Deployment:
     def table(self) -> str:
         return self.environment["TIDEGATE_LEDGER"]
 
-    def ledger(self) -> DynamoLedger:
+    def ledger(self) -> Ledger:
         client = self.cloud.client("dynamodb")
-        return DynamoLedger(client, self.table, clock=wiring.clock, claim_retention=60 * DAY)
+        return Ledger(DynamoDbStore(client, self.table), wiring.clock, 60 * DAY)
 
     def states(self) -> tuple[set[str], set[str]]:
         """Of the event sources, and of the rules that invoke settle."""
@@ -131,19 +133,11 @@ def forget(made: Deployment, route: Route) -> None:
     """Let a batch be published with two notices, and the ledger go back to when it had one."""
     client, ledger = made.cloud.client("dynamodb"), made.ledger()
     work = S3Work(made.cloud.client("s3"), made.environment["TIDEGATE_WORK"])
-    topic, count = MemoryTopic(), Counts()
+    ports = memory_ports(ledger=ledger, work=work, clock=wiring.clock, new_id=wiring.new_id)
 
     def let_in(key: str) -> str:
         sent = notice(f"flights/{key}.json.gz")
-        dispatch(
-            sent.encode(),
-            routes={route.name: route},
-            ledger=ledger,
-            work=work,
-            topic=topic,
-            new_id=wiring.new_id,
-            count=count,
-        )
+        dispatch(sent.encode(), ports, routes={route.name: route})
         return sent.id
 
     let_in("first")
@@ -151,7 +145,7 @@ def forget(made: Deployment, route: Route) -> None:
     then = client.scan(TableName=made.table)["Items"]
     made.second = let_in("second")
     assert ledger.seal(made.batch, route.name, route.dataset.table)
-    assert hand_off_sealed(route, ledger=ledger, work=work, jobs=MemoryJobs(), count=count) == 1
+    assert hand_off_sealed(route, ports) == 1
     play_publishing(work, made.batch)
     for item in client.scan(TableName=made.table)["Items"]:
         client.delete_item(TableName=made.table, Key={"pk": item["pk"], "sk": item["sk"]})

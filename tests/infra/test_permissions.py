@@ -6,21 +6,37 @@ from pathlib import Path
 
 import pytest
 
+from infra.roster import ROSTER, Feed, FeedQueue, May
+
 ROOT = Path(__file__).parents[2]
-ROLES = {"intake": "IntakeRole", "dispatch": "DispatchRole", "settle": "SettleRole", "job": "EmrJobRole"}
+FUNCTIONS = [row.name for row in ROSTER]
+ROLES = {**{row.name: f"{row.construct}Role" for row in ROSTER}, "job": "EmrJobRole"}
 
 LEDGER = {f"dynamodb:{each}Item" for each in ("BatchGet", "Delete", "Get", "Put", "Update")}
 RECEIVE = {f"sqs:{each}" for each in ("ChangeMessageVisibility", "DeleteMessage", "ReceiveMessage")}
 RECEIVE |= {"sqs:GetQueueAttributes", "sqs:GetQueueUrl"}
-HAND_OFF = LEDGER | {
-    "s3:GetObject",
-    "s3:ListBucket",
-    "s3:PutObject",
-    "emr-serverless:StartJobRun",
-    "emr-serverless:TagResource",
-    "iam:PassRole",
-}
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
+MAY = {
+    May.SET_NOTIFICATIONS_ASIDE: {"sqs:SendMessage"},
+    May.SET_NOTICES_ASIDE: {"sqs:SendMessage"},
+    May.PUBLISH_NOTICES: {"sns:Publish"},
+    May.USE_LEDGER: LEDGER,
+    May.LIST_ROUTES: {"dynamodb:Query"},
+    May.USE_WORK: {"s3:GetObject", "s3:ListBucket", "s3:PutObject"},
+    May.START_JOBS: {"emr-serverless:StartJobRun", "emr-serverless:TagResource", "iam:PassRole"},
+    May.ASK_FOR_JOBS: {"emr-serverless:GetJobRun"},
+}
+JOB = {
+    *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
+    *("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
+    *("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable"),
+    "glue:UpdateTable",
+}
+
+
+def who_may(*any_of: May) -> list[str]:
+    """The functions whose rows say one of these."""
+    return [row.name for row in ROSTER if set(any_of) & set(row.may)]
 
 
 def listed(value):
@@ -59,18 +75,14 @@ def resources(template, who, action):
 @pytest.mark.parametrize(
     ("who", "actions"),
     [
-        ("intake", LOG | RECEIVE | {"sqs:SendMessage", "sns:Publish"}),
-        ("dispatch", LOG | RECEIVE | HAND_OFF | {"sqs:SendMessage", "sns:Publish"}),
-        ("settle", LOG | HAND_OFF | {"dynamodb:Query", "emr-serverless:GetJobRun", "sns:Publish"}),
-        (
-            "job",
-            {
-                *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
-                *("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
-                *("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable"),
-                "glue:UpdateTable",
-            },
+        *(
+            (
+                row.name,
+                LOG.union(RECEIVE if isinstance(row.started_by, Feed) else (), *(MAY[each] for each in row.may)),
+            )
+            for row in ROSTER
         ),
+        ("job", JOB),
     ],
 )
 def test_each_role_may_do_what_it_must_and_no_more(simple, who, actions):
@@ -95,9 +107,11 @@ def test_no_function_has_a_managed_policy(simple):
 
 
 def test_each_function_reads_its_queue_and_writes_its_log_only(simple):
-    for who, queue in (("intake", "<BufferQueue>"), ("dispatch", "<BusNotices>")):
-        assert resources(simple, who, "sqs:ReceiveMessage") == [queue]
-        assert resources(simple, who, "logs:PutLogEvents") == [f"<{who.capitalize()}Log>"]
+    queues = {FeedQueue.BUFFER: "<BufferQueue>", FeedQueue.NOTICES: "<BusNotices>"}
+    for row in ROSTER:
+        expected = [queues[row.started_by.queue]] if isinstance(row.started_by, Feed) else []
+        assert resources(simple, row.name, "sqs:ReceiveMessage") == expected
+        assert resources(simple, row.name, "logs:PutLogEvents") == [f"<{row.construct}Log>"]
 
 
 def test_what_cannot_be_handled_is_set_aside_among_the_dead_letters_of_its_queue(simple):
@@ -106,7 +120,7 @@ def test_what_cannot_be_handled_is_set_aside_among_the_dead_letters_of_its_queue
 
 
 def test_only_hand_offs_may_be_deleted_from_the_ledger(simple):
-    for who in ("dispatch", "settle"):
+    for who in who_may(May.USE_LEDGER):
         (statement,) = (each for each in statements(simple, who) if "dynamodb:DeleteItem" in each["Action"])
         assert statement["Action"] == "dynamodb:DeleteItem"
         assert statement["Condition"] == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["h#*"]}}
@@ -117,14 +131,14 @@ def test_hand_offs_are_where_the_policy_says():
     assert re.findall(r'static_pk_value="([^"]+)"', source) == ["h#hand-off"]
 
 
-@pytest.mark.parametrize("who", ["dispatch", "settle", "job"])
+@pytest.mark.parametrize("who", [*who_may(May.USE_WORK), "job"])
 def test_batches_are_written_but_never_deleted(simple, who):
     assert "<WorkBucket>/batches/*" in resources(simple, who, "s3:PutObject")
     assert "<WorkBucket>" in resources(simple, who, "s3:ListBucket"), "else a missing receipt looks forbidden"
     assert "<WorkBucket>/batches/*" not in resources(simple, who, "s3:DeleteObject")
 
 
-@pytest.mark.parametrize("who", ["dispatch", "settle"])
+@pytest.mark.parametrize("who", who_may(May.START_JOBS))
 def test_jobs_are_started_in_this_application_under_its_role(simple, who):
     assert resources(simple, who, "emr-serverless:StartJobRun") == ["<EmrApplication>"]
     assert resources(simple, who, "emr-serverless:TagResource") == ["<EmrApplication>/jobruns/*"]

@@ -8,13 +8,13 @@ import boto3
 import pytest
 
 from tests.infra.conftest import SIMPLE, VARIANTS
-from tests.infra.test_permissions import resources, statements
+from tests.infra.test_permissions import FUNCTIONS, resources, statements
 from tests.infra.test_template import ACCOUNT, allowed, arn
 from tests.support.patience import eventually
 from tidegate.core.uploads import object_hash
-from tidegate.local import stack
-from tidegate.local.loader import _filter_rules
 from tidegate.settings import parse
+from tidegate_local import stack
+from tidegate_local.loader.rules import filter_rules
 
 # --- EventBridge ---
 
@@ -129,7 +129,7 @@ def test_on_this_machine_the_bucket_notifies_of_the_same_keys():
             SIMPLE.replace('"flights/"', json.dumps(prefix)).replace('".json.gz"', json.dumps(suffix))
         ).routes[0]
         (matcher,) = (each for each in _matchers(route) if not isinstance(each, str))
-        assert _filter_rules("Rule", matcher) == [
+        assert filter_rules("Rule", matcher) == [
             {"Name": name, "Value": value} for name, value in (("prefix", prefix), ("suffix", suffix)) if value
         ]
 
@@ -212,7 +212,7 @@ def test_a_rest_catalog_gets_its_credential_from_a_secret_that_only_the_job_read
         "credential": "EMR.secret@catalog",
     }
     assert resources(template, "job", "secretsmanager:GetSecretValue") == [secret]
-    assert not [who for who in ("intake", "dispatch", "settle") if "secretsmanager" in str(statements(template, who))]
+    assert not [who for who in FUNCTIONS if "secretsmanager" in str(statements(template, who))]
     assert "arn:<AWS::Partition>:s3:::example-lake/house/*" in resources(template, "job", "s3:DeleteObject")
 
 
@@ -288,7 +288,8 @@ def test_concurrency_is_reserved_only_if_asked_for_and_covers_what_the_queues_ma
         for each in template.of("AWS::Lambda::Function").values()
         if "ReservedConcurrentExecutions" in each
     }
-    assert reserved == {"intake": 7, "dispatch": 3, "settle": 2}
+    assert reserved.keys() == set(FUNCTIONS)
+    assert (reserved["intake"], reserved["dispatch"], reserved["settle"]) == (7, 3, 2)
     for function, most in (("Intake", 7), ("Dispatch", 3)):
         scaling = template.one("AWS::Lambda::EventSourceMapping", function)[1]["ScalingConfig"]
         assert scaling == {"MaximumConcurrency": most}

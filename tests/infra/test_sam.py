@@ -1,4 +1,4 @@
-"""`sam local invoke` as the README describes it: the ids, the events, the template, and the file of variables.
+"""`sam local invoke` as docs/sam.md describes it: the ids, the events, the template, and the file of variables.
 
 SAM itself needs Docker to do anything, so what it reads is looked at instead. It finds a function by its logical id and
 its code by the metadata of the CDK, and overrides only variables that the template gives the function
@@ -15,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from tidegate.local.template import synthesize
+from infra.roster import ROSTER, Schedule
+from tidegate_local.template import synthesize
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "sam.md"
 EVENTS = ROOT / "tests" / "events"
+SCHEDULED = "settle_schedule.json"
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +47,8 @@ def functions(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def section() -> str:
-    """The part of the README that is about SAM."""
-    (found,) = (part for part in README.read_text().split("\n## ") if "sam local invoke" in part)
-    return found
+def page() -> str:
+    return PAGE.read_text()
 
 
 def names(function: dict[str, Any]) -> str:
@@ -56,16 +56,18 @@ def names(function: dict[str, Any]) -> str:
     return str(function["Properties"]["Handler"].split(".")[1])
 
 
-def test_the_table_names_every_function_by_its_id_and_every_event_there_is(section, functions):
-    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
+def test_the_table_names_every_function_by_its_id_and_every_event_there_is(page, functions):
+    rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+) \|$", page, re.MULTILINE)
     assert {(name, logical) for name, logical, _ in rows} == {(names(each), key) for key, each in functions.items()}
     told = {(name, event) for name, _, events in rows for event in re.findall(r"`([\w.]+)`", events)}
     there = {(path.name.partition("_")[0], path.name) for path in EVENTS.iterdir()}
+    # one event of a schedule is like another
+    there |= {(row.name, SCHEDULED) for row in ROSTER if isinstance(row.started_by, Schedule)}
     assert told == there
 
 
-def test_every_command_names_a_template_a_function_and_an_event_that_exist(section, assembly, functions):
-    commands = re.findall(r"^\S*sam local invoke (?:\\\n|.)+", section, re.MULTILINE)
+def test_every_command_names_a_template_a_function_and_an_event_that_exist(page, assembly, functions):
+    commands = re.findall(r"^\S*sam local invoke (?:\\\n|.)+", page, re.MULTILINE)
     assert commands
     for command in commands:
         words = command.replace("\\\n", " ").split()
@@ -76,7 +78,7 @@ def test_every_command_names_a_template_a_function_and_an_event_that_exist(secti
 
 
 def test_each_function_carries_what_sam_reads(assembly, functions):
-    assert len(functions) == 3
+    assert len(functions) == len(ROSTER)
     for function in functions.values():
         properties, metadata = function["Properties"], function["Metadata"]
         assert re.fullmatch(r"python3\.\d+", properties["Runtime"])
@@ -100,12 +102,12 @@ def test_every_event_is_what_its_function_is_fed_with():
             assert ("MessageGroupId" in record["attributes"]) == queue.endswith(".fifo")
 
 
-def test_the_file_of_variables_gives_each_what_the_deployment_would(section, template, functions, tmp_path):
-    """The README's own lines are run, on outputs whose values are the expressions that the template has for them."""
+def test_the_file_of_variables_gives_each_what_the_deployment_would(page, template, functions, tmp_path):
+    """The page's own lines are run, on outputs whose values are the expressions that the template has for them."""
     (tmp_path / "cdk.out").mkdir()
     outputs = {name: json.dumps(each["Value"]) for name, each in template["Outputs"].items()}
     (tmp_path / "cdk.out" / "outputs.json").write_text(json.dumps({"tidegate": outputs}))
-    (script,) = re.findall(r"python -c '\n(.+?)'", section, re.DOTALL)
+    (script,) = re.findall(r"python -c '\n(.+?)'", page, re.DOTALL)
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     given = json.loads(done.stdout)["Parameters"]
     for function in functions.values():

@@ -2,6 +2,7 @@
 whose properties change that cannot be changed."""
 
 import json
+from hashlib import md5
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import cfnlint
 import pytest
 
 from infra import bundling
+from infra.roster import ROSTER
 from tests.infra.conftest import SIMPLE, VARIANTS
 
 KEPT = {
@@ -33,6 +35,11 @@ OF_SOME = {
 """The same, and the variants that have it not: those with another catalog, and those whose route needs no such bucket.
 """
 KEY = "EncryptionKey3A692D6E"
+LOGS = {
+    f"{row.construct}Log{md5(f'{row.construct}/Log/Resource'.encode()).hexdigest()[:8].upper()}": "AWS::Logs::LogGroup"
+    for row in ROSTER
+}
+"""The log of every function, under the id that the CDK makes of its name."""
 ONCE_AND_FOR_ALL = {
     "AWS::DynamoDB::Table": ("TableName", "KeySchema"),
     "AWS::S3::Bucket": ("BucketName",),
@@ -49,7 +56,7 @@ HOLDING = {*ONCE_AND_FOR_ALL, "AWS::KMS::Key"}
 def held(variant, name: str) -> dict[str, str]:
     """What is pinned in this variant."""
     some = {logical: kind for logical, (kind, without) in OF_SOME.items() if name not in without}
-    return {**KEPT, **some, **({KEY: "AWS::KMS::Key"} if name == "customer" else {})}
+    return {**KEPT, **LOGS, **some, **({KEY: "AWS::KMS::Key"} if name == "customer" else {})}
 
 
 @pytest.mark.parametrize("name", VARIANTS)

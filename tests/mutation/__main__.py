@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tests.mutation.equivalent import Equivalent, load
 from tests.mutation.parts import PARTS, ROOT, Part
+from tidegate.core.items import Requirement
 
 FOLDER = ROOT / "build" / "mutation"
-COPIED = ("tidegate", "tests", "lambdas", "infra", "pyproject.toml", "tidegate.toml")
+COPIED = ("tidegate", "tidegate_local", "tests", "lambdas", "infra", "pyproject.toml", "tidegate.toml")
 """What mutmut copies from the folder that it runs in. It looks there for all it needs."""
 
 
@@ -41,7 +42,13 @@ def run(part: Part, only: Sequence[str], listed: Sequence[Equivalent]) -> list[d
     """What became of each mutant of `only`, or of the whole part."""
     folder = FOLDER / part.name
     prepare(folder)
-    request = {"modules": part.modules, "only": only, "tests": part.tests, "listed": [asdict(each) for each in listed]}
+    request = {
+        "modules": part.modules,
+        "only": only,
+        "tests": part.tests,
+        "listed": [asdict(each) for each in listed],
+        "requirements": [each.__name__ for each in get_args(Requirement)],
+    }
     command = [sys.executable, str(Path(__file__).with_name("run.py"))]
     subprocess.run(command, cwd=folder, input=json.dumps(request), text=True, check=True)
     verdicts: list[dict[str, Any]] = json.loads((folder / "verdicts.json").read_text())

@@ -21,12 +21,12 @@ def _all(folder: str, *, but: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(path for path in found if path not in but and not path.endswith("__init__.py"))
 
 
-RECOVERING = ("tidegate/flows/recover.py", "tidegate/flows/rehearsal.py")
+RECOVERING = ("tidegate/flows/recover.py",)
 
 PARTS: Sequence[Part] = (
     Part(
         "path",
-        (*_all("tidegate/core"), *_all("tidegate/flows", but=RECOVERING), "tidegate/aws/ledger.py"),
+        (*_all("tidegate/core"), *_all("tidegate/flows", but=RECOVERING), *_all("tidegate/stores")),
         (
             "tests/unit/test_batches.py",
             "tests/unit/test_claims.py",
@@ -42,10 +42,12 @@ PARTS: Sequence[Part] = (
             "tests/contract/test_ledger.py",
             "tests/contract/test_ledger_faults.py",
             "tests/contract/test_restored_ledger.py",
+            "tests/contract/test_store.py",
             "tests/functional/test_decide.py",
             "tests/functional/test_dispatch.py",
             "tests/functional/test_hand_off.py",
             "tests/functional/test_intake.py",
+            "tests/functional/test_publish.py",
             "tests/functional/test_restored.py",
             "tests/functional/test_routes_change.py",
             "tests/functional/test_seal.py",

@@ -2,15 +2,16 @@
 
     python run.py <request.json    in the folder that the mutants are to be put into
 
-mutmut is told here what its configuration cannot tell it. It is pinned, because this reaches into it.
+mutmut is told here what its configuration cannot tell it. It is pinned, because this reaches into it. Nothing of the
+product is imported here: the tests would then run on that, and not on the mutants.
 """
 
 import json
 import os
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,21 +30,27 @@ from mutmut.utils.file_utils import change_cwd
 from mutmut.workers.isolation import ForkRunner, MutantResult, run_in_fork
 
 VERDICTS = "verdicts.json"
-CLAUSE = r"#\w+ [<>=]+ :\w+|attribute_\w+\(#\w+\)|size\(#\w+\) < :\w+|contains\(#\w+, :\w+\)"
 KILLERS = Path.cwd() / "killers.txt"
 """Each function's tests that have killed a mutant of it, in the order in which they did."""
 SKIPPED = 34
 """What mutmut calls a mutant with this exit code."""
 
 
-def main(modules: Sequence[str], only: Sequence[str], tests: Sequence[str], listed: Sequence[dict[str, Any]]) -> None:
+def main(
+    modules: Sequence[str],
+    only: Sequence[str],
+    tests: Sequence[str],
+    listed: Sequence[dict[str, Any]],
+    requirements: Sequence[str],
+) -> None:
     """Test the mutants of `only` (all that were not tested yet, if it is empty) of `modules` with `tests`.
 
-    Not those that are `listed`, by the fields of `Equivalent`.
+    Not those that are `listed`, by the fields of `Equivalent`. `requirements` are the words that say what a transition
+    requires of an item.
     """
     operators = cast(list[Any], mutators.mutation_operators)
     operators[operators.index((cst.BaseString, mutators.operator_string))] = (cst.BaseString, _strings)
-    operators.append((cst.FormattedStringText, _texts))
+    operators.append((cst.Tuple, partial(_requirements, words=frozenset(requirements))))
     with_properties()
     with_tests_collected_once()
     without_the_listed(listed)
@@ -159,39 +166,26 @@ def _is_property(node: cst.CSTNode) -> bool:
 
 
 def _strings(node: cst.BaseString) -> Iterator[cst.BaseString]:
-    """One change of a text is enough, and none of a sentence: tests assert what it must say by its words.
-
-    Of a condition of DynamoDB's, each clause is made to hold always, or never where there are alternatives. The clause
-    stays in it, because DynamoDB refuses a value that no expression uses.
-    """
-    if not isinstance(node, cst.SimpleString):
-        return
-    if node.raw_value.startswith(("#", "(#", "attribute_", "contains(")):
-        for changed in conditions(node.raw_value):
-            yield node.with_changes(value=f'"{changed}"')
-    elif not _is_sentence(node.raw_value):
+    """One change of a text is enough, and none of a sentence: tests assert what it must say by its words."""
+    if isinstance(node, cst.SimpleString) and not _is_sentence(node.raw_value):
         yield from list(mutators.operator_string(node))[:1]
 
 
-def _texts(node: cst.FormattedStringText) -> Iterator[cst.FormattedStringText]:
-    """As above, of a condition that is put together."""
-    if node.value.startswith(" AND #"):
-        for changed in conditions(node.value.removeprefix(" AND ")):
-            yield node.with_changes(value=f" AND {changed}")
+def _requirements(node: cst.Tuple, words: frozenset[str]) -> Iterator[cst.Tuple]:
+    """A transition that requires less: without each of its requirements in turn."""
+    if not all(_calls(each.value, words) for each in node.elements):
+        return
+    for number in range(len(node.elements)):
+        left = [*node.elements[:number], *node.elements[number + 1 :]]
+        yield node.with_changes(elements=[each.with_changes(comma=cst.Comma()) for each in left])
 
 
-def conditions(text: str) -> Iterator[str]:
-    """`text` with one of its clauses made to hold always, or never."""
-    for clause in re.findall(CLAUSE, text):
-        before, after = text.split(clause, 1)
-        if before.endswith("OR ") or after.startswith(" OR"):
-            yield f"{before}({clause} AND NOT {clause}){after}"
-        else:
-            yield f"{before}({clause} OR NOT {clause}){after}"
+def _calls(value: cst.BaseExpression, names: frozenset[str]) -> bool:
+    return isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.func.value in names
 
 
 def _is_sentence(text: str) -> bool:
-    return " " in text.strip() and not text.startswith(("SET ", "REMOVE ", "ADD "))
+    return " " in text.strip()
 
 
 def name(module: str) -> str:

@@ -20,19 +20,22 @@ from infra import bundling
 from tests.rie.gate import Gate
 from tests.support.patience import HANGING, eventually
 from tests.support.rie import Emulator, function_environment, runtime_client
-from tidegate.aws.ledger import DynamoLedger
 from tidegate.aws.work import S3Work
 from tidegate.core.batches import Batch
 from tidegate.core.notices import Notice, decode
-from tidegate.local.description import Description, Function
-from tidegate.local.emr import Machine, Service
-from tidegate.local.endpoint import Endpoint
-from tidegate.local.environment import client, local_environment, process_environment
-from tidegate.local.loader import Assembly, load, read_assembly
-from tidegate.local.processes import listen, python_module, spawn, url_of
-from tidegate.local.stack import answers
-from tidegate.local.template import synthesize
-from tidegate.local.worker import Outcome, Poller, failed_ids
+from tidegate.flows.ledger import Ledger
+from tidegate.stores.dynamodb import DynamoDbStore
+from tidegate_local.description import Description, Function
+from tidegate_local.emr.api import routes
+from tidegate_local.emr.service import EmulatedEmr
+from tidegate_local.emr.submit import Machine
+from tidegate_local.endpoint import Endpoint
+from tidegate_local.environment import client, local_environment, process_environment
+from tidegate_local.loader import Assembly, load, read_assembly
+from tidegate_local.processes import listen, python_module, spawn, url_of
+from tidegate_local.stack import answers
+from tidegate_local.template import synthesize
+from tidegate_local.worker import InvocationResult, Poller, failed_ids
 
 ROOT = Path(__file__).parents[2]
 EVENTS = ROOT / "tests" / "events"
@@ -134,15 +137,15 @@ def deployed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     environment = process_environment(os.environ, local)
     child = spawn(
         "services",
-        python_module("tidegate.local.services"),
+        python_module("tidegate_local.services"),
         log=folder / "services.log",
         environment=environment,
         folder=ROOT,
         listener=services,
     )
     machine = Machine(folder, ("lake",), environment, spark_submit=(str(submit),))
-    jobs = Service(machine, lambda detail: None, concurrent_jobs=8)
-    endpoint = Endpoint(emr, jobs.routes())
+    jobs = EmulatedEmr(machine, lambda detail: None, concurrent_jobs=8)
+    endpoint = Endpoint(emr, routes(jobs))
     threading.Thread(target=endpoint.serve_forever, daemon=True).start()
     gates = {"services": Gate(services.getsockname()[1]), "emr": Gate(emr.getsockname()[1])}
     emulators: dict[str, Emulator] = {}
@@ -178,7 +181,7 @@ class Deployed:
     built: Built
     local: Mapping[str, str]
     description: Description
-    jobs: Service
+    jobs: EmulatedEmr
     services: Gate
     emr: Gate
     emulators: Mapping[str, Emulator]
@@ -193,10 +196,10 @@ class Deployed:
         (source,) = self.function(function).sources
         left: list[str] = []
 
-        def invoke(said: Any) -> Outcome:
-            outcome = Outcome(json.dumps(self.invoke(function, said)))
-            left.extend(failed_ids(outcome, {each["messageId"] for each in said["Records"]}, reports_failures=True))
-            return outcome
+        def invoke(said: Any) -> InvocationResult:
+            result = InvocationResult(json.dumps(self.invoke(function, said)))
+            left.extend(failed_ids(result, {each["messageId"] for each in said["Records"]}, reports_failures=True))
+            return result
 
         poller = Poller(source, client("sqs", self.local), invoke, threading.Event())
         while messages := poller.receive(10, 0):
@@ -212,13 +215,9 @@ class Deployed:
         return self.description.outputs[name]
 
     @property
-    def ledger(self) -> DynamoLedger:
-        return DynamoLedger(
-            client("dynamodb", self.local),
-            self.output("Ledger"),
-            clock=lambda: int(time.time()),
-            claim_retention=60 * 24 * 60 * 60,
-        )
+    def ledger(self) -> Ledger:
+        store = DynamoDbStore(client("dynamodb", self.local), self.output("Ledger"))
+        return Ledger(store, lambda: int(time.time()), 60 * 24 * 60 * 60)
 
     @property
     def work(self) -> S3Work:

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.support.patience import HANGING
-from tidegate.local.processes import HOST
+from tidegate_local.processes import HOST
 
 HOP_BY_HOP = frozenset({"connection", "content-length", "date", "expect", "keep-alive", "server", "transfer-encoding"})
 PATIENCE = HANGING

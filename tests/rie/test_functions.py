@@ -15,7 +15,7 @@ from tests.support.fakes import play_publishing
 from tests.support.rie import PYTHON, Failed, function_environment, read_answer
 from tidegate.core.batches import State
 from tidegate.core.notices import decode
-from tidegate.local.environment import client
+from tidegate_local.environment import client
 
 DENIED = json.dumps({"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}).encode()
 

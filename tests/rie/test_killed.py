@@ -16,7 +16,7 @@ from tests.support.fakes import play_publishing
 from tests.support.patience import HANGING
 from tests.support.rie import Failed
 from tidegate.core.batches import State
-from tidegate.local.environment import client
+from tidegate_local.environment import client
 
 
 @contextmanager

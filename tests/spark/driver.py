@@ -6,7 +6,6 @@ DIE_BEFORE names a method of `Attempt`: when it would be called, the whole proce
 SIGKILL. `-` dies nowhere. With GATE (a folder) the driver stops before publishing until the folder holds a file `open`.
 """
 
-import json
 import os
 import signal
 import sys
@@ -15,8 +14,8 @@ from typing import Any
 
 from tests.spark.world import World, session
 from tests.support.patience import eventually
-from tidegate.core.routes import Dataset
-from tidegate.spark.job import Attempt, run
+from tidegate.core.routes import decode_dataset
+from tidegate.flows.publish import Attempt, run
 
 
 def dying(method: str) -> Any:
@@ -42,7 +41,7 @@ def main() -> int:
         setattr(Attempt, die_before, dying(die_before))
     if gate:
         Attempt.publish = gated(Path(gate[0]), Attempt.publish)  # type: ignore[method-assign]
-    world = World(Dataset(**json.loads(dataset)), session(Path(warehouse)))
+    world = World(decode_dataset(dataset), session(Path(warehouse)))
     return run(world.attempt(batch, int(attempt), f"{batch}-{os.getpid()}"), "ingest")
 
 

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -23,10 +22,11 @@ from tests.infra.bundles import packed
 from tests.spark.world import WORK, World
 from tests.support.patience import HANGING
 from tidegate.cli.account.job import judge_report
-from tidegate.cli.doctor import State
-from tidegate.local import toolchain
-from tidegate.local.emr import JAVA_OPTIONS, driver_environment
+from tidegate.cli.checks import CheckState
+from tidegate.core.routes import encode_dataset
 from tidegate.settings import LimitSettings
+from tidegate_local import toolchain
+from tidegate_local.emr.submit import JAVA_OPTIONS, driver_environment
 
 pytestmark = pytest.mark.spark
 
@@ -132,7 +132,7 @@ def submit(
         *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
         str(shutil.copy(ROOT / "tidegate" / "spark" / "entry.py", folder)),
         *(mode, "--batch", batch, "--attempt", "1", "--work", WORK),
-        *("--dataset", json.dumps(asdict(world.dataset))),
+        *("--dataset", encode_dataset(world.dataset)),
     ]
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGING, check=False
@@ -192,7 +192,7 @@ def test_the_self_test_says_where_driver_and_executor_found_their_modules(
     assert driver["modules"] == executor["modules"]
     assert executor["tasks"] == 4
     lines = judge_report(report, driver["region"])
-    assert [line for line in lines if line.state is State.FAIL] == []
+    assert [line for line in lines if line.state is CheckState.FAIL] == []
     assert not world.spark.catalog.tableExists(f"lake.tests.tidegate_selftest_{identifier.removeprefix('selftest-')}")
 
 

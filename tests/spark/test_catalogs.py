@@ -19,13 +19,13 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from tests.spark.world import World
+from tests.spark.world import World, asked
 from tests.support import rest_catalog
 from tests.support.patience import HANGING
 from tests.support.wire import Fault, Request, Wire
 from tidegate.core.publication import Published
 from tidegate.core.receipts import Receipt
-from tidegate.spark.job import run
+from tidegate.flows.publish import run
 
 pytestmark = pytest.mark.spark
 
@@ -125,7 +125,7 @@ def background(work: Callable[[], Any]) -> Any:
 def test_twins_that_publish_by_rebase_at_once_agree_on_who_won(world: World, batch: str) -> None:
     sealed(world, batch)
     twins = [world.attempt(batch, 1, "one"), world.attempt(batch, 1, "other")]
-    twins[0].prepare_table()
+    twins[0].sink.prepare()
     floor = twins[0].floor()
     staged = [twin.stage() for twin in twins]
     somebody_else_publishes(world, batch)
@@ -147,7 +147,7 @@ def test_a_commit_that_was_under_way_when_a_twin_published_is_refused(world: Wor
     """It has asked and found nothing, and its commit is sent: only the catalog's compare-and-swap can stop it."""
     sealed(world, batch)
     late, early = world.attempt(batch, 1, "late"), world.attempt(batch, 1, "early")
-    late.prepare_table()
+    late.sink.prepare()
     floor = late.floor()
     late_staged = late.stage()
     early_staged = early.stage()
@@ -164,7 +164,7 @@ def test_a_commit_that_was_under_way_when_a_twin_published_is_refused(world: Wor
 def test_a_commit_that_was_under_way_when_the_fence_came_is_refused(world: World, batch: str, wire: Wire) -> None:
     sealed(world, batch)
     zombie = world.attempt(batch, 1)
-    zombie.prepare_table()
+    zombie.sink.prepare()
     floor = zombie.floor()
     staged = zombie.stage()
     with wire.commit_held() as held:
@@ -182,7 +182,7 @@ def test_a_commit_that_was_under_way_when_the_fence_came_is_refused(world: World
 def test_a_fence_that_was_under_way_when_the_rows_came_finds_them(world: World, batch: str, wire: Wire) -> None:
     sealed(world, batch)
     driver, fence = world.attempt(batch, 1), world.attempt(batch, 2)
-    driver.prepare_table()
+    driver.sink.prepare()
     floor = driver.floor()
     staged = driver.stage()
     fence_staged = fence.stage_fence()
@@ -202,7 +202,7 @@ def test_a_commit_that_was_under_way_when_somebody_else_published_is_rebased(
 ) -> None:
     sealed(world, batch)
     attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
+    attempt.sink.prepare()
     floor = attempt.floor()
     staged = attempt.stage()
     with wire.commit_held() as held:
@@ -212,7 +212,7 @@ def test_a_commit_that_was_under_way_when_somebody_else_published_is_rebased(
         held.let_arrive()
         receipt = attempt.write_receipt(decided.result(HANGING))
     assert (receipt.tally.committed, receipt.tally.rows, receipt.fence) == (3, 3, False)
-    assert attempt.ask(floor) == decided.result()
+    assert asked(attempt, floor) == decided.result()
     assert world.ids() == [*IDS, 100]
     assert in_main(world) == 2
 
@@ -227,7 +227,7 @@ def test_a_lost_answer_is_found_out_by_asking(
 ) -> None:
     sealed(world, batch)
     attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
+    attempt.sink.prepare()
     floor = attempt.floor()
     staged = attempt.stage()
     if moved:
@@ -242,7 +242,7 @@ def test_a_lost_answer_with_an_outage_after_it_is_found_out_by_asking(world: Wor
     """The client's own question, whether its commit was applied, is not answered either: the outcome is unknown."""
     sealed(world, batch)
     attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
+    attempt.sink.prepare()
     # else Iceberg itself asks for a minute
     assert world.spark is not None
     world.spark.sql(f"ALTER TABLE {world.dataset.table} SET TBLPROPERTIES ('commit.status-check.num-retries' = '0')")
@@ -258,7 +258,7 @@ def test_a_lost_answer_with_an_outage_after_it_is_found_out_by_asking(world: Wor
 def test_a_commit_that_failed_and_was_not_applied_is_sent_again(world: World, batch: str, wire: Wire) -> None:
     sealed(world, batch)
     attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
+    attempt.sink.prepare()
     floor = attempt.floor()
     staged = attempt.stage()
     with wire.commit_never_applied() as fault:
@@ -270,7 +270,7 @@ def test_a_commit_that_failed_and_was_not_applied_is_sent_again(world: World, ba
 def test_a_fence_whose_answer_is_lost_stands(world: World, batch: str, wire: Wire) -> None:
     sealed(world, batch)
     zombie, fence = world.attempt(batch, 1), world.attempt(batch, 2)
-    zombie.prepare_table()
+    zombie.sink.prepare()
     floor = zombie.floor()
     staged = zombie.stage()
     fence_staged = fence.stage_fence()
@@ -300,7 +300,7 @@ class TestTheMeans:
     def test_a_lost_answer_leaves_the_client_in_doubt(self, world: World, batch: str, wire: Wire) -> None:
         """Iceberg's own word for it. (The client of Glue asks by itself, so there it takes an outage.)"""
         attempt = world.attempt(batch, 1)
-        attempt.prepare_table()
+        attempt.sink.prepare()
         assert world.spark is not None
         jvm = world.spark._jvm
         assert jvm is not None

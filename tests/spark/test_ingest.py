@@ -6,17 +6,19 @@ import gzip
 import io
 import json
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zstandard
 
 from tests.spark.world import LANDING, World
-from tidegate.core.outcomes import Outcome
+from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
-from tidegate.spark.decode.paths import escape
-from tidegate.spark.job import Contradiction, run
-from tidegate.spark.read import Endings, Read
+from tidegate.flows.publish import Contradiction, run
+from tidegate.flows.sink import Staged
+from tidegate.formats.paths import escape
+from tidegate.sinks.iceberg.endings import Endings
 
 pytestmark = pytest.mark.spark
 
@@ -204,8 +206,42 @@ def test_parquet(world: World, batch: str) -> None:
     assert world.ids() == [1, 2, 3]
 
 
+def test_avro(world: World, batch: str) -> None:
+    world.dataset = Dataset(world.dataset.table, "id bigint, text string, at timestamp", "avro")
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    fields = [{"name": "id", "type": "int"}, {"name": "at", "type": ["null", at]}, {"name": "more", "type": "bytes"}]
+    rows = [{"id": 1, "at": 1_706_933_106_000, "more": b""}, {"id": 2, "at": None, "more": b"x"}]
+    files = {
+        "good": (fields, rows, "null"),
+        "deflated": (fields, [{**each, "id": each["id"] + 2} for each in rows], "deflate"),
+        "no-rows": (fields, [], "null"),
+        "other-type": ([{"name": "id", "type": "string"}], [{"id": "5"}], "null"),
+        "no-common-column": ([{"name": "other", "type": "int"}], [{"other": 5}], "null"),
+    }
+    bodies = {}
+    for name, (shape, records, codec) in files.items():
+        buffer = io.BytesIO()
+        fastavro.writer(buffer, {"type": "record", "name": "row", "fields": shape}, records, codec=codec)
+        bodies[f"in/{name}.avro"] = buffer.getvalue()
+    bodies["in/truncated.avro"] = bodies["in/good.avro"][:-20]
+    bodies["in/packed.avro.gz"] = gzip.compress(bodies["in/good.avro"])
+    endings = ingest(world, batch, bodies)
+    assert {key.removeprefix("in/") for key in endings} == {
+        "no-common-column.avro",
+        "other-type.avro",
+        "truncated.avro",
+    }
+    assert sorted((row.id, row.text, str(row.at)) for row in world.rows()) == [
+        *[(1, None, "2024-02-03 04:05:06")] * 2,
+        *[(2, None, "None")] * 2,
+        (3, None, "2024-02-03 04:05:06"),
+        (4, None, "None"),
+    ]
+
+
 def test_csv(world: World, batch: str) -> None:
-    world.dataset = Dataset(world.dataset.table, "id bigint not null, text string, at timestamp", "csv", delimiter=";")
+    schema = "id bigint not null, text string, at timestamp"
+    world.dataset = Dataset(world.dataset.table, schema, "csv", options=(("delimiter", ";"),))
     endings = ingest(
         world,
         batch,
@@ -275,7 +311,7 @@ class TestATableThatDoesNotFit:
         assert "\n" not in failure.reason
 
     def test_a_column_is_missing_and_the_message_adds_it(self, world: World, batch: str) -> None:
-        world.attempt(batch, 1).prepare_table()
+        world.attempt(batch, 1).sink.prepare()
         world.dataset = Dataset(world.dataset.table, "id bigint, text string, more double", "json")
         statement = f"ALTER TABLE {world.dataset.table} ADD COLUMN more double"
         self.refused(world, batch, statement)
@@ -285,12 +321,12 @@ class TestATableThatDoesNotFit:
         assert world.ids() == [1]
 
     def test_a_column_of_another_type(self, world: World, batch: str) -> None:
-        world.attempt(batch, 1).prepare_table()
+        world.attempt(batch, 1).sink.prepare()
         world.dataset = Dataset(world.dataset.table, "id string, text string", "json")
         self.refused(world, batch, "column id")
 
     def test_an_extra_column_of_the_table_is_left_null(self, world: World, batch: str) -> None:
-        world.attempt(batch, 1).prepare_table()
+        world.attempt(batch, 1).sink.prepare()
         assert world.spark is not None
         world.spark.sql(f"ALTER TABLE {world.dataset.table} ADD COLUMN mine string")
         ingest(world, batch, {"in/a.json": line(1)})
@@ -368,10 +404,10 @@ def test_an_attempt_with_a_contradiction_publishes_nothing(
 ) -> None:
     world.seal(batch, world.put({"in/a.json": line(1)}))
     attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
+    attempt.sink.prepare()
     items = attempt.manifest()
     with pytest.raises(Contradiction):
-        attempt._account_for(items, {0: Endings.CONFLICT}, 1, 0)
+        attempt._account_for(items, Staged(1, 0, {0: None}))
     monkeypatch.setattr(Endings, "addInPlace", lambda self, one, two: dict.fromkeys(two, Endings.CONFLICT))
     assert run(attempt, "ingest") == 1
     assert world.ids() == []

@@ -20,21 +20,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
 
-from tests.sim.faults import At
-from tests.sim.kernel import Kernel
-from tests.sim.network import Network
-from tests.sim.table import Catalog, Metadata, ModelTable, Row, Rows
+from simulation.world.faults import At
+from simulation.world.kernel import Kernel
+from simulation.world.network import Network
+from simulation.world.table import Metadata, ModelCatalog, ModelTable, Row, Rows
 from tidegate.core.publication import (
-    BATCH,
-    PUBLISHED_WAP_ID,
-    SOURCE_SNAPSHOT_ID,
     Floor,
     History,
     NotPublished,
     Published,
     verdict,
 )
-from tidegate.spark.table import IcebergTable, StagedIsGone, _Condition
+from tidegate.flows.sink import StagedIsGone
+from tidegate.sinks.iceberg.marks import BATCH, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+from tidegate.sinks.iceberg.table import IcebergTable, _Condition
 
 pytestmark = pytest.mark.spark
 
@@ -109,6 +108,8 @@ class Table(Protocol):
     def position(self) -> Floor: ...
 
     def history(self, floor: Floor) -> History: ...
+
+    def main(self) -> list[IcebergSnapshot]: ...
 
     def look(self) -> "Look": ...
 
@@ -221,6 +222,9 @@ class Iceberg:
     def history(self, floor: Floor) -> History:
         return self._table.history(floor)
 
+    def main(self) -> list[IcebergSnapshot]:
+        return self._table.main()
+
     def look(self) -> Look:
         table = self._table._load()
         head = table.currentSnapshot()
@@ -242,7 +246,7 @@ class Model:
 
     def __init__(self) -> None:
         self._kernel = Kernel(0)
-        self._catalog = Catalog()
+        self._catalog = ModelCatalog()
         self._table = ModelTable(self._catalog, Network(self._kernel, {}, At()), self.NAME, lambda: None)
         self._drive(lambda: self._table.create_if_absent("id bigint", []))
 
@@ -345,6 +349,9 @@ class Model:
     def history(self, floor: Floor) -> History:
         history: History = self._drive(lambda: self._table.history(floor))
         return history
+
+    def main(self) -> list[IcebergSnapshot]:
+        return list(self._drive(self._table._load).ancestors())
 
     def holds_a_file_twice(self) -> bool:
         held = [name for _, name in self._metadata.held()]
@@ -487,7 +494,7 @@ class Life:
         return [made for made, _ in self.staged].index(staged)
 
     def _ancestors(self) -> Any:
-        return self.table.history(Floor(self.floors[0].table_uuid, None)).ancestors
+        return self.table.main()
 
     def _main(self) -> Any:
         ancestors = [each for each in self._ancestors() if self.heads.get(each.id) != 0]

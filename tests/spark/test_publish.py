@@ -8,20 +8,21 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 
-from tests.spark.world import World
+from tests.spark.world import World, asked
 from tests.support.patience import HANGING, eventually
 from tidegate.core.errors import Retryable
-from tidegate.core.publication import Published
+from tidegate.core.publication import NotPublished, Published
 from tidegate.core.receipts import Receipt
-from tidegate.spark.job import Attempt, Hopeless, run
-from tidegate.spark.table import IcebergTable
+from tidegate.core.routes import encode_dataset
+from tidegate.flows.publish import Attempt, run
+from tidegate.flows.sink import Hopeless
+from tidegate.sinks.iceberg.table import IcebergTable
 
 pytestmark = pytest.mark.spark
 
@@ -36,7 +37,7 @@ def sealed(world: World, batch: str) -> None:
 def start_driver(
     world: World, warehouse: Path, batch: str, attempt: int, *, die_before: str = "-", gate: Path | None = None
 ) -> subprocess.Popen[bytes]:
-    arguments = [str(warehouse), batch, str(attempt), json.dumps(asdict(world.dataset)), die_before]
+    arguments = [str(warehouse), batch, str(attempt), encode_dataset(world.dataset), die_before]
     return subprocess.Popen(
         [sys.executable, "-m", "tests.spark.driver", *arguments, *([str(gate)] if gate else [])],
         start_new_session=True,
@@ -77,7 +78,7 @@ def test_a_killed_driver_is_finished_by_the_next_attempt(
 
 def test_twin_drivers_that_publish_at_the_same_time(world: World, warehouse: Path, batch: str, tmp_path: Path) -> None:
     sealed(world, batch)
-    world.attempt(batch, 1).prepare_table()
+    world.attempt(batch, 1).sink.prepare()
     twins = [start_driver(world, warehouse, batch, 1, gate=tmp_path) for _ in range(2)]
 
     def waiting() -> int:
@@ -97,9 +98,9 @@ def test_twin_drivers_that_publish_at_the_same_time(world: World, warehouse: Pat
 def test_twins_in_threads_agree_on_who_won(world: World, batch: str, round: int) -> None:
     sealed(world, batch)
     one, other = world.attempt(batch, 1, "one"), world.attempt(batch, 1, "other")
-    one.prepare_table()
+    one.sink.prepare()
     floor = one.floor()
-    staged = {attempt.driver: attempt.stage() for attempt in (one, other)}
+    staged = {attempt.sink.driver: attempt.stage() for attempt in (one, other)}
     if round % 2:  # somebody else's commit in between makes both publish by rebase
         moved = f"{batch}x"
         world.seal(moved, world.put({"in/other.json": b'{"id": 100}'}))
@@ -107,7 +108,7 @@ def test_twins_in_threads_agree_on_who_won(world: World, batch: str, round: int)
     decided: dict[str, Published] = {}
 
     def publish(attempt: Attempt) -> None:
-        decided[attempt.driver] = attempt.publish(staged[attempt.driver], floor)
+        decided[attempt.sink.driver] = attempt.publish(staged[attempt.sink.driver], floor)
 
     threads = [threading.Thread(target=publish, args=(attempt,)) for attempt in (one, other)]
     for thread in threads:
@@ -124,9 +125,9 @@ def test_a_twin_that_stages_on_top_of_the_published_one_is_refused(world: World,
     """Its parent is the head, so nothing is rebased: the check must not be skipped there."""
     sealed(world, batch)
     late, early = world.attempt(batch, 1, "late"), world.attempt(batch, 1, "early")
-    early.prepare_table()
+    early.sink.prepare()
     floor = late.floor()
-    assert late.ask(floor) is None  # it asks, then sleeps ...
+    assert asked(late, floor) == NotPublished()  # it asks, then sleeps ...
     published = early.ingest()
     staged = late.stage()  # ... and wakes up to stage on top of what was published
     assert late.publish(staged, floor) == Published(published.snapshot, published.staged)
@@ -136,7 +137,7 @@ def test_a_twin_that_stages_on_top_of_the_published_one_is_refused(world: World,
 def test_a_zombie_that_wakes_after_the_fence_publishes_nothing(world: World, batch: str) -> None:
     sealed(world, batch)
     zombie = world.attempt(batch, 1)
-    zombie.prepare_table()
+    zombie.sink.prepare()
     floor = zombie.floor()
     staged = zombie.stage()
     assert run(world.attempt(batch, 2), "fence") == 0
@@ -151,7 +152,7 @@ def test_a_zombie_that_wakes_after_the_fence_publishes_nothing(world: World, bat
 def test_a_fence_on_a_moved_head_keeps_a_zombie_out_too(world: World, batch: str) -> None:
     sealed(world, batch)
     zombie, fence = world.attempt(batch, 1), world.attempt(batch, 2)
-    zombie.prepare_table()
+    zombie.sink.prepare()
     floor = zombie.floor()
     staged = zombie.stage()
     fence_staged = fence.stage_fence()
@@ -177,7 +178,7 @@ def test_a_fence_that_comes_too_late_reports_the_rows_as_published(world: World,
 
 def test_a_new_attempt_at_a_fenced_batch_publishes_nothing(world: World, batch: str) -> None:
     sealed(world, batch)
-    world.attempt(batch, 1).prepare_table()
+    world.attempt(batch, 1).sink.prepare()
     assert run(world.attempt(batch, 1), "fence") == 0
     assert run(world.attempt(batch, 2), "ingest") == 0
     receipt = world.receipt(batch)
@@ -189,10 +190,10 @@ def test_a_new_attempt_at_a_fenced_batch_publishes_nothing(world: World, batch: 
 def test_a_lost_answer_to_the_publish_is_not_published_again(world: World, batch: str) -> None:
     sealed(world, batch)
     attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
+    attempt.sink.prepare()
     floor = attempt.floor()
     staged = attempt.stage()
-    attempt.table.publish(staged, batch, floor, attempt.marks)  # it landed; nobody heard
+    attempt.sink.publish(staged, floor)  # it landed; nobody heard
     assert attempt.publish(staged, floor).staged == staged
     assert world.ids() == IDS
     assert len(world.published()) == 1
@@ -218,7 +219,7 @@ class TestTheFloorIsGone:
 
     def test_snapshots_were_expired(self, world: World, batch: str) -> None:
         sealed(world, batch)
-        world.attempt(batch, 1).prepare_table()
+        world.attempt(batch, 1).sink.prepare()
         self.publish_other(world, batch, "a")
         world.attempt(batch, 1).floor()
         self.publish_other(world, batch, "b")
@@ -240,7 +241,7 @@ class TestTheFloorIsGone:
         """`CREATE OR REPLACE` keeps the uuid, and begins a history of its own."""
         sealed(world, batch)
         one = world.attempt(batch, 1)
-        one.prepare_table()
+        one.sink.prepare()
         self.publish_other(world, batch, "a")
         floor = one.floor()
         staged = one.stage()
@@ -253,7 +254,7 @@ class TestTheFloorIsGone:
         """The floor of a table that was empty is a snapshot too: else any history without a parent would reach it."""
         sealed(world, batch)
         one = world.attempt(batch, 1)
-        one.prepare_table()
+        one.sink.prepare()
         floor = one.floor()
         assert floor.head is not None
         one.publish(one.stage(), floor)
@@ -262,11 +263,11 @@ class TestTheFloorIsGone:
 
     def test_the_table_was_dropped_and_created_again(self, world: World, batch: str) -> None:
         sealed(world, batch)
-        world.attempt(batch, 1).prepare_table()
+        world.attempt(batch, 1).sink.prepare()
         world.attempt(batch, 1).floor()
         assert world.spark is not None
         world.spark.sql(f"DROP TABLE {world.dataset.table}")
-        world.attempt(batch, 1).prepare_table()
+        world.attempt(batch, 1).sink.prepare()
         self.refused(world, batch, "it was dropped and created again")
 
 
@@ -291,9 +292,9 @@ class TestHistoryIsLostUnderWay:
     def test_expiry_while_a_twin_reads_keeps_the_twin_out(self, world: World, batch: str) -> None:
         sealed(world, batch)
         one, twin = world.attempt(batch, 1, "one"), world.attempt(batch, 1, "twin")
-        one.prepare_table()
+        one.sink.prepare()
         floor = one.floor()
-        assert twin.ask(floor) is None  # the twin reads on for long ...
+        assert asked(twin, floor) == NotPublished()  # the twin reads on for long ...
         decided = one.publish(one.stage(), floor)
         one.write_receipt(decided)
         cut = moment()
@@ -307,7 +308,7 @@ class TestHistoryIsLostUnderWay:
 
     def test_a_driver_whose_floor_went_while_it_read_publishes_nothing(self, world: World, batch: str) -> None:
         one = world.attempt(batch, 1, "one")
-        one.prepare_table()
+        one.sink.prepare()
         publish_other(world, f"{batch}w", 99)
         sealed(world, batch)
         floor = one.floor()
@@ -325,7 +326,7 @@ class TestHistoryIsLostUnderWay:
     ) -> None:
         sealed(world, batch)
         one = world.attempt(batch, 1, "one")
-        one.prepare_table()
+        one.sink.prepare()
         publish_other(world, f"{batch}w", 99)
         publish = IcebergTable.publish
 
@@ -351,7 +352,7 @@ class TestHistoryIsLostUnderWay:
     ) -> None:
         sealed(world, batch)
         one = world.attempt(batch, 1, "one")
-        one.prepare_table()
+        one.sink.prepare()
         publish_other(world, f"{batch}w", 99)
         publish = IcebergTable.publish
 
@@ -376,9 +377,9 @@ def test_staging_cannot_publish_whatever_the_tables_properties_say(world: World,
     """A zombie stages after the batch was committed, and after `write.wap.enabled` was switched."""
     sealed(world, batch)
     zombie = world.attempt(batch, 1, "zombie")
-    zombie.prepare_table()
+    zombie.sink.prepare()
     floor = zombie.floor()
-    assert zombie.ask(floor) is None  # it sleeps here
+    assert asked(zombie, floor) == NotPublished()  # it sleeps here
     assert run(world.attempt(batch, 2), "ingest") == 0
     world.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('write.wap.enabled'='{value}')")
     staged = zombie.stage()
@@ -392,10 +393,10 @@ def test_staging_cannot_publish_whatever_the_tables_properties_say(world: World,
 def test_what_somebody_put_into_main_by_hand_is_never_joined_by_the_same_rows(world: World, batch: str) -> None:
     sealed(world, batch)
     attempt = world.attempt(batch, 1)
-    attempt.prepare_table()
+    attempt.sink.prepare()
     attempt.floor()
     attempt.stage()
-    world.sql(f"CALL lake.system.fast_forward('{{t}}', 'main', '{attempt.branch}')")
+    world.sql(f"CALL lake.system.fast_forward('{{t}}', 'main', '{attempt.sink.branch}')")
     for number, mode in ((2, "ingest"), (3, "fence")):
         assert run(world.attempt(batch, number), mode) == 1
         failure = world.failure(batch, number)
@@ -424,7 +425,7 @@ def test_whatever_becomes_of_the_table_between_stage_and_publish_no_row_lands_tw
     world: World, batch: str, name: str, rebase: bool
 ) -> None:
     one = world.attempt(batch, 1, "one")
-    one.prepare_table()
+    one.sink.prepare()
     publish_other(world, f"{batch}w", 50)
     sealed(world, batch)
     floor = one.floor()
@@ -469,7 +470,7 @@ def test_a_published_batch_is_settled_whatever_its_table_looks_like_by_now(world
     """The driver died before it wrote the receipt; then somebody renamed a column."""
     sealed(world, batch)
     one = world.attempt(batch, 1)
-    one.prepare_table()
+    one.sink.prepare()
     floor = one.floor()
     one.publish(one.stage(), floor)
     world.sql("ALTER TABLE {t} RENAME COLUMN text TO words")
@@ -482,7 +483,7 @@ def test_a_published_batch_is_settled_whatever_its_table_looks_like_by_now(world
 def test_a_batch_whose_table_is_gone_is_for_a_person_and_makes_no_other_table(world: World, batch: str) -> None:
     sealed(world, batch)
     one = world.attempt(batch, 1)
-    one.prepare_table()
+    one.sink.prepare()
     one.floor()
     world.sql("DROP TABLE {t}")
     for number, mode in ((2, "ingest"), (3, "fence")):
@@ -490,7 +491,7 @@ def test_a_batch_whose_table_is_gone_is_for_a_person_and_makes_no_other_table(wo
         failure = world.failure(batch, number)
         assert failure.hopeless
         assert "the table is gone, and the batch was attempted before that" in failure.reason
-    assert not one.table.exists
+    assert not one.sink.exists
 
 
 class TestAPersonHasDecided:
@@ -499,7 +500,7 @@ class TestAPersonHasDecided:
     def test_a_decision_that_was_not_used_is_used_up_all_the_same(self, world: World, batch: str) -> None:
         """The old floor answers after all; the attempt publishes and dies, and then history is cut."""
         sealed(world, batch)
-        world.attempt(batch, 1).prepare_table()
+        world.attempt(batch, 1).sink.prepare()
         publish_other(world, f"{batch}a", 100)
         world.attempt(batch, 1).floor()
         decided = world.attempt(batch, 2)
@@ -528,7 +529,7 @@ class TestAPersonHasDecided:
     def test_a_table_that_is_gone_is_made_again(self, world: World, batch: str, mode: str) -> None:
         sealed(world, batch)
         one = world.attempt(batch, 1)
-        one.prepare_table()
+        one.sink.prepare()
         one.floor()
         world.sql("DROP TABLE {t}")
         assert run(world.attempt(batch, 2), mode) == 1
@@ -540,11 +541,11 @@ class TestAPersonHasDecided:
     def test_a_batch_that_is_not_in_a_table_that_was_replaced_lands_once(self, world: World, batch: str) -> None:
         sealed(world, batch)
         zombie = world.attempt(batch, 1, "zombie")
-        zombie.prepare_table()
+        zombie.sink.prepare()
         floor = zombie.floor()
         staged = zombie.stage()
         world.sql("DROP TABLE {t}")
-        zombie.prepare_table()
+        zombie.sink.prepare()
         assert run(world.attempt(batch, 2), "ingest") == 1
         decided = world.attempt(batch, 3)
         decided.floors = 1
@@ -556,7 +557,7 @@ class TestAPersonHasDecided:
     def test_a_floor_that_answers_after_all_outranks_the_person(self, world: World, batch: str) -> None:
         sealed(world, batch)
         one = world.attempt(batch, 1)
-        one.prepare_table()
+        one.sink.prepare()
         floor = one.floor()
         one.publish(one.stage(), floor)
         mistaken = world.attempt(batch, 2)
@@ -567,7 +568,7 @@ class TestAPersonHasDecided:
     def test_later_attempts_go_by_the_floor_that_was_decided(self, world: World, batch: str) -> None:
         sealed(world, batch)
         one = world.attempt(batch, 1)
-        one.prepare_table()
+        one.sink.prepare()
         publish_other(world, f"{batch}a", 100)
         one.floor()
         publish_other(world, f"{batch}b", 101)

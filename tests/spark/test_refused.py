@@ -9,7 +9,7 @@ from moto.s3.responses import S3Response
 
 from tests.spark.world import World
 from tidegate.core.outcomes import Outcome
-from tidegate.spark.job import Attempt, run
+from tidegate.flows.publish import Attempt, run
 
 pytestmark = pytest.mark.spark
 

@@ -11,13 +11,16 @@ from pyspark.sql import SparkSession
 
 from tidegate.aws.work import S3Work
 from tidegate.core.manifests import Sealed, batch_folder, make_part
-from tidegate.core.publication import BATCH, Floor, Snapshot
+from tidegate.core.publication import Floor, Verdict, verdict
 from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
-from tidegate.local import toolchain
-from tidegate.spark.job import Attempt
-from tidegate.spark.table import IcebergTable
+from tidegate.flows.publish import Attempt
+from tidegate.reading.fetch import a_neighbour_is_readable
+from tidegate.sinks.iceberg.marks import BATCH, IcebergSnapshot
+from tidegate.sinks.iceberg.sink import IcebergSink
+from tidegate.sinks.iceberg.table import IcebergTable
+from tidegate_local import toolchain
 
 LANDING = "landing"
 WORK = "work"
@@ -75,7 +78,8 @@ class World:
 
     def attempt(self, batch: str, number: int, driver: str = "") -> Attempt:
         assert self.spark is not None
-        return Attempt(self.spark, self.work, batch, number, self.dataset, driver or f"{batch}-{number}")
+        sink = IcebergSink(self.spark, self.dataset, batch, number, driver or f"{batch}-{number}")
+        return Attempt(sink, self.work, batch, number, can_read_near=a_neighbour_is_readable)
 
     def receipt(self, batch: str) -> Receipt | None:
         body = self.work.get(batch_folder(batch) + "receipt.json")
@@ -96,12 +100,12 @@ class World:
         assert self.spark is not None
         return self.spark.table(self.dataset.table).orderBy("_source_uri", "_source_row").collect()
 
-    def main(self) -> list[Snapshot]:
+    def main(self) -> list[IcebergSnapshot]:
         """The ancestors of main, the head first."""
-        table = IcebergTable(self.spark, self.dataset.table)
-        return list(table.history(Floor(table.position().table_uuid, None)).ancestors)
+        assert self.spark is not None
+        return IcebergTable(self.spark, self.dataset.table).main()
 
-    def published(self) -> list[Snapshot]:
+    def published(self) -> list[IcebergSnapshot]:
         """Those of them that published or fenced a batch."""
         return [each for each in self.main() if "published-wap-id" in each.summary]
 
@@ -131,3 +135,8 @@ class World:
     def ids(self) -> list[int]:
         """The `id` column of every row in the table, sorted: a repeated one shows."""
         return sorted(row.id for row in self.rows())
+
+
+def asked(attempt: Attempt, floor: Floor) -> Verdict:
+    """What the table says of the attempt's batch."""
+    return verdict(attempt.sink.history(floor), attempt.batch, floor)

@@ -1,4 +1,4 @@
-"""Answers in place of AWS's: for calls that no emulator knows, and for refusals that none gives."""
+"""Fixed answers in place of AWS's, for calls and refusals that no emulator supports."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,16 +25,16 @@ Scripted = Given | Callable[[dict[str, Any]], Given]
 
 @dataclass
 class Answers:
-    """What some operations answer; each is called as the API calls it, `HeadBucket`. The others go where they would."""
+    """The answers of some operations, by the API's name, such as `HeadBucket`. Other calls are sent on."""
 
     given: Mapping[str, Scripted] = field(default_factory=dict)
     rest: Given | None = None
-    """What all others answer; None sends them on."""
+    """The answer of all other operations; None sends them on."""
     asked: list[str] = field(default_factory=list)
     """The name of each operation that was called, in order."""
 
     def session(self) -> boto3.Session:
-        """A session whose clients are answered so."""
+        """A session whose clients get these answers."""
         made = boto3.Session(region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing")
         # what botocore's own Stubber does, for every client at once
         made.events.register("before-parameter-build.*.*", self._note)

@@ -1,10 +1,10 @@
-"""Uploads, notices, routes and the notifications of S3, with as little ceremony as a test needs."""
+"""Short constructors of uploads, notices, routes and S3's notifications."""
 
 import json
 from typing import Any
 from urllib.parse import quote_plus
 
-from tidegate.core.batches import Limits
+from tidegate.core.batches import BatchLimits
 from tidegate.core.manifests import Part, make_part
 from tidegate.core.notices import ORIGIN_S3, Entry, Notice, make_notice
 from tidegate.core.routes import Dataset, Route
@@ -40,7 +40,7 @@ def route(
     **limits: int,
 ) -> Route:
     dataset = Dataset(table=f"lake.raw.{name}", schema="id bigint", format="json")
-    return Route(name, bucket, f"{name}/" if prefix is None else prefix, suffix, dataset, Limits(**limits))
+    return Route(name, bucket, f"{name}/" if prefix is None else prefix, suffix, dataset, BatchLimits(**limits))
 
 
 def s3_record(

@@ -1,6 +1,6 @@
-"""An account for the real CDK CLI: moto in a process of its own, spoken to as AWS is, over HTTP.
+"""An account for the real CDK CLI: moto in its own process, over HTTP.
 
-Seven things are added to moto, the first three because the stack could not be deployed to it otherwise:
+Seven things are added to moto. Without the first three the stack could not be deployed:
 - `AWS::EMRServerless::Application` and `AWS::CloudWatch::Alarm`, which its CloudFormation does not know, though its EMR
   Serverless and CloudWatch do. An application keeps its name, type and release only, an alarm neither its dimensions
   nor its metrics if they are computed;
@@ -8,10 +8,10 @@ Seven things are added to moto, the first three because the stack could not be d
 - custom resources without Docker: a function whose code is written into the template runs in this Python. moto asks
   such a function for Create only, never for Update or Delete;
 - the policy of a key as text, without which moto cannot describe a key that its CloudFormation made;
-- that a topic stays the same if its name does: moto makes it anew for any change, and takes one without properties for
-  changed. What else is changed of a topic does not arrive;
-- that a bucket notifies EventBridge, which moto keeps and does not tell;
-- the deletion policy RetainExceptOnCreate, which moto takes for none. A creation that fails it does not roll back.
+- that a topic stays the same if its name does: moto creates it again for any change, and treats one without properties
+  as changed. Other changes of a topic are not applied;
+- that a bucket notifies EventBridge: moto stores that setting and does not return it;
+- the deletion policy RetainExceptOnCreate, which moto ignores. moto does not roll back a failed creation.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ import boto3
 from botocore.config import Config
 
 from tests.support.patience import HANGING
-from tidegate.local import toolchain
-from tidegate.local.errors import log_tail
-from tidegate.local.processes import listen, spawn
+from tidegate_local import toolchain
+from tidegate_local.errors import log_tail
+from tidegate_local.processes import listen, spawn
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "123456789012"
@@ -60,7 +60,7 @@ json.dump(getattr(importlib.import_module(module), name)(event, context), sys.st
 
 
 class CommandFailed(Exception):
-    """The CDK CLI ended with an error, which the text holds."""
+    """The CDK CLI ended with an error; the text has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Cloud:
 
     @property
     def environment(self) -> dict[str, str]:
-        """All that the CLI is told: no Docker, no tools, no account but this one.
+        """The CLI's whole environment: no Docker, no tools, no other account.
 
         The name must be `localhost`: only then does the SDK of the CLI keep the bucket's name out of the host's.
         """
@@ -93,7 +93,7 @@ class Cloud:
         return self.home / LOG
 
     def cdk(self, *arguments: str, folder: Path = ROOT) -> str:
-        """Run the CDK CLI and return what it said. Raises CommandFailed."""
+        """Run the CDK CLI and return its output. Raises CommandFailed."""
         command = f"cdk {' '.join(arguments)}"
         try:
             done = subprocess.run(
@@ -153,7 +153,7 @@ def cloud(folder: Path) -> Iterator[Cloud]:
 
 def serve(endpoint: str) -> None:
     """Serve on the inherited socket, which `endpoint` leads to, until told to stop."""
-    from tidegate.local import services
+    from tidegate_local import services
 
     _add_applications()
     _add_alarms()
@@ -170,7 +170,7 @@ Make = Callable[[str, dict[str, Any], str, str, str], tuple[str, dict[str, str]]
 """Makes a resource of a name, properties, account and region, under the id that it has already, or \"\"; returns its id
 and its attributes."""
 Remove = Callable[[str, str, str], None]
-"""Takes away the resource with this id, of this account and region."""
+"""Deletes the resource with this id, of this account and region."""
 _ADDED: list[type] = []
 """moto finds its types of resources by weak references."""
 
@@ -295,7 +295,7 @@ def _end_names() -> None:
 
 
 def _end_names_of(kind: Any, is_fifo: str) -> None:
-    from tidegate.local.queues import patch
+    from tidegate_local.mends.patching import patch
 
     original = kind.create_from_cloudformation_json
 
@@ -310,7 +310,7 @@ def _end_names_of(kind: Any, is_fifo: str) -> None:
 def _keep_topics() -> None:
     from moto.sns.models import Topic
 
-    from tidegate.local.queues import patch
+    from tidegate_local.mends.patching import patch
 
     original = Topic.update_from_cloudformation_json
 
@@ -327,7 +327,7 @@ def _keep_topics() -> None:
 def _write_key_policies() -> None:
     from moto.kms.models import Key
 
-    from tidegate.local.queues import patch
+    from tidegate_local.mends.patching import patch
 
     original = Key.create_from_cloudformation_json
 
@@ -342,7 +342,7 @@ def _write_key_policies() -> None:
 def _tell_of_event_bridge() -> None:
     from moto.s3.responses import S3Response
 
-    from tidegate.local.queues import patch
+    from tidegate_local.mends.patching import patch
 
     original = S3Response.get_bucket_notification
 
@@ -362,7 +362,7 @@ def _tell_of_event_bridge() -> None:
 def _keep_what_stays() -> None:
     from moto.cloudformation.parsing import ResourceMap
 
-    from tidegate.local.queues import patch
+    from tidegate_local.mends.patching import patch
 
     original = ResourceMap.delete
 
@@ -381,7 +381,7 @@ def _run_written_code(endpoint: str) -> None:
     from moto import settings
     from moto.awslambda.models import LambdaFunction
 
-    from tidegate.local.queues import patch
+    from tidegate_local.mends.patching import patch
 
     def invoke(function: Any, event: Any = None) -> tuple[str, bool, str]:
         if "ZipFile" not in function.code:
@@ -407,7 +407,7 @@ def as_text(value: Any) -> Any:
 
 
 def run_function(archive: bytes, handler: str, event: Any, endpoint: str) -> subprocess.CompletedProcess[str]:
-    """Run a function's code, given as a zip, in a Python of its own, whose AWS is `endpoint`."""
+    """Run a function's code, given as a zip, in its own Python process, with `endpoint` as AWS."""
     with tempfile.TemporaryDirectory(prefix="function-") as folder:
         with zipfile.ZipFile(io.BytesIO(archive)) as content:
             content.extractall(folder)

@@ -1,4 +1,5 @@
-"""The real DynamoDB Local, which judges conditions and transactions as DynamoDB does and serves many at once.
+"""The real DynamoDB Local, which evaluates conditions and transactions as DynamoDB does and serves many clients at
+once.
 
 It is a Java program from Maven Central. Spark's own Ivy fetches it once, as it does the Spark jars, so that it alone
 decides about repositories and mirrors; it is kept in `share/tidegate/dynamodb-local` of the virtual environment, and
@@ -29,7 +30,7 @@ import boto3
 from botocore.config import Config
 
 from tests.support.patience import HANGING
-from tidegate.local import toolchain
+from tidegate_local import toolchain
 
 COORDINATES = "com.amazonaws:DynamoDBLocal:2.6.1"
 SHA256 = "1e6ff07e4f92cf42785196a0b6e8447baeda0f94d1451704655cf82f3a6adc59"
@@ -40,7 +41,7 @@ START_SECONDS = HANGING
 
 
 class DynamoDbLocalMissing(Exception):
-    """DynamoDB Local cannot be had or started. The message says why, and what to do."""
+    """DynamoDB Local cannot be fetched or started. The message has the reason, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,8 @@ def fetched() -> Path:
 def running() -> Iterator[DynamoDbLocal]:
     """DynamoDB Local, in memory, on a free port, for as long as the context lasts.
 
-    It has no option for the address it listens on, so for that time it serves whoever reaches this machine's port: it
-    holds nothing but what tests invent. It also reports its use to AWS, unless told not to.
+    It has no option for the address that it listens on, so any machine that reaches the port can use it. It has only
+    test data. It reports its use to AWS unless that is disabled.
     """
     folder = fetched()
     port = _free_port()

@@ -1,4 +1,4 @@
-"""EMR Serverless at the level of HTTP: two of its operations, for a boto3 client that asks nobody else."""
+"""EMR Serverless at the level of HTTP: two of its operations, for a boto3 client that calls nothing else."""
 
 import json
 import re
@@ -15,7 +15,7 @@ APPLICATION = "00f1application"
 
 @dataclass
 class EmrService:
-    """Starts what it is told to, knows a client token again (or not), and runs nothing."""
+    """Records the runs that are started, recognises a client token (or not), and runs nothing."""
 
     knows_tokens: bool = True
     refusal: tuple[int, str] | None = None
@@ -23,16 +23,16 @@ class EmrService:
     asked: list[dict[str, Any]] = field(default_factory=list)
     """The body of every StartJobRun."""
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Every run that was started, as GetJobRun tells of it."""
+    """Every run that was started, as GetJobRun returns it."""
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def attach(self, client: Any) -> None:
-        """Answer all that `client` asks."""
+        """Answer all calls of `client`."""
         client.meta.events.unregister("before-send", botocore_stubber)  # moto's EMR knows neither tokens nor labels
         client.meta.events.register("before-send.emr-serverless", self._serve)
 
     def forget(self) -> None:
-        """Be as new."""
+        """Reset everything."""
         self.knows_tokens, self.refusal = True, None
         for memory in (self.asked, self.runs, self._by_token):
             memory.clear()

@@ -1,40 +1,42 @@
-"""A topic, dead letters and a job service in memory: for what moto cannot do, or what a test must decide."""
+"""A topic, dead letters and a job service in memory, for what moto cannot do or a test must control."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Retryable
-from tidegate.core.manifests import Item, batch_folder, decode_part, decode_sealed
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, Outcome
 from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, tally_of
 from tidegate.core.routes import Dataset
-from tidegate.flows.ports import JobReport, Work
+from tidegate.flows.ports import JobReport, Ports, Work
+from tidegate.metrics import Metric
 
 
 @dataclass
 class Counts:
-    """What was counted, by name and route."""
+    """What was counted, by metric and route."""
 
-    values: Counter[tuple[str, str]] = field(default_factory=Counter)
+    values: Counter[tuple[Metric, str]] = field(default_factory=Counter)
 
-    def __call__(self, name: str, value: int, route: str = "") -> None:
-        self.values[name, route] += value
+    def __call__(self, metric: Metric, value: int, route: str = "") -> None:
+        assert metric.value.dimensions("tidegate", route), "as the functions' own would refuse it"
+        self.values[metric, route] += value
 
-    def __getitem__(self, name: str) -> int:
+    def __getitem__(self, metric: Metric) -> int:
         """The count over all routes."""
-        return sum(value for (counted, _), value in self.values.items() if counted == name)
+        return sum(value for (counted, _), value in self.values.items() if counted is metric)
 
-    def of(self, name: str, route: str) -> int:
-        return self.values[name, route]
+    def of(self, metric: Metric, route: str) -> int:
+        return self.values[metric, route]
 
 
 @dataclass
 class MemoryTopic:
-    """Accepts what it is told to; `broken` raises instead."""
+    """Accepts the notices that the test sets; `broken` raises instead."""
 
     accepts: Callable[[Notice], bool] = lambda notice: True
     broken: bool = False
@@ -65,7 +67,7 @@ class MemoryDeadLetters:
 
 @dataclass
 class MemoryWork:
-    """A work bucket, for histories that are told many times over."""
+    """A work bucket in memory, for histories that run many times."""
 
     objects: dict[str, bytes] = field(default_factory=dict)
 
@@ -76,7 +78,10 @@ class MemoryWork:
         self.objects[name] = body
 
     def put_if_absent(self, name: str, body: bytes) -> bool:
-        return self.objects.setdefault(name, body) is body
+        if name in self.objects:
+            return False
+        self.objects[name] = body
+        return True
 
     def names(self, prefix: str) -> Iterator[str]:
         return iter(sorted(name for name in self.objects if name.startswith(prefix)))
@@ -89,7 +94,7 @@ class MemoryWork:
 
 @dataclass
 class MemoryJobs:
-    """A job service that knows a client token again, and runs nothing: tests play the jobs."""
+    """A job service that recognises a client token, and runs nothing: tests play the jobs."""
 
     runs: dict[str, JobReport] = field(default_factory=dict)
     started: list[tuple[str, int, bool]] = field(default_factory=list)
@@ -98,7 +103,7 @@ class MemoryJobs:
     """(dataset, owner, last) of every request, in order."""
     _by_token: dict[tuple[str, int], str] = field(default_factory=dict)
     busy: bool = False
-    """Whether somebody else is starting it right now."""
+    """Whether another process is starting it right now."""
 
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         if self.busy:
@@ -121,7 +126,7 @@ class MemoryJobs:
         self.runs[run] = JobReport(JobState.ENDED, details)
 
 
-def uploads_of(work: Work, batch_id: str) -> list[Item]:
+def uploads_of(work: Work, batch_id: str) -> list[OwnedUpload]:
     """What a job reads: the uploads of a sealed batch."""
     folder = batch_folder(batch_id)
     manifest = work.get(folder + "sealed.json")
@@ -144,8 +149,8 @@ def play_publishing(
     receipt: bool = True,
     manifest: str | None = None,
 ) -> Receipt:
-    """What a job leaves behind that published the batch: `ends` are those keys that were not plain success. `manifest`
-    is the digest that it was given; None for that of the manifest which is there."""
+    """Write what a job writes that published the batch. `ends` are the keys that were not plain success. `manifest` is
+    the digest that the job got; None for that of the existing manifest."""
     if manifest is None:
         body = work.get(batch_folder(batch_id) + "sealed.json")
         manifest = decode_sealed(body).digest if body else ""
@@ -166,7 +171,7 @@ def play_publishing(
 
 
 def play_fencing(work: Work, batch_id: str, snapshot: int = 88) -> None:
-    """What a job leaves behind that fenced the batch."""
+    """Write what a job writes that fenced the batch."""
     written = Receipt(batch_id, snapshot, snapshot, True, NO_TALLY)
     work.put(batch_folder(batch_id) + "receipt.json", written.encode())
 
@@ -174,18 +179,19 @@ def play_fencing(work: Work, batch_id: str, snapshot: int = 88) -> None:
 def play_giving_up(
     work: Work, batch_id: str, attempt: int, reason: str, *, hopeless: bool, undecided: bool = False
 ) -> None:
-    """What an attempt leaves behind that could not publish the batch."""
+    """Write what an attempt writes that could not publish the batch."""
     failure = Failure(attempt, reason, hopeless, undecided)
     work.put(f"{batch_folder(batch_id)}failures/{attempt}.json", failure.encode())
 
 
 class Died(BaseException):
-    """The process is gone: nothing that any flow may catch."""
+    """The process died. No flow may catch this."""
 
 
 @dataclass
 class Life:
-    """How many calls to ports a process makes, and whether it dies before or after what the last one does."""
+    """The number of calls to ports that a process makes, and whether it dies before or after the effect of the last
+    one."""
 
     calls: int | None = None
     after: bool = False
@@ -197,6 +203,11 @@ class Life:
 
     def wrap(self, port: Any) -> Any:
         return _Mortal(port, self)
+
+    def over(self, ports: Ports) -> Ports:
+        """The ports of a process that may die."""
+        mortal = {name: self.wrap(getattr(ports, name)) for name in ("ledger", "work", "jobs", "topic")}
+        return replace(ports, **mortal)
 
 
 class _Mortal:
@@ -228,6 +239,6 @@ class _Mortal:
 
 
 def every_death(calls: int) -> list[Life]:
-    """Every way for a process to die that makes so many calls: before each of them, which is after the one before,
-    and after the last."""
+    """Every way to die for a process with so many calls: before each of them (which is after the one before), and after
+    the last."""
     return [*(Life(call) for call in range(1, calls + 1)), Life(calls, after=True)]

@@ -1,4 +1,4 @@
-"""A network that fails at the worst moment, put between a client and the service, at the level of HTTP."""
+"""A network between a client and the service that fails at chosen calls, at the level of HTTP."""
 
 import json
 import re
@@ -17,7 +17,7 @@ ANSWERED = "x-answered-by-the-test"
 
 @dataclass
 class Fault:
-    """What a fault has done so far: the operations it struck, in order."""
+    """The operations that a fault has struck so far, in order."""
 
     struck: list[str] = field(default_factory=list)
 
@@ -26,10 +26,10 @@ class Fault:
 def lost_answers(
     client: Any, operation: str, *, times: int = 1, containing: str = "", token_forgotten: bool = False
 ) -> Iterator[Fault]:
-    """Apply the first `times` calls of `operation` and lose their answers, so that the SDK sends the requests again.
+    """Apply the first `times` calls of `operation` and lose their answers, so that the SDK retries.
 
-    Only requests that hold `containing`. `token_forgotten` is a service that does not recognise the request's token
-    when it comes again.
+    Only requests that contain `containing`. With `token_forgotten` the service does not recognise the request's token
+    in the retry.
     """
     network = URLLib3Session(max_pool_connections=64)
     fault = Fault()
@@ -55,7 +55,7 @@ def lost_answers(
 def answered(
     client: Any, operation: str, status: int, body: dict[str, Any], *, containing: str = "", times: int = 10**9
 ) -> Iterator[Fault]:
-    """Answer `operation` with this error instead of asking the service; only requests that hold `containing`."""
+    """Answer `operation` with this error instead of calling the service; only requests that contain `containing`."""
     fault = Fault()
 
     def strike(event_name: str, request: AWSPreparedRequest, **_: Any) -> AWSResponse | None:

@@ -1,4 +1,4 @@
-"""moto's Glue, with the one thing that a catalog of Iceberg tables needs of it and that moto 5.2.5 leaves out."""
+"""moto's Glue, with the one feature for Iceberg's catalog that moto 5.2.5 lacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from moto.glue.exceptions import GlueClientError
 from moto.glue.models import FakeTable
 from moto.glue.responses import GlueResponse
 
-from tidegate.local.queues import patch
+from tidegate_local.mends.patching import patch
 
 _update = GlueResponse.update_table
 _one_at_a_time = threading.Lock()

@@ -5,35 +5,35 @@
     B3  sealed, its manifest written; it waits for the slot
     B4  open
 
-Every notice has been acknowledged: what the ledger forgets, no queue brings again.
+Every notice has been acknowledged: no queue delivers again what the ledger forgets.
 """
 
 import copy
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from tests.support.build import BUCKET
 from tests.support.fakes import MemoryJobs, MemoryWork, play_publishing, uploads_of
-from tests.support.world import World, moto_world
+from tests.support.world import World, small_world
 from tidegate.core.batches import JobState
+from tidegate.core.items import Applied, Item, Key, Refused, Transition
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Notice, pack
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Receipt
 from tidegate.core.uploads import Upload
-from tidegate.flows.ports import RestoredLedger, Topic, Work
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.ports import Topic, Work
 from tidegate.flows.recover import Recovered, recover
+from tidegate.stores.memory import MemoryStore
 from tidegate.wiring import made_at, smallest_id
 
-Items = list[dict[str, Any]]
-WRITES = ("PutItem", "UpdateItem", "TransactWriteItems")
+Items = dict[Key, Item]
 AGAIN = "flights/broken.json"
 EVERYTHING = ""
-"""The batches from this id on: all there are."""
+"""All batches from this id on."""
 
 
 def upload(key: str, sequencer: str = "01") -> Upload:
@@ -50,11 +50,11 @@ class History:
     world: World
     work: MemoryWork = field(default_factory=MemoryWork)
     moments: list[Items] = field(default_factory=list)
-    """What the ledger held after each write; the first before any."""
+    """The ledger's items after each write; the first entry is before any write."""
     notices: list[Notice] = field(default_factory=list)
     """Every notice that was dispatched, in order."""
     published: dict[str, Receipt] = field(default_factory=dict)
-    """What the table holds, by batch."""
+    """The rows in the table, by batch."""
     landed: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often the rows of a key are in the table, and under which version."""
     batches: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ class History:
         return self.batches[-1]
 
     def dispatch(self, *notices: Notice) -> None:
-        """These, and what dispatch sends on because of them."""
+        """Dispatch these, and the notices that dispatch sends because of them."""
         waiting = list(notices)
         while waiting:
             notice = waiting.pop(0)
@@ -87,7 +87,7 @@ class History:
         assert self.world.settle() == []
 
     def job(self, batch_id: str, *, receipt: bool = True) -> None:
-        """The batch's job: what is in the table stays, and is said again."""
+        """Play the batch's job. Rows in the table stay, and the receipt is written again."""
         work = self.world.work
         if batch_id not in self.published:
             first = {packed(*FIRST).id}
@@ -107,7 +107,7 @@ class History:
                 self.world.jobs.end(batch_id, int(attempt))
 
     def settle_down(self) -> list[str]:
-        """Jobs and looks until nothing is under way; returns the troubles of the last look."""
+        """Run jobs and settle until nothing is under way. Returns the troubles of the last run of settle."""
         for _ in range(12):
             self.world.clock.advance(400)
             self.run_jobs()
@@ -121,28 +121,21 @@ class History:
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        client = self.world.table.client
-
-        def note(**_: Any) -> None:
-            self.moments.append(copy.deepcopy(self.world.table.items()))
-
-        note()
-        for operation in WRITES:
-            client.meta.events.register(f"after-call.dynamodb.{operation}", note)
+        self.world.store = recording = _Recording(self.world.store.items, moments=self.moments)
+        self.moments.append(dict(recording.items))
         try:
             yield
         finally:
-            for operation in WRITES:
-                client.meta.events.unregister(f"after-call.dynamodb.{operation}", note)
+            self.world.store = MemoryStore(recording.items)
 
     def freeze(self) -> None:
-        """Everything but the ledger is as it is now, whenever the ledger is restored."""
+        """Keep everything but the ledger as it is now, for each restore of the ledger."""
         now = self.world.clock.now
         self._final = copy.deepcopy((self.work.objects, self.world.jobs, self.published, self.landed, now))
 
     def restore(self, to: Items) -> None:
-        """The ledger as it was then; all the rest as it was when `freeze` was called, the clock included: how old a
-        batch is may not depend on how often this was done."""
+        """Restore the ledger to that write, and everything else to the state at `freeze`. That includes the clock, so
+        that a batch's age does not depend on the number of restores."""
         assert self._final is not None
         self.work.objects, self.world.jobs, self.published, self.landed, now = copy.deepcopy(self._final)
         self.world.clock.now = now
@@ -153,31 +146,37 @@ class History:
         self,
         *,
         oldest: str = EVERYTHING,
-        ledger: RestoredLedger | None = None,
+        ledger: Ledger | None = None,
         work: Work | None = None,
         topic: Topic | None = None,
     ) -> Recovered:
         return recover(
-            ledger=ledger or self.world.ledger,
-            work=work or self.world.work,
-            topic=topic or self.world.topic,
+            replace(
+                self.world.ports,
+                ledger=ledger or self.world.ledger,
+                work=work or self.world.work,
+                topic=topic or self.world.topic,
+            ),
             configured=self.world.routes,
             oldest=oldest,
             made_at=made_at,
-            clock=self.world.clock,
         )
 
 
+@dataclass
+class _Recording(MemoryStore):
+    moments: list[Items] = field(default_factory=list)
+
+    def apply(self, transition: Transition) -> Applied | Refused:
+        done = super().apply(transition)
+        self.moments.append(dict(self.items))
+        return done
+
+
 def put_items(world: World, to: Items) -> None:
-    """Replace what the ledger holds."""
-    wanted = {(item["pk"]["S"], item["sk"]["S"]): item for item in to}
-    there = {(item["pk"]["S"], item["sk"]["S"]): item for item in world.table.items()}
-    for key in there.keys() - wanted.keys():
-        item = there[key]
-        world.table.client.delete_item(TableName=world.table.name, Key={"pk": item["pk"], "sk": item["sk"]})
-    for key, item in wanted.items():
-        if there.get(key) != item:
-            world.table.client.put_item(TableName=world.table.name, Item=item)
+    """Replace the ledger's items."""
+    world.store.items.clear()
+    world.store.items.update(to)
 
 
 FIRST = (upload("a1"), upload("a2"), upload("broken"))
@@ -188,27 +187,24 @@ EVERY_UPLOAD = (
 )
 
 
-@contextmanager
-def small_history() -> Iterator[History]:
-    with moto_world(max_wait=300, in_flight=1, attempts=3) as world:
-        # one claim after the other, so that every run has the same moments
-        world.ledger._pool = ThreadPoolExecutor(1)
-        history = History(world)
-        world.work = history.work
-        world.new_id = history.new_id  # type: ignore[method-assign]
-        with history.recorded():
-            history.dispatch(packed(*FIRST))
-            history.dispatch(packed(upload("a1"), upload("b1"), upload("b2")))
-            history.seal_and_hand_off()
-            history.run_jobs()
-            assert world.settle() == []
-            history.dispatch(packed(upload("c1"), upload("c2")), packed(ONCE_MORE))
-            history.seal_and_hand_off()
-            history.dispatch(packed(upload("d1")), packed(upload("d2"), upload("c1")))
-            assert world.ledger.seal(world.record.open_batch, "flights", world.flights.dataset.table)
-            assert world.hand_off() == 0
-            # this job ends after the last look: nobody has settled its receipt
-            history.run_jobs()
-            history.dispatch(packed(upload("e1"), upload("e2")), packed(upload("e3")))
-        history.freeze()
-        yield history
+def small_history() -> History:
+    history = History(small_world(max_wait=300, in_flight=1, attempts=3))
+    world = history.world
+    world.work = history.work
+    world.new_id = history.new_id  # type: ignore[method-assign]
+    with history.recorded():
+        history.dispatch(packed(*FIRST))
+        history.dispatch(packed(upload("a1"), upload("b1"), upload("b2")))
+        history.seal_and_hand_off()
+        history.run_jobs()
+        assert world.settle() == []
+        history.dispatch(packed(upload("c1"), upload("c2")), packed(ONCE_MORE))
+        history.seal_and_hand_off()
+        history.dispatch(packed(upload("d1")), packed(upload("d2"), upload("c1")))
+        assert world.ledger.seal(world.record.open_batch, "flights", world.flights.dataset.table)
+        assert world.hand_off() == 0
+        # this job ends after the last look: nobody has settled its receipt
+        history.run_jobs()
+        history.dispatch(packed(upload("e1"), upload("e2")), packed(upload("e3")))
+    history.freeze()
+    return history

@@ -1,10 +1,10 @@
-"""Ledgers on tables that answer as DynamoDB does, a clock that tests set, and calls that race."""
+"""Ledgers on tables that behave as DynamoDB's, a clock that tests set, and concurrent calls."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
 
@@ -15,8 +15,12 @@ from moto import mock_aws
 from moto.core.models import botocore_stubber
 
 from tests.support.faults import ANSWERED
-from tidegate.aws.ledger import DAY, DynamoLedger
 from tidegate.core.errors import Retryable
+from tidegate.core.items import Applied, Refused, Transition
+from tidegate.core.records import DAY
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.store import Store
+from tidegate.stores.dynamodb import DynamoDbStore
 
 T = TypeVar("T")
 
@@ -40,15 +44,15 @@ class SettableClock:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a ledger, and what a process needs to open that ledger."""
+    """A ledger's table, and the settings that a process needs to open the ledger."""
 
     client: Any
     name: str
     clock: SettableClock
 
-    def ledger(self, client: Any = None) -> DynamoLedger:
-        """The ledger as one more process sees it."""
-        return DynamoLedger(client or self.client, self.name, clock=self.clock, claim_retention=RETENTION)
+    def ledger(self, client: Any = None) -> Ledger:
+        """The ledger as opened by another process."""
+        return Ledger(DynamoDbStore(client or self.client, self.name), self.clock, RETENTION)
 
     def item(self, pk: str, sk: str) -> dict[str, Any]:
         found: dict[str, Any] = self.client.get_item(TableName=self.name, Key={"pk": {"S": pk}, "sk": {"S": sk}})[
@@ -61,8 +65,31 @@ class Table:
         return [item for page in pages for item in page["Items"]]
 
 
+@dataclass
+class Interrupted:
+    """A store that runs a callback right before it applies independent transitions for the second time: after a ledger
+    has read the conflicting records, and before it acts on them."""
+
+    beneath: Store
+    meanwhile: Callable[[], object]
+    times: int = 0
+
+    def __getattr__(self, verb: str) -> Any:
+        return getattr(self.beneath, verb)
+
+    def apply_each(self, transitions: Sequence[Transition]) -> Sequence[Applied | Refused]:
+        self.times += 1
+        if self.times == 2:
+            self.meanwhile()
+        return self.beneath.apply_each(transitions)
+
+
+def interrupted(ledger: Ledger, meanwhile: Callable[[], object]) -> Ledger:
+    return replace(ledger, store=Interrupted(ledger.store, meanwhile))
+
+
 def create_table(client: Any, name: str) -> None:
-    """The ledger's table as the stack has it, but without TTL: what has expired must not count while it is there."""
+    """The ledger's table as in the stack, but without TTL: an expired item must not count while it exists."""
     client.create_table(
         TableName=name,
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
@@ -95,7 +122,7 @@ def moto_client(service: str) -> Any:
 
 
 def serve_one_at_a_time(client: Any) -> None:
-    """Let moto finish a request before it begins the next: each is atomic on DynamoDB, and in moto it is not."""
+    """Make moto finish a request before it begins the next. A request is atomic on DynamoDB, and not in moto."""
     turn = threading.Lock()
 
     def serve(event_name: str, request: AWSPreparedRequest, **other: Any) -> Any:
@@ -109,7 +136,7 @@ def serve_one_at_a_time(client: Any) -> None:
 
 
 def racing(*calls: Callable[[], T]) -> list[T]:
-    """What each call returns, all begun at the same moment, each repeated as often as it is told to try again."""
+    """The result of each call. All begin at the same moment; each is repeated while it raises Retryable."""
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], T]) -> T:
@@ -121,7 +148,7 @@ def racing(*calls: Callable[[], T]) -> list[T]:
 
 
 def persistently(call: Callable[[], T], tries: int = 50) -> T:
-    """As a queue does that delivers again. DynamoDB cancels one of two transactions that meet on an item."""
+    """Repeat as a queue redelivers. DynamoDB cancels one of two transactions that conflict on an item."""
     for _ in range(tries - 1):
         try:
             return call()

@@ -22,16 +22,16 @@ from itertools import groupby
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from tidegate.local import toolchain
+from tidegate_local import toolchain
 
 
 class JarMissing(Exception):
-    """A jar cannot be had. The message says which, why, and what to do."""
+    """A jar cannot be fetched. The message has its name, the reason, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One file of Maven Central, and the only content that is accepted under its name."""
+    """One file of Maven Central, and the digest of its content."""
 
     group: str
     name: str
@@ -138,7 +138,7 @@ REST_CATALOG = (
 
 
 def fetched(jars: Sequence[Jar]) -> list[Path]:
-    """Where the jars are. Those that are not there are fetched, all or none."""
+    """The paths of the jars. Missing ones are fetched, all or none."""
     folder = Path(sys.prefix, "share", "tidegate", "test-jars")
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder.with_suffix(".lock")):

@@ -1,4 +1,4 @@
-"""How tests wait for what other threads and processes do. No clock decides: a deadline is there for what hangs.
+"""Waits for other threads and processes. Results do not depend on time; the deadline only ends a test that hangs.
 
 Whoever waits longer than that says what for.
 """
@@ -10,8 +10,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 HANGING = 600.0
-"""Seconds after which something is taken to hang: several times what a crowded machine needs for it. pytest's own
-`timeout` is longer still, so that the message of whoever waited is seen."""
+"""Seconds after which a wait counts as hanging: several times what a busy machine needs. pytest's own `timeout` is
+longer, so that the message of the wait is printed."""
 
 
 def eventually(

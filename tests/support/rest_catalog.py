@@ -15,7 +15,7 @@ from pathlib import Path
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from tests.support import maven
-from tidegate.local import toolchain
+from tidegate_local import toolchain
 
 
 @contextlib.contextmanager

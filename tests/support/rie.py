@@ -1,4 +1,4 @@
-"""Lambda, as far as a function can tell: AWS's Runtime Interface Emulator around a folder of bundled code.
+"""An emulated Lambda: AWS's Runtime Interface Emulator with a folder of bundled code.
 
 The folder is the function's working directory. Its Python has the standard library, Lambda's runtime client and
 nothing else, so whatever the code imports must be in the folder. Linux only: the emulator is a Linux program.
@@ -17,23 +17,23 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.patience import HANGING
-from tidegate.local import toolchain
-from tidegate.local.description import Function
-from tidegate.local.guard import session_members
-from tidegate.local.processes import HOST, Child, listen, python_module, spawn
-from tidegate.local.stack import answers
+from tidegate_local import toolchain
+from tidegate_local.description import Function
+from tidegate_local.guard import session_members
+from tidegate_local.processes import HOST, Child, listen, python_module, spawn
+from tidegate_local.stack import answers
 
 RUNTIME_CLIENT = ("awslambdaric", "simplejson", "snapshot-restore-py")
-"""What Lambda has in /var/runtime: its client and what that imports."""
+"""The content of Lambda's /var/runtime: its client and the client's imports."""
 PYTHON = (sys._base_executable, "-S", "-s")
-"""The Python that the virtual environment was made from, without anybody's site-packages."""
+"""The Python of the virtual environment, without site-packages."""
 START_SECONDS = HANGING
 SPARE_SECONDS = HANGING
 """How much later than the function's timeout the emulator may answer: a cold start comes on top."""
 
 
 class Failed(Exception):
-    """The invocation came to an error or a timeout, or its process died; the text is what the emulator said."""
+    """The invocation ended with an error or a timeout, or its process died; the text is the emulator's output."""
 
 
 def runtime_client(folder: Path) -> Path:
@@ -48,7 +48,7 @@ def runtime_client(folder: Path) -> Path:
 
 
 def function_environment(function: Function, local: Mapping[str, str], runtime: Path, code: Path) -> dict[str, str]:
-    """What the function finds in its environment: the template's variables, Lambda's own, and how to reach `local`."""
+    """The function's environment: the template's variables, Lambda's own, and the address of `local`."""
     reaching = {name: value for name, value in local.items() if name.startswith("AWS_") or name == "NO_PROXY"}
     return {
         **reaching,
@@ -83,7 +83,7 @@ class Emulator:
         self._child: Child = spawn(
             f"the emulator of {function.name}",
             python_module(
-                "tidegate.local.guard",  # takes it along, should this process die
+                "tidegate_local.guard",  # takes it along, should this process die
                 str(toolchain.lambda_emulator()),
                 *("--runtime-interface-emulator-address", f"{HOST}:{self._port}"),
                 *("--runtime-api-address", f"{HOST}:{runtime_port}", "--log-level", "error"),
@@ -129,7 +129,7 @@ class Emulator:
         return [each for each in members if b"awslambdaric" in _command(each) and not _is_emulator(each)]
 
     def kill(self) -> None:
-        """End the function's process at once, in the middle of whatever it does."""
+        """Kill the function's process at once."""
         processes = self.processes()
         assert processes, f"{self.function.name} runs no process that could be killed"
         for process in processes:
@@ -144,7 +144,7 @@ class Emulator:
 
 
 def read_answer(status: int, text: str) -> Any:
-    """The emulator's answer as Lambda means it: it says 200 to errors and timeouts, too. Raises Failed."""
+    """The emulator's answer. The emulator returns 200 for errors and timeouts, too. Raises Failed."""
     try:
         answer = json.loads(text)
     except ValueError:

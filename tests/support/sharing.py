@@ -1,4 +1,4 @@
-"""Which tests share a worker of pytest-xdist, because they share something that takes long to make; and who begins.
+"""Which tests share a worker of pytest-xdist, because they share a slow fixture, and in which order tests begin.
 
 xdist has a mark for this, `xdist_group`. With pytest 9.2 it does nothing, in silence
 (https://github.com/pytest-dev/pytest-xdist/issues/1386): every worker then makes everything for itself. So the files
@@ -16,7 +16,7 @@ SHARES: Mapping[str, tuple[str, ...]] = {
     "Spark": ("tests/spark/",),
     "chaos": ("tests/chaos/",),
     "stack": ("tests/e2e/",),
-    "simulation": ("tests/sim/test_simulation.py",),
+    "simulation": ("tests/simulation/test_simulation.py",),
     "deployments": (
         "tests/infra/test_deploy.py",
         "tests/infra/test_deployer.py",
@@ -24,12 +24,12 @@ SHARES: Mapping[str, tuple[str, ...]] = {
         "tests/infra/test_ledger_page.py",
     ),
     "doctor": ("tests/infra/test_doctor.py",),
-    "schemes": ("tests/sim/test_schemes.py",),
+    "schemes": ("tests/simulation/test_schemes.py",),
     "emulators": ("tests/rie/",),
     "bundles": ("tests/infra/test_budgets.py", "tests/infra/test_bundling.py"),
     "templates": ("tests/infra/",),
-    "DynamoDB Local": ("tests/contract/", "tests/sim/test_conformance_dynamodb.py"),
-    "traffic": ("tests/sim/test_traffic.py",),
+    "DynamoDB Local": ("tests/contract/", "tests/conformance/test_dynamodb.py"),
+    "traffic": ("tests/simulation/test_traffic.py",),
     "small stack": ("tests/functional/test_local_stack.py",),
     "services": ("tests/functional/test_local_services.py",),
     "EMR": ("tests/functional/test_local_emr.py",),

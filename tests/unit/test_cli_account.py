@@ -19,9 +19,9 @@ from tidegate.cli import main
 from tidegate.cli.account import buckets, catalog, examine, parts, quotas
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, permission_for, worth
 from tidegate.cli.account.buckets import Held, Whose, held
-from tidegate.cli.account.job import Clock, SelfTest, judge_report, judge_run
+from tidegate.cli.account.job import JobClock, SelfTest, judge_report, judge_run
 from tidegate.cli.account.visit import visit
-from tidegate.cli.doctor import Check, State, verdict
+from tidegate.cli.checks import Check, CheckState, verdict
 from tidegate.cli.exits import Exit
 from tidegate.core.routes import Dataset
 from tidegate.settings import LimitSettings, RouteSettings, Settings, parse
@@ -113,7 +113,7 @@ def test_an_endpoint_that_is_not_there_raises_nothing():
     answer = account.ask("emr-serverless", "list_applications")
     assert isinstance(answer, Unanswered)
     line = examine.emr_in("mars-1", answer)
-    assert line.state is State.FAIL
+    assert line.state is CheckState.FAIL
     assert "emr-serverless.mars-1" in line.finding
 
 
@@ -131,7 +131,7 @@ def test_an_endpoint_that_is_not_there_raises_nothing():
 def test_without_region_or_credentials_nothing_else_is_asked(region, who, name, exit):
     line = examine.whereabouts(region, who)
     assert isinstance(line, Check)
-    assert (line.name, line.state, line.exit) == (name, State.FAIL, exit)
+    assert (line.name, line.state, line.exit) == (name, CheckState.FAIL, exit)
 
 
 def test_bad_credentials_end_the_examination():
@@ -146,16 +146,16 @@ def test_bad_credentials_end_the_examination():
 @pytest.mark.parametrize(
     ("place", "configured", "state"),
     [
-        (examine.Place(ACCOUNT, REGION), "tidegate", State.OK),
-        (examine.Place("999999999999", REGION), "tidegate", State.FAIL),
-        (examine.Place(ACCOUNT, "us-east-1"), "tidegate", State.FAIL),
-        (examine.Place(ACCOUNT, REGION), "staging", State.FAIL),
+        (examine.Place(ACCOUNT, REGION), "tidegate", CheckState.OK),
+        (examine.Place("999999999999", REGION), "tidegate", CheckState.FAIL),
+        (examine.Place(ACCOUNT, "us-east-1"), "tidegate", CheckState.FAIL),
+        (examine.Place(ACCOUNT, REGION), "staging", CheckState.FAIL),
     ],
 )
 def test_the_outputs_must_be_of_this_place_and_configuration(place, configured, state):
     line = examine.belongs(RESOURCES, configured, place)
     assert line.state is state
-    assert line.exit is (Exit.OK if state is State.OK else Exit.USAGE)
+    assert line.exit is (Exit.OK if state is CheckState.OK else Exit.USAGE)
 
 
 # --- buckets ---
@@ -193,33 +193,33 @@ OF_THE_STACK = Found({"StackResourceSummaries": [{"PhysicalResourceId": "landing
 @pytest.mark.parametrize(
     ("who", "members", "state", "said"),
     [
-        (Held(Whose.NOBODYS), Absent(), State.OK, "the name is free"),
-        (Held(Whose.NOBODYS), OF_THE_STACK, State.FAIL, "is gone"),
-        (Held(Whose.OURS, REGION), OF_THE_STACK, State.OK, "made by stack tidegate"),
-        (Held(Whose.OURS, REGION), Absent(), State.FAIL, "stack tidegate has not made it"),
-        (Held(Whose.OURS, REGION), Found({}), State.FAIL, "stack tidegate has not made it"),
-        (Held(Whose.OURS, "us-east-1"), Absent(), State.FAIL, "in us-east-1"),
-        (Held(Whose.OURS, REGION), NO, State.WARN, "cannot tell whether stack tidegate made it"),
-        (Held(Whose.SOMEBODY_ELSES), Absent(), State.FAIL, "belongs to another account"),
-        (NO, Absent(), State.WARN, "cannot tell whose it is"),
-        (SILENT, Absent(), State.WARN, "timed out"),
+        (Held(Whose.NOBODYS), Absent(), CheckState.OK, "the name is free"),
+        (Held(Whose.NOBODYS), OF_THE_STACK, CheckState.FAIL, "is gone"),
+        (Held(Whose.OURS, REGION), OF_THE_STACK, CheckState.OK, "made by stack tidegate"),
+        (Held(Whose.OURS, REGION), Absent(), CheckState.FAIL, "stack tidegate has not made it"),
+        (Held(Whose.OURS, REGION), Found({}), CheckState.FAIL, "stack tidegate has not made it"),
+        (Held(Whose.OURS, "us-east-1"), Absent(), CheckState.FAIL, "in us-east-1"),
+        (Held(Whose.OURS, REGION), NO, CheckState.WARN, "cannot tell whether stack tidegate made it"),
+        (Held(Whose.SOMEBODY_ELSES), Absent(), CheckState.FAIL, "belongs to another account"),
+        (NO, Absent(), CheckState.WARN, "cannot tell whose it is"),
+        (SILENT, Absent(), CheckState.WARN, "timed out"),
     ],
 )
 def test_a_bucket_that_the_stack_makes(who, members, state, said):
     line = buckets.created("landing", who, REGION, "tidegate", members)
     assert (line.state, said in line.finding) == (state, True)
-    assert bool(line.advice) is (state is not State.OK)
+    assert bool(line.advice) is (state is not CheckState.OK)
 
 
 @pytest.mark.parametrize(
     ("who", "state", "said"),
     [
-        (Held(Whose.OURS, REGION), State.OK, f"belongs to {ACCOUNT}"),
-        (Held(Whose.OURS), State.OK, f"belongs to {ACCOUNT}"),
-        (Held(Whose.OURS, "us-east-1"), State.FAIL, "is in us-east-1, and this is eu-west-1"),
-        (Held(Whose.NOBODYS), State.FAIL, "does not exist"),
-        (Held(Whose.SOMEBODY_ELSES, REGION), State.FAIL, f"does not belong to account {ACCOUNT}"),
-        (NO, State.WARN, "cannot tell"),
+        (Held(Whose.OURS, REGION), CheckState.OK, f"belongs to {ACCOUNT}"),
+        (Held(Whose.OURS), CheckState.OK, f"belongs to {ACCOUNT}"),
+        (Held(Whose.OURS, "us-east-1"), CheckState.FAIL, "is in us-east-1, and this is eu-west-1"),
+        (Held(Whose.NOBODYS), CheckState.FAIL, "does not exist"),
+        (Held(Whose.SOMEBODY_ELSES, REGION), CheckState.FAIL, f"does not belong to account {ACCOUNT}"),
+        (NO, CheckState.WARN, "cannot tell"),
     ],
 )
 def test_a_bucket_that_exists_already(who, state, said):
@@ -230,16 +230,16 @@ def test_a_bucket_that_exists_already(who, state, said):
 @pytest.mark.parametrize(
     ("body", "believed", "state"),
     [
-        ({"Status": "Enabled"}, True, State.OK),
-        ({"Status": "Enabled"}, False, State.OK),
-        ({"Status": "Suspended"}, True, State.WARN),
-        ({}, True, State.WARN),
-        ({}, False, State.OK),
+        ({"Status": "Enabled"}, True, CheckState.OK),
+        ({"Status": "Enabled"}, False, CheckState.OK),
+        ({"Status": "Suspended"}, True, CheckState.WARN),
+        ({}, True, CheckState.WARN),
+        ({}, False, CheckState.OK),
     ],
 )
 def test_versions_are_held_against_what_the_route_believes(body, believed, state):
     assert buckets.versions("landing", believed, Found(body)).state is state
-    assert buckets.versions("landing", believed, NO).state is State.WARN
+    assert buckets.versions("landing", believed, NO).state is CheckState.WARN
 
 
 def notified(
@@ -253,15 +253,15 @@ def notified(
 @pytest.mark.parametrize(
     ("there", "state"),
     [
-        (Found({}), State.OK),
-        (notified("other/"), State.OK),
-        (notified("in+of/", ".csv"), State.OK),
-        (notified("in+of/", ".json", "s3:ObjectRemoved:*"), State.OK),
-        (notified(), State.FAIL),
-        (notified("in"), State.FAIL),
-        (notified("in%20of/2026/", ".gz.json"), State.FAIL),
-        (notified("", "n", "s3:ObjectCreated:Put"), State.FAIL),
-        (NO, State.WARN),
+        (Found({}), CheckState.OK),
+        (notified("other/"), CheckState.OK),
+        (notified("in+of/", ".csv"), CheckState.OK),
+        (notified("in+of/", ".json", "s3:ObjectRemoved:*"), CheckState.OK),
+        (notified(), CheckState.FAIL),
+        (notified("in"), CheckState.FAIL),
+        (notified("in%20of/2026/", ".gz.json"), CheckState.FAIL),
+        (notified("", "n", "s3:ObjectCreated:Put"), CheckState.FAIL),
+        (NO, CheckState.WARN),
     ],
 )
 def test_notifications_that_s3_would_not_take_beside_theirs(there, state):
@@ -270,18 +270,18 @@ def test_notifications_that_s3_would_not_take_beside_theirs(there, state):
 
 def test_with_eventbridge_there_is_always_room():
     by_rule = [route(existing=True, source="eventbridge")]
-    assert buckets.room("landing", by_rule, notified()).state is State.OK
+    assert buckets.room("landing", by_rule, notified()).state is CheckState.OK
 
 
 @pytest.mark.parametrize(
     ("there", "state"),
     [
-        (notified("in+of/", ".json", target=BUFFER), State.OK),
-        (notified("in+of/", ".json"), State.FAIL),
-        (notified("in+of/", ".csv", target=BUFFER), State.FAIL),
-        (notified("in+of/", ".json", "s3:ObjectRemoved:*", target=BUFFER), State.FAIL),
-        (Found({}), State.FAIL),
-        (NO, State.WARN),
+        (notified("in+of/", ".json", target=BUFFER), CheckState.OK),
+        (notified("in+of/", ".json"), CheckState.FAIL),
+        (notified("in+of/", ".csv", target=BUFFER), CheckState.FAIL),
+        (notified("in+of/", ".json", "s3:ObjectRemoved:*", target=BUFFER), CheckState.FAIL),
+        (Found({}), CheckState.FAIL),
+        (NO, CheckState.WARN),
     ],
 )
 def test_the_notification_that_the_deployment_made_is_in_place(there, state):
@@ -290,8 +290,8 @@ def test_the_notification_that_the_deployment_made_is_in_place(there, state):
 
 def test_events_that_go_to_eventbridge_are_in_place():
     by_rule = [route(source="eventbridge")]
-    assert buckets.in_place("landing", by_rule, Found({"EventBridgeConfiguration": {}}), BUFFER).state is State.OK
-    assert buckets.in_place("landing", by_rule, notified(target=BUFFER), BUFFER).state is State.FAIL
+    assert buckets.in_place("landing", by_rule, Found({"EventBridgeConfiguration": {}}), BUFFER).state is CheckState.OK
+    assert buckets.in_place("landing", by_rule, notified(target=BUFFER), BUFFER).state is CheckState.FAIL
 
 
 # --- quotas ---
@@ -305,34 +305,39 @@ def lambda_account(total: int, unreserved: int) -> Found:
     ("limits", "answer", "reserved", "state"),
     [
         # the defaults want ten, which is what a new account has
-        ({}, lambda_account(10, 10), 0, State.OK),
-        ({"intake_concurrency": 5}, lambda_account(10, 10), 0, State.WARN),
-        ({}, lambda_account(1000, 8), 0, State.WARN),
-        ({"reserve_concurrency": True}, lambda_account(10, 10), 0, State.FAIL),
-        ({"reserve_concurrency": True}, lambda_account(1000, 110), 0, State.OK),
-        ({"reserve_concurrency": True}, lambda_account(1000, 109), 0, State.FAIL),
+        ({}, lambda_account(10, 10), 0, CheckState.OK),
+        ({"intake_concurrency": 5}, lambda_account(10, 10), 0, CheckState.WARN),
+        ({}, lambda_account(1000, 8), 0, CheckState.WARN),
+        ({"reserve_concurrency": True}, lambda_account(10, 10), 0, CheckState.FAIL),
+        ({"reserve_concurrency": True}, lambda_account(1000, 110), 0, CheckState.OK),
+        ({"reserve_concurrency": True}, lambda_account(1000, 109), 0, CheckState.FAIL),
         # what is reserved already is the deployment's own
-        ({"reserve_concurrency": True}, lambda_account(1000, 100), 10, State.OK),
-        ({"reserve_concurrency": True}, lambda_account(1000, 100), Denied("lambda:GetFunctionConcurrency"), State.WARN),
-        ({}, Denied("lambda:GetAccountSettings"), 0, State.WARN),
+        ({"reserve_concurrency": True}, lambda_account(1000, 100), 10, CheckState.OK),
+        (
+            {"reserve_concurrency": True},
+            lambda_account(1000, 100),
+            Denied("lambda:GetFunctionConcurrency"),
+            CheckState.WARN,
+        ),
+        ({}, Denied("lambda:GetAccountSettings"), 0, CheckState.WARN),
     ],
 )
 def test_invocations_at_once(limits, answer, reserved, state):
     line = quotas.invocations(LimitSettings(**limits), answer, reserved)
     assert line.state is state
-    assert bool(line.advice) is (state is not State.OK)
+    assert bool(line.advice) is (state is not CheckState.OK)
 
 
 @pytest.mark.parametrize(
     ("vcpu", "applied", "default", "state"),
     [
-        (16, Found({"Quota": {"Value": 16.0}}), Absent(), State.OK),
-        (17, Found({"Quota": {"Value": 16.0}}), Absent(), State.FAIL),
-        (16, Absent(), Found({"Quota": {"Value": 4000.0}}), State.WARN),
-        (32, Absent(), Found({"Quota": {"Value": 16.0}}), State.FAIL),
-        (16, Absent(), Absent(), State.WARN),
+        (16, Found({"Quota": {"Value": 16.0}}), Absent(), CheckState.OK),
+        (17, Found({"Quota": {"Value": 16.0}}), Absent(), CheckState.FAIL),
+        (16, Absent(), Found({"Quota": {"Value": 4000.0}}), CheckState.WARN),
+        (32, Absent(), Found({"Quota": {"Value": 16.0}}), CheckState.FAIL),
+        (16, Absent(), Absent(), CheckState.WARN),
         # a default says nothing while the applied value is hidden
-        (16, Denied("servicequotas:GetServiceQuota"), Found({"Quota": {"Value": 16.0}}), State.WARN),
+        (16, Denied("servicequotas:GetServiceQuota"), Found({"Quota": {"Value": 16.0}}), CheckState.WARN),
     ],
 )
 def test_vcpu_at_once(vcpu, applied, default, state):
@@ -342,16 +347,16 @@ def test_vcpu_at_once(vcpu, applied, default, state):
 @pytest.mark.parametrize(
     ("answer", "state"),
     [
-        (Found({"Parameter": {"Value": "6"}}), State.OK),
-        (Found({"Parameter": {"Value": "5"}}), State.FAIL),
-        (Absent(), State.FAIL),
-        (Denied("ssm:GetParameter"), State.WARN),
+        (Found({"Parameter": {"Value": "6"}}), CheckState.OK),
+        (Found({"Parameter": {"Value": "5"}}), CheckState.FAIL),
+        (Absent(), CheckState.FAIL),
+        (Denied("ssm:GetParameter"), CheckState.WARN),
     ],
 )
 def test_bootstrap(answer, state):
     line = quotas.bootstrap(answer, ACCOUNT, REGION)
     assert line.state is state
-    assert (f"npx cdk bootstrap aws://{ACCOUNT}/{REGION}" in line.advice) is (state is State.FAIL)
+    assert (f"npx cdk bootstrap aws://{ACCOUNT}/{REGION}" in line.advice) is (state is CheckState.FAIL)
 
 
 # --- lake formation ---
@@ -364,21 +369,21 @@ ANYBODY = {"Principal": {"DataLakePrincipalIdentifier": "IAM_ALLOWED_PRINCIPALS"
     [
         (
             {"CreateDatabaseDefaultPermissions": [ANYBODY], "CreateTableDefaultPermissions": [ANYBODY]},
-            State.OK,
+            CheckState.OK,
             "leaves",
         ),
         (
             {"CreateDatabaseDefaultPermissions": [ANYBODY], "CreateTableDefaultPermissions": []},
-            State.WARN,
+            CheckState.WARN,
             "about new tables,",
         ),
-        ({"CreateTableDefaultPermissions": None}, State.WARN, "about new databases and tables,"),
+        ({"CreateTableDefaultPermissions": None}, CheckState.WARN, "about new databases and tables,"),
     ],
 )
 def test_lake_formations_defaults(given, state, said):
     line = catalog.defaults(Found({"DataLakeSettings": given}), "")
     assert (line.state, said in line.finding) == (state, True)
-    assert catalog.defaults(NO, "").state is State.WARN
+    assert catalog.defaults(NO, "").state is CheckState.WARN
 
 
 def test_a_database_that_the_job_makes_itself_needs_no_line():
@@ -386,7 +391,7 @@ def test_a_database_that_the_job_makes_itself_needs_no_line():
 
 
 @pytest.mark.parametrize(
-    ("permission", "state"), [("ALL", State.OK), ("CREATE_TABLE", State.OK), ("DESCRIBE", State.FAIL)]
+    ("permission", "state"), [("ALL", CheckState.OK), ("CREATE_TABLE", CheckState.OK), ("DESCRIBE", CheckState.FAIL)]
 )
 def test_a_grant_to_the_job_role_counts(permission, state):
     given = {"Principal": {"DataLakePrincipalIdentifier": "role"}, "Permissions": [permission]}
@@ -396,7 +401,7 @@ def test_a_grant_to_the_job_role_counts(permission, state):
     assert line.state is state
     other = catalog.database("shop", Found({}), granted, "another")
     assert other is not None
-    assert other.state is State.FAIL
+    assert other.state is CheckState.FAIL
 
 
 # --- parts ---
@@ -405,13 +410,13 @@ def test_a_grant_to_the_job_role_counts(permission, state):
 @pytest.mark.parametrize(
     ("status", "state"),
     [
-        ("CREATE_COMPLETE", State.OK),
-        ("UPDATE_COMPLETE", State.OK),
-        ("UPDATE_IN_PROGRESS", State.WARN),
-        ("UPDATE_ROLLBACK_COMPLETE", State.WARN),
-        ("ROLLBACK_COMPLETE", State.FAIL),
-        ("UPDATE_ROLLBACK_FAILED", State.FAIL),
-        ("DELETE_FAILED", State.FAIL),
+        ("CREATE_COMPLETE", CheckState.OK),
+        ("UPDATE_COMPLETE", CheckState.OK),
+        ("UPDATE_IN_PROGRESS", CheckState.WARN),
+        ("UPDATE_ROLLBACK_COMPLETE", CheckState.WARN),
+        ("ROLLBACK_COMPLETE", CheckState.FAIL),
+        ("UPDATE_ROLLBACK_FAILED", CheckState.FAIL),
+        ("DELETE_FAILED", CheckState.FAIL),
     ],
 )
 def test_the_stack(status, state):
@@ -420,8 +425,8 @@ def test_the_stack(status, state):
 
 
 def test_a_stack_that_is_not_there_is_no_fault_before_the_deployment():
-    assert parts.stack("tidegate", Absent(), expected=False).state is State.OK
-    assert parts.stack("tidegate", Absent(), expected=True).state is State.FAIL
+    assert parts.stack("tidegate", Absent(), expected=False).state is CheckState.OK
+    assert parts.stack("tidegate", Absent(), expected=True).state is CheckState.FAIL
 
 
 @pytest.mark.parametrize("outputs", [[], [{"OutputKey": "Ledger", "OutputValue": "ledger"}]])
@@ -438,15 +443,15 @@ def mapping(state: str = "Enabled", result: str | None = "OK") -> dict[str, Any]
 @pytest.mark.parametrize(
     ("mappings", "state", "said"),
     [
-        ([mapping()], State.OK, "OK"),
-        ([mapping(result="No records processed")], State.OK, "No records processed"),
-        ([mapping(result=None)], State.OK, "nothing yet"),
-        ([mapping(result="PROBLEM: Function call failed")], State.FAIL, "PROBLEM: Function call failed"),
-        ([mapping(result="something new")], State.WARN, "something new"),
-        ([mapping("Disabled")], State.FAIL, "Disabled"),
-        ([mapping("Enabling")], State.WARN, "Enabling"),
-        ([], State.FAIL, "no function reads"),
-        ([mapping(), mapping()], State.FAIL, "several functions"),
+        ([mapping()], CheckState.OK, "OK"),
+        ([mapping(result="No records processed")], CheckState.OK, "No records processed"),
+        ([mapping(result=None)], CheckState.OK, "nothing yet"),
+        ([mapping(result="PROBLEM: Function call failed")], CheckState.FAIL, "PROBLEM: Function call failed"),
+        ([mapping(result="something new")], CheckState.WARN, "something new"),
+        ([mapping("Disabled")], CheckState.FAIL, "Disabled"),
+        ([mapping("Enabling")], CheckState.WARN, "Enabling"),
+        ([], CheckState.FAIL, "no function reads"),
+        ([mapping(), mapping()], CheckState.FAIL, "several functions"),
     ],
 )
 def test_the_source_of_a_function(mappings, state, said):
@@ -457,35 +462,35 @@ def test_the_source_of_a_function(mappings, state, said):
 def test_a_rule_that_somebody_deleted_is_missed():
     member = {"LogicalResourceId": "SettleSchedule3C139D7E", "PhysicalResourceId": "rule"}
     (line,) = parts.rules([member], {"rule": Absent()})
-    assert (line.name, line.state) == ("rule SettleSchedule", State.FAIL)
+    assert (line.name, line.state) == ("rule SettleSchedule", CheckState.FAIL)
 
 
 @pytest.mark.parametrize("hidden", [0, 1])
 def test_dead_letters_count_while_somebody_looks_at_them(hidden):
     attributes = {"ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesNotVisible": str(hidden)}
     line = parts.dead_letters("buffer dead letters", Found({"Attributes": attributes}))
-    assert line.state is (State.WARN if hidden else State.OK)
+    assert line.state is (CheckState.WARN if hidden else CheckState.OK)
 
 
 def test_a_ledger_that_is_gone_is_one_line():
     lines = parts.ledger(Absent(), Absent(), Absent())
-    assert [(line.name, line.state) for line in lines] == [("ledger", State.FAIL)]
+    assert [(line.name, line.state) for line in lines] == [("ledger", CheckState.FAIL)]
 
 
 def test_expiry_by_another_attribute_is_no_expiry():
     table = Found({"Table": {"TableStatus": "ACTIVE", "TableName": "ledger"}})
     ttl = Found({"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}})
     _, expiry, _ = parts.ledger(table, ttl, NO)
-    assert expiry.state is State.WARN
+    assert expiry.state is CheckState.WARN
 
 
 @pytest.mark.parametrize(
     ("subscriptions", "state"),
     [
-        ([{"Endpoint": BUFFER, "SubscriptionArn": "arn:aws:sns:x"}], State.OK),
-        ([{"Endpoint": BUFFER, "SubscriptionArn": "PendingConfirmation"}], State.FAIL),
-        ([{"Endpoint": "arn:another", "SubscriptionArn": "arn:aws:sns:x"}], State.FAIL),
-        ([], State.FAIL),
+        ([{"Endpoint": BUFFER, "SubscriptionArn": "arn:aws:sns:x"}], CheckState.OK),
+        ([{"Endpoint": BUFFER, "SubscriptionArn": "PendingConfirmation"}], CheckState.FAIL),
+        ([{"Endpoint": "arn:another", "SubscriptionArn": "arn:aws:sns:x"}], CheckState.FAIL),
+        ([], CheckState.FAIL),
     ],
 )
 def test_the_subscription(subscriptions, state):
@@ -494,13 +499,18 @@ def test_the_subscription(subscriptions, state):
 
 @pytest.mark.parametrize(
     ("state_of_it", "state"),
-    [("CREATED", State.OK), ("STOPPED", State.OK), ("CREATING", State.WARN), ("TERMINATED", State.FAIL)],
+    [
+        ("CREATED", CheckState.OK),
+        ("STOPPED", CheckState.OK),
+        ("CREATING", CheckState.WARN),
+        ("TERMINATED", CheckState.FAIL),
+    ],
 )
 def test_the_application(state_of_it, state):
     answer = Found({"application": {"state": state_of_it, "releaseLabel": "emr-spark-8.1.0"}})
     assert parts.application("00app", answer).state is state
-    assert parts.application("00app", Absent()).state is State.FAIL
-    assert parts.application("00app", NO).state is State.WARN
+    assert parts.application("00app", Absent()).state is CheckState.FAIL
+    assert parts.application("00app", NO).state is CheckState.WARN
 
 
 # --- the self-test ---
@@ -516,8 +526,8 @@ class Time:
         self.now += seconds
 
     @property
-    def clock(self) -> Clock:
-        return Clock(lambda: self.now, self.sleep)
+    def clock(self) -> JobClock:
+        return JobClock(lambda: self.now, self.sleep)
 
 
 @dataclass
@@ -557,7 +567,7 @@ def process(**changes: Any) -> dict[str, Any]:
         "modules_from": "/modules",
         "region": REGION,
         "variables": {},
-        "modules": {"pyarrow": "21.0.0", "tidegate.spark.read": "0.1.0"},
+        "modules": {"pyarrow": "21.0.0", "tidegate.reading.reader": "0.1.0"},
         **changes,
     }
 
@@ -585,9 +595,9 @@ def test_the_job_is_started_as_hand_off_starts_one_and_its_report_is_read():
     job = Job(["SCHEDULED", "RUNNING", "RUNNING", "SUCCESS"], body)
     lines, told = run_it(job)
     # the region of the session is another one than the report's
-    assert [(line.name, line.state) for line in lines if line.state is not State.OK] == [
-        ("self-test driver", State.FAIL),
-        ("self-test executor 1", State.FAIL),
+    assert [(line.name, line.state) for line in lines if line.state is not CheckState.OK] == [
+        ("self-test driver", CheckState.FAIL),
+        ("self-test executor 1", CheckState.FAIL),
     ]
     assert lines[0].finding == ("job run run1 ended after 61 s; its report is s3://work/batches/selftest-1/report.json")
     (started,) = job.started
@@ -608,7 +618,7 @@ def test_a_job_that_does_not_end_says_what_it_waits_for(state: str, waits_for: s
     time = Time()
     lines, _ = run_it(Job([state]), minutes=3, time=time)
     (line,) = lines
-    assert line.state is State.FAIL
+    assert line.state is CheckState.FAIL
     assert f"has not ended after 3 minutes: it is {state}, so it waits for {waits_for}" in line.finding
     assert "cancel-job-run --application-id 00app --job-run-id run1" in line.advice
     assert time.now == 180
@@ -617,14 +627,14 @@ def test_a_job_that_does_not_end_says_what_it_waits_for(state: str, waits_for: s
 def test_a_job_that_failed_without_a_report_says_what_emr_says():
     lines, _ = run_it(Job(["FAILED"]))
     (line,) = lines
-    assert (line.state, line.finding) == (State.FAIL, "job run run1 is FAILED: why")
+    assert (line.state, line.finding) == (CheckState.FAIL, "job run run1 is FAILED: why")
 
 
 def test_a_job_that_ended_well_and_left_nothing_did_not():
     lines, _ = run_it(Job(["SUCCESS"]))
     assert [(line.name, line.state) for line in lines] == [
-        ("self-test", State.OK),
-        ("self-test report", State.FAIL),
+        ("self-test", CheckState.OK),
+        ("self-test report", CheckState.FAIL),
     ]
 
 
@@ -642,7 +652,7 @@ def test_a_denied_call_is_no_finding(call: str, permission: str):
     answers.given = {**answers.given, call: DENIED}
     test = SelfTest(RESOURCES, Dataset("lake.a.b", "id int", "json"), Account(answers.session()), "selftest-1")
     lines = [*test.run(1, Time().clock, lambda text: None)]
-    assert lines[-1].state is State.WARN
+    assert lines[-1].state is CheckState.WARN
     assert lines[-1].advice.endswith(f"permission {permission}")
 
 
@@ -650,57 +660,64 @@ def test_an_application_that_refuses_is_a_failure():
     answers = Answers({"StartJobRun": No("ConflictException", 409, "the application is terminated")})
     test = SelfTest(RESOURCES, Dataset("lake.a.b", "id int", "json"), Account(answers.session()), "selftest-1")
     (line,) = test.run(1, Time().clock, lambda text: None)
-    assert line.state is State.FAIL
+    assert line.state is CheckState.FAIL
     assert "the application is terminated" in line.finding
 
 
 def test_a_good_report_is_good():
-    assert {line.state for line in judge_report(report(), REGION)} == {State.OK}
+    assert {line.state for line in judge_report(report(), REGION)} == {CheckState.OK}
 
 
 @pytest.mark.parametrize(
     ("changes", "name", "state", "said"),
     [
-        ({"driver": process(region=None)}, "self-test driver", State.WARN, "boto3 finds no region"),
-        ({"driver": process(region="us-east-1")}, "self-test driver", State.FAIL, "region us-east-1, not eu-west-1"),
+        ({"driver": process(region=None)}, "self-test driver", CheckState.WARN, "boto3 finds no region"),
         (
-            {"executors": [process(modules={"pyarrow": "20.0.0", "tidegate.spark.read": "0.1.0"})]},
+            {"driver": process(region="us-east-1")},
+            "self-test driver",
+            CheckState.FAIL,
+            "region us-east-1, not eu-west-1",
+        ),
+        (
+            {"executors": [process(modules={"pyarrow": "20.0.0", "tidegate.reading.reader": "0.1.0"})]},
             "self-test versions",
-            State.FAIL,
+            CheckState.FAIL,
             "but pyarrow 20.0.0 on h",
         ),
         (
             {"executors": [process(python="3.11.9")]},
             "self-test versions",
-            State.FAIL,
+            CheckState.FAIL,
             "but python 3.11.9 on h",
         ),
         (
             {"steps": [{"name": "own table", "state": "skipped", "said": "not allowed: x"}]},
             "self-test own table",
-            State.OK,
+            CheckState.OK,
             "skipped: not allowed: x",
         ),
         (
             {"steps": [{"name": "own table", "state": "failed", "said": "IOException: x"}]},
             "self-test own table",
-            State.FAIL,
+            CheckState.FAIL,
             "IOException: x",
         ),
-        ({"version": 2}, "self-test report", State.FAIL, "is of version 2"),
+        ({"version": 2}, "self-test report", CheckState.FAIL, "is of version 2"),
     ],
 )
-def test_what_a_report_says_becomes_a_line(changes: dict[str, Any], name: str, state: State, said: str):
+def test_what_a_report_says_becomes_a_line(changes: dict[str, Any], name: str, state: CheckState, said: str):
     lines = judge_report(report(**changes), REGION)
     (line,) = (each for each in lines if each.name == name)
     assert (line.state, said in line.finding) == (state, True)
-    assert [each.name for each in lines if each.state is not State.OK] == ([] if state is State.OK else [name])
+    assert [each.name for each in lines if each.state is not CheckState.OK] == (
+        [] if state is CheckState.OK else [name]
+    )
 
 
 def test_a_failed_job_with_a_report_shows_both():
     run = {"jobRunId": "run1", "state": "FAILED", "stateDetails": "the driver said nothing"}
     lines = judge_run(run, Found({"bytes": json.dumps(report()).encode()}), "s3://work/x", REGION)
-    assert lines[0].state is State.FAIL
+    assert lines[0].state is CheckState.FAIL
     assert "self-test driver" in {line.name for line in lines}
 
 
@@ -710,7 +727,7 @@ def test_a_failed_job_with_a_report_shows_both():
 def test_no_other_verb_waits_for_it():
     loaded = "import sys, tidegate.cli.main; print([name for name in sys.modules if name.startswith('tidegate.cli.')])"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
-    assert "tidegate.cli.doctor" in done.stdout
+    assert "tidegate.cli.checks" in done.stdout
     assert "tidegate.cli.account" not in done.stdout
 
 

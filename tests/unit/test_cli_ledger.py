@@ -10,15 +10,20 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.world import memory_ports
 from tests.unit.test_cli import agree, documented, shape
 from tidegate import wiring
 from tidegate.cli import deployment, ledger, main
 from tidegate.cli.exits import Exit
-from tidegate.flows.recover import Clash, Recovered
-from tidegate.flows.rehearsal import Rehearsal, SilentTopic
+from tidegate.flows.ledger import Ledger
+from tidegate.flows.ports import Ports
+from tidegate.flows.recover import Clash, Recovered, SilentTopic
 from tidegate.settings import DAY
+from tidegate.stores.memory import MemoryStore, Rehearsal
 
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
+LEDGER = Ledger(MemoryStore(), lambda: NOW, 60 * DAY)
+PORTS = memory_ports(ledger=LEDGER)
 DONE = Recovered(batches=4, claims=9, notices=3, withdrawn=1, sealed=1, submitted=2, sent=5)
 FOUND = replace(
     DONE,
@@ -35,13 +40,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     application = SimpleNamespace(
         routes={},
         settings=SimpleNamespace(retention=SimpleNamespace(claims=60 * DAY)),
-        ledger=lambda: "the ledger",
-        work=lambda: "the work bucket",
-        topic=lambda attempt: f"the topic, {attempt}",
+        ports=lambda attempt: replace(PORTS, topic=f"the topic, {attempt}"),
     )
 
-    def recover(**named: Any) -> Recovered:
-        found.update(named)
+    def recover(ports: Ports, **named: Any) -> Recovered:
+        found.update(named, ports=ports)
         return found["answer"]
 
     monkeypatch.setattr(deployment, "find", lambda folder: application)
@@ -57,8 +60,8 @@ def run(*arguments: str) -> Any:
 def test_it_looks_back_as_far_as_the_ledger_remembers(asked):
     assert run().exit_code == Exit.OK
     assert wiring.made_at(asked["oldest"]) == NOW - 60 * DAY
-    assert (asked["ledger"], asked["work"]) == ("the ledger", "the work bucket")
-    assert asked["topic"].startswith("the topic, recover-")
+    assert replace(asked["ports"], topic=PORTS.topic) == PORTS
+    assert asked["ports"].topic.startswith("the topic, recover-")
 
 
 def test_or_to_a_given_time_and_an_hour_more(asked):
@@ -74,7 +77,8 @@ def test_but_never_further_than_the_ledger_remembers(asked):
 
 
 @pytest.mark.parametrize(
-    ("time", "why"), [("yesterday", "is not a time"), ("2027-01-15T07:00:00", "zone"), ("2027-01-16T00:00:00Z", "yet")]
+    ("time", "why"),
+    [("yesterday", "is not a time"), ("2027-01-15T07:00:00", "zone"), ("2027-01-16T00:00:00Z", "future")],
 )
 def test_a_time_that_is_none_is_refused(asked, time, why):
     with pytest.raises(typer.BadParameter, match=why):
@@ -84,8 +88,8 @@ def test_a_time_that_is_none_is_refused(asked, time, why):
 
 def test_a_dry_run_writes_and_sends_nothing(asked):
     result = run("--dry-run")
-    assert isinstance(asked["ledger"], Rehearsal)
-    assert isinstance(asked["topic"], SilentTopic)
+    assert asked["ports"].ledger == replace(LEDGER, store=Rehearsal(LEDGER.store))
+    assert isinstance(asked["ports"].topic, SilentTopic)
     assert "nothing was written" in result.stdout
 
 

@@ -15,18 +15,22 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zstandard
 
-from tidegate.core.manifests import Item
+from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
-from tidegate.spark import read
-from tidegate.spark.decode import Undecodable, decoder, decompress
-from tidegate.spark.read import Read, Reader
+from tidegate.formats.decode import decoder
+from tidegate.formats.reasons import Undecodable
+from tidegate.formats.registry import FORMATS
+from tidegate.reading import reader as module
+from tidegate.reading.decompress import decompress
+from tidegate.reading.reader import Read, Reader
 
 UTC = datetime.UTC
 FLAT = pa.schema(
@@ -90,6 +94,37 @@ def parquet(schema: pa.Schema = DEEP, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
+AVRO = {
+    "i": "int",
+    "f": "float",
+    "d": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+    "s": "string",
+    "x": "bytes",
+    "t": {"type": "long", "logicalType": "timestamp-micros"},
+    "n": {"type": "long", "logicalType": "local-timestamp-micros"},
+    "day": {"type": "int", "logicalType": "date"},
+    "b": "boolean",
+    "l": {"type": "array", "items": ["null", "float"]},
+    "o": {
+        "type": "record",
+        "name": "o",
+        "fields": [
+            {"name": "p", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+            {"name": "q", "type": "string"},
+        ],
+    },
+    "m": {"type": "map", "values": {"type": "long", "logicalType": "timestamp-micros"}},
+}
+
+
+def avro(codec: str) -> bytes:
+    buffer = io.BytesIO()
+    fields = [{"name": name, "type": ["null", kind]} for name, kind in AVRO.items()]
+    rows = [{**ROW, "m": dict(ROW["m"])}] * 3
+    fastavro.writer(buffer, {"type": "record", "name": "row", "fields": fields}, rows, codec=codec)
+    return buffer.getvalue()
+
+
 JSON = b"".join(json.dumps(LINE).encode() + b"\n" for _ in range(3))
 CSV = (
     b"i,f,d,s,x,t,n,day,b\n"
@@ -101,6 +136,8 @@ FILES: dict[str, tuple[str, pa.Schema, bytes, int]] = {
     "parquet": ("parquet", DEEP, parquet(), 600),
     "plain parquet": ("parquet", DEEP, parquet(use_dictionary=False, compression="none", store_schema=False), 600),
     "old parquet": ("parquet", OLD, parquet(OLD, use_deprecated_int96_timestamps=True, version="1.0"), 300),
+    "avro": ("avro", DEEP, avro("null"), 1500),
+    "packed avro": ("avro", DEEP, avro("deflate"), 600),
 }
 WORDS = [
     b"null",
@@ -136,6 +173,10 @@ def damaged(body: bytes, chance: random.Random) -> bytes:
             case _:
                 del out[place:]
     return bytes(out)
+
+
+def test_there_are_files_of_every_format():
+    assert {format for format, *_ in FILES.values()} == set(FORMATS)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -187,7 +228,7 @@ def reader(**options: Any) -> Reader:
 
 
 def decoded(reader: Reader, decode: Callable[[bytes], pa.Table], body: bytes = b"{}", key: str = "in/a") -> Any:
-    return reader._decode(Item("n1", Upload("landing", key, "v1", len(body))), body, decode)
+    return reader._decode(OwnedUpload("n1", Upload("landing", key, "v1", len(body))), body, decode)
 
 
 class TestTheReader:
@@ -203,7 +244,7 @@ class TestTheReader:
         assert "\n" not in ended.error
 
     def test_an_error_of_decompressing_does_too(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(read, "decompress", lambda *_: 1 / 0)
+        monkeypatch.setattr(module, "decompress", lambda *_: 1 / 0)
         ended = decoded(reader(), lambda body: pa.table({}))
         assert ended.error.endswith("ZeroDivisionError: division by zero")
 
@@ -226,22 +267,24 @@ class TestTheReader:
         assert decoded(reader(partition_by=("bucket(4, region)",)), decode, body).num_rows == 1
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
-def test_a_lack_of_memory_is_no_word_about_the_file(format: str, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("name", FILES)
+def test_a_lack_of_memory_is_no_word_about_the_file(name: str, monkeypatch: pytest.MonkeyPatch):
     """ArrowMemoryError is an ArrowException, too, and those mean a bad file."""
 
     def lacking(*_: Any, **__: Any) -> None:
         raise pa.lib.ArrowMemoryError("malloc failed")
 
-    decode = decoder(format, pa.schema([("i", pa.int64())]))
-    buffer = io.BytesIO()
-    pyarrow.parquet.write_table(pa.table({"i": [1]}), buffer)
-    monkeypatch.setattr("tidegate.spark.decode.columns.pc.is_null", lacking)
-    monkeypatch.setattr("tidegate.spark.decode.json_lines.pa.array", lacking)
-    monkeypatch.setattr("pyarrow.csv.read_csv", lacking)
-    monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", lacking)
+    format, schema, body, _ = FILES[name]
+    decode = decoder(format, schema)
+    for place in (
+        "pyarrow.array",
+        "pyarrow.compute.is_null",
+        "pyarrow.csv.read_csv",
+        "pyarrow.parquet.ParquetFile.read",
+    ):
+        monkeypatch.setattr(place, lacking)
     with pytest.raises(MemoryError):
-        decode({"json": b'{"i": 1}', "csv": b"i\n1\n", "parquet": buffer.getvalue()}[format])
+        decode(body)
 
 
 def test_a_parquet_file_whose_time_zone_is_no_text():

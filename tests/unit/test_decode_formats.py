@@ -4,16 +4,20 @@ import datetime
 import io
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from pyspark.sql import types as spark
 from pyspark.sql.pandas.types import to_arrow_type
 
-from tidegate.spark.decode import Undecodable, decoder
+from tidegate.formats.decode import decoder
+from tidegate.formats.reasons import Undecodable
+from tidegate.formats.registry import FORMATS
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 
@@ -69,13 +73,20 @@ THERE: dict[str, pa.DataType] = {
 }
 
 
+def columns() -> list[str]:
+    """The formats that the page has a column for."""
+    (header,) = (line for line in PAGE.read_text().splitlines() if line.startswith("| type |"))
+    return [cell.strip().lower() for cell in header.strip("|").split("|")[1:-1]]
+
+
 def examples() -> list[tuple[str, str, str, str]]:
     """(type, format, example, what becomes of it) of every example on the page."""
     found = []
+    known = columns()
     for line in PAGE.read_text().splitlines():
         if line.startswith("| `"):
             kind, *formats, becomes = (re.findall(r"`([^`]*)`", cell) for cell in line.strip("|").split("|"))
-            for format, texts in zip(("json", "csv", "parquet"), formats, strict=True):
+            for format, texts in zip(known, formats, strict=True):
                 found += [(kind[0], format, text, becomes[0] if becomes else "refused") for text in texts]
     return found
 
@@ -87,9 +98,63 @@ def body(format: str, example: str) -> bytes:
         return f"id,c\n1,{example}\n".encode()
     text, _, name = example.rpartition(" as ")
     buffer = io.BytesIO()
+    if format == "avro":
+        field = {"name": "c", "type": avro_type(name)}
+        row = {"c": avro_value(json.loads(text), name)}
+        fastavro.writer(buffer, {"type": "record", "name": "row", "fields": [field]}, [row])
+        return buffer.getvalue()
     table = pa.table({"c": array(json.loads(text), name)})
     pyarrow.parquet.write_table(table, buffer, use_deprecated_int96_timestamps=name == "INT96")
     return buffer.getvalue()
+
+
+def avro_type(name: str) -> Any:
+    """The type that the page calls so."""
+    kind, _, inside = name.removesuffix(">").removesuffix(")").replace("(", "<").partition("<")
+    if " or " in kind:
+        return [avro_type(each) for each in name.split(" or ")]
+    match kind:
+        case "array":
+            return {"type": "array", "items": avro_type(inside)}
+        case "map":
+            return {"type": "map", "values": avro_type(inside)}
+        case "record":
+            fields = [each.split(": ") for each in inside.split(", ")]
+            return {
+                "type": "record",
+                "name": "r",
+                "fields": [{"name": name, "type": avro_type(each)} for name, each in fields],
+            }
+        case "enum":
+            return {"type": "enum", "name": "e", "symbols": ["B", "A"]}
+        case "fixed":
+            return {"type": "fixed", "name": "f", "size": int(inside)}
+        case "duration":
+            return {"type": "fixed", "name": "f", "size": 12, "logicalType": "duration"}
+        case "decimal":
+            precision, scale = inside.split(",")
+            return {"type": "bytes", "logicalType": "decimal", "precision": int(precision), "scale": int(scale)}
+        case "date":
+            return {"type": "int", "logicalType": "date"}
+        case _ if "-" in kind:
+            return {"type": "long", "logicalType": kind}
+    return kind
+
+
+def avro_value(value: Any, name: str) -> Any:
+    """The value as fastavro writes it."""
+    if isinstance(value, list):
+        return [avro_value(each, name) for each in value]
+    if isinstance(value, str):
+        if "timestamp" in name:
+            return datetime.datetime.fromisoformat(value)
+        if name == "date":
+            return datetime.date.fromisoformat(value)
+        if name.startswith("decimal"):
+            return Decimal(value)
+        if name.startswith(("bytes", "fixed", "duration")):
+            return value.encode()
+    return value
 
 
 def array(value: Any, name: str) -> pa.Array:
@@ -122,6 +187,11 @@ def test_an_example_of_the_page_becomes_what_the_page_says(kind: str, format: st
         assert "\n" not in str(refusal.value)
     else:
         assert [shown(row["c"]) for row in decode(body(format, example)).to_pylist()] == [becomes]
+
+
+def test_the_page_has_a_column_for_every_format():
+    assert columns() == list(FORMATS)
+    assert {format for _, format, _, _ in examples()} == set(FORMATS)
 
 
 def test_the_page_has_examples_of_every_type_that_files_can_hold():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.spark.decode.paths import COMPONENT_BYTES, PATH_BYTES, escape, unplaceable
+from tidegate.formats.paths import COMPONENT_BYTES, PATH_BYTES, escape, unplaceable
 
 
 def why(*partition_by: str, **columns: list[str | bytes | None]) -> str:

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidegate.spark.decode import Undecodable, decoder
-from tidegate.spark.decode.quotes import check_quotes
+from tidegate.formats.decode import decoder
+from tidegate.formats.quotes import check_quotes
+from tidegate.formats.reasons import Undecodable
 
 
 def strict(body: bytes, delimiter: str = ",") -> list[list[str]] | None:

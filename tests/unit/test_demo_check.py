@@ -13,8 +13,8 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.unit.test_demo_source import flights
-from tidegate.demo import check, run, source
-from tidegate.demo.check import Finding
+from tidegate_local.demo import check, run, source
+from tidegate_local.demo.check import Finding
 
 OBJECTS = 3
 KEYS = {hour.key: hour for hour in source.hours(flights(), OBJECTS, "")}

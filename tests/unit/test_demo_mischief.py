@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.build import ETAG
 from tidegate.core.notifications import Garbage, Notified, parse
 from tidegate.core.uploads import Upload
-from tidegate.demo import mischief
+from tidegate_local.demo import mischief
 
 KEYS = [f"flights/{number:04}.json.gz" for number in range(2_000)]
 

@@ -10,17 +10,17 @@ import pytest
 from rich.console import Console
 
 from tests.support.build import route
-from tidegate.cli.narrator import Narrator, progress_bars, progress_text
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.outcomes import Conservation, Tally
 from tidegate.core.uploads import Upload
-from tidegate.demo import mischief, run
-from tidegate.demo.check import Finding
-from tidegate.demo.run import Progress, Stage, Stalled
 from tidegate.flows.status import RouteStatus
-from tidegate.local.errors import LocalError
 from tidegate.settings import SettingsError, load
+from tidegate_local.cli.narrator import TerminalNarrator, progress_bars, progress_text
+from tidegate_local.demo import mischief, run
+from tidegate_local.demo.check import Finding
+from tidegate_local.demo.run import Progress, Stage, Stalled
+from tidegate_local.errors import LocalError
 
 ROOT = Path(__file__).parents[2]
 PLAN = mischief.plan([f"flights/{number}.json" for number in range(100)], 13)
@@ -287,7 +287,7 @@ def test_of_an_overwritten_object_the_newer_version_must_be_the_one_that_landed(
     monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, str], holds: bool
 ):
     stage = FakeStage((0, status()))
-    stage.application = SimpleNamespace(ledger=lambda: None)  # type: ignore[assignment]
+    stage.application = SimpleNamespace(ports=lambda: None)  # type: ignore[assignment]
     stage.uploads["k"] = Upload("landing", "k", "etag:2", 1)
     traces = [
         SimpleNamespace(outcome=outcome, claim=SimpleNamespace(version=version, error=""))
@@ -321,7 +321,7 @@ def test_on_a_terminal_progress_is_a_few_lines_that_fit():
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]):
-    with Narrator() as narrator:
+    with TerminalNarrator() as narrator:
         narrator.chapter("Upload")
         for number in range(50):
             narrator.progress(Progress(number, 100, 101, status()))

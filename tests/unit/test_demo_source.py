@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tidegate.demo import source
-from tidegate.demo.source import Hour
+from tidegate_local.demo import source
+from tidegate_local.demo.source import Hour
 
 
 def flights() -> pd.DataFrame:

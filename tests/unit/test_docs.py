@@ -11,11 +11,14 @@ import typer
 
 from docs.render_configuration import PAGE, SECTIONS, render
 from tidegate.cli.main import app
-from tidegate.settings import Settings, parse
+from tidegate.metrics import Metric
+from tidegate.schedule import SCHEDULE
+from tidegate.settings import DAY, MINUTE, Settings, parse
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 RECORDS = sorted((ROOT / "docs" / "adr").glob("[0-9]*.md"))
+FOLDERS = "tidegate|tidegate_local|infra|lambdas|simulation|tests"
 IDS = {"ids": lambda path: str(path.relative_to(ROOT))}
 
 WORDS = (
@@ -24,8 +27,8 @@ WORDS = (
     *("vanished", "outcome", "route", "buffer", "committed", "pending", "abandoned", "manifest", "void", "work bucket"),
 )
 
-# dotted names that are no modules: a file, and two snapshot properties
-NO_MODULES = {"tidegate.toml", "tidegate.driver", "tidegate.attempt"}
+# dotted names that are no modules: two files, and two snapshot properties
+NO_MODULES = {"simulation.md", "tidegate.toml", "tidegate.driver", "tidegate.attempt"}
 
 
 def anchors(page: Path) -> set[str]:
@@ -54,15 +57,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, **IDS)
 def test_files_that_are_named_exist(page: Path) -> None:
     text = page.read_text()
-    named = set(re.findall(r"(?<![\w./-])(?:tidegate|infra|lambdas|tests|docs)/[\w./-]*\w\.(?:py|md|toml)\b", text))
-    named |= set(re.findall(r"`((?:tidegate|infra|lambdas|tests|docs)/[\w./-]*)`", text))
+    named = set(re.findall(rf"(?<![\w./-])(?:{FOLDERS}|docs)/[\w./-]*\w\.(?:py|md|toml)\b", text))
+    named |= set(re.findall(rf"`((?:{FOLDERS}|docs)/[\w./-]*)`", text))
     named |= set(re.findall(r"`([\w-]+\.(?:py|toml|txt)|Makefile)`", text))
     assert not [name for name in sorted(named) if not (ROOT / name).exists()]
 
 
 @pytest.mark.parametrize("page", PAGES, **IDS)
 def test_names_in_the_code_that_are_named_exist(page: Path) -> None:
-    named = set(re.findall(r"(?<![\w./:-])(?:tidegate|infra|lambdas|tests)(?:\.[A-Za-z_]\w*)+", page.read_text()))
+    named = set(re.findall(rf"(?<![\w./:-])(?:{FOLDERS})(?:\.[A-Za-z_]\w*)+", page.read_text()))
     assert not [name for name in sorted(named - NO_MODULES) if not in_the_code(name)]
 
 
@@ -95,10 +98,10 @@ def definitions(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
 
 
 def test_the_check_of_names_can_fail() -> None:
-    assert in_the_code("tidegate.spark.job.Attempt.publish")
+    assert in_the_code("tidegate.flows.publish.Attempt.publish")
     assert in_the_code("tidegate.core.outcomes.Outcome.VANISHED")
     assert in_the_code("tidegate.flows")
-    assert not in_the_code("tidegate.spark.job.Attempt.perish")
+    assert not in_the_code("tidegate.flows.publish.Attempt.perish")
     assert not in_the_code("tidegate.flows.guess")
 
 
@@ -163,21 +166,47 @@ def verbs() -> set[str]:
     return {*top.commands, *(f"{name} {verb}" for name, group in groups.items() for verb in group.commands)}
 
 
+@pytest.mark.parametrize("page", PAGES, **IDS)
+def test_targets_of_make_that_are_named_exist(page: Path) -> None:
+    named = set(re.findall(r"(?:^|`)make ([a-z]+(?:-[a-z]+)*)", page.read_text(), re.MULTILINE))
+    assert not named - targets()
+
+
+@cache
+def targets() -> set[str]:
+    (phony,) = re.findall(r"^\.PHONY: (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert "demo" in phony.split()
+    return set(phony.split())
+
+
 @cache
 def operations() -> str:
     return (ROOT / "docs" / "operations.md").read_text()
 
 
-def test_every_metric_is_explained() -> None:
-    sources = [*(ROOT / "tidegate" / "flows").glob("*.py"), *(ROOT / "lambdas").rglob("*.py")]
-    counted = {
-        name
-        for source in sources
-        for call in re.findall(r"\bcount\((.*)", source.read_text())
-        for name in re.findall(r"\"([A-Z]\w+)\"", call)
-    }
-    assert len(counted) > 10
-    assert not [name for name in sorted(counted) if f"`{name}`" not in operations()]
+def test_the_page_has_a_row_for_every_metric_in_its_words() -> None:
+    table = operations().partition("### Metrics")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w+) \| ([a-z, ]+) \| (.+) \|$", table, re.MULTILINE)
+    assert rows == [
+        (each.name, each.unit, "gauge" if each.gauge else "counter", ", ".join(each.by), each.meaning)
+        for each in (metric.value for metric in Metric)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        ("README.md", "every minute, and when a job ends"),
+        ("docs/architecture.md", "called by `lambdas/settle/app.py` once a minute"),
+        ("docs/glossary.md", "once a minute, and when a job ends"),
+        ("docs/operations.md", "A gauge is written every minute"),
+        ("docs/operations.md", "older than `max_wait`, one minute, and two hours"),
+        ("docs/deploy.md", f"settle, once a minute: {30 * DAY // SCHEDULE:,} invocations"),
+    ],
+)
+def test_the_pages_tell_how_often_settling_looks(page: str, words: str) -> None:
+    assert SCHEDULE == MINUTE, "these sentences have to change"
+    assert words in " ".join((ROOT / page).read_text().split())
 
 
 def reasons(file: str, error: str) -> list[list[str]]:
@@ -193,7 +222,11 @@ def reasons(file: str, error: str) -> list[list[str]]:
 
 def test_every_reason_to_give_a_batch_up_is_explained() -> None:
     told = " ".join(operations().split())
-    there = reasons("tidegate/core/publication.py", "Unprovable") + reasons("tidegate/spark/job.py", "Hopeless")
+    there = [
+        *reasons("tidegate/core/publication.py", "Unprovable"),
+        *reasons("tidegate/flows/publish.py", "Hopeless"),
+        *reasons("tidegate/sinks/iceberg/sink.py", "Hopeless"),
+    ]
     assert len(there) >= 12
     for pieces in there:
         # "table {name} has no column {name}, which" is told as "table ... has no column ..."

@@ -10,8 +10,8 @@ import pytest
 
 from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload
-from tidegate.spark import fetch as module
-from tidegate.spark.fetch import BucketMissing, Missed, Refused, TooLarge, Unreadable, fetch, is_plain
+from tidegate.reading import fetch as module
+from tidegate.reading.fetch import BucketMissing, Missed, TooLarge, Unreadable, Withheld, fetch, is_plain
 
 PLAIN, ODD = "in/a.json", "in//a.json"
 
@@ -110,7 +110,7 @@ class TestEitherClient:
         ],
     )
     def test_what_may_be_about_the_upload_or_about_us_is_told_in_its_own_words(self, key: str, status: int, code: str):
-        assert ask(key, status, error(code)) == Refused(f"{code}: m")
+        assert ask(key, status, error(code)) == Withheld(f"{code}: m")
 
     def test_a_missing_bucket_is_no_missing_object(self, key: str):
         with pytest.raises(BucketMissing, match="bucket landing does not exist"):
@@ -150,7 +150,7 @@ def test_s3_is_told_whose_the_bucket_must_be_under_signature(key: str):
 @pytest.mark.parametrize("key", [PLAIN, ODD])
 def test_a_bucket_of_somebody_else_is_no_missing_object(key: str):
     S3.answer = (403, error("AccessDenied"))
-    assert fetch(Upload("landing", key, "etag:e", 1), 100, "123456789012") == Refused("AccessDenied: m")
+    assert fetch(Upload("landing", key, "etag:e", 1), 100, "123456789012") == Withheld("AccessDenied: m")
 
 
 @pytest.mark.parametrize("key", [PLAIN, ODD])

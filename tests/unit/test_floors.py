@@ -1,6 +1,5 @@
 """Which floor a driver asks, and under which one it publishes, after people have decided about its batch."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,8 +8,6 @@ import pytest
 from tests.support.fakes import MemoryWork
 from tidegate.core.manifests import floor_name
 from tidegate.core.publication import (
-    PUBLISHED_WAP_ID,
-    SOURCE_SNAPSHOT_ID,
     Floor,
     History,
     Published,
@@ -18,20 +15,20 @@ from tidegate.core.publication import (
     down_to,
 )
 from tidegate.core.receipts import encode_floor
-from tidegate.core.routes import Dataset
-from tidegate.spark.job import Attempt, Undecided
+from tidegate.flows.publish import Attempt, Undecided
 
 BATCH = "01JD0000000000000000000000"
-LINE = (Snapshot(1, None, {}), Snapshot(2, 1, {}), Snapshot(3, 2, {}), Snapshot(4, 3, {}))
+LINE = (Snapshot(1, None), Snapshot(2, 1), Snapshot(3, 2), Snapshot(4, 3))
 """A table's main, oldest first."""
 
 
 @dataclass
 class Table:
-    """A table that knows of its history what is in `line`, and notes under which floor somebody publishes."""
+    """A sink whose table knows of its history what is in `line`. It notes under which floor somebody publishes."""
 
     line: tuple[Snapshot, ...] = LINE
     exists: bool = True
+    table: str = "lake.t"
     published: list[Floor] = field(default_factory=list)
 
     def history(self, floor: Floor) -> History:
@@ -40,23 +37,25 @@ class Table:
     def position(self) -> Floor:
         return Floor("uuid", self.line[-1].id)
 
-    def publish(self, staged: int, batch: str, floor: Floor, properties: Mapping[str, str]) -> Published:
+    def prepare(self) -> None: ...
+
+    def create_if_absent(self) -> None: ...
+
+    def stage(self, items: Any) -> Any:
+        raise NotImplementedError
+
+    def stage_nothing(self) -> int:
+        raise NotImplementedError
+
+    def publish(self, staged: int, floor: Floor) -> Published:
         self.published.append(floor)
         return Published(99, staged)
 
+    def tidy(self) -> None: ...
+
 
 class Driver(Attempt):
-    """`Attempt` on such a table; it stages and writes nothing."""
-
-    held: Table
-
-    @property
-    def table(self) -> Any:
-        return self.held
-
-    def prepare_table(self) -> None: ...
-
-    def create_table_if_absent(self) -> None: ...
+    """`Attempt` that stages and writes nothing."""
 
     def stage(self) -> int:
         return 50
@@ -71,9 +70,7 @@ class Driver(Attempt):
 def driver(table: Table, *heads: int | None, decided: int = 0) -> Driver:
     """Of a batch with the floors at these snapshots, in order; None is one that was never written."""
     work = MemoryWork()
-    dataset = Dataset(table="lake.t", schema="id bigint", format="json", partition_by=())
-    made = Driver(None, work, BATCH, 2, dataset, "driver", floors=decided)  # type: ignore[arg-type]
-    made.held = table
+    made = Driver(table, work, BATCH, 2, floors=decided)
     for number, head in enumerate(heads):
         if head is not None:
             work.put(made.folder + floor_name(number), encode_floor(Floor("uuid", head)))
@@ -81,8 +78,7 @@ def driver(table: Table, *heads: int | None, decided: int = 0) -> Driver:
 
 
 def published_in(line: tuple[Snapshot, ...], staged: int) -> tuple[Snapshot, ...]:
-    marks = {PUBLISHED_WAP_ID: BATCH, SOURCE_SNAPSHOT_ID: str(staged)}
-    return (*line, Snapshot(5, line[-1].id, marks))
+    return (*line, Snapshot(5, line[-1].id, publishes=frozenset({BATCH}), source=staged))
 
 
 @pytest.mark.parametrize("mode", ["ingest", "fence"])
@@ -104,7 +100,7 @@ def test_a_driver_publishes_under_the_oldest_floor_that_still_answers(
 
 @pytest.mark.parametrize("mode", ["ingest", "fence"])
 def test_an_older_floor_that_knows_of_a_publication_outranks_a_newer_one_that_does_not(mode: str) -> None:
-    table = Table((*published_in(LINE[:2], 7), Snapshot(6, 5, {})))
+    table = Table((*published_in(LINE[:2], 7), Snapshot(6, 5)))
     assert getattr(driver(table, 1, 6, decided=1), mode)() == Published(5, 7)
     assert not table.published
 

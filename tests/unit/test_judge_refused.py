@@ -4,25 +4,17 @@ import pytest
 
 from tests.support.build import upload
 from tidegate.core.errors import Retryable
-from tidegate.core.manifests import Item
-from tidegate.core.outcomes import Outcome
-from tidegate.core.routes import Dataset
-from tidegate.spark import job
-from tidegate.spark.job import Attempt
-from tidegate.spark.read import Read
+from tidegate.core.manifests import OwnedUpload
+from tidegate.core.outcomes import Outcome, Read
+from tidegate.flows.publish import Attempt, no_neighbour
 
 REFUSED = Read(Outcome.QUARANTINED, error="AccessDenied", refused=True)
 
 
-@pytest.fixture(autouse=True)
-def alone_in_the_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job, "a_neighbour_is_readable", lambda upload, owner: False)
-
-
 def judge(*, last: bool, **reads: Read) -> None:
-    dataset = Dataset("lake.t", "id bigint", "json")
-    attempt = Attempt(None, None, "batch", 3, dataset, "driver", last=last)  # type: ignore[arg-type]
-    attempt._judge_refused([(Item("n" * 40, upload(f"in/{name}.json")), read) for name, read in reads.items()])
+    # nothing else near them can be read
+    attempt = Attempt(None, None, "batch", 3, last=last, can_read_near=no_neighbour)  # type: ignore[arg-type]
+    attempt._judge_refused([(OwnedUpload("n" * 40, upload(f"in/{name}.json")), read) for name, read in reads.items()])
 
 
 def test_where_nothing_was_refused_nothing_is_judged() -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.local.emr import (
-    Application,
-    JobRun,
+from tidegate_local.emr import runs
+from tidegate_local.emr.runs import Application, JobRun
+from tidegate_local.emr.submit import (
     Machine,
     command,
     driver_environment,
@@ -14,7 +14,7 @@ from tidegate.local.emr import (
     last_words,
     parse_parameters,
 )
-from tidegate.local.endpoint import Refusal
+from tidegate_local.endpoint import RefusedRequest
 
 
 def job(parameters="", settings=None, application=None):
@@ -112,7 +112,7 @@ def test_parameters_are_read_as_a_shell_would():
 
 @pytest.mark.parametrize("parameters", ["--class org.Main", "--kill 7", "stray"])
 def test_an_unknown_parameter_is_refused(parameters):
-    with pytest.raises(Refusal) as refusal:
+    with pytest.raises(RefusedRequest) as refusal:
         parse_parameters(parameters)
     assert refusal.value.code == "ValidationException"
 
@@ -137,3 +137,33 @@ def test_last_words(tmp_path, log, words):
 
 def test_no_log_has_no_last_words(tmp_path):
     assert last_words(tmp_path / "log") == ""
+
+
+# --- from state to state ---
+
+
+def test_a_run_that_goes_well_is_told_state_by_state():
+    submitted = job()
+    running = runs.moved(runs.moved(submitted, "SCHEDULED", 5.0), "RUNNING", 6.0)
+    done = runs.ended(running, "SUCCESS", 16.5, "")
+    assert [runs.is_active(each) for each in (submitted, running, done)] == [True, True, False]
+    assert [runs.may_go_on(each) for each in (submitted, running, done)] == [True, True, False]
+    report = done.report()
+    assert (report["startedAt"], report["endedAt"], report["totalExecutionDurationSeconds"]) == (6.0, 16.5, 10)
+    assert "endedAt" not in running.report()
+    told = runs.change(done, running.state)
+    assert (told["state"], told["previousState"], told["updatedAt"]) == ("SUCCESS", "RUNNING", "1970-01-01T00:00:16Z")
+    assert "previousState" not in runs.change(submitted, "")
+
+
+def test_a_run_that_was_cancelled_ends_so_however_its_process_ends():
+    cancelling = runs.cancelled(runs.moved(job(), "RUNNING", 1.0), 2.0, "cancelled on request")
+    assert (cancelling.state, runs.is_active(cancelling), runs.may_go_on(cancelling)) == ("CANCELLING", True, False)
+    for state in ("SUCCESS", "FAILED"):
+        end = runs.ended(cancelling, state, 3.0, "killed")
+        assert (end.state, end.details, end.ended_at) == ("CANCELLED", "cancelled on request", 3.0)
+
+
+def test_a_run_that_has_ended_cannot_be_cancelled():
+    done = runs.ended(job(), "FAILED", 3.0, "no such batch")
+    assert runs.cancelled(done, 4.0, "too late") == done

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tidegate.local.errors import LocalError
-from tidegate.local.intrinsics import NO_VALUE, Resolver
+from tidegate_local.errors import LocalError
+from tidegate_local.intrinsics import NO_VALUE, Resolver
 
 NAMES = {"Queue": "http://queue", "AWS::Region": "us-east-1", "AWS::NoValue": NO_VALUE}
 

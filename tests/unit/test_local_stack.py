@@ -6,22 +6,23 @@ import sys
 import threading
 
 import pytest
+from werkzeug.test import Client
 
 from tests.support.patience import HANGING
-from tidegate.local import description, template
-from tidegate.local.description import Description, Function, Rule, Source
-from tidegate.local.endpoint import Answer, Endpoint
-from tidegate.local.environment import local_environment, process_environment
-from tidegate.local.errors import LocalError
-from tidegate.local.events import Bus, matches
-from tidegate.local.processes import listen
-from tidegate.local.stack import Lock, describe, down
+from tidegate_local import description, template
+from tidegate_local.description import Description, EventSourceMapping, Function, Rule
+from tidegate_local.endpoint import Endpoint, answer
+from tidegate_local.environment import local_environment, process_environment
+from tidegate_local.errors import LocalError
+from tidegate_local.events import Bus, matches
+from tidegate_local.processes import listen
+from tidegate_local.stack import FolderLock, describe, down
 
 # --- stack.json ---
 
 
 def test_a_description_is_read_as_it_was_written(tmp_path):
-    source = Source("http://q", "arn:q", 10, 2, True)
+    source = EventSourceMapping("http://q", "arn:q", 10, 2, True)
     function = Function("f", "arn:f", "m.h", "/c", {"A": "1"}, 3, 128, (source,))
     rules = (Rule("r", ("f",), {"source": ["x"]}), Rule("s", ("f",), None, 60))
     written = Description("stack", {"f": function}, rules, {"Ledger": "t"}, ("note",), {"E": "1"}, {"f": "http://f"})
@@ -125,22 +126,35 @@ def test_a_schedule_ticks_once_a_period():
 @pytest.fixture
 def endpoint():
     with listen() as listener:
-        yield Endpoint(listener, [("GET", "/a/{id}/b", lambda request: Answer([request.path[0], request.first("q")]))])
+        routes = [("GET", "/a/<name>/b", lambda request, name: answer([name, request.args["q"], request.json]))]
+        yield Client(Endpoint(listener, routes))
 
 
 def test_routes_have_placeholders_and_queries(endpoint):
-    assert endpoint.answer("GET", "/a/x%2Fy/b?q=1", {}, b"").body == ["x/y", "1"]
+    for path in ("/a/x%2Fy/b", "/a/x%2Fy/b/"):
+        assert endpoint.get(f"{path}?q=1%262").json == ["x/y", "1&2", {}]
 
 
-@pytest.mark.parametrize(("method", "path"), [("POST", "/a/x/b"), ("GET", "/a/x"), ("GET", "/a/x/b/c")])
+def test_a_body_that_is_no_json_and_a_bug_are_told_as_aws_tells_them(endpoint, capsys):
+    garbage = endpoint.get("/a/x/b?q=1", data=b"{")
+    assert (garbage.status_code, garbage.headers["x-amzn-ErrorType"]) == (400, "SerializationException")
+    bug = endpoint.get("/a/x/b")
+    assert (bug.status_code, bug.headers["x-amzn-ErrorType"]) == (500, "InternalServerException")
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/a/x/b"), ("GET", "/a/x"), ("GET", "/a/x/b/c"), ("GET", "/a//b")]
+)
 def test_what_is_not_imitated_is_refused(endpoint, method, path):
-    answer = endpoint.answer(method, path, {}, b"")
-    assert answer.status == 404
-    assert answer.headers["x-amzn-ErrorType"] == "UnknownOperationException"
+    refused = endpoint.open(path, method=method)
+    assert refused.status_code == 404
+    assert refused.headers["x-amzn-ErrorType"] == "UnknownOperationException"
+    assert refused.json == {"message": f"{method} {path} is not imitated on this machine"}
 
 
 def test_web_pages_are_refused(endpoint):
-    assert endpoint.answer("GET", "/a/x/b", {"Origin": "http://evil"}, b"").status == 403
+    assert endpoint.get("/a/x/b?q=1", headers={"Origin": "http://evil"}).status_code == 403
 
 
 def test_a_taken_port_is_told():
@@ -152,25 +166,25 @@ def test_a_taken_port_is_told():
 
 
 def test_a_second_stack_in_a_folder_is_refused_with_the_first_ones_pid(tmp_path):
-    first = Lock(tmp_path)
+    first = FolderLock(tmp_path)
     first.acquire()
-    assert Lock(tmp_path).holder() == os.getpid()
+    assert FolderLock(tmp_path).holder() == os.getpid()
     with pytest.raises(LocalError, match=f"process {os.getpid()}"):
-        Lock(tmp_path).acquire()
+        FolderLock(tmp_path).acquire()
     first.release()
-    assert Lock(tmp_path).holder() is None
-    Lock(tmp_path).acquire()
+    assert FolderLock(tmp_path).holder() is None
+    FolderLock(tmp_path).acquire()
 
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     hold = (
-        "import os, signal, sys; from pathlib import Path; from tidegate.local.stack import Lock;"
-        f"Lock(Path({str(tmp_path)!r})).acquire(); os.kill(os.getpid(), signal.SIGKILL)"
+        "import os, signal, sys; from pathlib import Path; from tidegate_local.stack import FolderLock;"
+        f"FolderLock(Path({str(tmp_path)!r})).acquire(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", hold], check=False)
     assert (tmp_path / "stack.pid").read_text()  # stale
-    assert Lock(tmp_path).holder() is None
-    Lock(tmp_path).acquire()
+    assert FolderLock(tmp_path).holder() is None
+    FolderLock(tmp_path).acquire()
 
 
 # --- the template ---

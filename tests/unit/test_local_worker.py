@@ -9,46 +9,46 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.patience import HANGING
-from tidegate.local import worker
-from tidegate.local.description import Function, Source
-from tidegate.local.worker import Invocations, Outcome, Poller, Sandbox, Stopped, failed_ids, record
+from tidegate_local import worker
+from tidegate_local.description import EventSourceMapping, Function
+from tidegate_local.worker import InvocationResult, Invocations, Poller, Sandbox, Stopped, failed_ids, record
 
-STANDARD = Source("http://q", "arn:aws:sqs:us-east-1:1:q", 25, 0, True)
-FIFO = Source("http://q.fifo", "arn:aws:sqs:us-east-1:1:q.fifo", 100, 0, True)
+STANDARD = EventSourceMapping("http://q", "arn:aws:sqs:us-east-1:1:q", 25, 0, True)
+FIFO = EventSourceMapping("http://q.fifo", "arn:aws:sqs:us-east-1:1:q.fifo", 100, 0, True)
 FUNCTION = Function("f", "arn:f", "m.handler", "/", {}, 600, 128)
 
 
 def answer(*ids):
-    return Outcome(json.dumps({"batchItemFailures": [{"itemIdentifier": each} for each in ids]}))
+    return InvocationResult(json.dumps({"batchItemFailures": [{"itemIdentifier": each} for each in ids]}))
 
 
 @pytest.mark.parametrize(
-    ("outcome", "failed"),
+    ("result", "failed"),
     [
-        (Outcome("null"), set()),
-        (Outcome("{}"), set()),
-        (Outcome('{"batchItemFailures": null}'), set()),
+        (InvocationResult("null"), set()),
+        (InvocationResult("{}"), set()),
+        (InvocationResult('{"batchItemFailures": null}'), set()),
         (answer(), set()),
         (answer("a"), {"a"}),
         (answer("a", "b"), {"a", "b"}),
-        (Outcome(error={"errorType": "E"}), {"a", "b"}),
+        (InvocationResult(error={"errorType": "E"}), {"a", "b"}),
         (answer("unknown"), {"a", "b"}),
         (answer(""), {"a", "b"}),
         (answer(None), {"a", "b"}),
-        (Outcome('{"batchItemFailures": [{"id": "a"}]}'), {"a", "b"}),
-        (Outcome('{"batchItemFailures": ["a"]}'), {"a", "b"}),
-        (Outcome('{"batchItemFailures": "a"}'), {"a", "b"}),
-        (Outcome('"a"'), {"a", "b"}),
-        (Outcome('[{"itemIdentifier": "a"}]'), {"a", "b"}),
+        (InvocationResult('{"batchItemFailures": [{"id": "a"}]}'), {"a", "b"}),
+        (InvocationResult('{"batchItemFailures": ["a"]}'), {"a", "b"}),
+        (InvocationResult('{"batchItemFailures": "a"}'), {"a", "b"}),
+        (InvocationResult('"a"'), {"a", "b"}),
+        (InvocationResult('[{"itemIdentifier": "a"}]'), {"a", "b"}),
     ],
 )
-def test_an_answer_that_makes_no_sense_fails_everything(outcome, failed):
-    assert failed_ids(outcome, {"a", "b"}, reports_failures=True) == failed
+def test_an_answer_that_makes_no_sense_fails_everything(result, failed):
+    assert failed_ids(result, {"a", "b"}, reports_failures=True) == failed
 
 
 def test_without_partial_answers_only_an_error_counts():
     assert failed_ids(answer("a"), {"a", "b"}, reports_failures=False) == set()
-    assert failed_ids(Outcome(error={"errorType": "E"}), {"a"}, reports_failures=False) == {"a"}
+    assert failed_ids(InvocationResult(error={"errorType": "E"}), {"a"}, reports_failures=False) == {"a"}
 
 
 def test_a_record_has_the_shape_that_lambda_gives_it():
@@ -109,7 +109,7 @@ def test_a_standard_batch_is_gathered_until_it_is_full():
 
 
 def test_the_window_ends_a_batch_that_does_not_fill(monkeypatch):
-    source = Source("http://q", "arn:q", 1000, 1, True)
+    source = EventSourceMapping("http://q", "arn:q", 1000, 1, True)
     queue = Queue("ab", "", "c")
     now = [1_000.0]
     # each look at the clock is a third of a second later
@@ -170,7 +170,7 @@ def test_a_handler_gets_an_event_and_a_context(sandbox_of):
     assert json.loads(sandbox_of(handler).invoke({"x": 1}).payload) == [1, "f", True]
 
 
-def test_an_exception_is_an_outcome(sandbox_of):
+def test_an_exception_is_a_result(sandbox_of):
     def handler(event, context):
         raise LookupError("gone")
 
@@ -191,13 +191,13 @@ def test_invocations_never_overlap(sandbox_of):
         inside.release()
 
     sandbox = sandbox_of(handler)
-    outcomes = []
-    threads = [threading.Thread(target=lambda: outcomes.append(sandbox.invoke({}))) for _ in range(8)]
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(sandbox.invoke({}))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert [outcome.error for outcome in outcomes] == [None] * 8
+    assert [result.error for result in results] == [None] * 8
 
 
 def test_stopping_finishes_the_current_invocation_and_refuses_the_next(sandbox_of):

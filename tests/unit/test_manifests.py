@@ -14,7 +14,7 @@ from tests.support.build import BUCKET, notice, part_of, upload
 from tests.support.ledgers import START
 from tidegate.core.errors import Rejected
 from tidegate.core.manifests import (
-    Item,
+    OwnedUpload,
     Sealed,
     batch_folder,
     bin_pack,
@@ -50,7 +50,7 @@ def test_a_part_is_the_same_bytes_whenever_it_is_written():
 @given(MANY)
 def test_what_is_written_into_a_part_is_read_from_it(of: list[Upload]):
     items = decode_part(make_part(ID, BUCKET, of).body)
-    assert items == [Item(ID, each) for each in sorted(of, key=lambda each: each.identity)]
+    assert items == [OwnedUpload(ID, each) for each in sorted(of, key=lambda each: each.identity)]
 
 
 @given(MANY, MANY)

@@ -13,11 +13,11 @@ from tidegate.core.publication import (
     History,
     NotPublished,
     Published,
-    Snapshot,
     Unprovable,
     down_to,
     verdict,
 )
+from tidegate.sinks.iceberg.marks import IcebergSnapshot
 
 BATCH = "01JMINE"
 OTHER = "01JOTHER"
@@ -29,18 +29,18 @@ class Table:
 
     uuid: str = "uuid-1"
     head: int | None = None
-    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    snapshots: dict[int, IcebergSnapshot] = field(default_factory=dict)
     _last: int = 100
 
     def history(self) -> History:
-        return History(self.uuid, tuple(self.ancestry()))
+        return History(self.uuid, tuple(each.plain for each in self.ancestry()))
 
     def floor(self) -> Floor:
         return Floor(self.uuid, self.head)
 
     def _add(self, summary: dict[str, str]) -> int:
         self._last += 1
-        self.snapshots[self._last] = Snapshot(self._last, self.head, summary)
+        self.snapshots[self._last] = IcebergSnapshot(self._last, self.head, summary)
         return self._last
 
     def append(self) -> int:
@@ -64,7 +64,7 @@ class Table:
             self.head = self._add({"source-snapshot-id": str(staged), "published-wap-id": wap_id})
         return self.head
 
-    def ancestry(self) -> list[Snapshot]:
+    def ancestry(self) -> list[IcebergSnapshot]:
         found = []
         current = self.head
         while current is not None and current in self.snapshots:
@@ -353,12 +353,12 @@ def test_what_lies_below_the_floor_changes_no_verdict_and_is_not_read(appends: i
     table = a_table(appends)
     floor = table.floor()
     live(table, steps)
-    read: list[Snapshot] = []
+    read: list[IcebergSnapshot] = []
 
     def reading() -> Any:
         for snapshot in table.ancestry():
             read.append(snapshot)
-            yield snapshot
+            yield snapshot.plain
 
     history = History(table.uuid, down_to(floor, reading()))
     assert verdict(history, BATCH, floor) == verdict(table.history(), BATCH, floor)
@@ -373,3 +373,16 @@ def test_what_went_in_past_the_check_is_for_a_person():
     answer = verdict(table.history(), BATCH, floor)
     assert isinstance(answer, Unprovable)
     assert "past the check" in answer.reason
+
+
+def test_a_snapshot_with_two_ids_publishes_both_batches():
+    both = IcebergSnapshot(2, 1, {"published-wap-id": OTHER, "wap.id": BATCH, "source-snapshot-id": "7"})
+    history = History("uuid-1", (both.plain, IcebergSnapshot(1, None, {}).plain))
+    for batch in (BATCH, OTHER):
+        assert verdict(history, batch, Floor("uuid-1", 1)) == Published(2, 7)
+
+
+def test_a_source_that_is_no_number_hinders_no_other_batch():
+    strange = IcebergSnapshot(2, 1, {"published-wap-id": OTHER, "source-snapshot-id": "somebody's"})
+    history = History("uuid-1", (strange.plain, IcebergSnapshot(1, None, {}).plain))
+    assert verdict(history, BATCH, Floor("uuid-1", 1)) == NotPublished()

@@ -1,14 +1,14 @@
 """Which route takes an upload, and when two routes could both."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.build import route, upload
-from tidegate.core.batches import Limits
+from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import (
     Dataset,
     Route,
@@ -108,8 +108,11 @@ def test_a_retired_route_takes_nothing_and_leaves_its_keys_to_its_successor():
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 COUNTS = st.integers(0, 2**40)
-DATASETS = st.builds(Dataset, TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3).map(tuple), COUNTS, TEXT)
-LIMITS = st.builds(Limits, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+OPTIONS = st.dictionaries(
+    TEXT.filter(lambda name: name not in {field.name for field in fields(Dataset)}), TEXT | COUNTS | st.booleans()
+).map(lambda options: tuple(sorted(options.items())))
+DATASETS = st.builds(Dataset, TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3).map(tuple), COUNTS, OPTIONS)
+LIMITS = st.builds(BatchLimits, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
 ROUTES = st.builds(Route, TEXT, TEXT, TEXT, TEXT, DATASETS, LIMITS, st.booleans(), TEXT)
 
 
@@ -124,14 +127,21 @@ def test_a_route_survives_being_written_down(of: Route):
 
 
 def test_the_text_of_a_dataset_is_pinned_for_jobs_and_the_ledger_compare_it():
-    assert encode_dataset(Dataset("lake.raw.flüge", "id bigint", "csv", ("day",))) == (
+    options = (("delimiter", ","), ("zone", True))
+    assert encode_dataset(Dataset("lake.raw.flüge", "id bigint", "csv", ("day",), options=options)) == (
         '{"delimiter":",","format":"csv","max_object_bytes":128000000,"partition_by":["day"],'
-        '"schema":"id bigint","table":"lake.raw.flüge"}'
+        '"schema":"id bigint","table":"lake.raw.flüge","zone":true}'
     )
 
 
+def test_what_a_newer_version_has_added_to_a_dataset_is_carried_as_an_option():
+    written = '{"flavour":"new","format":"json","max_object_bytes":9,"partition_by":[],"schema":"s","table":"t"}'
+    assert decode_dataset(written) == Dataset("t", "s", "json", (), 9, (("flavour", "new"),))
+    assert encode_dataset(decode_dataset(written)) == written
+
+
 def test_what_a_newer_version_has_added_is_left_out_and_what_an_older_one_did_not_know_has_its_default():
-    dataset = {"table": "lake.raw.flights", "schema": "id bigint", "format": "json", "flavour": "new"}
+    dataset = {"table": "lake.raw.flights", "schema": "id bigint", "format": "json"}
     written = {
         "name": "flights",
         "bucket": "landing",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.core.batches import Limits
+from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
+from tidegate.formats.registry import FORMATS
 from tidegate.settings import DAY, BatchSettings, SettingsError, load, parse
 
 SHIPPED = Path(__file__).parents[2] / "tidegate.toml"
@@ -53,6 +54,7 @@ table = "lake.raw.weather"
 schema = "id bigint"
 """
 LINES = GOOD.splitlines()
+KNOWN_FORMATS = " or ".join(", ".join(map(repr, FORMATS)).rsplit(", ", 1))
 
 
 def line_of(text: str, occurrence: int = 1) -> int:
@@ -76,7 +78,7 @@ def with_line(old: str, new: str) -> str:
 def test_the_shipped_file_loads():
     (flights,) = load(SHIPPED).core_routes()
     assert flights.name == "flights"
-    assert flights.limits == Limits(60, 256_000_000, 100_000, 1, 3)
+    assert flights.limits == BatchLimits(60, 256_000_000, 100_000, 1, 3)
 
 
 def test_everything_arrives_where_the_core_needs_it():
@@ -86,10 +88,10 @@ def test_everything_arrives_where_the_core_needs_it():
         bucket="landing",
         prefix="flights/",
         suffix=".json",
-        dataset=Dataset("lake.raw.flights", "id bigint", "json", ("days(time)",), 100_000_000, ","),
-        limits=Limits(max_wait=300, target_bytes=2**30, target_objects=1000, in_flight=2, attempts=5),
+        dataset=Dataset("lake.raw.flights", "id bigint", "json", ("days(time)",), 100_000_000, (("delimiter", ","),)),
+        limits=BatchLimits(max_wait=300, target_bytes=2**30, target_objects=1000, in_flight=2, attempts=5),
     )
-    assert (weather.suffix, weather.dataset.delimiter, weather.limits) == ("", ";", Limits())
+    assert (weather.suffix, weather.dataset.options, weather.limits) == ("", (("delimiter", ";"),), BatchLimits())
 
 
 def test_a_route_alone_is_enough():
@@ -101,7 +103,7 @@ def test_a_route_alone_is_enough():
 
 
 def test_the_defaults_of_the_settings_are_those_of_the_core():
-    assert BatchSettings().model_dump() == asdict(Limits())
+    assert BatchSettings().model_dump() == asdict(BatchLimits())
 
 
 @pytest.mark.parametrize(
@@ -159,7 +161,7 @@ def test_partition_transforms(transform: str):
         ('bucket = "landing"', 'bucket = "la"', "route.1.bucket", "pattern"),
         ('bucket = "landing"', 'bucket = "s3://landing"', "route.1.bucket", "pattern"),
         ('suffix = ".json"', "suffix = 5", "route.1.suffix", "string"),
-        ('format = "json"', 'format = "avro"', "route.1.format", "'json', 'csv' or 'parquet'"),
+        ('format = "json"', 'format = "orc"', "route.1.format", KNOWN_FORMATS),
         ('table = "lake.raw.flights"', 'table = "raw.flights"', "route.1.table", "pattern"),
         ('table = "lake.raw.flights"', 'table = "lake.raw.Flights"', "route.1.table", "pattern"),
         ('schema = "id bigint"', 'schema = ""', "route.1.schema", "1 character"),
@@ -187,7 +189,8 @@ def test_partition_transforms(transform: str):
         ('delimiter = ";"', 'delimiter = ""', "route.2.delimiter", "1 character"),
         ('delimiter = ";"', 'delimiter = "\\n"', "route.2.delimiter", "1 character"),
         ('delimiter = ";"', "delimiter = '\"'", "route.2.delimiter", "no quote"),
-        ('format = "csv"', 'format = "CSV"', "route.2.format", "'json', 'csv' or 'parquet'"),
+        ('prefix = "flights/"', 'delimiter = ";"', "route.1.delimiter", "an option of csv files, .* format is json"),
+        ('format = "csv"', 'format = "CSV"', "route.2.format", KNOWN_FORMATS),
         ('prefix = "weather/"', f'prefix = "{"w" * 1025}"', "route.2.prefix", "1024"),
     ],
 )
@@ -290,7 +293,7 @@ def test_a_single_bracket_route_is_refused_at_its_line_and_told_to_double_it():
 
 def test_two_routes_of_one_name_are_refused_at_the_second():
     message = refusal(with_line('name = "weather"', 'name = "flights"'))
-    assert message.startswith(f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: two routes are called 'flights'")
+    assert message.startswith(f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: two routes are named 'flights'")
 
 
 @pytest.mark.parametrize("prefix", ["flights/", "flights/2013/", "fl", ""])
@@ -360,7 +363,7 @@ def test_a_renamed_route_stands_beside_its_retired_predecessor():
 
 def test_a_retired_route_keeps_its_name_and_its_bucket():
     retired = with_line('name = "flights"', 'name = "flights"\nretired = true')
-    assert "two routes are called" in refusal(retired.replace('name = "weather"', 'name = "flights"'))
+    assert "two routes are named" in refusal(retired.replace('name = "weather"', 'name = "flights"'))
     assert "disagree whether" in refusal(retired.replace('format = "csv"', 'format = "csv"\nversioned = false'))
 
 
@@ -410,10 +413,10 @@ ARN = "arn:aws:s3tables:us-east-1:123456789012:bucket/tables"
     [
         ('type = "s3tables"', "needs `arn`"),
         ('type = "rest"', "needs `uri`"),
-        (f'arn = "{ARN}"', '`arn` means nothing for a catalog of type "glue"'),
-        (f'type = "rest"\nuri = "https://c.example.com"\narn = "{ARN}"', "`arn` means nothing"),
-        (f'type = "s3tables"\narn = "{ARN}"\nwarehouse = "w"', "`warehouse` means nothing"),
-        ('uri = "https://c.example.com"', "`uri` means nothing"),
+        (f'arn = "{ARN}"', '`arn` is not allowed for a catalog of type "glue"'),
+        (f'type = "rest"\nuri = "https://c.example.com"\narn = "{ARN}"', "`arn` is not allowed"),
+        (f'type = "s3tables"\narn = "{ARN}"\nwarehouse = "w"', "`warehouse` is not allowed"),
+        ('uri = "https://c.example.com"', "`uri` is not allowed"),
     ],
 )
 def test_a_catalog_has_what_its_type_needs_and_no_more(fields: str, complaint: str):

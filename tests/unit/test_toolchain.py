@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.local import toolchain
-from tidegate.local.toolchain import ToolMissing, choose_java, choose_node
+from tidegate_local import toolchain
+from tidegate_local.toolchain import ToolMissing, choose_java, choose_node
 
 JAVA_17 = 'openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment (build 17.0.15+6)'
 JAVA_21 = 'openjdk version "21" 2023-09-19'
@@ -170,7 +170,7 @@ def test_no_node_at_all_says_what_to_do() -> None:
 
 
 def test_a_missing_jar_is_named_with_the_command_that_fetches_it(tmp_path: Path) -> None:
-    with pytest.raises(ToolMissing, match=r"iceberg-spark-runtime.* run `.* -m tidegate\.local\.toolchain`"):
+    with pytest.raises(ToolMissing, match=r"iceberg-spark-runtime.* run `.* -m tidegate_local\.toolchain`"):
         toolchain._present_jars(tmp_path)
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from tidegate.aws.ledger import RECORD_VERSION, _batch, _claim, _notice_record, _route_record
 from tidegate.core.errors import Rejected, Retryable
-from tidegate.core.manifests import Item, Sealed, decode_part, decode_sealed
+from tidegate.core.manifests import OwnedUpload, Sealed, decode_part, decode_sealed
 from tidegate.core.notices import READABLE, Entry, decode
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.publication import Floor
@@ -24,6 +23,7 @@ from tidegate.core.receipts import (
     decode_outcomes,
     decode_receipt,
 )
+from tidegate.core.records import VERSION, decode_batch, decode_claim, decode_notice, decode_standing
 from tidegate.core.uploads import Upload
 from tidegate.core.versions import check_version
 
@@ -61,7 +61,7 @@ def test_every_version_of_a_notice_that_is_read_has_its_file():
 
 
 FILES: list[tuple[str, Callable[[bytes], Any], Any]] = [
-    ("part_v1.jsonl", decode_part, [Item(NOTICE, VERSIONED), Item(NOTICE, PLAIN)]),
+    ("part_v1.jsonl", decode_part, [OwnedUpload(NOTICE, VERSIONED), OwnedUpload(NOTICE, PLAIN)]),
     (
         "sealed_v1.json",
         decode_sealed,
@@ -130,16 +130,16 @@ def test_whoever_meets_newer_writing_is_told_what_to_do():
 # ---- the ledger's records, as DynamoDB hands them out
 
 RECORDS: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any]]] = [
-    (_claim, {"pk": "o#1", "sk": "v1", "v": 1, "notice": "n", "claimed_at": 1, "expires_at": 2}),
-    (_notice_record, {"pk": "n#1", "sk": "notice", "v": 1, "route": "flights", "decided_at": 1, "expires_at": 2}),
-    (_batch, {"pk": "b#1", "sk": "batch", "v": 1, "route": "flights", "state": "OPEN", "opened_at": 1}),
-    (lambda item: _route_record("flights", item), {"pk": "r#flights", "sk": "route"}),
+    (decode_claim, {"pk": "o#1", "sk": "v1", "v": 1, "notice": "n", "claimed_at": 1, "expires_at": 2}),
+    (decode_notice, {"pk": "n#1", "sk": "notice", "v": 1, "route": "flights", "decided_at": 1, "expires_at": 2}),
+    (decode_batch, {"pk": "b#1", "sk": "batch", "v": 1, "route": "flights", "state": "OPEN", "opened_at": 1}),
+    (lambda item: decode_standing("flights", item), {"pk": "r#flights", "sk": "route"}),
 ]
 
 
 @pytest.mark.parametrize(("read", "item"), RECORDS)
 def test_a_record_of_each_version_is_read(read: Callable[[dict[str, Any]], Any], item: dict[str, Any]):
-    assert RECORD_VERSION == 1, "add the records of the new version"
+    assert VERSION == 1, "add the records of the new version"
     read(item)
 
 

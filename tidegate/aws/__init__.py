@@ -1,1 +1,1 @@
-"""How AWS is asked: one adapter for each port of `tidegate.flows.ports`."""
+"""AWS adapters: one for each port of `tidegate.flows.ports`."""

@@ -1,6 +1,6 @@
-"""boto3's exceptions, as one of the four errors."""
+"""boto3's exceptions, mapped to the three errors."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,17 +13,18 @@ def code_of(error: ClientError) -> str:
 
 
 @contextmanager
-def asking(what: str) -> Iterator[None]:
+def asking(what: str, *, refusals: Collection[str] = ()) -> Iterator[None]:
     """Around calls to AWS; `what` finishes the sentence "could not ...".
 
-    An answer that says no (throttled, denied, not found) means that nothing happened: Retryable. No answer at all, or
-    one of the kind "internal error", means that it may have: OutcomeUnknown. Callers handle expected codes themselves.
+    A refusal (throttled, denied, not found) means that the call did nothing: Retryable. No answer, or an answer such as
+    "internal error", means that it may have done something: OutcomeUnknown. `refusals` are codes that are refusals
+    despite a status of 500 or more. Callers handle expected codes themselves.
     """
     try:
         yield
     except ClientError as error:
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        kind = OutcomeUnknown if status >= 500 else Retryable
+        kind = OutcomeUnknown if status >= 500 and code_of(error) not in refusals else Retryable
         detail = error.response.get("Error", {}).get("Message", "")
         raise kind(f"could not {what}: {code_of(error)}: {detail}") from error
     except BotoCoreError as error:

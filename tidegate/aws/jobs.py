@@ -1,11 +1,13 @@
-"""EMR Serverless: starting the Spark step, and asking how it goes.
+"""EMR Serverless: start the Spark step, and read its state.
 
-`start` is guarded twice, and neither guard is needed for correctness: Powertools' idempotency remembers the run of
-(batch, attempt), and EMR's client token does the same on the other side. If both fail, two drivers run one batch, and
-the table lets one of them count (decision 3).
+`start` is guarded twice, and correctness needs neither guard: Powertools' idempotency records the run of (batch,
+attempt), and EMR's client token does the same in EMR. If both fail, two drivers run one batch, and the table lets only
+one of them publish (decision 3).
 """
 
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.idempotency import (
     BasePersistenceLayer,
@@ -22,14 +24,19 @@ from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.flows.ports import JobReport
 
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+    from types_boto3_dynamodb import DynamoDBClient
+    from types_boto3_emr_serverless import EMRServerlessClient
+
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 REMEMBER_SECONDS = 24 * 60 * 60
 
 
-def hand_off_records(table: str, client: Any) -> DynamoDBPersistenceLayer:
-    """Where hand-off remembers, beside the ledger's own records. One for a process: each that is made leaves a handler
-    in the client that is run with every request, for good (`aws_lambda_powertools.shared.user_agent`), and a warm
-    function is invoked many times."""
+def hand_off_records(table: str, client: "DynamoDBClient") -> DynamoDBPersistenceLayer:
+    """Powertools' records of hand-offs, in the ledger's table. Create one for each process, not for each invocation:
+    each adds a handler to the client that runs with every later request
+    (`aws_lambda_powertools.shared.user_agent`)."""
     return DynamoDBPersistenceLayer(
         table_name=table,
         key_attr="pk",
@@ -44,15 +51,18 @@ def hand_off_records(table: str, client: Any) -> DynamoDBPersistenceLayer:
 class EmrServerless:
     """`flows.ports.Jobs` on an EMR Serverless application.
 
-    `entry_point` is the S3 URI of the Spark script, `spark_parameters` what spark-submit is told besides (where its
-    dependencies are), `work` the name of the work bucket, which is `account`'s. A job is cut off after
-    `timeout_minutes`. `records` is where Powertools remembers what it started (see `hand_off_records`);
-    `lambda_context` lets it see when this invocation will be cut off, so that a killed one does not block its key.
+    `entry_point`       the S3 URI of the Spark script
+    `spark_parameters`  further arguments for spark-submit (the locations of the dependencies)
+    `work`, `account`   the name of the work bucket, and the account that owns it
+    `timeout_minutes`   a job is cancelled after this time
+    `records`           returns Powertools' records of started jobs (see `hand_off_records`)
+    `lambda_context`    gives Powertools the time limit of this invocation, so that a killed one does not block its key;
+                        only functions have one
     """
 
     def __init__(
         self,
-        client: Any,
+        client: "EMRServerlessClient",
         *,
         application: str,
         role: str,
@@ -61,8 +71,8 @@ class EmrServerless:
         work: str,
         account: str,
         timeout_minutes: int,
-        records: BasePersistenceLayer,
-        lambda_context: Any,
+        records: Callable[[], BasePersistenceLayer],
+        lambda_context: "LambdaContext | None",
     ) -> None:
         self._client = client
         self._application = application
@@ -72,15 +82,23 @@ class EmrServerless:
         self._work = work
         self._account = account
         self._timeout_minutes = timeout_minutes
+        self._records = records
+        self._lambda_context = lambda_context
+
+    @cached_property
+    def _start_once(self) -> Callable[..., str]:
+        """`_start`, remembered by Powertools. Made with the first job: most invocations start none, and the records
+        bring a client of DynamoDB along."""
         config = IdempotencyConfig(expires_after_seconds=REMEMBER_SECONDS, hash_function="sha256")
-        config.register_lambda_context(lambda_context)
-        self._start_once = idempotent_function(
+        if self._lambda_context is not None:
+            config.register_lambda_context(self._lambda_context)
+        return idempotent_function(
             self._start,
             data_keyword_argument="hand_off",
-            # else the key holds the function's name, and what dispatch started settle would start again
+            # else the key contains the function's name, and settle would start again what dispatch started
             key_prefix="hand-off",
             config=config,
-            persistence_store=records,
+            persistence_store=self._records(),
         )
 
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
@@ -90,7 +108,7 @@ class EmrServerless:
         except IdempotencyAlreadyInProgressError:
             return None
         except BaseError as error:
-            # its records could not be read or written: the job may have been started
+            # Powertools' records could not be read or written: the job may have been started
             raise OutcomeUnknown(
                 f"could not start the job of batch {batch.id}, attempt {batch.attempt}: {error}"
             ) from error

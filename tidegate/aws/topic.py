@@ -2,11 +2,17 @@
 
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from tidegate.aws.errors import asking
 from tidegate.core.errors import TidegateError
 from tidegate.core.notices import Notice
+
+if TYPE_CHECKING:
+    from types_boto3_sns import SNSClient
+    from types_boto3_sns.type_defs import PublishBatchRequestEntryTypeDef
+    from types_boto3_sqs import SQSClient
+    from types_boto3_sqs.type_defs import MessageAttributeValueTypeDef
 
 # https://docs.aws.amazon.com/sns/latest/api/API_PublishBatch.html: 10 messages, 256 KiB together
 MAX_MESSAGES = 10
@@ -17,26 +23,27 @@ MAX_ATTRIBUTE_CHARACTERS = 1_000
 class SnsTopic:
     """`flows.ports.Topic` on an SNS FIFO topic, group = route.
 
-    `attempt` is new for every invocation and part of each deduplication id: what a retry publishes must not be
-    swallowed because an earlier attempt under the same id got stuck behind the topic. A repeat costs a read.
+    `attempt` is new for every invocation and part of each deduplication id. Otherwise a retry's notice would be dropped
+    as a duplicate even if the earlier one got stuck behind the topic. A repeated notice costs one read.
     """
 
-    def __init__(self, client: Any, arn: str, attempt: str) -> None:
+    def __init__(self, client: "SNSClient", arn: str, attempt: str) -> None:
         self._client = client
         self._arn = arn
         self._attempt = attempt
 
     def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
+        assert self._attempt, "to publish needs an attempt"
         accepted: set[str] = set()
         for group in _batches(notices):
             try:
                 accepted |= self._publish(group)
             except TidegateError:
-                continue  # what is not among the accepted is given back by the caller
+                continue  # the caller gives back what was not accepted
         return frozenset(accepted)
 
     def _publish(self, group: Sequence[tuple[Notice, str]]) -> set[str]:
-        entries = [
+        entries: list[PublishBatchRequestEntryTypeDef] = [
             {
                 "Id": str(position),
                 "Message": body,
@@ -64,23 +71,31 @@ def _batches(notices: Sequence[Notice]) -> Iterator[list[tuple[Notice, str]]]:
         yield batch
 
 
+class _Place(TypedDict, total=False):
+    """The group and deduplication id of a message in a FIFO queue; empty for a standard queue."""
+
+    MessageGroupId: str
+    MessageDeduplicationId: str
+
+
 class SqsDeadLetters:
     """`flows.ports.DeadLetters` on a queue, standard or FIFO; the reason travels as an attribute.
 
-    Setting aside comes before acknowledging: a crash between the two leaves the message here twice, never nowhere.
+    A message is set aside before it is acknowledged: after a crash between the two it may be here twice, but it is
+    never lost.
     """
 
-    def __init__(self, client: Any, url: str) -> None:
+    def __init__(self, client: "SQSClient", url: str) -> None:
         self._client = client
         self._url = url
 
     def set_aside(self, body: str, reason: str) -> None:
-        attributes = {
+        attributes: dict[str, MessageAttributeValueTypeDef] = {
             "reason": {"DataType": "String", "StringValue": _printable(reason)[:MAX_ATTRIBUTE_CHARACTERS] or "unknown"}
         }
-        fifo: dict[str, str] = {}
+        fifo: _Place = {}
         if self._url.endswith(".fifo"):
-            # a new id each time: set aside again within five minutes, the same id would make it vanish
+            # a new id each time: SQS would drop a message of the same id within five minutes
             fifo = {"MessageGroupId": "set-aside", "MessageDeduplicationId": uuid.uuid4().hex}
         with asking(f"set a message aside in {self._url}"):
             self._client.send_message(
@@ -89,10 +104,10 @@ class SqsDeadLetters:
 
 
 def _sendable(text: str) -> str:
-    """Half a surrogate pair cannot be sent: it is escaped, as JSON writes it."""
+    """Half a surrogate pair cannot be sent: it is escaped as in JSON."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _printable(text: str) -> str:
-    """SQS takes XML's characters only; anything else would have the message refused."""
+    """SQS accepts only XML's characters, and refuses a message with any other."""
     return "".join(character if character.isprintable() else "?" for character in text)

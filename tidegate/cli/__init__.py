@@ -1,1 +1,1 @@
-"""The command line: verbs in `main` and `local`, what they look like in `render` and `json_output`."""
+"""The command line: verbs in `main` and `ledger`, their output in `render` and `json_output`."""

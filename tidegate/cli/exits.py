@@ -1,17 +1,16 @@
-"""Exit codes, and which error ends in which: a script can tell "look at your data" from "start the stack"."""
+"""Exit codes, and the code of each error."""
 
 from enum import IntEnum
+from typing import ClassVar
 
-from tidegate.core.errors import FenceLost, Rejected, TidegateError
-from tidegate.local.errors import LocalError
-from tidegate.local.toolchain import ToolMissing
+from tidegate.core.errors import Rejected, TidegateError
 from tidegate.settings import SettingsError
 
 
 class Exit(IntEnum):
     OK = 0
     FINDING = 1
-    """The command worked and found something that a person must look at: a halted batch, sums that do not hold."""
+    """The command worked, and found something for a person to act on: a halted batch, sums that do not hold."""
     USAGE = 2
     """The command line or `tidegate.toml` is wrong."""
     NO_STACK = 3
@@ -19,11 +18,18 @@ class Exit(IntEnum):
     TOOL_MISSING = 4
     """Java, Node, the Spark jars or a Python package is missing."""
     INTERRUPTED = 130
-    """Ctrl-C, as shells have it."""
+    """Ctrl-C. Shells use the same code."""
 
 
-EXPECTED = (SettingsError, LocalError, ToolMissing, TidegateError)
-"""The errors whose text is made for a user. Any other is a bug and keeps its stack trace."""
+class Expected(Exception):
+    """An error of a verb. Its text is for users: what happened, to what, and what to do."""
+
+    code: ClassVar[Exit] = Exit.NO_STACK
+    """The exit code of the verb."""
+
+
+EXPECTED = (SettingsError, Expected, TidegateError)
+"""The errors whose text is for users. Any other error is a bug, and keeps its stack trace."""
 
 
 def code_of(error: Exception) -> Exit:
@@ -31,16 +37,16 @@ def code_of(error: Exception) -> Exit:
     match error:
         case SettingsError():
             return Exit.USAGE
-        case ToolMissing():
-            return Exit.TOOL_MISSING
-        case Rejected() | FenceLost():
+        case Expected():
+            return error.code
+        case Rejected():
             return Exit.FINDING
         case _:
             return Exit.NO_STACK
 
 
 def advice_for(error: Exception) -> str:
-    """What to do about it, where the error itself cannot know."""
-    if isinstance(error, TidegateError) and not isinstance(error, Rejected | FenceLost):
-        return "If this is a local stack: is it running? `tidegate local up` starts it, `tidegate doctor` looks closer."
+    """What to do about the error, where its own text does not have that."""
+    if isinstance(error, TidegateError) and not isinstance(error, Rejected):
+        return "If this is a local stack: `tidegate local up` starts it, `tidegate doctor` checks it."
     return ""

@@ -1,7 +1,7 @@
-"""What `--json` prints. docs/cli.md shows every shape, and a test holds the two together.
+"""What `--json` prints. docs/cli.md shows every shape, and a test compares the two.
 
-Fields may be added; a field that is there keeps its name and meaning, or `VERSION` changes. Times are ISO 8601 in UTC,
-and null for "not yet".
+Fields may be added. If a field changes its name or meaning, `VERSION` changes. Times are ISO 8601 in UTC, and null for
+"not yet".
 """
 
 import datetime
@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tidegate.cli.doctor import Check, State
-from tidegate.core.batches import Batch
-from tidegate.core.batches import State as BatchState
+from tidegate.cli.checks import Check, CheckState
+from tidegate.core.batches import Batch, State
+from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
-from tidegate.flows.ports import NoticeRecord
 from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import Trace
@@ -55,9 +54,9 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
         "duplicates_refused": status.refused,
         "jobs": status.jobs,
         "batches": {
-            "open": in_state.count(BatchState.OPEN),
-            "sealed": in_state.count(BatchState.SEALED),
-            "submitted": in_state.count(BatchState.SUBMITTED),
+            "open": in_state.count(State.OPEN),
+            "sealed": in_state.count(State.SEALED),
+            "submitted": in_state.count(State.SUBMITTED),
             "halted": len(status.halted),
             "committed": status.committed_batches,
             "abandoned": status.abandoned_batches,
@@ -155,7 +154,7 @@ def recovered(done: Recovered, *, dry_run: bool) -> dict[str, Any]:
 
 def doctor(checks: Sequence[Check]) -> dict[str, Any]:
     return {
-        "healthy": all(check.state is not State.FAIL for check in checks),
+        "healthy": all(check.state is not CheckState.FAIL for check in checks),
         "checks": [
             {"name": check.name, "state": check.state.value, "finding": check.finding, "advice": check.advice or None}
             for check in checks

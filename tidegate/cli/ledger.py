@@ -1,8 +1,8 @@
-"""The verbs about the ledger as a whole."""
+"""The verbs for the ledger as a whole."""
 
 import datetime
 import uuid
-from pathlib import Path
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,20 +10,20 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.flows.ports import RestoredLedger, Topic
+from tidegate.cli.options import DeploymentOption, JsonOption
+from tidegate.flows.recover import SilentTopic
 from tidegate.flows.recover import recover as put_right
-from tidegate.flows.rehearsal import Rehearsal, SilentTopic
-from tidegate.local.stack import DEFAULT_DIR
+from tidegate.stores.memory import Rehearsal
 
 MARGIN = 60 * 60
-"""Batch ids are made by the clocks of functions, a restored table by DynamoDB's: seconds to look back further."""
+"""Seconds to look back further: batch ids come from the clocks of functions, the time of a restore from DynamoDB's."""
 
-app = typer.Typer(name="ledger", help="The table that remembers who owns which upload.", no_args_is_help=True)
+app = typer.Typer(name="ledger", help="The table of claims, notices and batches.", no_args_is_help=True)
 
 
 @app.callback()
 def verbs() -> None:
-    """With it `recover` is a verb of this group, also while it is the only one."""
+    """Keeps `recover` a verb of this group, although it is the only one."""
 
 
 def since_when(given: str | None, now: int, retention: int) -> int:
@@ -34,12 +34,12 @@ def since_when(given: str | None, now: int, retention: int) -> int:
     try:
         time = datetime.datetime.fromisoformat(given)
     except ValueError:
-        raise typer.BadParameter(f"{given!r} is not a time as in 2026-11-21T10:21:00Z") from None
+        raise typer.BadParameter(f"{given!r} is not a time such as 2026-11-21T10:21:00Z") from None
     if time.tzinfo is None:
-        raise typer.BadParameter(f"{given!r} does not say in which time zone: end it with Z for UTC")
+        raise typer.BadParameter(f"{given!r} has no time zone: end it with Z for UTC")
     if time.timestamp() > now:
-        raise typer.BadParameter(f"{given!r} has not come yet")
-    # what ended before that has expired from the ledger, rightly, and would be taken for forgotten
+        raise typer.BadParameter(f"{given!r} is in the future")
+    # what ended before `oldest` has expired, and must not be taken for lost
     return max(oldest, int(time.timestamp()) - MARGIN)
 
 
@@ -48,40 +48,24 @@ def recover(
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="To which time the ledger was restored, as 2026-11-21T10:21:00Z. Default: all it knew."
+            metavar="TIME", help="The time of the restored ledger: 2026-11-21T10:21:00Z. Default: all of `claims`."
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be done.")] = False,
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--dir",
-            metavar="DIR",
-            help=f"The folder of a local stack. Default: the deployment in the environment, else {DEFAULT_DIR}.",
-        ),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")] = False,
+    folder: DeploymentOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Tell a ledger that was restored to an earlier time again what the work bucket knows. It may be repeated.
+    """Recover a ledger that was restored to an earlier time, from the work bucket. It may be repeated.
 
-    Switch off what writes to the ledger first: docs/operations.md has the commands. Ends with 1 if a person must look
-    at something.
+    Switch off what writes to the ledger first: docs/operations.md has the commands. Ends with 1 if a person must act.
     """
-    application = deployment.find(folder)
-    oldest = wiring.smallest_id(since_when(since, wiring.clock(), application.settings.retention.claims))
-    ledger: RestoredLedger = application.ledger()
-    topic: Topic = application.topic(f"recover-{uuid.uuid4().hex}")
+    deployed = deployment.find(folder)
+    oldest = wiring.smallest_id(since_when(since, wiring.clock(), deployed.settings.retention.claims))
+    ports = deployed.ports(f"recover-{uuid.uuid4().hex}")
     if dry_run:
-        ledger, topic = Rehearsal(ledger), SilentTopic()
-    done = put_right(
-        ledger=ledger,
-        work=application.work(),
-        topic=topic,
-        configured=application.routes,
-        oldest=oldest,
-        made_at=wiring.made_at,
-        clock=wiring.clock,
-    )
+        rehearsed = replace(ports.ledger, store=Rehearsal(ports.ledger.store))
+        ports = replace(ports, ledger=rehearsed, topic=SilentTopic())
+    done = put_right(ports, configured=deployed.routes, oldest=oldest, made_at=wiring.made_at)
     if as_json:
         typer.echo(json_output.dumps(json_output.recovered(done, dry_run=dry_run)))
     else:

@@ -11,26 +11,29 @@ import typer
 from botocore.exceptions import BotoCoreError
 from typer.core import TyperGroup
 
-from tidegate.cli import deployment, json_output, render
-from tidegate.cli import doctor as examination
+from tidegate.cli import deployment, json_output, plugins, render
+from tidegate.cli.checks import verdict
 from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
 from tidegate.cli.ledger import app as ledger_app
-from tidegate.cli.local import DirOption, PortOption
-from tidegate.cli.local import app as local_app
+from tidegate.cli.options import ConfigOption, DeploymentOption, DirOption, JsonOption, PortOption
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
+from tidegate.environment import STACK_DIR
 from tidegate.flows.abort import abort as ask_abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import Resumed
 from tidegate.flows.resume import resume as ask_resume
 from tidegate.flows.status import everything as ask_status
 from tidegate.flows.trace import trace as ask_trace
-from tidegate.local.stack import DEFAULT_DIR
 from tidegate.settings import load
 
 
 class Verbs(TyperGroup):
     """Expected errors become one message and an exit code; anything else is a bug and keeps its stack trace."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands.update(plugins.verbs())
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -39,8 +42,8 @@ class Verbs(TyperGroup):
             render.error(str(error), advice_for(error))
             _exit(code_of(error))
         except BotoCoreError as error:
-            # raised where a client is made: a profile or a region that is not there
-            render.error(f"AWS cannot be asked: {error}", "Look at AWS_PROFILE, AWS_REGION and ~/.aws.")
+            # raised where a client is made, if the profile or the region is missing
+            render.error(f"AWS cannot be called: {error}", "Check AWS_PROFILE, AWS_REGION and ~/.aws.")
             _exit(Exit.NO_STACK)
         except KeyboardInterrupt:
             render.error("interrupted")
@@ -54,22 +57,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-app.add_typer(local_app, name="local")
 app.add_typer(ledger_app, name="ledger")
-
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as docs/cli.md describes it.")]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Default: $TIDEGATE_CONFIG, else tidegate.toml here."),
-]
-DeploymentOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--dir",
-        metavar="DIR",
-        help=f"The folder of a local stack. Default: the deployment in the environment, else {DEFAULT_DIR}.",
-    ),
-]
 
 
 def _exit(code: Exit) -> NoReturn:
@@ -94,24 +82,24 @@ def options(
 @app.command()
 def env(
     outputs: Annotated[
-        Path, typer.Argument(metavar="OUTPUTS", help="What `cdk deploy --outputs-file OUTPUTS` wrote.", dir_okay=False)
+        Path, typer.Argument(metavar="OUTPUTS", help="The file of `cdk deploy --outputs-file OUTPUTS`.", dir_okay=False)
     ],
 ) -> None:
-    """Print what a shell needs to talk to a deployed stack: eval "$(tidegate env OUTPUTS)"."""
+    """Print the environment variables of a deployed stack: eval "$(tidegate env OUTPUTS)"."""
     for name, value in sorted(deployment.deployed(outputs).items()):
         typer.echo(f"export {name}={shlex.quote(value)}")
 
 
 @app.command()
 def status(folder: DeploymentOption = None, as_json: JsonOption = False) -> None:
-    """Where each route stands: uploads notified and how they ended, duplicates refused, batches, jobs.
+    """Print, for each route, the uploads notified and how they ended, duplicates refused, batches, jobs.
 
     Ends with 1 if a batch has halted or the sums do not hold.
     """
-    application = deployment.find(folder)
-    statuses = ask_status(application.routes, ledger=application.ledger())
+    deployed = deployment.find(folder)
+    statuses = ask_status(deployed.routes, deployed.ports())
     if as_json:
-        typer.echo(json_output.dumps(json_output.status(application.resources.deployment, statuses)))
+        typer.echo(json_output.dumps(json_output.status(deployed.resources.deployment, statuses)))
     else:
         render.status(statuses, now=int(time.time()))
     if any(each.halted or not each.uploads.holds for each in statuses):
@@ -132,22 +120,22 @@ def trace(
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What became of every version of one object: claim, notice, batch, attempt, snapshot, outcome.
+    """Print what became of every version of one object: claim, notice, batch, attempt, snapshot, outcome.
 
-    Ends with 1 if no upload of it is known, or one of them is in a halted batch.
+    Ends with 1 if no upload of the object is known, or one of them is in a halted batch.
     """
     bucket, key = _bucket_and_key(uri)
-    application = deployment.find(folder)
-    traces = ask_trace(bucket, key, ledger=application.ledger())
+    deployed = deployment.find(folder)
+    traces = ask_trace(bucket, key, deployed.ports())
     if as_json:
         typer.echo(json_output.dumps(json_output.trace(uri, traces)))
     elif traces:
         render.trace(uri, traces)
     if not traces:
         upload = Upload(bucket, key, version="", size=0)
-        taken = route_of(upload, application.settings.core_routes())
+        taken = route_of(upload, deployed.settings.core_routes())
         render.error(
-            f"no upload of {uri} is known: its notification has not arrived, or is older than the ledger remembers"
+            f"no upload of {uri} is known: its notification has not arrived, or its claim has expired"
             if taken
             else f"no route takes {uri}: see `tidegate routes`"
         )
@@ -160,8 +148,8 @@ BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's
 
 @app.command()
 def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
-    """Give a halted batch one more attempt, once the cause is removed. Settling starts it within a minute."""
-    done = ask_resume(batch, ledger=deployment.find(folder).ledger())
+    """Give a halted batch one more attempt. Remove the cause first. Settling starts the attempt within a minute."""
+    done = ask_resume(batch, deployment.find(folder).ports())
     _tell(
         batch, done, "goes on: its next attempt starts within a minute", "has not halted, so there is nothing to resume"
     )
@@ -171,17 +159,17 @@ def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
 def abort(
     batch: BatchArgument,
     folder: DeploymentOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you mean it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Give a submitted batch up for good: its uploads stay out of the table, unless a job was faster."""
-    application = deployment.find(folder)
+    deployed = deployment.find(folder)
     if not yes:
         typer.confirm(f"Give up batch {batch}? Its uploads will have to be uploaded again", abort=True, err=True)
-    done = ask_abort(batch, ledger=application.ledger())
+    done = ask_abort(batch, deployed.ports())
     _tell(
         batch,
         done,
-        "is being fenced: `tidegate status` says how it ended",
+        "is being fenced: `tidegate status` shows how it ends",
         "is not submitted, so there is nothing to abort",
     )
 
@@ -192,11 +180,11 @@ def _tell(batch: str, done: Resumed, success: str, not_now: str) -> None:
             typer.echo(f"batch {batch} {success}")
             return
         case Resumed.NO_SUCH_BATCH:
-            render.error(f"there is no batch {batch}: `tidegate status` names those under way")
+            render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
         case Resumed.NOT_HALTED:
             render.error(f"batch {batch} {not_now}: see `tidegate status`")
         case Resumed.MOVED_ON:
-            render.error(f"batch {batch} changed just now: look at `tidegate status` again")
+            render.error(f"batch {batch} changed just now: run `tidegate status` again")
     _exit(Exit.FINDING)
 
 
@@ -209,29 +197,29 @@ def decide(
     ] = None,
     staged: Annotated[
         int | None,
-        typer.Option("--staged", metavar="SNAPSHOT", help="With --published: which driver's rows they are."),
+        typer.Option("--staged", metavar="SNAPSHOT", help="With --published: the staged snapshot in the table."),
     ] = None,
     folder: DeploymentOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether you mean it.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Say what the table's history cannot say any more: whether a halted batch is in the table.
+    """Record whether a halted batch is in the table, if the table's history cannot prove it.
 
-    Look first: SELECT count(*) FROM the route's table WHERE _batch_id = 'BATCH'. Rows that are there prove that it was
-    published. Their absence proves it only if you know that nobody deleted them or rolled the table back. If you are
-    wrong, its rows land twice, or not at all.
+    Check first: SELECT count(*) FROM the route's table WHERE _batch_id = 'BATCH'. Rows prove that the batch was
+    published. No rows prove that it was not, but only if nobody deleted them or rolled the table back. If you are
+    wrong, the batch's rows land twice, or not at all.
     """
-    application = deployment.find(folder)
     if published is None:
-        raise typer.BadParameter("say --published or --not-published")
+        raise typer.BadParameter("give --published or --not-published")
     if staged is not None and not published:
         raise typer.BadParameter("--staged goes with --published")
+    deployed = deployment.find(folder)
     if not yes:
         said = "is in the table" if published else "is NOT in the table, and may be written now"
         typer.confirm(f"Are you sure that batch {batch} {said}?", abort=True, err=True)
     if published:
-        decision = decide_published(batch, staged, ledger=application.ledger(), work=application.work())
+        decision = decide_published(batch, staged, deployed.ports())
     else:
-        decision = decide_unpublished(batch, ledger=application.ledger(), work=application.work())
+        decision = decide_unpublished(batch, deployed.ports())
     _tell_decision(batch, decision, published)
 
 
@@ -242,20 +230,20 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
             typer.echo(f"batch {batch} {then} within a minute")
             return
         case Decided.NO_SUCH_BATCH:
-            render.error(f"there is no batch {batch}: `tidegate status` names those under way")
+            render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
         case Decided.NOT_HALTED:
             render.error(f"batch {batch} has not halted, so there is nothing to decide: see `tidegate status`")
         case Decided.MOVED_ON:
-            render.error(f"batch {batch} changed just now: look at `tidegate status` again")
+            render.error(f"batch {batch} changed just now: run `tidegate status` again")
         case Decided.NOT_ASKED:
             render.error(
-                f"batch {batch} has halted for a reason that has nothing to do with the table's history: see"
-                f" `tidegate status`, remove the cause, and then `tidegate resume {batch}`"
+                f"batch {batch} has halted for a reason other than the table's history: see `tidegate status`, remove"
+                f" the cause, then `tidegate resume {batch}`"
             )
         case Decided.RECEIPT:
             render.error(
-                f"the table has answered for batch {batch}: its receipt is there, and it has halted for another reason."
-                " See `tidegate status`, and docs/operations.md for what it says"
+                f"batch {batch} has a receipt, so the table has decided. It has halted for another reason: see"
+                " `tidegate status` and docs/operations.md"
             )
         case Decided.NOT_STAGED:
             render.error(f"nothing was ever written for batch {batch}, so it cannot be in the table")
@@ -270,7 +258,7 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
 
 @app.command()
 def routes(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Which uploads become rows of which table, as the configuration says."""
+    """Print which uploads become rows of which table, by the configuration."""
     file = deployment.config_file(config)
     found = load(file).core_routes()
     if as_json:
@@ -282,10 +270,10 @@ def routes(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 @app.command()
 def doctor(
     config: ConfigOption = None,
-    folder: DirOption = DEFAULT_DIR,
+    folder: DirOption = STACK_DIR,
     port: PortOption = None,
     aws: Annotated[
-        bool, typer.Option("--aws", help="Look at the AWS account instead, before or after the deployment.")
+        bool, typer.Option("--aws", help="Check the AWS account instead, before or after the deployment.")
     ] = False,
     outputs: Annotated[
         Path | None,
@@ -293,7 +281,7 @@ def doctor(
             "--outputs",
             metavar="OUTPUTS",
             dir_okay=False,
-            help="With --aws: what `cdk deploy --outputs-file OUTPUTS` wrote. Default: the environment's deployment.",
+            help="With --aws: the file of `cdk deploy --outputs-file OUTPUTS`. Default: the environment's deployment.",
         ),
     ] = None,
     job: Annotated[
@@ -304,9 +292,9 @@ def doctor(
     ] = 15,
     as_json: JsonOption = False,
 ) -> None:
-    """Whether this machine has what the local stack needs, or an AWS account what a deployment needs; what to do."""
+    """Check that this machine has what the local stack needs, or with --aws an account what a deployment needs."""
     if aws:
-        from tidegate.cli.account import visit  # nothing that a look at this machine needs
+        from tidegate.cli.account import visit  # the check of this machine does not need it
 
         settings = load(deployment.config_file(config))
         checks = visit.visit(
@@ -318,37 +306,12 @@ def doctor(
     elif outputs or job:
         raise typer.BadParameter("--outputs and --job go with --aws")
     else:
-        checks = examination.examine(deployment.config_file(config), folder, port)
+        checks = plugins.local("examine")(deployment.config_file(config), folder, port)
     if as_json:
         typer.echo(json_output.dumps(json_output.doctor(checks)))
     else:
         render.doctor(checks)
-    _exit(examination.verdict(checks))
-
-
-@app.command()
-def demo(
-    config: ConfigOption = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--dir", metavar="DIR", help="A fresh folder. Default: .tidegate/demo-<time>."),
-    ] = None,
-    objects: Annotated[int, typer.Option(min=100, max=19_000, help="How many objects to upload.")] = 2_000,
-    seed: Annotated[int, typer.Option(help="Which uploads the mischief happens to.")] = 13,
-) -> None:
-    """Run real data through the whole path on this machine, with duplicates and worse, and check the table.
-
-    Ends with 0 only if every expected row is in the table once and no other is.
-    """
-    from tidegate.cli.narrator import Narrator
-    from tidegate.demo import run  # pandas, PyIceberg: a second that the other verbs need not wait for
-
-    with Narrator() as narrator:
-        passed = run.demo(
-            config or deployment.config_file(None), folder or run.fresh_folder(), narrator, objects=objects, seed=seed
-        )
-    if not passed:
-        _exit(Exit.FINDING)
+    _exit(verdict(checks))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What the verbs print for people. Nothing here decides or asks anything."""
+"""What the verbs print for people. Nothing here decides anything or makes a call."""
 
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich import box
@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
-from tidegate.core.batches import Batch
-from tidegate.core.batches import State as BatchState
+from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Route
 from tidegate.flows.recover import Recovered
@@ -31,7 +30,7 @@ _OUTCOME_STYLE = {
     Outcome.VANISHED: "yellow",
     PENDING: "cyan",
 }
-_STATE_STYLE = {State.OK: "green", State.WARN: "yellow", State.FAIL: "bold red"}
+_STATE_STYLE = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "bold red"}
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -68,9 +67,9 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
             out.print(f"  {_way_out(batch)}", soft_wrap=True)
         if not each.configured:
             what = (
-                f"route {each.route.name} is not in the configuration any more. What it has under way is brought to its"
-                " end by its last settings; if the job may not read its files or write its table any more, put it back"
-                " with `retired = true`"
+                f"route {each.route.name} is not in the configuration any more. Its unfinished batches go on by its"
+                " last settings. If the job may no longer read its files or write its table, put the route back with"
+                " `retired = true`"
             )
             out.print(Text.assemble(("not configured: ", "bold yellow"), what), soft_wrap=True)
         if not each.uploads.holds:
@@ -79,7 +78,7 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
 
 def _way_out(batch: Batch) -> str:
     """What a person does once the cause of the halt is removed."""
-    if batch.state is BatchState.SEALED:
+    if batch.state is State.SEALED:
         return "when the cause is removed, it goes on by itself"
     if "A person has to decide" in batch.halted:
         return f"see: tidegate decide --help; then: tidegate decide {batch.id} --not-published, or --published"
@@ -87,7 +86,7 @@ def _way_out(batch: Batch) -> str:
 
 
 def conservation(statuses: Sequence[RouteStatus]) -> Table:
-    """The invariant as a sum to be checked by eye, a column for each route; below it what the sum does not count."""
+    """The sum of the uploads, a column for each route; below it what the sum does not count."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("", no_wrap=True)
     for each in statuses:
@@ -127,7 +126,7 @@ def sums(each: RouteStatus) -> str:
 
 
 def _unfinished(batches: Iterable[Batch], now: int) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="batches under way", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="unfinished batches", title_justify="left")
     table.add_column("batch", no_wrap=True)
     table.add_column("route")
     table.add_column("state")
@@ -161,7 +160,7 @@ def trace(uri: str, traces: Sequence[Trace]) -> None:
 
 
 def _steps(each: Trace) -> list[tuple[str, str]]:
-    """The way of one version, as far as it got: (what, detail)."""
+    """The steps of one version so far: (what, detail)."""
     steps = [("claimed", f"{iso(each.claim.claimed_at)} by notice {each.claim.notice}")]
     if each.notice is not None:
         what = "void" if each.notice.void else f"registered in batch {each.notice.batch}"
@@ -208,26 +207,26 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
 def recovered(done: Recovered, *, dry_run: bool) -> None:
     out = console()
     if dry_run:
-        out.print(Text("nothing was written; this is what would be", "bold"))
+        out.print(Text("nothing was written; without --dry-run this would be", "bold"))
     for what, count in (
         ("batches looked at", done.batches),
         ("claims put back", done.claims),
         ("notices registered again", done.notices),
-        ("notices withdrawn from a batch that gathers", done.withdrawn),
+        ("notices withdrawn from an open batch", done.withdrawn),
         ("batches sealed again", done.sealed),
         ("batches that have a receipt, to be settled", done.submitted),
-        ("uploads sent again, to be claimed by whoever comes first", done.sent),
+        ("uploads sent again", done.sent),
     ):
         out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
     for clash in done.clashes:
-        advice = f"When {clash.other} has ended, or its notice is registered, run this again"
+        advice = f"When {clash.other} has ended, or its notice is registered, recover again"
         text = (
             f"{clash.uploads} uploads are in the manifest of batch {clash.batch} and belong to {clash.other} as well,"
-            f" for example {clash.example}: they may land twice. {advice}; docs/operations.md says how to end it"
+            f" for example {clash.example}: they may land twice. {advice}; docs/operations.md has the steps"
         )
         out.print(Text.assemble(("clash: ", "bold red"), text), soft_wrap=True)
     for name, batches in sorted(done.unknown_routes.items()):
-        text = f"neither tidegate.toml nor the ledger has route {name}: its batches were left: {', '.join(batches)}"
+        text = f"neither tidegate.toml nor the ledger has route {name}, of these batches: {', '.join(batches)}"
         out.print(Text.assemble(("unknown route: ", "bold red"), text), soft_wrap=True)
     for trouble in done.troubles:
         out.print(Text.assemble(("trouble: ", "bold red"), trouble), soft_wrap=True)
@@ -246,45 +245,16 @@ def doctor(checks: Sequence[Check]) -> None:
         out.print(line, soft_wrap=True)
         if check.advice:
             out.print(
-                Text(f"{'':{6 + width}}{check.advice}", "dim" if check.state is State.OK else "bold"), soft_wrap=True
+                Text(f"{'':{6 + width}}{check.advice}", "dim" if check.state is CheckState.OK else "bold"),
+                soft_wrap=True,
             )
-
-
-# --- local ---
-
-EMPTY_SERVICES = (
-    "The tables in this folder are from an earlier run; the emulated S3, queues and ledger start empty. A file that was"
-    " uploaded then and is uploaded again now is in the table a second time: the ledger that remembered it is gone."
-    " Delete {warehouse} to start over, or use another --dir."
-)
-
-
-def stack_ready(
-    folder: Path, environment: Mapping[str, str], *, existing_warehouse: bool, notes: Iterable[str], detached: bool
-) -> None:
-    out = console()
-    out.print(Text.assemble(("The stack is up", "bold green"), f" in {folder}"), soft_wrap=True)
-    for name, value in (
-        ("endpoint", environment["AWS_ENDPOINT_URL"]),
-        ("warehouse", environment["TIDEGATE_WAREHOUSE"]),
-        ("shell", f'eval "$(tidegate local env --dir {folder})"'),
-        ("stop", f"tidegate local down --dir {folder}" if detached else "Ctrl-C"),
-    ):
-        out.print(Text.assemble((f"  {name:<10}", "dim"), value), soft_wrap=True)
-    for note in notes:
-        out.print(Text(f"  note: {note}", "dim"), soft_wrap=True)
-    if existing_warehouse:
-        warehouse = folder / "warehouse"
-        out.print(
-            Text.assemble(("warning: ", "bold yellow"), EMPTY_SERVICES.format(warehouse=warehouse)), soft_wrap=True
-        )
 
 
 # --- quantities ---
 
 
 def size(count: int) -> str:
-    """Bytes as people say them, in powers of ten, as `tidegate.toml` writes them."""
+    """Bytes in powers of ten, with the units of `tidegate.toml`."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:

@@ -1,1 +1,1 @@
-"""What is true: identities, notices, batches, states, decisions. Standard library only, no I/O."""
+"""The rules, without I/O: identities, notices, batches, states, decisions. Standard library only."""

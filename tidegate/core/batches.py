@@ -1,10 +1,10 @@
-"""A batch: what one Spark job publishes in one snapshot, and when it goes from one state to the next.
+"""A batch: the uploads that one Spark job publishes in one snapshot. Its states, and when it changes state.
 
     OPEN -> SEALED -> SUBMITTED(attempt 1, 2, ...) -> COMMITTED
                                                   `-> ABANDONED   (only once its fence is in the table)
 
-A batch that ran out of attempts is *halted*: still SUBMITTED, because a zombie may yet publish it, but
-nothing more is started until a person has looked.
+A batch that ran out of attempts is *halted*. It is still SUBMITTED, because a zombie may yet publish it. No job is
+started for it until a person acts.
 """
 
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """When a batch is handed off. `max_wait` in seconds; `in_flight` jobs of a route at once."""
+class BatchLimits:
+    """When a batch is handed off. `max_wait` is in seconds. `in_flight` is how many jobs of a route may run at once."""
 
     max_wait: int = 60
     target_bytes: int = 256_000_000
@@ -34,14 +34,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The header of a batch as the ledger holds it; times in epoch seconds, 0 for "not yet".
+    """The header of a batch as the ledger holds it. Times are in epoch seconds, 0 for "not yet".
 
-    `endings` is how many endings have been written into their claims; of a fenced batch, those of how many parts.
-    `table` was decided when the batch was sealed: a route that is pointed at another table takes no batch with it;
-    `sealed_for` (JSON, see `core.routes`) is how its files were to be read then. `manifest` is the digest of the
-    registered parts, once the manifest has been written. `dataset` (JSON, see `core.routes`) is how the current attempt
-    reads the files, decided when its job is first started, so that its twins read alike. `floors` counts how often a
-    person has decided that the batch is not in the table.
+    `endings`      how many endings are written into their claims; of a fenced batch, of how many parts
+    `table`        decided when the batch was sealed; a later change of the route's table does not move the batch
+    `sealed_for`   how its files were to be read when it was sealed (JSON, see `core.routes`)
+    `manifest`     the digest of the registered parts, once the manifest is written
+    `dataset`      how the current attempt reads the files (JSON, see `core.routes`); decided when its job is first
+                   started, so that its twins read alike
+    `floors`       how often a person has decided that the batch is not in the table
     """
 
     id: str
@@ -69,24 +70,24 @@ class Batch:
 
 
 MAX_NOTICES = 50_000
-"""Whoever writes the manifest reads a record for each, and must be done before a function's time is up."""
+"""The function that writes the manifest reads a record for each notice, within its timeout."""
 
 
 LONGEST_OPEN = 24 * 60 * 60
-"""Seconds. A batch that gathers behind a halted one is sealed after a day, slot or not: its manifest is made of the
-notices' records, which expire."""
+"""Seconds. A batch that gathers behind a halted one is sealed after a day, even without a free slot: its manifest is
+made from the notices' records, and these expire."""
 
 
-def is_full(batch: Batch, limits: Limits) -> bool:
+def is_full(batch: Batch, limits: BatchLimits) -> bool:
     return batch.bytes >= limits.target_bytes or batch.objects >= limits.target_objects or batch.notices >= MAX_NOTICES
 
 
-def is_due(batch: Batch, limits: Limits, *, now: int, slot_free: bool, next_look: int) -> bool:
+def is_due(batch: Batch, limits: BatchLimits, *, now: int, slot_free: bool, next_look: int) -> bool:
     """Whether the open batch must be sealed now.
 
-    A full one always: it must not grow past what a job can hold while it waits for a slot. One that is
-    merely older than `max_wait` only if a job could start: until then arrivals gather in it, which makes jobs few.
-    `next_look` (seconds until somebody is sure to ask again) makes `max_wait` a bound, not an average.
+    A full batch is always sealed: it must not outgrow a job while it waits for a slot. A batch that is only older than
+    `max_wait` is sealed if a job could start. Until then it gathers more uploads, so there are fewer jobs.
+    `next_look` (seconds until the next check is sure to come) makes `max_wait` a bound, not an average.
     """
     if batch.state is not State.OPEN or not batch.notices:
         return False
@@ -95,7 +96,7 @@ def is_due(batch: Batch, limits: Limits, *, now: int, slot_free: bool, next_look
 
 
 class JobState(Enum):
-    """What EMR Serverless says of a job run, as far as settling cares."""
+    """The state of a job run that EMR Serverless reports, as far as settling needs it."""
 
     ACTIVE = auto()
     ENDED = auto()
@@ -106,18 +107,18 @@ class Step(Enum):
     """What settling does next with a submitted batch."""
 
     WAIT = auto()
-    SETTLE = auto()  # a receipt: the table has decided, record it
-    HAND_OFF = auto()  # the attempt has no job on record: start it (again, under the same token)
+    SETTLE = auto()  # there is a receipt: record what the table decided
+    HAND_OFF = auto()  # no job is recorded for the attempt: start it (again, under the same token)
     NEXT_ATTEMPT = auto()
     HALT = auto()
 
 
-def next_step(batch: Batch, job: JobState, *, receipt: bool, hopeless: bool, limits: Limits) -> Step:
+def next_step(batch: Batch, job: JobState, *, receipt: bool, hopeless: bool, limits: BatchLimits) -> Step:
     """What to do with a batch that is SUBMITTED.
 
-    `job` must have been asked for *before* the receipt was looked for: a job writes its receipt and then
-    ends, so "ended, and no receipt" seen in the other order may be a job that did both in between.
-    `hopeless` says that the attempt itself reported that another one could not succeed.
+    The caller must read the job's state *before* the receipt. A job writes its receipt and then ends. In the other
+    order, a job that does both between the two reads would appear to have ended without a receipt.
+    `hopeless`: the attempt reported that another one could not succeed.
     """
     if receipt:
         return Step.SETTLE

@@ -1,18 +1,19 @@
-"""Decision 1: to which notice an upload belongs, judged from the claim that is already there."""
+"""Decision 1: which notice an upload belongs to, judged from the claim that exists."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tidegate.core.notices import Entry
-from tidegate.core.uploads import is_later
+from tidegate.core.batches import Batch, State
+from tidegate.core.notices import Entry, NoticeRecord
+from tidegate.core.uploads import Upload, is_later
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """An upload's owner: a notice. `outcome` only where it is not plain success. Times in epoch seconds.
+    """An upload's owner: a notice. `outcome` is set only if the upload was not committed. Times are in epoch seconds.
 
-    `sequencer` is that of the notification that brought it, where it had one; `later` that of the last one that brought
-    the same bytes again while it was open how they would end.
+    `sequencer` is the claimed upload's, if its notification had one. `later` is the last sequencer with which the same
+    bytes were uploaded again before the outcome was known.
     """
 
     version: str
@@ -26,16 +27,20 @@ class Claim:
 
 
 class Ownership(Enum):
-    """Whose upload it is, from the point of view of one notice that met an existing claim."""
+    """What an existing claim means for a notice that lists the same upload."""
 
     MINE = auto()  # a retry, or the SDK's own retry of a put whose answer was lost
-    DUPLICATE = auto()  # somebody else's: refuse it
-    ASK_OWNER = auto()  # this notice was made to take it from its owner, if the owner let go of it
-    UPLOADED_AGAIN = auto()  # the same bytes came again, later: a new upload, if the owner let go of the old one
+    DUPLICATE = auto()  # another notice owns it: refuse it
+    ASK_OWNER = auto()  # this notice takes it over, if its owner has let go of it
+    UPLOADED_AGAIN = auto()  # the same bytes were uploaded later: a new upload, if the owner has let go of the old one
+
+
+NEEDS_OWNER = frozenset({Ownership.ASK_OWNER, Ownership.UPLOADED_AGAIN})
+"""These depend on whether the claim's owner has let go (`has_let_go`)."""
 
 
 def judge(existing: Claim, notice_id: str, entry: Entry) -> Ownership:
-    """Rules 1 and 4: only the owner in the claim decides, never the mere fact that a put was refused."""
+    """Rules 1 and 4: only the owner in the claim decides. A refused put alone proves nothing."""
     if existing.notice == notice_id:
         return Ownership.MINE
     if entry.takes_from and existing.notice == entry.takes_from:
@@ -45,7 +50,23 @@ def judge(existing: Claim, notice_id: str, entry: Entry) -> Ownership:
     return Ownership.DUPLICATE
 
 
+def has_let_go(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) -> bool:
+    """Whether the claim's owner will never publish the upload. `owner` is the ledger's record of the notice in the
+    claim, `batch` that of the notice's batch. Each of these facts is final."""
+    if claim.outcome:
+        # recorded after the table decided: the batch is published, without a row of this upload
+        return True
+    if owner is None:
+        return False
+    return owner.void or (batch is not None and batch.state is State.ABANDONED)
+
+
+def is_news(claim: Claim, upload: Upload) -> bool:
+    """Whether the claim has recorded neither this upload of the same bytes nor a later one."""
+    return claim.later != upload.sequencer and not is_later(claim.later, upload.sequencer)
+
+
 def is_live(expires_at: int, now: int) -> bool:
-    """Rule 5: expired means absent. DynamoDB deletes expired items late, "typically within two days"
+    """Rule 5: an expired item counts as absent. DynamoDB deletes expired items late, "typically within two days"
     (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html)."""
     return expires_at > now

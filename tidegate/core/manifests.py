@@ -1,14 +1,14 @@
-"""What a batch is made of: parts (one a notice) and the sealed list of them.
+"""The content of a batch: its parts, one for each notice, and the sealed list of them.
 
-Under the batch's folder in the work bucket:
+In the batch's folder of the work bucket:
 
     parts/<notice>-<hash>.jsonl.gz   the uploads that one notice claimed
     sealed.json                      the parts that count, and a digest of them
     floor.json                       where the table stood before the first attempt
-    floor-<n>.json                   the same, after a person decided for the nth time that it is not in the table
+    floor-<n>.json                   the same, after a person decided for the nth time that the batch is not in it
     outcomes/<staged snapshot>.jsonl.gz
     failures/<attempt>.json          why an attempt gave up, for settling and for people
-    receipt.json                     what the table decided
+    receipt.json                     the table's decision
 """
 
 import gzip
@@ -27,10 +27,10 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The uploads that one notice claimed, as the bytes to store and the name to store them under.
+    """The uploads that one notice claimed, as a file: its name and its bytes.
 
-    The name holds the hash of the uncompressed content: whoever writes this part writes the same, and a
-    twin that claimed other uploads writes beside it, not over it. `size` is the bytes of the uploads together.
+    The name contains the hash of the uncompressed content. Each writer of this part writes the same bytes. A twin that
+    claimed other uploads writes another file. `size` is the bytes of all uploads together.
     """
 
     name: str
@@ -41,10 +41,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The manifest of a sealed batch: which parts count, and what they must add up to.
+    """The manifest of a sealed batch: which parts count, and their sums.
 
-    `table` was decided when the batch was sealed; it is written down for a ledger that has forgotten it, and is no part
-    of the digest. What version 0.1.0 wrote has none.
+    `table` was decided when the batch was sealed. It is here for a ledger that was restored to an earlier time, and is
+    no part of the digest. Manifests of version 0.1.0 have none.
     """
 
     batch: str
@@ -56,7 +56,8 @@ class Sealed:
 
     @property
     def digest(self) -> str:
-        """Of what counts: two histories of one batch id (a ledger that was restored) give two digests."""
+        """The digest of the parts and their sums. If a restored ledger seals the same batch id anew with other parts,
+        the digests differ."""
         content = json.dumps([self.batch, sorted(self.parts), self.objects, self.size])
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
@@ -77,7 +78,7 @@ class Sealed:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class OwnedUpload:
     """One upload of a batch, and the notice that owns it."""
 
     notice: str
@@ -85,13 +86,13 @@ class Item:
 
 
 def decode_sealed(body: bytes) -> Sealed:
-    """Raises Rejected if newer code wrote it, or if its digest is not that of its content."""
+    """Raises Rejected if newer code wrote it, or if its digest does not match its content."""
     data = json.loads(body)
     check_version(data["v"], "sealed.json", VERSION)
     sealed = Sealed(
         data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"], data.get("table", "")
     )
-    # what version 0.1.0 wrote has none
+    # version 0.1.0 wrote no digest
     if data.get("digest", sealed.digest) != sealed.digest:
         raise Rejected(f"sealed.json of batch {sealed.batch} was changed after it was written: its digest differs")
     return sealed
@@ -102,7 +103,7 @@ def batch_folder(batch_id: str) -> str:
 
 
 def floor_name(number: int) -> str:
-    """Of the floor after `number` decisions of a person that the batch is not in the table."""
+    """The file of the floor after a person decided `number` times that the batch is not in the table."""
     return f"floor-{number}.json" if number else "floor.json"
 
 
@@ -120,11 +121,11 @@ def make_part(notice_id: str, bucket: str, uploads: Iterable[Upload]) -> Part:
     )
 
 
-def decode_part(body: bytes) -> list[Item]:
+def decode_part(body: bytes) -> list[OwnedUpload]:
     header, *lines = gzip.decompress(body).decode().splitlines()
     about = json.loads(header)
     check_version(about["v"], "a part", VERSION)
-    return [Item(about["notice"], Upload(about["bucket"], *json.loads(line))) for line in lines]
+    return [OwnedUpload(about["notice"], Upload(about["bucket"], *json.loads(line))) for line in lines]
 
 
 def notice_of_part(name: str) -> str:
@@ -135,8 +136,8 @@ def notice_of_part(name: str) -> str:
 def bin_pack(sizes: Sequence[int], *, parallelism: int, task_bytes: int, task_objects: int) -> list[list[int]]:
     """The positions in `sizes` (bytes), grouped into tasks of about equal weight: largest first, each to the lightest.
 
-    A small object costs a request, not its bytes, so each weighs at least `task_bytes / task_objects`.
-    There are as many tasks as keep `parallelism` slots busy, and more if a task would grow past its bounds.
+    A small object costs a request more than its bytes, so each weighs at least `task_bytes / task_objects`.
+    There are enough tasks for `parallelism` slots, and more if a task would exceed its bounds.
     """
     if not sizes:
         return []

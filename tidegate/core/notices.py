@@ -1,9 +1,12 @@
 """A notice: a set of uploads of one route that travel, and are claimed, together.
 
-Its id is a hash of its content, so a second delivery of the same notice is recognised by one read. The
-origin is part of the content: a deliberate resubmission (audit, redrive, backfill) names its run there and
-is therefore never mistaken for a repeated delivery. So is each sequencer: in an unversioned bucket nothing else
-tells the same bytes uploaded again from the same notification delivered again.
+Its id is a hash of its content, so one read recognises a second delivery of the same notice. Two fields are part of
+the content for this reason:
+
+- The origin. A deliberate resubmission (audit, redrive, backfill) names its run there, so it is never taken for a
+  repeated delivery.
+- Each sequencer. In an unversioned bucket nothing else tells the same bytes uploaded again from the same notification
+  delivered again.
 """
 
 import hashlib
@@ -17,19 +20,19 @@ from tidegate.core.uploads import Upload, is_later
 
 WIRE_VERSION = 2
 READABLE = (1, WIRE_VERSION)
-"""Version 1 left the sequencers out of the id. Notices of it may be in a queue while a deployment is upgraded, and in
-the topic's archive for as long as that is kept."""
+"""In version 1 the sequencers were no part of the id. Its notices may be in a queue while a deployment is upgraded, and
+in the topic's archive as long as that is kept."""
 ORIGIN_S3 = "s3"
 ORIGIN_AGAIN = "again"
-"""Of a notice that dispatch makes for uploads whose same bytes ended badly before (docs/adr/0020)."""
-# SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html); the envelope and the
-# transport's own attributes need a little of it.
+"""The origin of a notice for uploads whose same bytes had ended without a row (docs/adr/0020)."""
+# SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html). The envelope and the transport's
+# own attributes need a little of it.
 MAX_BYTES = 250_000
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One upload of a notice; `takes_from` names the notice whose claim this one was made to take over."""
+    """One upload of a notice. `takes_from` names the notice whose claim on it this notice takes over."""
 
     upload: Upload
     takes_from: str = ""
@@ -37,9 +40,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A set of uploads of one route and bucket. Build it with `make_notice`, which keeps the id honest.
+    """A set of uploads of one route and bucket. Build it with `make_notice`, which computes the id.
 
-    `wire` is the version of the format that it came in, or leaves in.
+    `wire` is the version of the format that it was read from or is written in.
     """
 
     id: str
@@ -50,7 +53,7 @@ class Notice:
     wire: int = WIRE_VERSION
 
     def encode(self) -> str:
-        """The message body; compact JSON, the same text for the same notice."""
+        """The message body: compact JSON, the same text for the same notice."""
         return _json(
             {
                 "v": self.wire,
@@ -63,15 +66,32 @@ class Notice:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class NoticeRecord:
+    """A decided notice: registered in `batch`, or void (`batch` is then empty). Both are final."""
+
+    id: str
+    route: str
+    batch: str
+    part: str
+    objects: int
+    bytes: int
+    decided_at: int
+
+    @property
+    def void(self) -> bool:
+        return not self.batch
+
+
 def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry], *, wire: int = WIRE_VERSION) -> Notice:
-    """The notice of these entries: a set, so order does not matter and repeats collapse, the latest of them stays.
+    """The notice of these entries. Their order does not matter. Of repeats the latest stays.
 
     Raises ValueError for a programming mistake: no entries, or entries of several buckets.
     """
     by_identity: dict[tuple[str, str, str], Entry] = {}
     for entry in entries:
         known = by_identity.get(entry.upload.identity)
-        # an upload that was repeated with the same bytes is not the old one: what a claim remembers is the later
+        # the same bytes uploaded again are a new upload: a claim records the later sequencer
         if known is None or not known.upload.sequencer or is_later(entry.upload.sequencer, known.upload.sequencer):
             by_identity[entry.upload.identity] = entry
     ordered = tuple(by_identity[identity] for identity in sorted(by_identity))
@@ -88,7 +108,7 @@ def _hashed(entry: Entry, wire: int) -> list[str]:
 
 
 def decode(body: str) -> Notice:
-    """The notice in a message body. Raises Rejected if it is none, or if its id is not its content's."""
+    """The notice in a message body. Raises Rejected if it is not a notice, or if its id does not match its content."""
     try:
         data = json.loads(body)
         wire = data["v"]
@@ -111,16 +131,16 @@ def decode(body: str) -> Notice:
 def pack(
     route: str, bucket: str, uploads: Iterable[Upload], *, origin: str = ORIGIN_S3, max_bytes: int = MAX_BYTES
 ) -> Iterator[Notice]:
-    """`pack_entries` of uploads that are taken from nobody."""
+    """`pack_entries` of uploads that no other notice owns."""
     return pack_entries(route, bucket, map(Entry, uploads), origin=origin, max_bytes=max_bytes)
 
 
 def pack_entries(
     route: str, bucket: str, entries: Iterable[Entry], *, origin: str, max_bytes: int = MAX_BYTES
 ) -> Iterator[Notice]:
-    """As few notices as hold `entries`, each at most `max_bytes` when encoded as UTF-8.
+    """As few notices as can hold `entries`, each at most `max_bytes` when encoded as UTF-8.
 
-    They are sorted first, so the same set packs into the same notices.
+    The entries are sorted first, so the same set packs into the same notices.
     """
     envelope = len(_json({"v": WIRE_VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin})) + 20
     gathered: list[Entry] = []

@@ -1,7 +1,7 @@
-"""What S3 says about an upload, in any of the shapes it says it in.
+"""S3's notifications of uploads, in each of their shapes.
 
-Shapes: the S3 event notification, the EventBridge event, and the `s3:TestEvent` that a queue gets when
-a notification is set up. `eventVersion` is deliberately not looked at: minor versions only add fields
+Shapes: the S3 event notification, the EventBridge event, and the `s3:TestEvent` that S3 sends to a queue when a
+notification is set up. `eventVersion` is deliberately not checked: minor versions only add fields
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html).
 """
 
@@ -27,14 +27,14 @@ class Notified:
 
 @dataclass(frozen=True, slots=True)
 class NotAnUpload:
-    """One record that is well formed and announces something else, such as a test event or a deletion."""
+    """One well-formed record of something else, such as a test event or a deletion."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """One record that cannot be understood: `body` is what to set aside, `reason` what is wrong with it."""
+    """One record that cannot be parsed. `body` is what to set aside, `reason` what is wrong with it."""
 
     body: str
     reason: str
@@ -44,7 +44,7 @@ Record = Notified | NotAnUpload | Garbage
 
 
 def parse(body: str) -> list[Record]:
-    """Every record in one message, each judged by itself: a broken one takes no neighbour with it."""
+    """Every record in one message. Each is parsed by itself, so a broken one does not affect the others."""
     try:
         message = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -78,7 +78,7 @@ def _from_s3(record: Any) -> Record:
     event = _text(record, "eventName")
     if "ObjectCreated:" not in event:
         return NotAnUpload(event)
-    # form-encoded once, by S3; errors="strict" because a replaced byte would name another object
+    # S3 form-encodes the key once. errors="strict", because a replaced byte would name another object
     encoded = _text(record, "s3", "object", "key")
     try:
         key = unquote_plus(encoded, errors="strict")
@@ -115,7 +115,7 @@ def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, 
         raise Rejected(f"the key {key!r} is not valid Unicode") from None
     if length > MAX_KEY_BYTES:
         raise Rejected(f"the key of {length} bytes is longer than S3's {MAX_KEY_BYTES}")
-    # S3 leaves `size` out in some event types; 0 is then a hint that is wrong, never a fact relied upon
+    # S3 leaves `size` out in some event types. 0 is then wrong, but the size is only a hint
     size = details.get("size", 0)
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
         raise Rejected(f"the size of s3://{bucket}/{key} is not a count of bytes: {size!r}")

@@ -1,4 +1,4 @@
-"""How an upload can end, and the count of how many ended so."""
+"""The outcomes of uploads, and their counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -6,22 +6,35 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """The end of an upload; one that has none yet is pending (rule 10)."""
+    """How an upload ended. An upload without an outcome is pending (rule 10)."""
 
-    COMMITTED = "committed"  # its rows are in the table, all of them, once
+    COMMITTED = "committed"  # all its rows are in the table, once
     QUARANTINED = "quarantined"  # it cannot be decoded; none of its rows is in the table
-    SUPERSEDED = "superseded"  # overwritten before it was read; the newer version is an upload of its own
+    SUPERSEDED = "superseded"  # overwritten before it was read; the newer content is an upload of its own
     VANISHED = "vanished"  # deleted before it was read
 
 
 ABANDONED = "abandoned"
-"""What is written into a claim, where outcomes are, once its batch is fenced: no outcome, because the upload is
-pending, but as final: its owner never publishes it."""
+"""Recorded in a claim in place of an outcome, once its batch is fenced. It is not an outcome, because the upload is
+pending. But it is final: the owner never publishes the upload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The result of reading one upload: `rows` if it is committed, `error` if not.
+
+    `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller.
+    """
+
+    outcome: Outcome
+    rows: int = 0
+    error: str = ""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Uploads by outcome, and the rows that the committed ones brought."""
+    """The number of uploads for each outcome, and the number of rows of the committed ones."""
 
     committed: int = 0
     quarantined: int = 0
@@ -50,10 +63,10 @@ NO_TALLY = Tally()
 
 @dataclass(frozen=True, slots=True)
 class Conservation:
-    """The invariant: every upload notified has ended in one way, or is pending.
+    """The invariant: every notified upload has one outcome, or is pending.
 
-    `notified` is counted when notices are registered, the tally by the job that read the files; that the
-    two agree is a finding, not a definition.
+    `notified` is counted when notices are registered, the tally by the job that read the files. The two counts are
+    independent, so the check can fail.
     """
 
     notified: int

@@ -1,37 +1,34 @@
-"""Decision 3, read back: what the table's own history says about a batch.
+"""Decision 3: whether a batch is published, by the table's own history.
 
-The ancestry of `main` is the only judge of whether a batch is published. It is asked in two places, by the same
-function: inside the commit that would publish the batch, on every try of it, and after every error. A history can
-forget: snapshots expire, a table is rolled back or replaced. Hence the floor: as long as it is still reached, nothing
-since the batch's first attempt was forgotten.
+Only the ancestry of `main` decides whether a batch is published. The same function checks it in two places: inside the
+commit that would publish the batch, on every try, and after every error. A history can lose snapshots: they expire, or
+the table is rolled back or replaced. Hence the floor: as long as the history reaches it, no snapshot since the batch's
+first attempt is missing.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# What Iceberg's own cherry-pick writes into the summary of what it publishes (org.apache.iceberg.SnapshotSummary,
-# 1.11.0). Ours does the same: Iceberg's clean-up keeps the files of a snapshot that is somebody's source
-# (org.apache.iceberg.IncrementalFileCleanup), and drivers of earlier versions find the batch by it.
-PUBLISHED_WAP_ID = "published-wap-id"
-SOURCE_SNAPSHOT_ID = "source-snapshot-id"
-STAGED_WAP_ID = "wap.id"
-"""Of snapshots that earlier versions staged: one that was fast-forwarded to carries it in `main`."""
-BATCH = "tidegate.batch"
-"""Ours, on whatever this project writes. In `main`, without one of the others, nobody checked what went in."""
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The part of a snapshot that decides anything; `parent` is None for a table's first."""
+    """One version of a table, with the fields that decisions need. `parent` is None for a table's first.
+
+    `publishes` are the batches that this version published or fenced: one, as a rule, or none. `source` is what was
+    staged for it. `holds` is the batch that its rows are marked with. A version that holds a batch and does not publish
+    it went in unchecked.
+    """
 
     id: int
     parent: int | None
-    summary: dict[str, str]
+    publishes: frozenset[str] = frozenset()
+    source: int = 0
+    holds: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Where the table stood when the batch was first attempted; `head` is None if it was empty."""
+    """The table's uuid and head when the batch was first attempted. `head` is None if the table was empty."""
 
     table_uuid: str
     head: int | None
@@ -41,7 +38,7 @@ class Floor:
 class History:
     """One consistent reading of a table: its uuid, and the ancestors of `main`, its head first.
 
-    It may end at the floor that it was read for: what lies below decides nothing.
+    It may end at the floor that it was read for: snapshots below the floor decide nothing.
     """
 
     table_uuid: str
@@ -49,7 +46,7 @@ class History:
 
 
 def down_to(floor: Floor, ancestors: Iterable[Snapshot]) -> tuple[Snapshot, ...]:
-    """The ancestors from the head to the floor, which is the last of them if it is there. Reads no further."""
+    """The ancestors from the head down to the floor, which is the last of them if it is found. Reads no further."""
     found: list[Snapshot] = []
     for snapshot in ancestors:
         found.append(snapshot)
@@ -60,7 +57,7 @@ def down_to(floor: Floor, ancestors: Iterable[Snapshot]) -> tuple[Snapshot, ...]
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The batch is in the table as `snapshot`, which published what was staged as `staged`."""
+    """The batch is in the table as `snapshot`, which was published from the staged snapshot `staged`."""
 
     snapshot: int
     staged: int
@@ -73,7 +70,7 @@ class NotPublished:
 
 @dataclass(frozen=True, slots=True)
 class Unprovable:
-    """The history cannot say: only a person may. `reason` names what is missing and what to look for."""
+    """The history cannot prove either: a person must decide. `reason` names what is missing and what to check."""
 
     reason: str
 
@@ -82,7 +79,7 @@ Verdict = Published | NotPublished | Unprovable
 
 
 def verdict(history: History, batch_id: str, floor: Floor) -> Verdict:
-    """What the table says of `batch_id`, given where it stood before the batch's first attempt."""
+    """Whether `batch_id` is published. `floor` is where the table stood before the batch's first attempt."""
     if history.table_uuid != floor.table_uuid:
         return Unprovable(
             f"the table is another one than when batch {batch_id} began (uuid {floor.table_uuid} then,"
@@ -93,14 +90,13 @@ def verdict(history: History, batch_id: str, floor: Floor) -> Verdict:
     for snapshot in history.ancestors:
         if snapshot.id == floor.head:
             break
-        if batch_id in (snapshot.summary.get(PUBLISHED_WAP_ID), snapshot.summary.get(STAGED_WAP_ID)):
-            # what an earlier version published by fast-forward is its own source
-            found.append(Published(snapshot.id, int(snapshot.summary.get(SOURCE_SNAPSHOT_ID, snapshot.id))))
-        elif snapshot.summary.get(BATCH) == batch_id:
+        if batch_id in snapshot.publishes:
+            found.append(Published(snapshot.id, snapshot.source))
+        elif snapshot.holds == batch_id:
             return Unprovable(
                 f"snapshot {snapshot.id} holds rows of batch {batch_id} that went into the table past the check"
-                " (by hand, or by an earlier version while write.wap.enabled was switched off): roll it back or keep"
-                " it, and then decide about the batch"
+                " (by hand, or by an earlier version of Tidegate): roll it back or keep it, and then decide about the"
+                " batch"
             )
         below = snapshot.parent
     if below != floor.head:

@@ -1,4 +1,4 @@
-"""What a job leaves behind in the work bucket: outcomes, a receipt, or the reason why it gave up."""
+"""The files that a job writes to the work bucket: outcomes, a receipt, or the reason why it gave up."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How one upload ended, where that is not plain success; `notice` is the owner whose batch found out.
+    """How one upload ended, if it was not committed. `notice` is its owner in the batch that reports the ending.
 
     `outcome` is one of `Outcome`, or `core.outcomes.ABANDONED`.
     """
@@ -30,11 +30,10 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What one staged snapshot contains: written before it is published, under its id.
+    """The outcomes of one staged snapshot. They are written under its id before it is published.
 
-    Attempts may differ (an object vanishes between them), so only the outcomes of the snapshot that was
-    published are true. A fence has none: `fence` says so. `manifest` is the digest of the parts that were read; what
-    version 0.1.0 wrote has none.
+    Attempts may differ (an object vanishes between them), so only the outcomes of the published snapshot count.
+    A fence (`fence` is true) has none. `manifest` is the digest of the parts that were read; version 0.1.0 wrote none.
     """
 
     staged: int
@@ -56,7 +55,7 @@ class Outcomes:
 
 
 def decode_outcomes(body: bytes) -> Outcomes:
-    """Raises Rejected, as all decoders here, if newer code wrote it."""
+    """Raises Rejected, like all decoders here, if newer code wrote it."""
     header, *lines = gzip.decompress(body).decode().splitlines()
     about = _load(header, "a file of outcomes")
     endings = tuple(_decode_ending(json.loads(line)) for line in lines)
@@ -78,7 +77,7 @@ def _decode_ending(fields: dict[str, str]) -> Ending:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What the table decided about a batch. Written after the fact, by whoever finds it decided.
+    """The table's decision about a batch. Each driver that finds the batch decided writes it, as does `decide`.
 
     `manifest` is the digest of the parts whose rows were published, from the outcomes of the staged snapshot.
     """
@@ -108,8 +107,8 @@ def decode_receipt(body: bytes) -> Receipt:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt gave up; `hopeless` if another attempt would meet the same and a person must act, `undecided` if
-    what the person has to say is whether the batch is in the table."""
+    """Why an attempt gave up. `hopeless`: another attempt would fail alike, and a person must act. `undecided`: the
+    person must decide whether the batch is in the table."""
 
     attempt: int
     reason: str
@@ -122,7 +121,7 @@ class Failure:
 
 def decode_failure(body: bytes) -> Failure:
     data = _load(body, "the report of a failed attempt")
-    # version 0.1.0 said it in words only
+    # version 0.1.0 wrote it only in the reason
     undecided = data.get("undecided", "a person has to decide" in data["reason"])
     return Failure(data["attempt"], data["reason"], data["hopeless"], undecided)
 

@@ -5,16 +5,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from tidegate.core.batches import Limits
+from tidegate.core.batches import BatchLimits
 from tidegate.core.uploads import Upload
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """What ingest must know to turn a route's files into a table's rows.
+    """How ingest turns a route's files into a table's rows.
 
-    `schema` is Spark DDL without the lineage columns; `max_object_bytes` bounds one file both as stored and
-    decompressed, because a file is decoded whole in the memory of one task.
+    `schema` is Spark DDL without the lineage columns. `max_object_bytes` bounds one file both as stored and
+    decompressed, because a task decodes a whole file in memory. `options` are the format's, sorted by name. This module
+    does not interpret them (see `tidegate.formats.registry`).
     """
 
     table: str
@@ -22,15 +23,15 @@ class Dataset:
     format: str
     partition_by: tuple[str, ...] = ()
     max_object_bytes: int = 128_000_000
-    delimiter: str = ","
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """Uploads under `prefix` and `suffix` of `bucket` become rows of `dataset.table`.
 
-    A `retired` route takes no new uploads and only finishes what it has gathered. `owner` is the account that the
-    bucket belongs to, "" for the deployment's own.
+    A `retired` route takes no new uploads and only finishes what it has gathered. `owner` is the account that owns the
+    bucket, "" for the deployment's own.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Route:
     prefix: str
     suffix: str
     dataset: Dataset
-    limits: Limits
+    limits: BatchLimits
     retired: bool = False
     owner: str = ""
 
@@ -51,8 +52,8 @@ class Route:
         )
 
     def overlaps(self, other: "Route") -> bool:
-        """Whether some key could belong to both: then its rows would land twice. A retired route takes none, so its
-        successor may stand beside it."""
+        """Whether some key could belong to both: then its rows would land twice. A retired route takes no uploads, so
+        it overlaps no route."""
         return (
             not (self.retired or other.retired)
             and self.bucket == other.bucket
@@ -62,46 +63,55 @@ class Route:
 
 
 def is_folder(upload: Upload) -> bool:
-    """Whether this is the empty object that a console makes for a folder; its key ends in a slash
-    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-folders.html). One that holds something is a file."""
+    """Whether this is the empty object that the S3 console creates for a folder; its key ends in a slash
+    (https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-folders.html). An object with content is a file."""
     return upload.key.endswith("/") and upload.size == 0
 
 
 def route_of(upload: Upload, routes: Iterable[Route]) -> Route | None:
-    """The one route that takes `upload`, or None. Routes do not overlap: settings refuse that. Retired ones take no
-    more."""
+    """The one route that takes `upload`, or None. The settings refuse routes that overlap. Retired routes take no
+    uploads."""
     return next((route for route in routes if not route.retired and route.takes(upload)), None)
 
 
-# ---- as the ledger keeps them
+# ---- encoding, for the ledger
 
 
 def encode_dataset(dataset: Dataset) -> str:
     """Compact JSON, the same text for the same dataset."""
-    return _json(asdict(dataset))
+    return _json(_fields(dataset))
 
 
 def decode_dataset(text: str) -> Dataset:
+    """Each name that is not a field of a dataset is an option of its format, also if this version lacks it."""
     return _dataset(json.loads(text))
 
 
 def encode_route(route: Route) -> str:
     """Compact JSON, the same text for the same route."""
-    return _json(asdict(route))
+    return _json({**asdict(route), "dataset": _fields(route.dataset)})
 
 
 def decode_route(text: str) -> Route:
-    """What a newer version has added is left out; what an older one did not know has its default."""
+    """Fields that a newer version added are left out. Fields that an older version lacked get their defaults."""
     given = json.loads(text)
     return Route(**{**_known(Route, given), "dataset": _dataset(given["dataset"]), "limits": _limits(given["limits"])})
 
 
+def _fields(dataset: Dataset) -> dict[str, Any]:
+    """A dataset's fields, with its options beside them."""
+    given = asdict(dataset)
+    return {**dict(given.pop("options")), **given}
+
+
 def _dataset(given: Mapping[str, Any]) -> Dataset:
-    return Dataset(**{**_known(Dataset, given), "partition_by": tuple(given.get("partition_by", ()))})
+    known = _known(Dataset, given)
+    options = tuple(sorted((name, value) for name, value in given.items() if name not in known))
+    return Dataset(**{**known, "partition_by": tuple(given.get("partition_by", ())), "options": options})
 
 
-def _limits(given: Mapping[str, Any]) -> Limits:
-    return Limits(**_known(Limits, given))
+def _limits(given: Mapping[str, Any]) -> BatchLimits:
+    return BatchLimits(**_known(BatchLimits, given))
 
 
 def _known(of: type, given: Mapping[str, Any]) -> dict[str, Any]:

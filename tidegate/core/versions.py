@@ -1,4 +1,4 @@
-"""The version that everything written down carries as `v`: a reader of older code stops instead of misreading it.
+"""The version `v` of each file, message and record. Older code refuses a newer version, so it cannot misread it.
 
 What older code wrote stays readable for ever: notices wait in queues, archives and dead letters, batches for a person.
 """
@@ -9,7 +9,7 @@ from tidegate.core.errors import Rejected
 
 
 def check_version(version: Any, what: str, newest: int) -> None:
-    """Raises Rejected if `version` is none that code which writes `newest` reads; `what` begins the sentence."""
+    """Raises Rejected unless `version` is from 1 to `newest`. `what` begins the message."""
     # True equals 1, and 1.0 too
     if type(version) is not int or not 1 <= version <= newest:
         advice = ": newer code wrote it, deploy that" if type(version) is int and version > newest else ""

@@ -1,1 +1,1 @@
-"""What happens, one verb a file. Flows decide with `core` and act through the ports in `ports.py`."""
+"""The flows, one verb for each file. They decide with `core` and act through the ports in `ports.py`."""

@@ -1,15 +1,13 @@
-"""Decide: a person says what the table's history cannot say any more.
+"""Decide: a person records whether a batch is published, if the table's history cannot prove it.
 
-A batch whose floor is lost halts: the history does not prove whether it was published. Nothing but knowledge from
-outside can settle that, such as a query for its rows, so this is for people.
+A batch whose floor is lost halts. A person must find out whether it was published, for example by a query for its rows.
 
-    "it is not in the table"   one more attempt begins, with a floor of its own. Before it uses that, it asks every
-                               earlier floor: one that answers after all outranks the person. A zombie has the earlier
-                               floor, and as long as that is lost its commit is refused
-    "it is in the table"       the receipt is written that its driver could not write. Settling reads it within a minute
+    "it is not in the table"   one more attempt begins, with a new floor. It checks every earlier floor first: if the
+                               history reaches one after all, that overrules the person. A zombie has the earlier
+                               floor, and its commit is refused as long as that floor is lost
+    "it is in the table"       the receipt is written that the driver could not write. Settling reads it within a minute
 
-Each may be repeated. The two contradict each other: the receipt, once written, wins, because an attempt that is
-begun after it is settled by it.
+Each may be repeated. If both are recorded, the receipt wins: settling reads it also for an attempt that began after it.
 """
 
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from enum import Enum, auto
 from tidegate.core.batches import Batch, State
 from tidegate.core.manifests import batch_folder
 from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_outcomes
-from tidegate.flows.ports import Ledger, Work
+from tidegate.flows.ports import Ports
 
 
 class Decided(Enum):
@@ -26,38 +24,38 @@ class Decided(Enum):
 
     DONE = auto()
     NO_SUCH_BATCH = auto()
-    NOT_HALTED = auto()  # nothing to decide: the table is still being asked
-    NOT_ASKED = auto()  # it has halted for a reason that says nothing against the table's history
-    MOVED_ON = auto()  # it changed while this was asked: look again
-    RECEIPT = auto()  # the table has answered already: the batch has halted for another reason
+    NOT_HALTED = auto()  # nothing to decide: the batch has not halted
+    NOT_ASKED = auto()  # it halted for another reason than a lost floor
+    MOVED_ON = auto()  # it changed during this command: check it again
+    RECEIPT = auto()  # the table has decided: there is a receipt, and the batch halted for another reason
     NOT_STAGED = auto()  # nothing was ever staged for it, so it cannot be in the table
-    WHICH = auto()  # several drivers staged: say which one's rows are there
+    WHICH = auto()  # several drivers staged: the person must name the one whose rows are in the table
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`staged` are the snapshots to choose from, newest last, where one must be named."""
+    """`staged` are the snapshots to choose from, newest last, if one must be named."""
 
     ended: Decided
     staged: tuple[int, ...] = ()
 
 
-def decide_unpublished(batch_id: str, *, ledger: Ledger, work: Work) -> Decision:
+def decide_unpublished(batch_id: str, ports: Ports) -> Decision:
     """The batch is not in the table: attempt it anew."""
-    batch = _halted(batch_id, ledger, work)
+    batch = _halted(batch_id, ports)
     if not isinstance(batch, Batch):
         return Decision(batch)
-    done = ledger.resume(batch_id, batch.route, batch.attempt + 1, batch.fencing, batch.floors + 1)
+    done = ports.ledger.resume(batch_id, batch.route, batch.attempt + 1, batch.fencing, batch.floors + 1)
     return Decision(Decided.DONE if done else Decided.MOVED_ON)
 
 
-def decide_published(batch_id: str, staged: int | None, *, ledger: Ledger, work: Work) -> Decision:
-    """The batch is in the table, as what was staged as `staged`; None if only one driver ever staged."""
-    batch = _halted(batch_id, ledger, work)
+def decide_published(batch_id: str, staged: int | None, ports: Ports) -> Decision:
+    """The batch is in the table, published from the staged snapshot `staged`; None if only one driver ever staged."""
+    batch = _halted(batch_id, ports)
     if not isinstance(batch, Batch):
         return Decision(batch)
-    # of a fence there are no rows that could be in the table
-    found = {outcomes.staged: outcomes for outcomes in _outcomes(batch_id, work) if not outcomes.fence}
+    # a fence has no rows that could be in the table
+    found = {outcomes.staged: outcomes for outcomes in _outcomes(batch_id, ports) if not outcomes.fence}
     if not found:
         return Decision(Decided.NOT_STAGED)
     if staged is None and len(found) == 1:
@@ -65,25 +63,25 @@ def decide_published(batch_id: str, staged: int | None, *, ledger: Ledger, work:
     if staged not in found:
         return Decision(Decided.WHICH, tuple(found))
     outcomes = found[staged]
-    # the snapshot that published it is not to be found any more: what was staged stands for it
+    # the published snapshot cannot be found any more: the receipt names the staged one instead
     receipt = Receipt(batch_id, staged, staged, outcomes.fence, outcomes.tally, outcomes.manifest)
-    work.put_if_absent(batch_folder(batch_id) + "receipt.json", receipt.encode())
+    ports.work.put_if_absent(batch_folder(batch_id) + "receipt.json", receipt.encode())
     return Decision(Decided.DONE)
 
 
-def _halted(batch_id: str, ledger: Ledger, work: Work) -> Batch | Decided:
-    batch = ledger.batch(batch_id)
+def _halted(batch_id: str, ports: Ports) -> Batch | Decided:
+    batch = ports.ledger.batch(batch_id)
     if batch is None:
         return Decided.NO_SUCH_BATCH
     if batch.state is not State.SUBMITTED or not batch.halted:
         return Decided.NOT_HALTED
     folder = batch_folder(batch_id)
-    if work.get(folder + "receipt.json"):
+    if ports.work.get(folder + "receipt.json"):
         return Decided.RECEIPT
-    failure = work.get(f"{folder}failures/{batch.attempt}.json")
+    failure = ports.work.get(f"{folder}failures/{batch.attempt}.json")
     return batch if failure and decode_failure(failure).undecided else Decided.NOT_ASKED
 
 
-def _outcomes(batch_id: str, work: Work) -> list[Outcomes]:
-    bodies = (work.get(name) for name in sorted(work.names(f"{batch_folder(batch_id)}outcomes/")))
+def _outcomes(batch_id: str, ports: Ports) -> list[Outcomes]:
+    bodies = (ports.work.get(name) for name in sorted(ports.work.names(f"{batch_folder(batch_id)}outcomes/")))
     return [decode_outcomes(body) for body in bodies if body is not None]

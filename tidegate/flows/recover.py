@@ -1,39 +1,42 @@
-"""Recover: a ledger that was restored to an earlier time is told again what the work bucket still knows.
+"""Recover: write into a ledger that was restored to an earlier time what the work bucket has recorded since.
 
-Everything after that time is forgotten: claims, registrations, batches. The work bucket forgets nothing, and what was
-sealed there is final, because only what a manifest lists can ever be in the table. So, batch by batch:
+The ledger has lost everything after that time: claims, registrations, batches. The work bucket has lost nothing. Its
+manifests are final, because only what a manifest lists can ever be in the table. So, batch by batch:
 
-- What a manifest lists is claimed and registered again, as its notices had it.
-- What no manifest lists cannot be in the table: its uploads are sent again, and claims decide who has them.
-- What was let in before this ran, and stands in the way of the above, is taken out of the batch that still gathers.
+- Uploads that a manifest lists are claimed and registered again, for the same notices.
+- Uploads that no manifest lists cannot be in the table. They are sent again, and claims decide which notice owns them.
+- A notice that joined an open batch before this ran, and conflicts with the above, is taken out of that batch.
 
-Each line below is done for every batch before the next one begins, so that whatever is sent meets every claim.
+Each line below is done for every batch before the next line begins, so that all claims exist before uploads are sent.
 
     line                                if it dies right after it             if a second recover runs beside it
     1 the notices of manifests          the next one finds them registered    conditional on what was read: one writes,
                                                                               the other finds the same
     2 strays are let go: their notice   void stays void; the claims still     the same
       is void, or the claim ABANDONED   name it, so line 4 finds them again
-    3 claims of what counts, and the    claims that are there are read and    each claim is one conditional put, of the
-      endings of decided batches        left; the same endings again          same notice
+    3 claims of listed uploads, and     existing claims are read and left;    each claim is one conditional put, of the
+      the endings of decided batches    the same endings again                same notice
     4 send strays again                 the same uploads in the same notice,  two deliveries of one notice
                                         or fewer: claims refuse the rest
     5 the header of the batch           done                                  conditional on what was read: one writes
 
-Line 5 is last, for each batch: until then a batch that this ledger had otherwise cannot settle (its manifest is not the
-one that is registered), so nothing of it is called committed while a stray could still be lost.
+Line 5 is last for each batch. Until then a batch whose header differs from its manifest cannot settle, so none of its
+uploads is recorded as committed while a stray could still be lost.
 
-Dispatch running meanwhile: a notice that it registers in a batch that is about to be put right changes that header, so
-line 5 is refused, and the batch is looked at again. A notice that it has claimed and not registered may be voided by
-line 2, if a part of it is there: dispatch then acknowledges it, and line 4 sends its part's uploads. Only what dispatch
-claims for such a notice between the two is left over; its part is written next, and another recover sends it. So
-dispatch should be off, and if it was not, run it once more.
-Settle running meanwhile: it seals and hands off what is consistent, which line 5 then leaves alone; it halts what is
-not, and line 5 ends that. It settles a batch only after line 5, when its claims are there.
-A job running meanwhile: it reads the manifest and asks the table. It knows nothing of the ledger.
-Settings changed in between: the manifest names the route and the table. A route that neither the ledger nor the
-configuration knows is reported, and its batches are left as they are. Of uploads that no manifest lists, the route is
-that of the batch, or the one that would take them today.
+What may happen at the same time:
+
+- Dispatch registers a notice in a batch before line 5: that changes the header, line 5 is refused, and the batch is
+  read again.
+- Dispatch has claimed uploads for a notice and not registered it: line 2 may void the notice, if it has a part.
+  Dispatch then acknowledges it, and line 4 sends its part's uploads. Only uploads that dispatch claims for this notice
+  between the two are left over. Their part is written next, and another recover sends them. So switch dispatch off; if
+  it was on, run recover once more.
+- Settle seals and hands off consistent batches, and line 5 leaves these alone. It halts the others, and line 5 removes
+  the halt. It settles a batch only after line 5, when the claims exist.
+- A job reads the manifest and the table. It never reads the ledger.
+- Settings change: the manifest names the route and the table. A route that neither the ledger nor the configuration
+  has is reported, and its batches are left as they are. Uploads that no manifest lists go to the route of their batch,
+  or to the one that would take them today.
 """
 
 from collections import defaultdict
@@ -45,34 +48,41 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Sealed, batch_folder, decode_part, decode_sealed, notice_of_part
-from tidegate.core.notices import Entry, pack_entries
+from tidegate.core.notices import Entry, Notice, NoticeRecord, pack_entries
 from tidegate.core.outcomes import ABANDONED
 from tidegate.core.receipts import Ending, Receipt, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
-from tidegate.flows.ports import Clock, NoticeRecord, RestoredLedger, Topic, Work
+from tidegate.flows.ports import Ports
 
 ORIGIN_RECOVER = "recover"
-"""Of the notices that carry uploads which no manifest lists."""
+"""The origin of notices with uploads that no manifest lists."""
 BATCHES = "batches/"
 PORTION = 1_000
 TRIES = 3
-"""How often a batch that changes while it is put right is looked at again."""
+"""How often a batch that changes while it is put right is read again."""
 
 Identity = tuple[str, str, str]
 
 
 class Leaves(Enum):
-    """How a notice leaves a batch that took it in after the ledger was restored."""
+    """How a notice leaves a batch that it joined after the ledger was restored."""
 
-    FREELY = auto()  # its uploads are not published there: it is not in that batch's manifest, or that was abandoned
-    WITHDRAWN = auto()  # that batch gathers, and counts it no longer
-    NO_MORE = auto()  # that batch was sealed with it
+    FREELY = auto()  # that batch does not publish its uploads: its manifest lacks the notice, or it is abandoned
+    WITHDRAWN = auto()  # that batch is open: subtract the notice from it
+    NO_MORE = auto()  # that batch was sealed with the notice, which cannot leave
+
+
+class SilentTopic:
+    """`flows.ports.Topic` of a rehearsal: it accepts every notice and sends none."""
+
+    def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
+        return frozenset(notice.id for notice in notices)
 
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Uploads that `batch`'s manifest lists, and that `other` (a batch, or a notice without one) has as well."""
+    """Uploads that the manifest of `batch` lists, and that `other` (a batch, or a notice without one) has too."""
 
     batch: str
     other: str
@@ -82,8 +92,8 @@ class Clash:
 
 @dataclass(slots=True)
 class Recovered:
-    """What was done, or would be. `sealed` and `submitted` are batches whose header was put right; `withdrawn` are
-    notices taken out of a batch that still gathered; `sent` are uploads sent again."""
+    """What was done, or in a rehearsal would be. `sealed` and `submitted` are batches whose header was put right,
+    `withdrawn` notices taken out of an open batch, `sent` uploads sent again."""
 
     batches: int = 0
     claims: int = 0
@@ -94,7 +104,7 @@ class Recovered:
     sent: int = 0
     clashes: list[Clash] = field(default_factory=list)
     unknown_routes: dict[str, list[str]] = field(default_factory=dict)
-    """The batches of each route that nobody knows."""
+    """The batches of each route that neither the ledger nor the configuration has."""
     troubles: list[str] = field(default_factory=list)
 
     @property
@@ -104,7 +114,7 @@ class Recovered:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """What is known of one batch: `header` is what the ledger says, `records` what it says of the notices of parts."""
+    """What was read of one batch. `header` and `records` (the notices of its parts) are the ledger's records."""
 
     id: str
     header: Batch | None
@@ -118,7 +128,7 @@ class _Look:
 
     @property
     def listed(self) -> dict[str, str]:
-        """The part that counts, by notice, as far as the manifest says so."""
+        """The part that the manifest lists, by notice; empty without a manifest."""
         return {notice_of_part(name): name for name in self.sealed.parts} if self.sealed else {}
 
     @property
@@ -128,8 +138,8 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class _Strays:
-    """Uploads of one part that are in no manifest and in no batch that gathers, and whose claim, if there is one, names
-    the part's notice. `stays`: the notice is registered with other uploads, and remains so."""
+    """Uploads of one part that are in no manifest and in no open batch, and whose claim, if there is one, names the
+    part's notice. `stays`: the notice is registered with other uploads, and remains so."""
 
     notice: str
     record: NoticeRecord | None
@@ -138,23 +148,14 @@ class _Strays:
     stays: bool
 
 
-def recover(
-    *,
-    ledger: RestoredLedger,
-    work: Work,
-    topic: Topic,
-    configured: Mapping[str, Route],
-    oldest: str,
-    made_at: Callable[[str], int],
-    clock: Clock,
-) -> Recovered:
-    """Put right what the ledger says of every batch from the id `oldest` on, and of every one that has not ended.
+def recover(ports: Ports, *, configured: Mapping[str, Route], oldest: str, made_at: Callable[[str], int]) -> Recovered:
+    """Put right the ledger's records of every batch from the id `oldest` on, and of every unfinished one.
 
-    `made_at` says when a batch id was made. One batch that is damaged holds up no other. Raises Retryable or
-    OutcomeUnknown if AWS does not answer, or the ledger keeps changing: call it again, it goes on.
+    `made_at` returns when a batch id was made. A damaged batch does not stop the others. Raises Retryable or
+    OutcomeUnknown if AWS does not answer, or if the ledger keeps changing: call it again, it continues.
     """
-    routes = {**ledger.known_routes(), **configured}
-    run = _Run(ledger, work, topic, routes, oldest, made_at, clock)
+    routes = {**ports.ledger.known_routes(), **configured}
+    run = _Run(ports, routes, oldest, made_at)
     for line in (run.notices, run.let_go, run.claims, run.send_and_put_right):
         for batch_id in run.batch_ids():
             run.do(line, batch_id)
@@ -163,22 +164,19 @@ def recover(
 
 @dataclass
 class _Run:
-    ledger: RestoredLedger
-    work: Work
-    topic: Topic
+    ports: Ports
     routes: Mapping[str, Route]
     oldest: str
     made_at: Callable[[str], int]
-    clock: Clock
     report: Recovered = field(default_factory=Recovered)
     left: set[str] = field(default_factory=set)
-    """Batches that are in trouble, or of a route that nobody knows."""
+    """Batches with an error, or of an unknown route."""
 
     def batch_ids(self) -> Iterator[str]:
-        """The oldest first: who takes an upload over comes after the one who let it go."""
-        unfinished = {each for name in self.routes for each in self.ledger.route(name).unfinished}
+        """The oldest first: a notice that takes an upload over comes after the one that let it go."""
+        unfinished = {each for name in self.routes for each in self.ports.ledger.route(name).unfinished}
         yield from sorted(each for each in unfinished if each < self.oldest)
-        yield from self.work.folders(BATCHES, self.oldest)
+        yield from self.ports.work.folders(BATCHES, self.oldest)
 
     def do(self, line: Callable[[_Look], None], batch_id: str) -> None:
         if batch_id in self.left:
@@ -195,24 +193,24 @@ class _Run:
         except Exception as error:
             if isinstance(error, TidegateError) and not isinstance(error, Rejected):
                 raise
-            # a file that is damaged or missing: no reason to leave the others as they are
+            # a file is damaged or missing: go on with the other batches
             self.left.add(batch_id)
             what = str(error) if isinstance(error, Rejected) else f"{type(error).__name__}: {error}"
             self.report.troubles.append(f"batch {batch_id}: {what}")
 
     def look(self, batch_id: str) -> _Look:
-        # the header first: what is registered after this changes it, and line 5 notices
-        header = self.ledger.batch(batch_id)
+        # the header first: a later registration changes it, and line 5 is then refused
+        header = self.ports.ledger.batch(batch_id)
         folder = batch_folder(batch_id)
-        body = self.work.get(folder + "sealed.json")
+        body = self.ports.work.get(folder + "sealed.json")
         sealed = decode_sealed(body) if body else None
-        names = sorted(name.removeprefix(folder) for name in self.work.names(folder + "parts/"))
+        names = sorted(name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/"))
         listed = sealed.parts if sealed else ()
-        records = self.ledger.notices({notice_of_part(name) for name in (*names, *listed)})
+        records = self.ports.ledger.notices({notice_of_part(name) for name in (*names, *listed)})
         return _Look(batch_id, header, sealed, tuple(names), records)
 
     def part(self, batch_id: str, name: str) -> list[Upload]:
-        body = self.work.get(batch_folder(batch_id) + name)
+        body = self.ports.work.get(batch_folder(batch_id) + name)
         if body is None:
             missing = batch_folder(batch_id) + name
             raise Rejected(f"{missing} is missing in the work bucket; restore it and run this again")
@@ -238,22 +236,22 @@ class _Run:
             self.report.notices += 1
 
     def _leaves(self, record: NoticeRecord, for_batch: str) -> Leaves:
-        """How a notice leaves the batch that the ledger has it in, for the one whose manifest lists it."""
+        """How a notice leaves its batch in the ledger, for the batch whose manifest lists it."""
         if record.void or record.batch == for_batch:
             return Leaves.FREELY
-        batch = self.ledger.batch(record.batch)
+        batch = self.ports.ledger.batch(record.batch)
         if batch and batch.state is State.OPEN:
             return Leaves.WITHDRAWN
         if batch and batch.state is State.ABANDONED:
             return Leaves.FREELY
-        body = self.work.get(batch_folder(record.batch) + "sealed.json")
+        body = self.ports.work.get(batch_folder(record.batch) + "sealed.json")
         return Leaves.FREELY if body and record.part not in decode_sealed(body).parts else Leaves.NO_MORE
 
     def _write(self, becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool = False) -> None:
-        if self.ledger.write_notice(becomes, there, withdraw=withdraw):
+        if self.ports.ledger.write_notice(becomes, there, withdraw=withdraw):
             self.report.withdrawn += withdraw
             return
-        now = self.ledger.notice(becomes.id)
+        now = self.ports.ledger.notice(becomes.id)
         if now is None or (now.batch, now.part) != (becomes.batch, becomes.part):
             raise Retryable(f"notice {becomes.id} changed while it was put right: is something running? Run this again")
 
@@ -264,19 +262,19 @@ class _Run:
             notice = notice_of_part(name)
             record = look.records.get(notice)
             counts = self._counts(look, notice, record)
-            # what counts elsewhere under the same name has the same content
+            # the part of this name that counts has the same content
             if counts and counts[1] == name:
                 continue
             kept = {each.identity for each in self.part(*counts)} if counts else set()
             uploads = [each for each in self.part(look.id, name) if each.identity not in kept]
-            there = self.ledger.claims_on(uploads)
+            there = self.ports.ledger.claims_on(uploads)
             claims = [there.get(each.identity) for each in uploads]
             found = [each for each, claim in zip(uploads, claims, strict=True) if not claim or claim.notice == notice]
             if found:
                 yield _Strays(notice, record, found, any(claims), stays=counts is not None)
 
     def _counts(self, look: _Look, notice: str, record: NoticeRecord | None) -> tuple[str, str] | None:
-        """The batch and the part through which the notice's uploads may land."""
+        """The batch and the part through which the notice's uploads may be published."""
         if notice in look.listed:
             return look.id, look.listed[notice]
         if record is None or record.void or (look.sealed and record.batch == look.id):
@@ -291,18 +289,18 @@ class _Run:
         if strays.stays:
             self._end([_abandoned(strays.notice, each) for each in strays.uploads])
         elif strays.record is None:
-            # one that nobody has claimed needs no end: if it comes itself, claims decide
+            # an unclaimed notice need not be void: if it is delivered, claims decide
             if strays.claimed:
-                self.ledger.void(strays.notice, self._route_of(look, strays.uploads[0]))
+                self.ports.ledger.void(strays.notice, self._route_of(look, strays.uploads[0]))
         elif not strays.record.void:
             self._write(_void(strays.record), strays.record)
 
     def _end(self, endings: Sequence[Ending]) -> None:
         for start in range(0, len(endings), PORTION):
-            # what came again meanwhile is told to whoever settles the batch, or is among what is sent anyway
-            self.ledger.record_endings(endings[start : start + PORTION])
+            # uploads repeated meanwhile: settling this batch returns them too, or line 4 sends them
+            self.ports.ledger.record_endings(endings[start : start + PORTION])
 
-    # ---- 3: the claims of what counts
+    # ---- 3: the claims of listed uploads
 
     def claims(self, look: _Look) -> None:
         if look.ended:
@@ -319,7 +317,10 @@ class _Run:
             self._end([endings[each.identity] for each in found if each.identity in endings])
 
     def _claim(self, look: _Look, notice: str, uploads: list[Upload], endings: Mapping[Identity, Ending]) -> None:
-        there = self.ledger.claims_on(uploads)
+        there = self.ports.ledger.claims_on(uploads)
+        let_go = self.ports.ledger.let_go(
+            claim for each, claim in there.items() if each not in endings and claim.notice != notice
+        )
         wanted: list[Upload] = []
         taken: list[tuple[Upload, Claim]] = []
         for upload in uploads:
@@ -327,32 +328,32 @@ class _Run:
             if claim is None:
                 wanted.append(upload)
             elif upload.identity in endings:
-                # one that ended without a row may be another notice's since, rightly
+                # it ended without a row, so another notice may have taken it over since
                 continue
             elif claim.notice == notice:
-                # an ending that the receipt does not tell is of another batch, which had the notice and is abandoned
+                # an ending that the receipt lacks is that of another batch, which had the notice and is abandoned
                 if claim.outcome:
                     wanted.append(upload)
-            elif self.ledger.let_go(claim):
+            elif claim in let_go:
                 wanted.append(upload)
             else:
                 taken.append((upload, claim))
-        refused = self.ledger.take_back(notice, wanted)
+        refused = self.ports.ledger.take_back(notice, wanted)
         self.report.claims += len(wanted) - len(refused)
         by_owner: dict[str, list[Upload]] = defaultdict(list)
         for upload, claim in (*taken, *refused):
             by_owner[claim.notice].append(upload)
         for owner, theirs in by_owner.items():
-            record = self.ledger.notice(owner)
+            record = self.ports.ledger.notice(owner)
             if record and self._leaves(record, look.id) is Leaves.WITHDRAWN:
                 self._write(_void(record), record, withdraw=True)
-                theirs = [each for each, _ in self.ledger.take_back(notice, theirs)]
+                theirs = [each for each, _ in self.ports.ledger.take_back(notice, theirs)]
             if theirs:
                 other = record.batch if record and record.batch else f"notice {owner}"
                 self.report.clashes.append(Clash(look.id, other, len(theirs), str(theirs[0])))
 
     def _endings(self, look: _Look) -> dict[Identity, Ending]:
-        """The uploads of a decided batch that ended without a row, and how."""
+        """The endings of a decided batch's uploads that ended without a row."""
         receipt = self._receipt(look)
         if look.sealed is None or receipt is None:
             return {}
@@ -363,16 +364,16 @@ class _Run:
                 for each in self.part(look.id, name)
             }
         name = f"{batch_folder(look.id)}outcomes/{receipt.staged}.jsonl.gz"
-        body = self.work.get(name)
+        body = self.ports.work.get(name)
         if body is None:
             raise Rejected(f"{name} is missing in the work bucket; restore it and run this again")
         return {(each.bucket, each.key, each.version): each for each in decode_outcomes(body).endings}
 
     def _receipt(self, look: _Look) -> Receipt | None:
-        body = self.work.get(batch_folder(look.id) + "receipt.json")
+        body = self.ports.work.get(batch_folder(look.id) + "receipt.json")
         return decode_receipt(body) if body else None
 
-    # ---- 4 and 5: what is in no manifest is sent again, and the header says what the manifest says
+    # ---- 4 and 5: send strays again, and make the header match the manifest
 
     def send_and_put_right(self, look: _Look) -> None:
         for _ in range(TRIES):
@@ -391,14 +392,14 @@ class _Run:
             by_place[self._route_of(look, upload), upload.bucket].append(Entry(upload, takes_from=owner))
         for (route, bucket), entries in by_place.items():
             notices = list(pack_entries(route, bucket, entries, origin=ORIGIN_RECOVER))
-            if len(self.topic.publish(notices)) < len(notices):
+            if len(self.ports.topic.publish(notices)) < len(notices):
                 raise Retryable(f"batch {look.id}: the topic did not take the notice of {len(entries)} uploads")
             self.report.sent += len(entries)
 
     def _route_of(self, look: _Look, upload: Upload) -> str:
         if look.route:
             return look.route
-        # a retired one only if no other would take it
+        # a retired route only if no other would take it
         by_age = sorted(self.routes.values(), key=lambda each: each.retired)
         for route in by_age:
             if route.takes(upload):
@@ -406,11 +407,11 @@ class _Run:
         raise Rejected(f"no route takes {upload}, which is in no manifest; add one that does and run this again")
 
     def _put_right(self, look: _Look, sealed: Sealed) -> bool:
-        """Whether the header says what the manifest says; False if it changed meanwhile."""
+        """Make the header match the manifest; False if it changed meanwhile."""
         there = look.header
         decided = self._receipt(look) is not None
         if there and _fits(there, sealed):
-            record = self.ledger.route(sealed.route)
+            record = self.ports.ledger.route(sealed.route)
             if there.state is State.SUBMITTED and look.id in record.running:
                 return True
             if there.state is State.SEALED and look.id in record.sealed and not decided:
@@ -421,7 +422,7 @@ class _Run:
                 f" sealed.json lists {sealed.objects} (digest {sealed.digest}, table {sealed.table!r}): one of the two"
                 " was changed by hand. It is left as it is"
             )
-        now = self.clock()
+        now = self.ports.clock()
         submitted = decided or (there is not None and there.state is State.SUBMITTED)
         becomes = Batch(
             id=look.id,
@@ -434,11 +435,11 @@ class _Run:
             attempt=max(1, there.attempt if there else 0) if submitted else 0,
             sealed_at=there.sealed_at if there and there.sealed_at else now,
             submitted_at=now if submitted else 0,
-            # what a job was told, if there was one: the header may have been sealed anew for what the route has now
+            # the table that a job got, if there was one: the header may have been sealed anew for the route's new table
             table=sealed.table or (there.table if there else "") or self.routes[sealed.route].dataset.table,
             manifest=sealed.digest,
         )
-        if not self.ledger.restore_batch(becomes, there):
+        if not self.ports.ledger.restore_batch(becomes, there):
             return False
         if submitted:
             self.report.submitted += 1

@@ -1,4 +1,4 @@
-"""Status: where each route stands, and whether its sums hold. Reads a handful of items, whatever the traffic was."""
+"""Status: the state of each route, and whether its sums hold. Reads a few items, independent of the traffic."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from tidegate.core.batches import Batch
 from tidegate.core.outcomes import Conservation
 from tidegate.core.routes import Route
-from tidegate.flows.ports import Ledger
+from tidegate.flows.ports import Ports
 
 
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
-    """One route: the conservation of its uploads, its batches, and what was refused (rule 10). `configured` is whether
-    the configuration still has it."""
+    """One route: the conservation of its uploads, its batches, and the number of refused uploads (rule 10).
+    `configured`: the configuration still has the route."""
 
     route: Route
     uploads: Conservation
@@ -28,23 +28,23 @@ class RouteStatus:
         return tuple(batch for batch in self.unfinished if batch.halted)
 
 
-def status(routes: Iterable[Route], *, ledger: Ledger) -> list[RouteStatus]:
-    return [_status(route, ledger) for route in routes]
+def status(routes: Iterable[Route], ports: Ports) -> list[RouteStatus]:
+    return [_status(route, ports) for route in routes]
 
 
-def everything(configured: Mapping[str, Route], *, ledger: Ledger) -> list[RouteStatus]:
-    """The configured routes, and those that the configuration has lost while some of their uploads have not ended."""
-    lost = [route for name, route in sorted(ledger.known_routes().items()) if name not in configured]
-    left = (replace(each, configured=False) for each in status(lost, ledger=ledger))
+def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatus]:
+    """The configured routes, and the removed routes that still have pending uploads, or sums that do not hold."""
+    lost = [route for name, route in sorted(ports.ledger.known_routes().items()) if name not in configured]
+    left = (replace(each, configured=False) for each in status(lost, ports))
     return [
-        *status(configured.values(), ledger=ledger),
+        *status(configured.values(), ports),
         *(each for each in left if each.uploads.pending or not each.uploads.holds),
     ]
 
 
-def _status(route: Route, ledger: Ledger) -> RouteStatus:
-    record = ledger.route(route.name)
-    batches = tuple(batch for batch_id in record.unfinished if (batch := ledger.batch(batch_id)))
+def _status(route: Route, ports: Ports) -> RouteStatus:
+    record = ports.ledger.route(route.name)
+    batches = tuple(batch for batch_id in record.unfinished if (batch := ports.ledger.batch(batch_id)))
     # the uploads of an abandoned batch wait for a redrive: they have not ended
     pending = sum(batch.objects for batch in batches) + record.abandoned_objects
     notified = record.notified + sum(batch.objects for batch in batches)

@@ -4,15 +4,16 @@ from dataclasses import dataclass
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
+from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, Outcome
-from tidegate.flows.ports import Ledger, NoticeRecord
+from tidegate.flows.ports import Ports
 
 PENDING = "pending"
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One version: its claim, and as far as it got, its notice and batch."""
+    """One version: its claim, and its notice and batch if there are any."""
 
     claim: Claim
     notice: NoticeRecord | None
@@ -29,7 +30,7 @@ class Trace:
 
     @property
     def explanation(self) -> str:
-        """The state in a sentence, and what will happen next."""
+        """The state in one sentence, and what happens next."""
         if self.claim.error:
             return self.claim.error
         if self.notice is None and self.claim.later:
@@ -41,7 +42,7 @@ class Trace:
         if self.notice is None:
             return "claimed, its notice not registered yet: the notice will be delivered again and registered"
         if self.notice.void or self.batch is None:
-            return "its notice is void: the upload belongs to a later notice, made by an audit or a redrive"
+            return "its notice is void: the upload belongs to a later notice, which `tidegate ledger recover` made"
         batch = self.batch
         if batch.halted:
             return f"batch {batch.id} halted after attempt {batch.attempt}: {batch.halted}"
@@ -54,11 +55,11 @@ class Trace:
         }[batch.state]
 
 
-def trace(bucket: str, key: str, *, ledger: Ledger) -> list[Trace]:
+def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
     """Every live claim on the object, oldest first."""
     traces = []
-    for claim in sorted(ledger.claims(bucket, key), key=lambda each: each.claimed_at):
-        notice = ledger.notice(claim.notice)
-        batch = ledger.batch(notice.batch) if notice and notice.batch else None
+    for claim in sorted(ports.ledger.claims(bucket, key), key=lambda each: each.claimed_at):
+        notice = ports.ledger.notice(claim.notice)
+        batch = ports.ledger.batch(notice.batch) if notice and notice.batch else None
         traces.append(Trace(claim, notice, batch))
     return traces

@@ -1,4 +1,4 @@
-"""What spark-submit is given. The job itself comes with the archive of modules that each job is given."""
+"""The script for spark-submit. The job itself is in the archive of modules that each job gets."""
 
 from tidegate.spark.job import main
 

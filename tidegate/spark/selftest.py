@@ -1,8 +1,8 @@
-"""The self-test: what a job finds where it runs, left as a report in the work bucket.
+"""The self-test: a job that checks its environment, and writes a report to the work bucket.
 
-It runs as ingest does, under the same application, entry point and role, so what it may not do ingest may not do
-either. It writes nowhere but in its own folder of the work bucket and in a table of its own. That it creates only
-where it may drop it again: a role that may not is found out first, and the step is skipped.
+It runs as ingest does, under the same application, entry point and role, so it has the same permissions. It writes only
+to its own folder of the work bucket and to a table of its own. It creates that table only if it may drop it again: it
+checks this first, and skips the step if the role may not.
 """
 
 import importlib
@@ -27,8 +27,10 @@ from tidegate.aws.work import S3Work
 from tidegate.core.manifests import batch_folder
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
-from tidegate.spark.fetch import fetch
-from tidegate.spark.table import cause
+from tidegate.formats.registry import FORMATS
+from tidegate.reading.fetch import fetch
+from tidegate.sinks.iceberg.causes import cause
+from tidegate.sinks.iceberg.table import quoted
 
 log = logging.getLogger("tidegate")
 
@@ -36,18 +38,21 @@ VERSION = 1
 REPORT = "report.json"
 PROBE = "probe.txt"
 PROBE_BYTES = b"tidegate\n"
-MODULES = ("pyspark", "pyarrow", "pandas", "msgspec", "obstore", "boto3", "tidegate.spark.read")
+MODULES = (
+    *("pyspark", "pyarrow", "pandas", "obstore", "boto3", "tidegate.reading.reader"),
+    *(each.module for each in FORMATS.values()),
+)
 """What ingest imports, here and on the executors."""
 VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "PYSPARK_PYTHON", "PYTHONPATH")
 ROWS = 100
 BRANCH = "staged"
 _DENIED = r"AccessDenied|Forbidden|[Nn]ot ?[Aa]uthorized|Status Code: 403|Insufficient Lake Formation"
-"""How the catalogs say no: Glue and S3 by the first, REST catalogs by the second, Lake Formation by the last."""
+"""The refusals of the catalogs: Glue and S3 use the first, REST catalogs the second, Lake Formation the last."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """One thing that was tried. `state` is ok, failed or skipped."""
+class SelfTestStep:
+    """The result of one step. `state` is ok, failed or skipped."""
 
     name: str
     state: str
@@ -59,7 +64,7 @@ class Step:
 
 
 def run(identifier: str, work_bucket: str, account: str, dataset: Dataset) -> int:
-    """Try everything and leave the report; 0 if it could be left, whatever it says. `dataset` is that of a route."""
+    """Run all steps and write the report; 0 if it was written, even if steps failed. `dataset` is that of a route."""
     client = boto3.client("s3")
     work = S3Work(client, work_bucket, account)
     folder = batch_folder(identifier)
@@ -69,7 +74,7 @@ def run(identifier: str, work_bucket: str, account: str, dataset: Dataset) -> in
     try:
         spark = SparkSession.builder.appName(f"tidegate-{identifier}").getOrCreate()
     except Exception as error:
-        steps.append(Step("spark", "failed", cause(error)))
+        steps.append(SelfTestStep("spark", "failed", cause(error)))
     else:
         steps += _with_spark(spark, report, client, work_bucket, account, folder, dataset, identifier)
         spark.stop()
@@ -79,7 +84,7 @@ def run(identifier: str, work_bucket: str, account: str, dataset: Dataset) -> in
     try:
         work.put(folder + REPORT, body)
     except Exception:
-        log.exception("the report could not be left in the work bucket")
+        log.exception("the report could not be written to the work bucket")
         return 1
     return 0
 
@@ -93,7 +98,7 @@ def _with_spark(
     folder: str,
     dataset: Dataset,
     identifier: str,
-) -> Iterator[Step]:
+) -> Iterator[SelfTestStep]:
     report["spark"] = {"version": spark.version, "master": spark.sparkContext.master}
     yield _try("iceberg", lambda: iceberg(spark, report["spark"]))
     yield _try("executors", lambda: executors(spark, report))
@@ -102,22 +107,22 @@ def _with_spark(
     yield _try("own table", lambda: own_table(spark, beside(dataset.table, identifier)))
 
 
-def _try(name: str, do: Callable[[], tuple[str, str]]) -> Step:
-    """One step; whatever goes wrong in it is its result, and the others go on."""
+def _try(name: str, do: Callable[[], tuple[str, str]]) -> SelfTestStep:
+    """Run one step. An error is its result, and the other steps go on."""
     try:
         state, said = do()
     except Exception as error:
         log.warning("%s", name, exc_info=True)
         state, said = "failed", cause(error)
     log.info("%s: %s: %s", name, state, said)
-    return Step(name, state, said)
+    return SelfTestStep(name, state, said)
 
 
 # ---- where it runs
 
 
 def facts() -> dict[str, Any]:
-    """This process: its interpreter, where it finds modules, its region, the versions of what ingest needs."""
+    """This process: its interpreter, its module path, its region, the versions of the modules that ingest needs."""
     return {
         "host": socket.gethostname(),
         "interpreter": sys.executable,
@@ -132,12 +137,12 @@ def facts() -> dict[str, Any]:
 
 
 def _folder(package: str) -> str:
-    """Where a package was found: beside it lies what came with it."""
+    """The folder in which a package was found."""
     return str(Path(str(importlib.import_module(package).__file__)).parents[1])
 
 
 def _version(module: str) -> str:
-    """The version of a module that can be imported; else why it cannot, after a question mark."""
+    """The version of a module; if it cannot be imported, a question mark and the error."""
     try:
         found = importlib.import_module(module)
     except Exception as error:  # a native library for another machine raises anything
@@ -171,7 +176,7 @@ def iceberg(spark: SparkSession, found: dict[str, Any]) -> tuple[str, str]:
 
 
 def executors(spark: SparkSession, report: dict[str, Any]) -> tuple[str, str]:
-    """Ask for more tasks than one executor runs at once, and keep what each Python there says of itself, once."""
+    """Run more tasks than one executor runs at once, and report the facts of each Python, once."""
     context = spark.sparkContext
     tasks = 2 * context.defaultParallelism
     answers = context.parallelize(range(tasks), tasks).map(lambda _: facts()).collect()
@@ -183,7 +188,7 @@ def executors(spark: SparkSession, report: dict[str, Any]) -> tuple[str, str]:
 
 
 def distinct(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each answer once, with how many tasks gave it."""
+    """Each answer once, with the number of tasks that gave it."""
     counted = Counter(json.dumps(answer, sort_keys=True) for answer in answers)
     return [{**json.loads(answer), "tasks": count} for answer, count in sorted(counted.items())]
 
@@ -192,7 +197,7 @@ def distinct(answers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def use_work_bucket(work: S3Work, folder: str) -> tuple[str, str]:
-    """Everything that an attempt does there: write, read, list, and refuse to write what is there."""
+    """All that an attempt does in the work bucket: write, read, list, and a conditional write that must be refused."""
     work.put(folder + PROBE, PROBE_BYTES)
     if work.get(folder + PROBE) != PROBE_BYTES:
         return "failed", f"{folder}{PROBE} is not what was written"
@@ -206,7 +211,7 @@ def use_work_bucket(work: S3Work, folder: str) -> tuple[str, str]:
 
 
 def read_there(spark: SparkSession, client: Any, bucket: str, account: str, folder: str) -> tuple[str, str]:
-    """Read an object from an executor, by the way that uploads are read."""
+    """Read an object from an executor, with the code that reads uploads."""
     owned = {"ExpectedBucketOwner": account} if account else {}
     head = client.head_object(Bucket=bucket, Key=folder + PROBE, **owned)
     upload = Upload(bucket, folder + PROBE, f"etag:{head['ETag'].strip(chr(34))}", int(head["ContentLength"]))
@@ -220,7 +225,7 @@ def read_there(spark: SparkSession, client: Any, bucket: str, account: str, fold
 
 
 def look_up(spark: SparkSession, table: str) -> tuple[str, str]:
-    """The route's own table, which is only looked at."""
+    """The route's own table, which is only read."""
     if not spark.catalog.tableExists(table):
         return "ok", f"{table} does not exist yet; the first batch creates it"
     head = _load(spark, table).currentSnapshot()
@@ -236,10 +241,10 @@ def beside(table: str, identifier: str) -> str:
 def own_table(spark: SparkSession, table: str) -> tuple[str, str]:
     """Create a table, stage rows in it that `main` does not show, and drop it.
 
-    Dropping comes first, while there is nothing to drop: a role that may not drop tables would leave one behind.
-    In Glue that asks for the table first, which the role may not either (Iceberg 1.11.0, `GlueCatalog.dropTable`). What
-    S3 Tables says there first, that there is no such table or that it may not be dropped, nobody has seen; the job role
-    may create tables there and may not drop them, so none is created.
+    It tries to drop the table first, before there is one: a role that may not drop tables would leave one behind.
+    In Glue a drop reads the table first, which the role may not do either (Iceberg 1.11.0, `GlueCatalog.dropTable`).
+    It was not observed what S3 Tables reports first, a missing table or a missing permission. The job role may create
+    tables there and may not drop them, so none is created.
     """
     if spark.conf.get(f"spark.sql.catalog.{table.partition('.')[0]}.rest.signing-name", "") == "s3tables":
         return "skipped", f"not allowed: {table} was not created, because the role may not drop a table of S3 Tables"
@@ -248,8 +253,8 @@ def own_table(spark: SparkSession, table: str) -> tuple[str, str]:
     except Exception as error:
         return _refused(error, f"{table} was not created, because it could not be dropped")
     try:
-        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {_quoted(table.rpartition('.')[0])}")
-        spark.sql(f"CREATE TABLE {_quoted(table)} (id bigint) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(table.rpartition('.')[0])}")
+        spark.sql(f"CREATE TABLE {quoted(table)} (id bigint) USING iceberg TBLPROPERTIES ('format-version' = '2')")
     except Exception as error:
         return _refused(error, f"{table} was not created")
     state, said = _try("staging", lambda: _stage(spark, table)).result
@@ -263,7 +268,7 @@ def own_table(spark: SparkSession, table: str) -> tuple[str, str]:
 
 
 def _refused(error: Exception, what: str) -> tuple[str, str]:
-    """Skipped if the role may not, which is how it should be for most roles; failed for anything else."""
+    """Skipped if the role may not, as is right for most roles; failed for any other error."""
     reason = cause(error)
     if re.search(_DENIED, f"{reason} {error}"):
         return "skipped", f"not allowed: {what} ({reason})"
@@ -271,24 +276,24 @@ def _refused(error: Exception, what: str) -> tuple[str, str]:
 
 
 def _stage(spark: SparkSession, table: str) -> tuple[str, str]:
-    spark.sql(f"ALTER TABLE {_quoted(table)} CREATE BRANCH {BRANCH}")
+    spark.sql(f"ALTER TABLE {quoted(table)} CREATE BRANCH {BRANCH}")
     before = _head(spark, table)
 
     def rows(batches: Any) -> Any:
         yield from batches
 
     numbers = spark.range(0, ROWS, 1, 2).mapInArrow(rows, "id bigint")
-    numbers.writeTo(f"{_quoted(table)}.branch_{BRANCH}").append()
-    staged = spark.sql(f"SELECT count(*) FROM {_quoted(table)} VERSION AS OF '{BRANCH}'").collect()[0][0]
-    published = spark.sql(f"SELECT count(*) FROM {_quoted(table)}").collect()[0][0]
+    numbers.writeTo(f"{quoted(table)}.branch_{BRANCH}").append()
+    staged = spark.sql(f"SELECT count(*) FROM {quoted(table)} VERSION AS OF '{BRANCH}'").collect()[0][0]
+    published = spark.sql(f"SELECT count(*) FROM {quoted(table)}").collect()[0][0]
     if (staged, published) != (ROWS, 0) or _head(spark, table) != before:
         return "failed", f"of {ROWS} rows {staged} are staged in {table}; {published} are in main, where none may be"
     return "ok", f"{ROWS} rows were staged in {table}, out of main's sight; the table is dropped again"
 
 
 def _drop(spark: SparkSession, table: str) -> bool:
-    """Drop a table, and say whether it was there. Through Iceberg, because Spark would not ask the catalog to drop what
-    is not there; with its files, because S3 Tables drops none without them
+    """Drop a table; True if it existed. It uses Iceberg, because Spark sends the catalog no drop of a missing table. It
+    drops the files too, because S3 Tables requires that
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-delete.html)."""
     catalog, _, name = table.partition(".")
     jvm = _jvm(spark)
@@ -311,7 +316,3 @@ def _jvm(spark: SparkSession) -> Any:
     jvm = spark._jvm
     assert jvm is not None
     return jvm
-
-
-def _quoted(name: str) -> str:
-    return ".".join(f"`{part}`" for part in name.split("."))

@@ -1,4 +1,4 @@
-"""Calls to AWS, and what their answers are worth. Nothing here raises for what AWS says: an answer is a value."""
+"""Calls to AWS, and their answers. A refusal is an answer, too: nothing here raises for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
 
 PATIENCE = Config(connect_timeout=10, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
@@ -25,19 +25,19 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The service answered that there is no such thing."""
+    """The service answered that it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Denied:
-    """The service refused to answer; whoever asks needs `permission`."""
+    """The service refused to answer; the caller needs `permission`."""
 
     permission: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """There was no answer, or one that says nothing about what was asked."""
+    """There was no answer, or none to the question."""
 
     reason: str
 
@@ -47,7 +47,7 @@ Silence = Denied | Unanswered
 """Answers from which nothing follows."""
 
 _IAM_PREFIXES = {"service-quotas": "servicequotas"}
-"""What IAM calls a service, where boto3 calls it otherwise."""
+"""IAM's name of a service, where boto3 has another."""
 
 _PERMISSIONS = {
     "s3:HeadBucket": "s3:ListBucket",
@@ -71,11 +71,11 @@ _DENIED = frozenset(
 
 @dataclass
 class Account:
-    """An AWS account, asked with the credentials and the region of `session`."""
+    """An AWS account, called with the credentials and the region of `session`."""
 
     session: boto3.Session
     needed: set[str] = field(default_factory=set)
-    """The permissions that the calls made so far need, as IAM calls them."""
+    """The permissions that the calls so far needed, with IAM's names."""
     _clients: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -84,11 +84,11 @@ class Account:
         return region
 
     def ask(self, service: str, operation: str, **parameters: Any) -> Answer:
-        """The answer to one call; `operation` is called as boto3 calls it."""
+        """The answer to one call; `operation` is boto3's name for it."""
         return self._asked(service, operation, lambda client: getattr(client, operation)(**parameters))
 
     def ask_all(self, service: str, operation: str, **parameters: Any) -> Answer:
-        """The answer to a call that comes in pages: all of them in one."""
+        """The answer to a call with pages: all of them in one."""
         return self._asked(
             service,
             operation,
@@ -108,7 +108,8 @@ class Account:
 
     def _client(self, service: str) -> Any:
         if service not in self._clients:
-            self._clients[service] = self.session.client(service, config=PATIENCE)
+            make: Callable[..., Any] = self.session.client  # its types know services by literal names only
+            self._clients[service] = make(service, config=PATIENCE)
         return self._clients[service]
 
 
@@ -118,10 +119,10 @@ def permission_for(service: str, api: str) -> str:
 
 
 def worth(error: ClientError, permission: str) -> Answer:
-    """What a refusal says about what was asked."""
+    """The answer that a refusal is."""
     told = error.response.get("Error", {})
     code, message = str(told.get("Code", "")), str(told.get("Message", ""))
-    # CloudFormation has one code for whatever is wrong with a request
+    # CloudFormation has one code for all mistakes in a request
     if code in _ABSENT or (code == "ValidationError" and message.endswith("does not exist")):
         return Absent()
     if code in _DENIED:
@@ -130,23 +131,23 @@ def worth(error: ClientError, permission: str) -> Answer:
 
 
 def _in_a_line(text: str) -> str:
-    """What is not AWS, a proxy say, may answer with a page."""
+    """The text in one line. A proxy, for example, may answer with a page."""
     return " ".join(text.split())[:LONGEST_REASON]
 
 
 def cannot_tell(name: str, what: str, answer: Absent | Denied | Unanswered) -> Check:
-    """The line for what was not told: it is no failure, and no all-clear either."""
+    """The line for a question without an answer: it is no failure, and no all-clear either."""
     match answer:
         case Denied(permission):
             finding = f"cannot tell {what}: the call was denied"
-            return Check(name, State.WARN, finding, f"ask with credentials that have the permission {permission}")
+            return Check(name, CheckState.WARN, finding, f"use credentials that have the permission {permission}")
         case Unanswered(reason):
             finding = f"cannot tell {what}: {reason}"
         case Absent():
-            finding = f"cannot tell {what}: the service says that there is no such thing"
-    return Check(name, State.WARN, finding, "try again; if it stays so, look by hand")
+            finding = f"cannot tell {what}: the service reports that it does not exist"
+    return Check(name, CheckState.WARN, finding, "try again; if that does not help, check by hand")
 
 
 def fails(name: str, finding: str, advice: str) -> Check:
-    """The line for what a person must mend."""
-    return Check(name, State.FAIL, finding, advice, Exit.FINDING)
+    """The line for what a person must repair."""
+    return Check(name, CheckState.FAIL, finding, advice, Exit.FINDING)

@@ -1,4 +1,4 @@
-"""Judgements about landing buckets: whose they are, where, with which versions, and whom they notify."""
+"""Judgements about landing buckets: owner, region, versions and notifications."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote_plus
 
 from tidegate.cli.account.ask import Absent, Answer, Denied, Found, Silence, Unanswered, cannot_tell, fails
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 from tidegate.settings import RouteSettings
 
 _TARGETS = {
@@ -26,7 +26,7 @@ class Whose(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Whose bucket it is, and in which region, if S3 says that."""
+    """Whose bucket it is, and in which region, if S3 reports that."""
 
     whose: Whose
     region: str | None = None
@@ -35,8 +35,8 @@ class Held:
 def held(plain: Answer, as_owner: Answer, own: Answer, bucket: str) -> Held | Silence:
     """Whose a bucket is, from three answers: HeadBucket, HeadBucket with `ExpectedBucketOwner`, and ListBuckets.
 
-    404 is a free name. 403 is somebody else's bucket, or one whose s3:ListBucket is denied; with an expected owner it
-    is also what S3 says if the owner is another one. HEAD has no body that could tell them apart
+    404 is a free name. 403 is somebody else's bucket, or one whose s3:ListBucket is denied. With an expected owner S3
+    also answers 403 if the owner is another one. HEAD has no body that could tell them apart
     (https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadBucket.html).
     """
     match plain, as_owner, own:
@@ -55,7 +55,7 @@ def held(plain: Answer, as_owner: Answer, own: Answer, bucket: str) -> Held | Si
             return silence
         case _, (Denied() | Unanswered()) as silence, _:
             return silence
-    return Unanswered("S3 contradicts itself")
+    return Unanswered("the answers of S3 contradict each other")
 
 
 def _region(body: dict[str, Any]) -> str | None:
@@ -64,7 +64,7 @@ def _region(body: dict[str, Any]) -> str | None:
 
 
 def created(name: str, held: Held | Silence, region: str, stack: str, members: Answer) -> Check:
-    """A bucket that the stack makes. `members` are the resources that the stack has; Absent before it is there."""
+    """A bucket that the stack creates. `members` are the resources of the stack; Absent before it is deployed."""
     line = f"bucket {name}"
     if isinstance(held, Denied | Unanswered):
         return cannot_tell(line, "whose it is", held)
@@ -77,8 +77,8 @@ def created(name: str, held: Held | Silence, region: str, stack: str, members: A
     made = None if isinstance(members, Denied | Unanswered) else name in _names(members)
     if held.whose is Whose.NOBODYS:
         if made:
-            return fails(line, f"is gone, and stack {stack} made it", "deploy the stack anew, or ask who deleted it")
-        return Check(line, State.OK, "the name is free; the deployment creates it")
+            return fails(line, f"is gone, and stack {stack} made it", "deploy the stack anew, or find who deleted it")
+        return Check(line, CheckState.OK, "the name is free; the deployment creates it")
     if held.region and held.region != region:
         return fails(
             line,
@@ -89,11 +89,11 @@ def created(name: str, held: Held | Silence, region: str, stack: str, members: A
         assert isinstance(members, Denied | Unanswered)
         return cannot_tell(line, f"whether stack {stack} made it; it is in this account", members)
     if made:
-        return Check(line, State.OK, f"made by stack {stack}")
+        return Check(line, CheckState.OK, f"made by stack {stack}")
     return fails(
         line,
         f"is in this account already, and stack {stack} has not made it",
-        "if it is to be used as it is, say `existing = true`; else give the route another `bucket`",
+        "to use it as it is, set `existing = true`; else give the route another `bucket`",
     )
 
 
@@ -104,7 +104,7 @@ def _names(members: Answer) -> set[str]:
 
 
 def existing(name: str, held: Held | Silence, region: str, owner: str) -> Check:
-    """A bucket that the route says exists, and belongs to the account `owner`."""
+    """A bucket of a route with `existing`. It should belong to the account `owner`."""
     line = f"bucket {name}"
     if isinstance(held, Denied | Unanswered):
         return cannot_tell(line, f"whether it is there and belongs to {owner}", held)
@@ -114,8 +114,8 @@ def existing(name: str, held: Held | Silence, region: str, owner: str) -> Check:
         case Whose.SOMEBODY_ELSES:
             return fails(
                 line,
-                f"does not belong to account {owner}, or hides from these credentials",
-                "correct `bucket`, or say whose it is with `bucket_owner`",
+                f"does not belong to account {owner}, or these credentials may not see it",
+                "correct `bucket`, or name its account in `bucket_owner`",
             )
     if held.region and held.region != region:
         return fails(
@@ -123,38 +123,38 @@ def existing(name: str, held: Held | Silence, region: str, owner: str) -> Check:
             f"is in {held.region}, and this is {region}",
             f"S3 notifies queues of its own region only: deploy to {held.region}",
         )
-    return Check(line, State.OK, f"exists, and belongs to {owner}")
+    return Check(line, CheckState.OK, f"exists, and belongs to {owner}")
 
 
 def versions(name: str, believed: bool, answer: Answer) -> Check:
-    """Whether a bucket keeps versions as its routes believe (`versioned`)."""
+    """Whether a bucket keeps versions as its routes expect (`versioned`)."""
     line = f"versions of {name}"
     if not isinstance(answer, Found):
         return cannot_tell(line, "whether it keeps versions", answer)
     status = answer.body.get("Status", "never switched on")
     if status == "Enabled":
-        return Check(line, State.OK, "kept")
+        return Check(line, CheckState.OK, "kept")
     if not believed:
-        return Check(line, State.OK, f"not kept ({status}), as the routes say")
+        return Check(line, CheckState.OK, f"not kept ({status}), as the routes expect")
     return Check(
         line,
-        State.WARN,
+        CheckState.WARN,
         f"not kept ({status})",
-        "switch versioning on; or say `versioned = false`: what is overwritten or deleted before it was read then ends"
-        " as superseded or vanished",
+        "switch versioning on, or set `versioned = false`: uploads that are overwritten or deleted before they are read"
+        " then end as superseded or vanished",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Which new objects a bucket tells whom of."""
+    """The target that a bucket notifies, and of which new objects."""
 
     target: str
     prefix: str
     suffix: str
 
     def overlaps(self, route: RouteSettings) -> bool:
-        """Whether S3 would refuse a notification for the route beside this one: one object would be told twice
+        """Whether S3 would refuse a notification for the route beside this one: one object would be announced twice
         (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-filtering.html)."""
         return (self.prefix.startswith(route.prefix) or route.prefix.startswith(self.prefix)) and (
             self.suffix.endswith(route.suffix) or route.suffix.endswith(self.suffix)
@@ -182,32 +182,32 @@ def room(name: str, routes: Sequence[RouteSettings], answer: Answer) -> Check:
         return cannot_tell(line, "whether its notifications leave room for ours", answer)
     if routes[0].source == "eventbridge":
         on = "EventBridgeConfiguration" in answer.body
-        return Check(line, State.OK, "go to EventBridge" if on else "the deployment switches EventBridge on")
+        return Check(line, CheckState.OK, "go to EventBridge" if on else "the deployment switches EventBridge on")
     for there in notifications(answer.body):
         for route in routes:
             if there.overlaps(route):
                 return fails(
                     line,
-                    f"{there.target} is told of keys {there.prefix}*{there.suffix} already, which route {route.name}"
-                    " takes too",
+                    f"{there.target} is notified of keys {there.prefix}*{there.suffix} already, which route"
+                    f" {route.name} takes too",
                     "S3 refuses overlapping notifications: give the route another prefix or suffix, or `source ="
                     ' "eventbridge"`; if an earlier deployment left it, remove it',
                 )
-    return Check(line, State.OK, "leave room for ours")
+    return Check(line, CheckState.OK, "leave room for ours")
 
 
 def in_place(name: str, routes: Sequence[RouteSettings], answer: Answer, buffer: str) -> Check:
-    """After the deployment: whether the bucket tells the queue of ARN `buffer`, or EventBridge, of every route."""
+    """After the deployment: whether the bucket notifies the queue of ARN `buffer`, or EventBridge, for every route."""
     line = f"notifications of {name}"
     if not isinstance(answer, Found):
         return cannot_tell(line, "whether they are in place", answer)
-    advice = "deploy again; until then nobody hears of its uploads. Those since then have to be copied onto themselves"
+    advice = "deploy again. Its uploads are not announced meanwhile: copy each of them onto itself afterwards"
     if routes[0].source == "eventbridge":
         if "EventBridgeConfiguration" in answer.body:
-            return Check(line, State.OK, "go to EventBridge")
+            return Check(line, CheckState.OK, "go to EventBridge")
         return fails(line, "do not go to EventBridge", advice)
     ours = [each for each in notifications(answer.body) if each.target == buffer]
     missing = [route.name for route in routes if not any(each.serves(route) for each in ours)]
     if missing:
-        return fails(line, f"do not tell the buffer of route {', '.join(missing)}", advice)
-    return Check(line, State.OK, f"tell the buffer of route {', '.join(route.name for route in routes)}")
+        return fails(line, f"do not go to the buffer for route {', '.join(missing)}", advice)
+    return Check(line, CheckState.OK, f"go to the buffer for route {', '.join(route.name for route in routes)}")

@@ -1,14 +1,14 @@
 """Judgements about Lake Formation: whether it lets the job role make databases and tables in Glue.
 
-Where Lake Formation decides, IAM's permissions are not enough. It stays out as long as the group IAM_ALLOWED_PRINCIPALS
-has its permissions, which is how an account begins
+Where Lake Formation decides, IAM's permissions are not enough. It leaves the decision to IAM as long as the group
+IAM_ALLOWED_PRINCIPALS has its permissions, as in a new account
 (https://docs.aws.amazon.com/lake-formation/latest/dg/change-settings.html).
 """
 
 import json
 
 from tidegate.cli.account.ask import Absent, Answer, Found, cannot_tell, fails
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 
 ANYBODY = "IAM_ALLOWED_PRINCIPALS"
 
@@ -28,10 +28,10 @@ def defaults(settings: Answer, role: str) -> Check:
         if not any(each["Principal"]["DataLakePrincipalIdentifier"] == ANYBODY for each in found.get(name) or ())
     ]
     if not strict:
-        return Check(line, State.OK, "leaves new databases and tables to IAM")
+        return Check(line, CheckState.OK, "leaves new databases and tables to IAM")
     return Check(
         line,
-        State.WARN,
+        CheckState.WARN,
         f"decides about new {' and '.join(strict)}, whatever IAM allows",
         f"have its administrator let the job role make databases: {grant(role, 'CREATE_DATABASE', {'Catalog': {}})}",
     )
@@ -40,7 +40,7 @@ def defaults(settings: Answer, role: str) -> Check:
 def database(name: str, there: Answer, granted: Answer, role: str) -> Check | None:
     """Whether the job role may make tables in a database that exists; None if the job makes the database itself.
 
-    `granted` is what ListPermissions says of the database.
+    `granted` is the answer of ListPermissions for the database.
     """
     line = f"database {name}"
     if isinstance(there, Absent):
@@ -55,13 +55,13 @@ def database(name: str, there: Answer, granted: Answer, role: str) -> Check | No
         if {"ALL", "CREATE_TABLE"} & {*each["Permissions"]}
     }
     if ANYBODY in may:
-        return Check(line, State.OK, "Lake Formation leaves it to IAM")
+        return Check(line, CheckState.OK, "Lake Formation leaves it to IAM")
     if role and role in may:
-        return Check(line, State.OK, "Lake Formation lets the job role make tables in it")
+        return Check(line, CheckState.OK, "Lake Formation lets the job role make tables in it")
     advice = f"have its administrator grant it: {grant(role, 'CREATE_TABLE DESCRIBE', {'Database': {'Name': name}})}"
     if not role:
-        finding = "Lake Formation leaves it to nobody; the job role, which is not there yet, will need a grant"
-        return Check(line, State.WARN, finding, advice)
+        finding = "Lake Formation does not leave it to IAM; the job role, once it exists, will need a grant"
+        return Check(line, CheckState.WARN, finding, advice)
     return fails(line, "Lake Formation does not let the job role make tables in it", advice)
 
 

@@ -1,4 +1,4 @@
-"""Which calls are made, in which order, and who judges the answers."""
+"""Which calls are made, in which order, and which function judges the answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 from tidegate.cli.account import buckets, catalog, parts, quotas
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, cannot_tell, fails
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
 from tidegate.environment import variables
 from tidegate.settings import RouteSettings, Settings
@@ -23,15 +23,15 @@ class Place:
 
 
 def examine(settings: Settings, resources: Resources | None, account: Account) -> Iterator[Check]:
-    """Every line, in the order in which one would mend things; the first may be the last. `resources` are the outputs
-    of a deployment, if one was named; else the stack is asked for its own, if it is there."""
+    """Every line, in the order in which to repair things. The first may be the only one. `resources` are the outputs of
+    a deployment, if one was named. Else they are read from the stack, if it is deployed."""
     who = account.ask("sts", "get_caller_identity")
     place = whereabouts(account.region, who)
     if isinstance(place, Check):
         yield place
         return
     assert isinstance(who, Found)
-    yield Check("credentials", State.OK, f"{who.body['Arn']}, in {place.region}")
+    yield Check("credentials", CheckState.OK, f"{who.body['Arn']}, in {place.region}")
     if resources is not None:
         yield belongs(resources, settings.deployment.name, place)
     yield emr_in(place.region, account.ask("emr-serverless", "list_applications", maxResults=1))
@@ -51,12 +51,12 @@ def examine(settings: Settings, resources: Resources | None, account: Account) -
 
 
 def whereabouts(region: str | None, who: Answer) -> Place | Check:
-    """Account and region; the line that says why nothing can be asked, if nothing can."""
+    """Account and region; or, if no call is possible, the line with the reason."""
     if region is None:
         return Check(
             "region",
-            State.FAIL,
-            "this shell names no region",
+            CheckState.FAIL,
+            "this shell has no region",
             "set AWS_DEFAULT_REGION, or choose a profile",
             Exit.USAGE,
         )
@@ -64,38 +64,38 @@ def whereabouts(region: str | None, who: Answer) -> Place | Check:
         case Found(body):
             return Place(body["Account"], region)
         case Unanswered(reason):
-            finding = f"nobody knows who you are: {reason}"
+            finding = f"cannot tell whose credentials these are: {reason}"
         case _:
-            finding = "nobody knows who you are: the call was denied"
+            finding = "cannot tell whose credentials these are: the call was denied"
     return Check(
-        "credentials", State.FAIL, finding, "set credentials of the account, or choose a profile", Exit.NO_STACK
+        "credentials", CheckState.FAIL, finding, "set credentials of the account, or choose a profile", Exit.NO_STACK
     )
 
 
 def belongs(resources: Resources, configured: str, place: Place) -> Check:
-    """Whether the deployment that was named is the configured one, and in the account and the region that are asked."""
+    """Whether the deployment that was named is the configured one, and in this account and region."""
     if resources.deployment != configured:
         return Check(
             "deployment",
-            State.FAIL,
-            f"the outputs are those of {resources.deployment}, and the configuration is that of {configured}",
+            CheckState.FAIL,
+            f"the outputs are of {resources.deployment}, and the configuration is of {configured}",
             "give the --config that was deployed, or other outputs",
             Exit.USAGE,
         )
     region = resources.topic.split(":")[3] if resources.topic.count(":") > 3 else place.region
     if (resources.account or place.account, region) == (place.account, place.region):
-        return Check("deployment", State.OK, f"{resources.deployment}, in {place.account}, {place.region}")
+        return Check("deployment", CheckState.OK, f"{resources.deployment}, in {place.account}, {place.region}")
     return Check(
         "deployment",
-        State.FAIL,
+        CheckState.FAIL,
         f"{resources.deployment} is in {resources.account}, {region}; you are in {place.account}, {place.region}",
-        "choose the deployment's account and region, or other outputs; what follows is about where you are",
+        "choose the deployment's account and region, or other outputs; the other lines are about where you are",
         Exit.USAGE,
     )
 
 
 def outputs_of(name: str, stack: Answer) -> Resources | None:
-    """The deployment that a stack says it is; None if it is not one of this version's, or not there."""
+    """The deployment that a stack's outputs describe; None if it is not of this version, or not there."""
     if not isinstance(stack, Found):
         return None
     (found,) = stack.body["Stacks"]
@@ -110,9 +110,9 @@ def emr_in(region: str, answer: Answer) -> Check:
     line = "emr serverless"
     match answer:
         case Found():
-            return Check(line, State.OK, f"answers in {region}")
+            return Check(line, CheckState.OK, f"answers in {region}")
         case Denied():
-            # somebody has to be there to deny it
+            # only a service that is there can deny a call
             return cannot_tell(line, f"whether it can be used; it answers in {region}", answer)
         case Unanswered(reason):
             return fails(
@@ -136,7 +136,7 @@ def _quotas(settings: Settings, members: Answer, account: Account) -> Iterator[C
 
 
 def _reserved(members: Answer, account: Account) -> int | Denied | Unanswered:
-    """What the functions of the stack have reserved, if there is a stack: it is theirs already."""
+    """The concurrency that the functions of the stack have reserved already."""
     if isinstance(members, Denied | Unanswered):
         return members
     reserved = 0
@@ -191,8 +191,8 @@ def _buckets(
         else:
             line = buckets.created(name, held, place.region, stack, members)
         yield line
-        # what is not there, or not the right one, has no versions or notifications to speak of
-        if line.state is State.FAIL or (isinstance(held, buckets.Held) and held.whose is buckets.Whose.NOBODYS):
+        # a bucket that is missing or wrong has no versions or notifications to check
+        if line.state is CheckState.FAIL or (isinstance(held, buckets.Held) and held.whose is buckets.Whose.NOBODYS):
             continue
         owned = {"Bucket": name, "ExpectedBucketOwner": owner}
         yield buckets.versions(name, first.versioned, account.ask("s3", "get_bucket_versioning", **owned))
@@ -223,7 +223,7 @@ def _held(name: str, owner: str, place: Place, account: Account) -> buckets.Held
 
 
 def _queues(resources: Resources, account: Account) -> dict[str, Answer]:
-    """What SQS says of each queue."""
+    """SQS's answer for each queue."""
     urls = {
         "buffer": resources.buffer,
         "buffer dead letters": resources.dead_letters,
@@ -286,5 +286,5 @@ def _members(members: Answer, kind: str) -> list[dict[str, Any]]:
 
 
 def _rule(member: Mapping[str, Any]) -> str:
-    """A rule's name. Its id in CloudFormation is the name; after the bus and a bar, if it is on a bus of its own."""
+    """A rule's name. Its id in CloudFormation is the name, or bus|name if the rule is on a bus of its own."""
     return str(member["PhysicalResourceId"]).rpartition("|")[2]

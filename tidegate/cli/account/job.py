@@ -1,26 +1,26 @@
-"""The self-test job: starting it, waiting for it, and judging what it reports (`tidegate.spark.selftest`)."""
+"""The self-test job (`tidegate.spark.selftest`): start it, wait for it, and judge its report."""
 
 import json
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, cannot_tell, fails
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 from tidegate.core.manifests import batch_folder
-from tidegate.core.routes import Dataset
+from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.wiring import Resources
 
 LINE = "self-test"
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 EVERY = 5.0
-"""Seconds between two looks; GetJobRun may be called ten times a second
+"""Seconds between two polls; GetJobRun may be called ten times a second
 (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/endpoints-quotas.html)."""
 VERSION = 1
 
 START = ("emr-serverless:StartJobRun", "emr-serverless:TagResource", "iam:PassRole")
-"""What starting it needs: it is tagged as it starts, and runs under the job role."""
+"""The permissions to start it: it is tagged at the start, and runs under the job role."""
 
 _WAITS_FOR = {
     "SUBMITTED": "EMR to accept it",
@@ -32,8 +32,8 @@ _WAITS_FOR = {
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
-    """What time passes by."""
+class JobClock:
+    """The time, and a way to wait."""
 
     now: Callable[[], float]
     sleep: Callable[[float], None]
@@ -41,7 +41,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """One self-test of a deployment. `dataset` is that of a route, in whose namespace the job tries a table."""
+    """One self-test of a deployment. `dataset` is a route's; the job tries a table in its namespace."""
 
     resources: Resources
     dataset: Dataset
@@ -49,7 +49,7 @@ class SelfTest:
     identifier: str
 
     def request(self, minutes: int) -> dict[str, Any]:
-        """StartJobRun as hand-off makes it, but for the mode."""
+        """The StartJobRun of hand-off, except for the mode."""
         resources = self.resources
         return {
             "applicationId": resources.application,
@@ -65,23 +65,23 @@ class SelfTest:
                         "--attempt=1",
                         f"--work={resources.work}",
                         f"--account={resources.account}",
-                        f"--dataset={json.dumps(asdict(self.dataset))}",
+                        f"--dataset={encode_dataset(self.dataset)}",
                     ],
                     "sparkSubmitParameters": resources.spark_parameters,
                 }
             },
-            # it may have been given up long before it ends
+            # the command may stop waiting long before the job ends
             "executionTimeoutMinutes": minutes,
             "tags": {"tidegate:selftest": self.identifier},
         }
 
-    def run(self, minutes: int, clock: Clock, tell: Callable[[str], None]) -> Iterator[Check]:
-        """Start it, wait for it, and judge its report. `tell` is told how far it is."""
+    def run(self, minutes: int, clock: JobClock, tell: Callable[[str], None]) -> Iterator[Check]:
+        """Start it, wait for it, and judge its report. `tell` receives the progress."""
         started = self.account.ask("emr-serverless", "start_job_run", **self.request(minutes))
         self.account.needed.update(START)
         if isinstance(started, Denied):
             needs = Denied(", ".join(START))
-            yield cannot_tell(LINE, "how a job does: it could not be started", needs)
+            yield cannot_tell(LINE, "whether a job runs: it could not be started", needs)
             return
         if not isinstance(started, Found):
             yield fails(LINE, f"could not be started: {_why(started)}", "see `emr application` and `emr quota` above")
@@ -93,18 +93,18 @@ class SelfTest:
             yield fails(
                 LINE,
                 f"job run {run} has not ended after {minutes} minutes: it is {state}, so it waits for"
-                f" {_WAITS_FOR.get(state, 'what EMR does not say')}",
-                f"look at it in EMR Studio; cancel it: aws emr-serverless cancel-job-run"
+                f" {_WAITS_FOR.get(state, 'something that EMR does not report')}",
+                f"open it in EMR Studio; cancel it: aws emr-serverless cancel-job-run"
                 f" --application-id {self.resources.application} --job-run-id {run}",
             )
             return
         if not isinstance(ended, Found):
-            yield cannot_tell(LINE, f"how job run {run} does", ended)
+            yield cannot_tell(LINE, f"the state of job run {run}", ended)
             return
         yield from judge_run(ended.body["jobRun"], self._report(), self.where, self.account.region)
 
-    def _wait(self, run: str, until: float, clock: Clock, tell: Callable[[str], None]) -> tuple[Answer | None, str]:
-        """The job run that has ended, or what keeps us from asking; None, and its last state, if time is up."""
+    def _wait(self, run: str, until: float, clock: JobClock, tell: Callable[[str], None]) -> tuple[Answer | None, str]:
+        """The job run that has ended, or the answer in its place; None, and the last state, if the time is up."""
         state = "SUBMITTED"
         while True:
             answer = self.account.ask(
@@ -149,7 +149,7 @@ def judge_run(run: dict[str, Any], report: Answer, where: str, region: str | Non
     state, details = run["state"], run.get("stateDetails") or "EMR gives no reason"
     took = math.ceil(run.get("totalExecutionDurationSeconds") or 0)
     if state == "SUCCESS":
-        first = Check(LINE, State.OK, f"job run {run['jobRunId']} ended after {took} s; its report is {where}")
+        first = Check(LINE, CheckState.OK, f"job run {run['jobRunId']} ended after {took} s; its report is {where}")
     else:
         first = fails(LINE, f"job run {run['jobRunId']} is {state}: {details}", "read the job's log in EMR Studio")
     match report:
@@ -159,11 +159,11 @@ def judge_run(run: dict[str, Any], report: Answer, where: str, region: str | Non
             missing = fails(f"{LINE} report", f"{where} is not there", "read the job's log in EMR Studio")
             return [first, missing] if state == "SUCCESS" else [first]
         case silence:
-            return [first, cannot_tell(f"{LINE} report", "what it says", silence)]
+            return [first, cannot_tell(f"{LINE} report", "what is in it", silence)]
 
 
 def judge_report(report: dict[str, Any], region: str | None) -> list[Check]:
-    """The lines about what a job found where it ran; `region` is where it should have been."""
+    """The lines about a job's report; `region` is where it should have run."""
     if report["version"] != VERSION:
         finding = f"is of version {report['version']}, and this tidegate reads {VERSION}"
         return [fails(f"{LINE} report", finding, "use the checkout that was deployed")]
@@ -184,10 +184,10 @@ def _where(process: dict[str, Any], which: str, region: str | None) -> Check:
     )
     if process["region"] is None:
         advice = "set AWS_DEFAULT_REGION for driver and executors: boto3 reads no other variable"
-        return Check(line, State.WARN, f"{finding}; boto3 finds no region", advice)
+        return Check(line, CheckState.WARN, f"{finding}; boto3 finds no region", advice)
     if process["region"] != region:
         return fails(line, f"{finding}; region {process['region']}, not {region}", "correct the region of the job")
-    return Check(line, State.OK, f"{finding}; region {process['region']}")
+    return Check(line, CheckState.OK, f"{finding}; region {process['region']}")
 
 
 def _versions(driver: dict[str, Any], executors: list[dict[str, Any]]) -> Check:
@@ -204,19 +204,19 @@ def _versions(driver: dict[str, Any], executors: list[dict[str, Any]]) -> Check:
     if others:
         advice = "driver and executors must have the same modules: deploy again"
         return fails(line, f"{finding}; but {', '.join(sorted(others))}", advice)
-    return Check(line, State.OK, finding)
+    return Check(line, CheckState.OK, finding)
 
 
 def _step(step: dict[str, Any]) -> Check:
     line = f"{LINE} {step['name']}"
     match step["state"]:
         case "ok":
-            return Check(line, State.OK, step["said"])
+            return Check(line, CheckState.OK, step["said"])
         case "skipped":
-            advice = "no fault: the job role may touch the routes' tables only. The first batch shows the rest"
-            return Check(line, State.OK, f"skipped: {step['said']}", advice)
+            advice = "no fault: the job role may use the routes' tables only. The first batch shows the rest"
+            return Check(line, CheckState.OK, f"skipped: {step['said']}", advice)
         case _:
-            return fails(line, step["said"], "remove the cause: a batch would meet the same")
+            return fails(line, step["said"], "remove the cause: a batch would fail in the same way")
 
 
 def _why(answer: Answer) -> str:
@@ -224,4 +224,4 @@ def _why(answer: Answer) -> str:
         case Unanswered(reason):
             return reason
         case _:
-            return "EMR Serverless knows no such application"
+            return "EMR Serverless has no such application"

@@ -1,42 +1,45 @@
-"""Judgements about the parts of a deployed stack: whether each is there, switched on, and does its work."""
+"""Judgements about the parts of a deployed stack: whether each is there, switched on, and works."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from tidegate.cli.account.ask import Absent, Answer, Denied, Found, cannot_tell, fails
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 
 DEPLOY = "deploy the stack again"
 _ON_THEIR_WAY = frozenset({"Creating", "Enabling", "Updating"})
 _WELL = frozenset({"", "OK", "No records processed"})
-"""What Lambda is seen to say of the last poll of a queue if nothing is wrong; else it begins with PROBLEM. Its API
-lists no values (https://docs.aws.amazon.com/lambda/latest/api/API_EventSourceMappingConfiguration.html)."""
+"""Lambda's results of the last poll of a queue if nothing is wrong; else the result begins with PROBLEM. These were
+observed: its API lists no values
+(https://docs.aws.amazon.com/lambda/latest/api/API_EventSourceMappingConfiguration.html)."""
 _READY = frozenset({"CREATED", "STARTING", "STARTED", "STOPPING", "STOPPED"})
-"""States from which an application starts by itself when a job comes
+"""States from which an application starts by itself for a job
 (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/application-states.html)."""
 
 TTL_ATTRIBUTE = "expires_at"
 
 
 def stack(name: str, answer: Answer, *, expected: bool) -> Check:
-    """The stack as a whole; `expected` if somebody gave its outputs."""
+    """The stack as a whole; `expected` if its outputs were given."""
     line = f"stack {name}"
     if isinstance(answer, Absent):
         if expected:
-            return fails(line, "is not there, although its outputs are", f"are these its outputs? Else {DEPLOY}")
-        return Check(line, State.OK, "not deployed yet")
+            return fails(line, "does not exist, although its outputs do", f"check the outputs, or {DEPLOY}")
+        return Check(line, CheckState.OK, "not deployed yet")
     if not isinstance(answer, Found):
         return cannot_tell(line, "whether it is deployed", answer)
     (found,) = answer.body["Stacks"]
     status = str(found["StackStatus"])
     if status in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "IMPORT_COMPLETE"):
-        return Check(line, State.OK, status)
+        return Check(line, CheckState.OK, status)
     if status.endswith("_IN_PROGRESS"):
-        return Check(line, State.WARN, status, "wait until it has ended, and look again")
+        return Check(line, CheckState.WARN, status, "wait until it has ended, and check again")
     reason = found.get("StackStatusReason", "")
     finding = f"{status}: {reason}" if reason else status
     if status in ("UPDATE_ROLLBACK_COMPLETE", "IMPORT_ROLLBACK_COMPLETE"):
-        return Check(line, State.WARN, finding, "the last change was taken back: read the stack's events, deploy again")
+        return Check(
+            line, CheckState.WARN, finding, "the last change was rolled back: read the stack's events and deploy again"
+        )
     return fails(line, finding, "read the stack's events in CloudFormation, then deploy or delete it")
 
 
@@ -54,7 +57,7 @@ def source(function: str, queue: str, answer: Answer) -> Check:
     (mapping,) = mappings
     state, result = mapping["State"], mapping.get("LastProcessingResult") or ""
     if state in _ON_THEIR_WAY:
-        return Check(line, State.WARN, f"is {state}", "wait a minute and look again")
+        return Check(line, CheckState.WARN, f"is {state}", "wait a minute and check again")
     if state != "Enabled":
         reason = mapping.get("StateTransitionReason", "")
         return fails(
@@ -63,14 +66,16 @@ def source(function: str, queue: str, answer: Answer) -> Check:
             f"aws lambda update-event-source-mapping --enabled --uuid {mapping['UUID']}",
         )
     if result.startswith("PROBLEM"):
-        return fails(line, f"is Enabled, and its last poll says {result}", f"read the log of {function}")
+        return fails(line, f"is Enabled, and its last poll reports {result}", f"read the log of {function}")
     if result not in _WELL:
-        return Check(line, State.WARN, f"is Enabled, and its last poll says {result}", f"read the log of {function}")
-    return Check(line, State.OK, f"Enabled; its last poll says {result or 'nothing yet'}")
+        return Check(
+            line, CheckState.WARN, f"is Enabled, and its last poll reports {result}", f"read the log of {function}"
+        )
+    return Check(line, CheckState.OK, f"Enabled; its last poll reports {result or 'nothing yet'}")
 
 
 def rules(members: Iterable[dict[str, Any]], answers: dict[str, Answer]) -> list[Check]:
-    """EventBridge's rules of the stack: the schedule of settle, the ends of jobs, events of buckets."""
+    """The EventBridge rules of the stack: the schedule of settle, the ends of jobs, events of buckets."""
     lines = []
     for each in members:
         # without the hash that the CDK adds
@@ -82,7 +87,7 @@ def rules(members: Iterable[dict[str, Any]], answers: dict[str, Answer]) -> list
             lines.append(fails(line, "is DISABLED", f"aws events enable-rule --name {each['PhysicalResourceId']}"))
         else:
             what = answer.body.get("ScheduleExpression") or "by pattern"
-            lines.append(Check(line, State.OK, f"{answer.body['State']}, {what}"))
+            lines.append(Check(line, CheckState.OK, f"{answer.body['State']}, {what}"))
     return lines
 
 
@@ -90,7 +95,7 @@ def queue(name: str, answer: Answer) -> Check:
     line = name
     if not isinstance(answer, Found):
         return _unless(line, answer, "how many messages wait")
-    return Check(line, State.OK, _depth(answer.body["Attributes"]))
+    return Check(line, CheckState.OK, _depth(answer.body["Attributes"]))
 
 
 def dead_letters(name: str, answer: Answer) -> Check:
@@ -99,9 +104,9 @@ def dead_letters(name: str, answer: Answer) -> Check:
         return _unless(line, answer, "how many dead letters there are")
     attributes = answer.body["Attributes"]
     if not _waiting(attributes):
-        return Check(line, State.OK, "none")
+        return Check(line, CheckState.OK, "none")
     advice = "read their `reason`, remove the cause, move them back: docs/operations.md, Queues and dead letters"
-    return Check(line, State.WARN, _depth(attributes), advice)
+    return Check(line, CheckState.WARN, _depth(attributes), advice)
 
 
 def _waiting(attributes: dict[str, str]) -> int:
@@ -116,14 +121,14 @@ def _depth(attributes: dict[str, str]) -> str:
 
 
 def ledger(table: Answer, ttl: Answer, backups: Answer) -> list[Check]:
-    """The table is there; what has expired goes; what was lost can be brought back."""
+    """Whether the table is there, deletes what has expired, and can be restored."""
     if not isinstance(table, Found):
         return [_unless("ledger", table, "whether it is there")]
     status = table.body["Table"]["TableStatus"]
     name = table.body["Table"]["TableName"]
     if status not in ("ACTIVE", "UPDATING"):
-        return [fails("ledger", f"{name} is {status}", "wait until it is ACTIVE; settle takes up what waits meanwhile")]
-    return [Check("ledger", State.OK, f"{name} is {status}"), _ttl(ttl, name), _backups(backups, name)]
+        return [fails("ledger", f"{name} is {status}", "wait until it is ACTIVE; settle then goes on")]
+    return [Check("ledger", CheckState.OK, f"{name} is {status}"), _ttl(ttl, name), _backups(backups, name)]
 
 
 def _ttl(answer: Answer, table: str) -> Check:
@@ -133,10 +138,10 @@ def _ttl(answer: Answer, table: str) -> Check:
     found = answer.body["TimeToLiveDescription"]
     status, attribute = found["TimeToLiveStatus"], found.get("AttributeName", "")
     if status in ("ENABLED", "ENABLING") and attribute == TTL_ATTRIBUTE:
-        return Check(line, State.OK, f"{status}, by {attribute}")
+        return Check(line, CheckState.OK, f"{status}, by {attribute}")
     return Check(
         line,
-        State.WARN,
+        CheckState.WARN,
         f"{status}{f', by {attribute}' if attribute else ''}: expired records stay, and cost their storage",
         f"aws dynamodb update-time-to-live --table-name {table}"
         f" --time-to-live-specification Enabled=true,AttributeName={TTL_ATTRIBUTE}",
@@ -150,10 +155,10 @@ def _backups(answer: Answer, table: str) -> Check:
     found = answer.body["ContinuousBackupsDescription"].get("PointInTimeRecoveryDescription", {})
     status = found.get("PointInTimeRecoveryStatus", "DISABLED")
     if status == "ENABLED":
-        return Check(line, State.OK, "point-in-time recovery is ENABLED")
+        return Check(line, CheckState.OK, "point-in-time recovery is ENABLED")
     return fails(
         line,
-        f"point-in-time recovery is {status}: a ledger that is lost makes every upload new again",
+        f"point-in-time recovery is {status}: if the ledger is lost, every upload is new again",
         f"aws dynamodb update-continuous-backups --table-name {table}"
         " --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true",
     )
@@ -168,7 +173,7 @@ def subscription(queue: str, answer: Answer) -> Check:
     if not ours:
         return fails(line, "the topic does not deliver to the queue of notices", DEPLOY)
     if any(each["SubscriptionArn"].startswith("arn:") for each in ours):
-        return Check(line, State.OK, "the topic delivers to the queue of notices")
+        return Check(line, CheckState.OK, "the topic delivers to the queue of notices")
     return fails(line, f"is not confirmed ({ours[0]['SubscriptionArn']})", DEPLOY)
 
 
@@ -179,20 +184,18 @@ def application(identifier: str, answer: Answer) -> Check:
     found = answer.body["application"]
     state, label = found["state"], found["releaseLabel"]
     if state in _READY:
-        return Check(line, State.OK, f"{identifier} is {state}, {label}")
+        return Check(line, CheckState.OK, f"{identifier} is {state}, {label}")
     if state == "CREATING":
-        return Check(line, State.WARN, f"{identifier} is {state}", "wait a minute and look again")
+        return Check(line, CheckState.WARN, f"{identifier} is {state}", "wait a minute and check again")
     details = found.get("stateDetails", "")
     return fails(line, f"{identifier} is {state}{f': {details}' if details else ''}", DEPLOY)
 
 
 def _unless(line: str, answer: Answer, what: str) -> Check:
-    """The line for a part that did not show: it is gone, or nobody knows."""
+    """The line for a part that was not found: it does not exist, or there was no answer."""
     match answer:
         case Absent():
-            return fails(
-                line, "does not exist, although the deployment names it", f"are these its outputs? Else {DEPLOY}"
-            )
+            return fails(line, "does not exist, although the deployment names it", f"check the outputs, or {DEPLOY}")
         case Denied():
             return cannot_tell(line, what, answer)
         case Found():

@@ -1,14 +1,14 @@
-"""Judgements about what the account allows at once, and about what `cdk bootstrap` left."""
+"""Judgements about the account's quotas, and about `cdk bootstrap`."""
 
 from tidegate.cli.account.ask import Absent, Answer, Denied, Found, Unanswered, cannot_tell, fails
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.checks import Check, CheckState
 from tidegate.settings import LimitSettings
 
 SETTLE_AT_ONCE = 2
 """Invocations of settle that may run at once: by the schedule, and when a job ends."""
 
 LEFT_FOR_OTHERS = 100
-"""What Lambda keeps unreserved (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html)."""
+"""The concurrency that Lambda keeps unreserved (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html)."""
 SMALL_ACCOUNT = 10
 """The concurrency of a new account, all of which Lambda keeps unreserved."""
 
@@ -20,11 +20,11 @@ BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 """The parameter that `cdk bootstrap` leaves; the middle is the CDK's own qualifier, which the app does not change
 (https://docs.aws.amazon.com/cdk/v2/guide/bootstrapping-env.html)."""
 OLDEST_BOOTSTRAP = 6
-"""What the CDK's default synthesizer asks for: since then the bucket of assets is found by a role."""
+"""The version that the CDK's default synthesizer needs: since then a role finds the bucket of assets."""
 
 
 def invocations(limits: LimitSettings, settings: Answer, reserved: int | Denied | Unanswered) -> Check:
-    """Lambda's concurrency. `reserved` is what the deployment's functions have reserved already, if that was told."""
+    """Lambda's concurrency. `reserved` is what the deployment's functions have reserved already, if known."""
     line = "lambda quota"
     if not isinstance(reserved, int):
         return cannot_tell(line, "how much the deployment's functions have reserved", reserved)
@@ -42,17 +42,17 @@ def invocations(limits: LimitSettings, settings: Answer, reserved: int | Denied 
             return fails(
                 line,
                 f"{has}; with {wanted} reserved for the functions {left} would be left, and Lambda keeps {kept}",
-                f"say `reserve_concurrency = false`, {raise_it}",
+                f"set `reserve_concurrency = false`, {raise_it}",
             )
     elif unreserved < wanted:
-        return Check(line, State.WARN, f"{has}; the functions may want {wanted}, and would be throttled", raise_it)
-    return Check(line, State.OK, f"{has}; the functions use {wanted} at most")
+        return Check(line, CheckState.WARN, f"{has}; the functions may want {wanted}, and would be throttled", raise_it)
+    return Check(line, CheckState.OK, f"{has}; the functions use {wanted} at most")
 
 
 def vcpu(limits: LimitSettings, applied: Answer, default: Answer) -> Check:
-    """EMR Serverless' vCPU. For some quotas Service Quotas knows the default only
-    (https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html), and a new account may
-    have less than that: a default that is enough proves nothing."""
+    """EMR Serverless' vCPU. For some quotas Service Quotas reports the default only
+    (https://docs.aws.amazon.com/servicequotas/2019-06-24/apireference/API_GetServiceQuota.html). A new account may have
+    less than that, so a default that is enough proves nothing."""
     line = "emr quota"
     only_default = isinstance(applied, Absent)
     answer = default if only_default else applied
@@ -64,9 +64,9 @@ def vcpu(limits: LimitSettings, applied: Answer, default: Answer) -> Check:
         advice = f"have the quota {VCPU_QUOTA[1]} raised, or lower `vcpu`"
         return fails(line, f"{has}: a job fails as it grows", advice)
     if only_default:
-        advice = f"look the quota {VCPU_QUOTA[1]} up in the console: a new account may have 16"
-        return Check(line, State.WARN, f"{has}; what this account has was not told", advice)
-    return Check(line, State.OK, has)
+        advice = f"look up the quota {VCPU_QUOTA[1]} in the console: a new account may have 16"
+        return Check(line, CheckState.WARN, f"{has}; AWS does not report this account's own", advice)
+    return Check(line, CheckState.OK, has)
 
 
 def bootstrap(answer: Answer, account: str, region: str) -> Check:
@@ -78,5 +78,5 @@ def bootstrap(answer: Answer, account: str, region: str) -> Check:
         return cannot_tell(line, "whether it was run", answer)
     version = int(answer.body["Parameter"]["Value"])
     if version < OLDEST_BOOTSTRAP:
-        return fails(line, f"version {version}, and the CDK asks for {OLDEST_BOOTSTRAP}", advice)
-    return Check(line, State.OK, f"version {version}")
+        return fails(line, f"version {version}, and the CDK needs {OLDEST_BOOTSTRAP}", advice)
+    return Check(line, CheckState.OK, f"version {version}")

@@ -11,8 +11,8 @@ from ulid import ULID
 from tidegate.cli import deployment
 from tidegate.cli.account.ask import Account
 from tidegate.cli.account.examine import examine
-from tidegate.cli.account.job import LINE, Clock, SelfTest
-from tidegate.cli.doctor import Check, State
+from tidegate.cli.account.job import LINE, JobClock, SelfTest
+from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
 from tidegate.settings import Settings
 from tidegate.wiring import Resources
@@ -32,19 +32,19 @@ def visit(
     job_minutes: int | None = None,
     tell: Callable[[str], None] = lambda text: None,
     account: Account | None = None,
-    clock: Clock | None = None,
+    clock: JobClock | None = None,
 ) -> list[Check]:
-    """Every line about the account; with `job_minutes` also those of a self-test, which is waited for so long."""
+    """Every line about the account. With `job_minutes` also those of a self-test, with so many minutes to end."""
     account = account or Account(boto3.Session())
     lines = [*examine(settings, resources, account)]
     if job_minutes is None:
         return lines
     if resources is None:
-        advice = "deploy, and name the outputs: --outputs cdk.out/outputs.json"
-        return [*lines, Check(LINE, State.FAIL, "there is no deployment to test", advice, Exit.USAGE)]
-    if any(line.state is State.FAIL and line.exit is not Exit.FINDING for line in lines):
+        advice = "deploy, and give the outputs: --outputs cdk.out/outputs.json"
+        return [*lines, Check(LINE, CheckState.FAIL, "there is no deployment to test", advice, Exit.USAGE)]
+    if any(line.state is CheckState.FAIL and line.exit is not Exit.FINDING for line in lines):
         # no credentials, or another account: nothing may be started there
-        advice = "mend what is said above first"
-        return [*lines, Check(LINE, State.WARN, "not started: this is not where the deployment is", advice)]
+        advice = "first repair what failed above"
+        return [*lines, Check(LINE, CheckState.WARN, "not started: this is not where the deployment is", advice)]
     test = SelfTest(resources, settings.routes[0].route().dataset, account, f"selftest-{ULID()}")
-    return [*lines, *test.run(job_minutes, clock or Clock(time.monotonic, time.sleep), tell)]
+    return [*lines, *test.run(job_minutes, clock or JobClock(time.monotonic, time.sleep), tell)]

@@ -1,0 +1,123 @@
+"""The functions, one row each, with everything in which they differ.
+
+The stack, the budgets of imports, the alarms, the dashboard and the tests of permissions read these rows. The handler
+of a function is `lambdas/<name>/app.py`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from infra.sizing import DISPATCH, INTAKE, MEMORY_MB, SETTLE_TIMEOUT, Source
+from tidegate.schedule import SCHEDULE
+from tidegate.settings import LimitSettings
+
+STANDARD_LIBRARY = "the standard library"
+
+
+class FeedQueue(Enum):
+    """The queues that can feed a function."""
+
+    BUFFER = auto()
+    NOTICES = auto()
+
+
+class Event(Enum):
+    """The events that can invoke a function, besides its queue or schedule."""
+
+    JOB_ENDED = auto()
+
+
+class May(Enum):
+    """The permissions that a function can have, besides writing its log and reading its queue."""
+
+    SET_NOTIFICATIONS_ASIDE = auto()
+    SET_NOTICES_ASIDE = auto()
+    PUBLISH_NOTICES = auto()
+    USE_LEDGER = auto()
+    LIST_ROUTES = auto()
+    USE_WORK = auto()
+    START_JOBS = auto()
+    ASK_FOR_JOBS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Lambda reads the queue and gives the function its messages."""
+
+    queue: FeedQueue
+    source: Source
+
+    @property
+    def timeout(self) -> int:
+        return self.source.timeout
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """EventBridge invokes the function `every` so many seconds.
+
+    `missed` is the alarm's text on what is not done while the function is not invoked.
+    """
+
+    every: int
+    timeout: int
+    missed: str
+
+
+@dataclass(frozen=True, slots=True)
+class RosterRow:
+    """One function.
+
+    `concurrency` is the number of invocations at a time. `meanwhile` is the alarm's text on what becomes of the work of
+    an invocation that fails. `imports` has budgets of modules, by package, where the handlers' imports differ
+    (`infra.budgets`).
+    """
+
+    name: str
+    started_by: Feed | Schedule
+    concurrency: Callable[[LimitSettings], int]
+    may: tuple[May, ...]
+    imports: Mapping[str, int]
+    meanwhile: str
+    also_on: tuple[Event, ...] = ()
+    memory: int = MEMORY_MB
+
+    @property
+    def construct(self) -> str:
+        """The id of its construct. The logical ids of its resources begin with it."""
+        return self.name.capitalize()
+
+
+ROSTER = (
+    RosterRow(
+        name="intake",
+        started_by=Feed(FeedQueue.BUFFER, INTAKE),
+        concurrency=lambda limits: limits.intake_concurrency,
+        may=(May.SET_NOTIFICATIONS_ASIDE, May.PUBLISH_NOTICES),
+        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 105},
+        meanwhile="Its notifications are delivered again.",
+    ),
+    RosterRow(
+        name="dispatch",
+        started_by=Feed(FeedQueue.NOTICES, DISPATCH),
+        concurrency=lambda limits: limits.dispatch_concurrency,
+        may=(May.SET_NOTICES_ASIDE, May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
+        # Powertools' batch processor brings asyncio: 30 modules
+        imports={STANDARD_LIBRARY: 265, "aws_lambda_powertools": 115},
+        meanwhile="Its notices are delivered again.",
+    ),
+    RosterRow(
+        name="settle",
+        started_by=Schedule(SCHEDULE, SETTLE_TIMEOUT, missed="no batch is sealed by age, handed off or settled"),
+        also_on=(Event.JOB_ENDED,),
+        # the schedule and the end of a job may invoke it at the same time
+        concurrency=lambda limits: 2,
+        may=(
+            *(May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
+            *(May.ASK_FOR_JOBS, May.LIST_ROUTES),
+        ),
+        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
+        meanwhile="It runs again within a minute.",
+    ),
+)

@@ -1,0 +1,175 @@
+"""Checks the records in the ledger and the work bucket: every outcome, tally, receipt and sum.
+
+They are compared with the puts, deletions and refusals, and with the snapshots of the tables.
+"""
+
+import hashlib
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from simulation.world.s3 import SUSPENDED, Version
+from simulation.world.table import Stored
+from simulation.world.world import ManifestUpload, World
+
+OUTCOMES = ("committed", "quarantined", "superseded", "vanished")
+FINAL = ("COMMITTED", "ABANDONED")
+
+
+def mistaken(world: World) -> list[str]:
+    """What is wrong, in words."""
+    batches = {**world.ended, **{pk[2:]: item for (_, pk, _), item in world.dynamodb.items.on("b#")}}
+    broken = [
+        f"batch {batch} was {world.committed['b#' + batch]} and is now {(item['state'], item.get('snapshot'))}"
+        for batch, item in batches.items()
+        if world.committed.get("b#" + batch, (item["state"], item.get("snapshot")))
+        != (item["state"], item.get("snapshot"))
+    ]
+    for batch, item in batches.items():
+        if item["state"] in FINAL:
+            broken += (f"batch {batch}: {each}" for each in _batch(world, batch, item))
+    return [*broken, *_sums(world, batches)]
+
+
+# ---- a batch that has ended
+
+
+def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
+    published = [(table, stored) for each, table, stored in world.published() if each == batch]
+    if len(published) != 1 and not refenced(world, batch):
+        yield f"it is {item['state']}, and in the table {len(published)} times"
+        return
+    table, stored = published[-1]
+    if item.get("table") != table:
+        yield f"it was sealed for {item.get('table')}, and is in {table}"
+    staged = int(stored.snapshot.summary["source-snapshot-id"])
+    fence = not stored.files
+    attempt, given_up = int(stored.snapshot.summary["tidegate.attempt"]), world.fenced_from.get(batch, math.inf)
+    # a ledger that was restored may have forgotten that it was given up
+    if not fence and attempt >= given_up and world.forgotten_from == math.inf:
+        yield f"it was given up before attempt {attempt} began, which has published its rows"
+    if (item["state"] == "ABANDONED") is not fence:
+        yield f"it is {item['state']}, and what is in the table is {'a fence' if fence else 'its rows'}"
+    left = dict(world.left_in(f"batches/{batch}/"))
+    receipt = json.loads(left.get(f"batches/{batch}/receipt.json", b"{}"))
+    outcomes = left.get(f"batches/{batch}/outcomes/{staged}.jsonl.gz", b"").decode().splitlines()
+    if not outcomes or not receipt:
+        yield f"it is published as {stored.snapshot.id}, and its receipt or the outcomes of {staged} are missing"
+        return
+    # if a person decided, the published snapshot is not known any more: the staged one takes its place
+    known = {stored.snapshot.id} | ({staged} if world.decided.get(batch) else set())
+    if receipt["snapshot"] not in known or receipt["staged"] != staged or receipt["fence"] is not fence:
+        yield f"its receipt is {receipt}, the table has it as {stored.snapshot.id} of {staged}"
+    if item["snapshot"] not in known:
+        yield f"it is recorded as {item['snapshot']}, the table has it as {stored.snapshot.id}"
+    if fence:
+        yield from _claims(world, batch, dict.fromkeys(map(_place, world.manifest_of(batch)), "abandoned"))
+        return
+    endings = {
+        (each["bucket"], each["key"], each["version"]): each["outcome"] for each in map(json.loads, outcomes[1:])
+    }
+    # a ledger that was restored begins to count anew
+    last = item["attempt"] >= world.knobs.attempts or world.forgotten_from < math.inf
+    yield from _endings(world, batch, stored, endings, last)
+    registered = world.manifest_of(batch)
+    counted = Counter(endings.get(_place(each), "committed") for each in registered)
+    tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored))}
+    for where, said in (
+        ("receipt", receipt["tally"]),
+        ("record", item["tally"]),
+        ("outcomes", json.loads(outcomes[0])["tally"]),
+    ):
+        if {**said} != tally:
+            yield f"its {where} says {said}, what happened is {tally}"
+    if item["objects"] != len(registered):
+        yield f"its header says {item['objects']} uploads, its manifest {len(registered)}"
+    yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in registered})
+
+
+def refenced(world: World, batch: str) -> bool:
+    """Whether it has several fences and nothing else. If the history with the first fence was lost, a person who finds
+    no rows starts another attempt."""
+    of_batch = [stored for each, _, stored in world.published() if each == batch]
+    return world.decided.get(batch) is False and len(of_batch) > 1 and not any(each.files for each in of_batch)
+
+
+def _place(each: ManifestUpload) -> tuple[str, str, str]:
+    return each.bucket, each.key, each.version
+
+
+def _rows(world: World, stored: Stored) -> list[tuple[Any, ...]]:
+    return [row for name in stored.files for row in world.catalog.files[name]]
+
+
+def _endings(
+    world: World, batch: str, stored: Stored, endings: Mapping[tuple[str, str, str], str], last: bool
+) -> Iterator[str]:
+    """Each upload of the batch has the right ending: its rows are in the batch's snapshot, or there is a reason."""
+    there: dict[tuple[str, str], int] = defaultdict(int)
+    for uri, version, *_ in _rows(world, stored):
+        there[uri, version] += 1
+    puts = {(each.bucket, each.key, each.sequencer): each for each in world.history}
+    for each in world.manifest_of(batch):
+        put, outcome = puts.get((each.bucket, each.key, each.sequencer)), endings.get(_place(each), "committed")
+        if put is None:
+            yield f"{_place(each)} with sequencer {each.sequencer!r} is in its manifest, and nobody uploaded it"
+            continue
+        rows = there.pop((f"s3://{each.bucket}/{each.key}", each.version), 0)
+        if (rows > 0) is not (outcome == "committed") and not (outcome == "committed" and not put.body):
+            yield f"{_place(each)} is recorded as {outcome}, and has {rows} rows in its snapshot"
+        if not _true(world, put, outcome, last):
+            yield f"{_place(each)} is recorded as {outcome}, which nothing that happened to it explains"
+    if there:
+        yield f"its snapshot has rows of {sorted(there)}, which are not in its manifest"
+
+
+def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
+    """Whether an upload can have this ending. `last`: its batch is in its last attempt."""
+    place, can_be_destroyed = (put.bucket, put.key), put.version_id in ("", SUSPENDED)
+    if outcome == "quarantined":
+        return b'"id": \n' in put.body or (place in world.refused and last)
+    if outcome == "vanished":
+        return can_be_destroyed and any((bucket, key) == place and at >= put.at for at, bucket, key in world.removed)
+    if outcome == "superseded":
+        return can_be_destroyed and any(
+            (each.bucket, each.key) == place and each.number > put.number and each.etag != put.etag
+            for each in world.history
+        )
+    return outcome == "committed" and b'"id": \n' not in put.body
+
+
+def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str]) -> Iterator[str]:
+    """The claims of the batch's notices, without those that expired or that another notice took over."""
+    for each in world.manifest_of(batch):
+        hashed = hashlib.sha256(f"{each.bucket}\0{each.key}".encode()).hexdigest()[:40]
+        claim = world.dynamodb.items.get(("ledger", f"o#{hashed}", each.version))
+        if claim is None or claim["notice"] != each.notice:
+            continue
+        if claim.get("outcome", "") != endings[_place(each)]:
+            yield f"the claim of {_place(each)} says {claim.get('outcome')!r}, it ended as {endings[_place(each)]!r}"
+
+
+# ---- sums
+
+
+def _sums(world: World, batches: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Each batch that has ended is in its route's sums once (rule 10)."""
+    for (_, pk, _), route in world.dynamodb.items.on("r#"):
+        of_route = [item for item in batches.values() if item["route"] == pk[2:]]
+        ended = [item for item in of_route if item["state"] in FINAL]
+        committed = [item for item in ended if item["state"] == "COMMITTED"]
+        expected = {
+            "notified": sum(item["objects"] for item in ended),
+            "committed_batches": len(committed),
+            "abandoned_batches": len(ended) - len(committed),
+            "abandoned_objects": sum(item["objects"] for item in ended if item["state"] == "ABANDONED"),
+            # a ledger that was restored has forgotten jobs, and may have forgotten which attempts they were
+            **({} if world.forgotten_from < math.inf else {"jobs": sum(item["attempt"] for item in of_route)}),
+            **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
+        }
+        said = {name: route.get(name, 0) for name in expected}
+        if said != expected:
+            differing = {name: (said[name], expected[name]) for name in expected if said[name] != expected[name]}
+            yield f"sums: route {pk[2:]} (says, should say): {differing}"

@@ -1,0 +1,160 @@
+"""Judges a run by what was uploaded and what is in the table.
+
+It imports nothing of the product. This module checks that the rows of every upload are in the table exactly once;
+`books` checks the records in the ledger and the work bucket; `bounds` checks the cost. `second_opinion`, written from
+the definition alone, repeats the first check. If the two differ, one of them is wrong.
+"""
+
+import json
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from simulation.checker import second_opinion
+from simulation.checker.books import mistaken, refenced
+from simulation.world.s3 import SUSPENDED, Version
+from simulation.world.world import World
+
+
+@dataclass
+class Judgement:
+    """`broken` names each promise that was broken; `lost`, `repeated` and `unheard` (never notified) count uploads."""
+
+    broken: list[str] = field(default_factory=list)
+    lost: int = 0
+    repeated: int = 0
+    unheard: int = 0
+
+    @property
+    def good(self) -> bool:
+        return not self.broken
+
+
+def judge(world: World, came_to_rest: bool) -> Judgement:
+    judgement = Judgement()
+    if not came_to_rest:
+        pending = "; ".join(world.pending) or "what comes is not over"
+        judgement.broken.append(f"liveness: long after the last fault there was still pending: {pending}")
+    try:
+        rows = [row for table in world.catalog.tables for _, row in world.catalog.rows(table)]
+    except KeyError as missing:
+        judgement.broken.append(f"a file that a table refers to was deleted: {missing}")
+        return judgement
+    _judge_uploads(world, rows, judgement)
+    _compare(world, rows, judgement)
+    _each_batch_once(world, judgement)
+    judgement.broken += [*mistaken(world), *world.noticed]
+    return judgement
+
+
+def named(version: Version) -> second_opinion.Name:
+    identity = version.version_id if version.version_id not in ("", SUSPENDED) else f"etag:{version.etag}"
+    return f"s3://{version.bucket}/{version.key}", identity
+
+
+def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judgement) -> None:
+    found: dict[second_opinion.Name, Counter[tuple[int, int]]] = defaultdict(Counter)
+    for uri, version, number, value in rows:
+        found[uri, version][number, value] += 1  # type: ignore[index]
+    # uploads of the same bytes under one key are told apart by what came between: they land once, unless an earlier
+    # one had ended without its rows. The last one that anybody heard of has to be there
+    puts: dict[second_opinion.Name, list[Version]] = defaultdict(list)
+    for version in world.history:
+        puts[named(version)].append(version)
+    for name, versions in puts.items():
+        there, expected = found.pop(name, Counter()), rows_of(versions[0])
+        times = Counter({number: 0 for number, _ in there})
+        for (number, _), count in there.items():
+            times[number] += count
+        if any(count > 1 for count in times.values()):
+            judgement.repeated += 1
+            judgement.broken.append(f"repeated: {name} has rows {dict(times)}, at most 1 each")
+        if there and set(there) != set(expected):
+            judgement.broken.append(f"torn: {name} has rows {sorted(there)}, its file has {expected or 'none'}")
+        heard = [version for version in versions if world.notified.get(version.number)]
+        judgement.unheard += not there and not world.notified.get(versions[-1].number)
+        if not there and expected and heard and not _excused(world, heard[-1]):
+            judgement.lost += 1
+            judgement.broken.append(f"lost: {name} was notified, could be read all the time, and is not there")
+    for name in found:
+        judgement.broken.append(f"foreign: rows of {name}, which nobody uploaded")
+
+
+def rows_of(version: Version) -> list[tuple[int, int]]:
+    """(number, value) of each row of a file; none if it is broken."""
+    try:
+        return [(number, json.loads(line)["id"]) for number, line in enumerate(version.body.splitlines())]
+    except ValueError:
+        return []
+
+
+def _excused(world: World, version: Version) -> bool:
+    """Whether the upload may end without its rows: it could not be read, a person gave it up, or it was overwritten or
+    deleted where that destroys it."""
+    place = (version.bucket, version.key)
+    if place in world.refused or (*place, version.sequencer) in given_up(world) | forgotten(world):
+        return True
+    if version.version_id not in ("", SUSPENDED):
+        return False
+    later = [each for each in world.history if (each.bucket, each.key) == place and each.number > version.number]
+    return any(each.etag != version.etag for each in later) or any(
+        (bucket, key) == place and at >= version.at for at, bucket, key in world.removed
+    )
+
+
+def given_up(world: World) -> set[tuple[str, str, str]]:
+    """(bucket, key, sequencer) of the uploads in batches whose fence is in a table."""
+    fenced = {batch for batch, _, stored in world.published() if not stored.files}
+    return {(item.bucket, item.key, item.sequencer) for batch in fenced for item in world.manifest_of(batch)}
+
+
+def forgotten(world: World) -> set[tuple[str, str, str]]:
+    """(bucket, key, sequencer) of the same bytes, uploaded again without a version before the ledger was restored: only
+    the lost part of the ledger may have recorded that."""
+    return {
+        (each.bucket, each.key, each.sequencer)
+        for each in world.history
+        if world.forgotten_from < math.inf and each.version_id in ("", SUSPENDED)
+        for other in world.history
+        if (other.bucket, other.key, other.etag) == (each.bucket, each.key, each.etag) and other.number < each.number
+    }
+
+
+def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement) -> None:
+    puts = [
+        second_opinion.ObjectPut(
+            each.number, each.at, each.bucket, each.key, each.version_id, each.etag, each.body, each.sequencer
+        )
+        for each in world.history
+    ]
+    opinion = second_opinion.second_opinion(
+        puts,
+        [second_opinion.ObjectRemoval(*removed) for removed in world.removed],
+        world.notified,
+        [second_opinion.FinalRow(*row) for row in rows],  # type: ignore[arg-type]
+        given_up(world) | forgotten(world),
+        {each.number for each in world.history if (each.bucket, each.key) in world.refused},
+    )
+    for what in ("repeated", "torn", "lost", "foreign"):
+        mine = sum(broken.startswith(what) for broken in judgement.broken)
+        if mine != len(getattr(opinion, what)):
+            judgement.broken.append(
+                f"the two checkers differ: {mine} {what}, the second opinion {getattr(opinion, what) or 'none'}"
+            )
+
+
+def _each_batch_once(world: World, judgement: Judgement) -> None:
+    for table in world.catalog.tables:
+        published: Counter[str] = Counter()
+        for stored in world.catalog.ancestry(table):
+            summary = stored.snapshot.summary
+            batch = summary.get("published-wap-id")
+            if "foreign" in summary or "tidegate.begun" in summary:
+                continue
+            if batch is None:
+                judgement.broken.append(f"snapshot {stored.snapshot.id} of {table} went past the check")
+            else:
+                published[batch] += 1
+        for batch, times in published.items():
+            if times > 1 and not refenced(world, batch):
+                judgement.broken.append(f"batch {batch} is in {table} {times} times")

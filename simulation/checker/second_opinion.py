@@ -1,0 +1,183 @@
+"""A second check of a table, from this definition alone. It shares no code with the oracle.
+
+**Names.** A row names the upload that it is from by uri and version. The uri is `s3://<bucket>/<key>`. The version is
+the version id that S3 gave the upload. If S3 gave none, or "null", it is `etag:<etag>`: "null" is what every upload to
+a bucket with suspended versioning is called, so it tells none from another. Only the same bytes, put again under one
+key without a version id, have the same name. The order of such puts is that of their numbers.
+
+**Files.** A file is lines of JSON. A newline ends a line, and the last line may go without. Each line is an object with
+one column, `id`, whose value is an integer. If any line is something else, or blank, the whole file is bad. A file
+without a line is good and has no rows. Rows count from 0.
+
+**Whole.** If any row of a name is there, all rows of its file are there, with their values, and no other row has that
+name. Of a bad file no row is there. What is not so is *torn*.
+
+**Once.** No row number of a name is there twice, whoever put it and however often. What is not so is *repeated*. The
+copies may also be torn: two of one row, and none of another.
+
+**There.** An upload was heard if a notification of it reached the queue at least once. Of the puts with one name, the
+last that was heard decides. If nothing excuses that one, rows of the name are there; if none is, the name is *lost*.
+An earlier put of the name does not count, because the last one may have been taken in its place. A later one that was
+not heard does not count either, because nothing was taken in its place. So a name of which nothing was heard is never
+lost: its rows may be missing. They may also be there, because an audit may find them.
+
+**Excuses.** A put is excused, and its rows may be missing,
+
+- if its file is bad, or has no rows;
+- if S3 refused to hand it out at some time, even if it hands out the same bytes later, from another put;
+- if it was given up or forgotten, that very put: its sequencer says so;
+- if it has no version id of its own, and could not be read at every moment from its put to the end. Such an upload is
+  read as what its key holds, and only while that has its ETag. So the excuse holds if a later put under the key has
+  another ETag, or is one that S3 refuses to hand out; or if the key was deleted later. It holds even if the same bytes
+  came back. Versioning that was turned on meanwhile changes nothing in that: the key holds the new version, or nothing.
+  A deletion at the very moment of the put counts as later, because nobody can tell.
+
+A version with an id of its own is not overwritten, and a deletion without a version only hides it.
+
+An excuse is for being missing. Rows that are there are whole and once, excused or not.
+
+**Nobody's.** Rows whose name no put has are *foreign*, and nothing else is said of them.
+"""
+
+import json
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+Name = tuple[str, str]
+"""(uri, version) in a row's lineage."""
+
+
+@dataclass(frozen=True)
+class ObjectPut:
+    """One upload. `version_id` is empty if the bucket had no versioning at that moment, "null" if it was suspended."""
+
+    number: int
+    at: float
+    bucket: str
+    key: str
+    version_id: str
+    etag: str
+    body: bytes
+    sequencer: str
+
+    @property
+    def has_version(self) -> bool:
+        return self.version_id not in ("", "null")
+
+    @property
+    def name(self) -> Name:
+        return f"s3://{self.bucket}/{self.key}", self.version_id if self.has_version else f"etag:{self.etag}"
+
+
+@dataclass(frozen=True)
+class ObjectRemoval:
+    """A deletion that names no version."""
+
+    at: float
+    bucket: str
+    key: str
+
+
+@dataclass(frozen=True)
+class FinalRow:
+    """One row of the final table. `number` is its place in the file, `id` its value."""
+
+    uri: str
+    version: str
+    number: int
+    id: int
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """The errors in the table, by name. `Opinion()` has none."""
+
+    repeated: set[Name] = field(default_factory=set)
+    lost: set[Name] = field(default_factory=set)
+    torn: set[Name] = field(default_factory=set)
+    foreign: set[Name] = field(default_factory=set)
+
+
+def second_opinion(
+    puts: Sequence[ObjectPut],
+    removes: Sequence[ObjectRemoval],
+    heard: Mapping[int, int],
+    rows: Sequence[FinalRow],
+    given_up: Set[tuple[str, str, str]],
+    unreadable: Set[int],
+) -> Opinion:
+    """Judge a table. Raises ValueError for a history that contradicts itself."""
+    _refuse_contradictions(puts, heard)
+    of_name: dict[Name, list[ObjectPut]] = {}
+    of_key: dict[tuple[str, str], list[ObjectPut]] = {}
+    for put in sorted(puts, key=lambda put: put.number):
+        of_name.setdefault(put.name, []).append(put)
+        of_key.setdefault((put.bucket, put.key), []).append(put)
+    removed: dict[tuple[str, str], list[ObjectRemoval]] = {}
+    for remove in removes:
+        removed.setdefault((remove.bucket, remove.key), []).append(remove)
+    found: dict[Name, list[FinalRow]] = {}
+    for row in rows:
+        found.setdefault((row.uri, row.version), []).append(row)
+
+    def excused(put: ObjectPut) -> bool:
+        if put.number in unreadable or (put.bucket, put.key, put.sequencer) in given_up:
+            return True
+        if put.has_version:
+            return False
+        for other in of_key[put.bucket, put.key]:
+            if other.number > put.number and (other.etag != put.etag or other.number in unreadable):
+                return True
+        return any(remove.at >= put.at for remove in removed.get((put.bucket, put.key), []))
+
+    opinion = Opinion()
+    for name, same in of_name.items():
+        ids = read(same[0].body)
+        there = found.get(name, [])
+        if len({row.number for row in there}) < len(there):
+            opinion.repeated.add(name)
+        if there and (ids is None or {(row.number, row.id) for row in there} != set(enumerate(ids))):
+            opinion.torn.add(name)
+        told = [put for put in same if heard.get(put.number, 0) > 0]
+        if not there and ids and told and not excused(told[-1]):
+            opinion.lost.add(name)
+    opinion.foreign.update(found.keys() - of_name.keys())
+    return opinion
+
+
+def read(body: bytes) -> list[int] | None:
+    """The ids of a file in their order; None if the file is bad."""
+    lines = body.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    ids = []
+    for line in lines:
+        try:
+            value = json.loads(line.decode(), object_pairs_hook=_object)
+        except (ValueError, RecursionError):
+            return None
+        # True is an int to Python, and none to JSON.
+        if not isinstance(value, dict) or list(value) != ["id"] or type(value["id"]) is not int:
+            return None
+        ids.append(value["id"])
+    return ids
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return dict(pairs)
+
+
+def _refuse_contradictions(puts: Sequence[ObjectPut], heard: Mapping[int, int]) -> None:
+    numbers = {put.number for put in puts}
+    if len(numbers) < len(puts):
+        raise ValueError("two puts have the same number")
+    if unknown := {number for number, times in heard.items() if times > 0} - numbers:
+        raise ValueError(f"heard of puts that never were: {sorted(unknown)}")
+    bodies: dict[Name, bytes] = {}
+    for put in puts:
+        if put.has_version and put.name in bodies:
+            raise ValueError(f"two puts have the same version: {put.name}")
+        if bodies.setdefault(put.name, put.body) != put.body:
+            raise ValueError(f"two contents have the same name: {put.name}")

@@ -1,0 +1,158 @@
+"""The rules, broken on purpose: a transition requires less, or a judgement is wrong. The model must see each."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from simulation.model import setups
+from tidegate.core import transitions
+from tidegate.core.claims import Ownership
+from tidegate.core.items import Holds, Is, Lacks, Transition, Vacant
+from tidegate.core.publication import NotPublished
+from tidegate.flows import ledger
+
+Breaking = Callable[[], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`breaks` in a sentence, and the set-up that shows it."""
+
+    name: str
+    breaks: str
+    setup: str
+    breaking: Breaking
+
+    @property
+    def shown_by(self) -> setups.Setup:
+        (found,) = (each for each in setups.SETUPS if each.name == self.setup)
+        return found
+
+
+def requires_less(name: str, *kinds: type, of: str = "") -> Breaking:
+    """The transition `name` without its requirements of these kinds; `of` an item whose key begins so, if given."""
+    real: Callable[..., Transition] = getattr(transitions, name)
+
+    def less(*arguments: Any, **named: Any) -> Transition:
+        whole = real(*arguments, **named)
+        writes = tuple(
+            replace(each, requires=tuple(one for one in each.requires if not isinstance(one, kinds)))
+            if each.key.pk.startswith(of)
+            else each
+            for each in whole.writes
+        )
+        assert writes != whole.writes, f"{name} requires nothing of the kind"
+        return replace(whole, writes=writes)
+
+    return _patched(transitions, name, less)
+
+
+def judged(was: Ownership, becomes: Ownership) -> Breaking:
+    real = ledger.judge
+
+    def judge(*arguments: Any) -> Ownership:
+        ownership = real(*arguments)
+        return becomes if ownership is was else ownership
+
+    return _patched(ledger, "judge", judge)
+
+
+def _patched(module: Any, name: str, instead: Any) -> Breaking:
+    return lambda: patch.object(module, name, instead)
+
+
+def _unregistered_is_let_go(claim: Any, owner: Any, batch: Any) -> bool:
+    return owner is None or _has_let_go(claim, owner, batch)
+
+
+_has_let_go = ledger.has_let_go
+
+
+VARIANTS: Sequence[Variant] = (
+    Variant(
+        "own claim is a duplicate",
+        "A claim that names the notice itself is refused as somebody else's.",
+        "twins",
+        judged(Ownership.MINE, Ownership.DUPLICATE),
+    ),
+    Variant(
+        "every claim is mine",
+        "A claim that names another notice is taken for its own.",
+        "twins",
+        judged(Ownership.DUPLICATE, Ownership.MINE),
+    ),
+    Variant(
+        "claims are not exclusive",
+        "A claim is written over one that is there.",
+        "twins",
+        requires_less("claim", Vacant),
+    ),
+    Variant(
+        "any notice takes over",
+        "An ordinary notice takes a claim over from an owner that let go.",
+        "voided, shared",
+        judged(Ownership.DUPLICATE, Ownership.ASK_OWNER),
+    ),
+    Variant(
+        "registered twice",
+        "A notice that is registered is registered once more.",
+        "twins",
+        requires_less("register", Vacant),
+    ),
+    Variant(
+        "a closed batch takes notices",
+        "A notice registers in a batch that is sealed.",
+        "sealed",
+        requires_less("register", Is, of="b#"),
+    ),
+    Variant(
+        "a void notice is registered",
+        "A notice that was voided is registered all the same.",
+        "voided",
+        requires_less("register", Vacant, of="n#"),
+    ),
+    Variant(
+        "a registered notice is voided",
+        "A notice that joined a batch is voided all the same.",
+        "voided",
+        requires_less("void", Vacant),
+    ),
+    Variant(
+        "unregistered is let go",
+        "A notice that is not registered counts as one that has let go.",
+        "on its way",
+        _patched(ledger, "has_let_go", _unregistered_is_let_go),
+    ),
+    Variant(
+        "two open batches",
+        "A batch is opened although the route has one.",
+        "twins",
+        requires_less("open_batch", Lacks, of="r#"),
+    ),
+    Variant(
+        "ended twice",
+        "A batch that has ended is ended once more.",
+        "uploaded again",
+        requires_less("end_batch", Is, Holds),
+    ),
+    Variant(
+        "the same bytes noted too late",
+        "A claim is told that its upload came again after its outcome was recorded: nobody reads that.",
+        "uploaded again",
+        requires_less("note_again", Lacks),
+    ),
+    Variant(
+        "published without the condition",
+        "A commit does not check whether the batch is in the table.",
+        "drivers",
+        _patched(setups, "verdict", lambda *_: NotPublished()),
+    ),
+    Variant(
+        "the history is not read",
+        "A driver takes the table's history for one without its batch.",
+        "fenced",
+        _patched(setups, "verdict", lambda *_: NotPublished()),
+    ),
+)

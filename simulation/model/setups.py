@@ -1,0 +1,464 @@
+"""The set-ups that are exhausted: which actors meet, from which state, and what must be true in every state."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simulation.model.explore import Actor, Cell, Cells, Explored, calls, explore, run
+from tidegate.core.batches import BatchLimits
+from tidegate.core.errors import TidegateError
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
+from tidegate.core.notices import Entry, Notice, make_notice
+from tidegate.core.outcomes import Outcome, Read, Tally
+from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
+from tidegate.core.receipts import Ending, Outcomes, Receipt, decode_outcomes, decode_receipt
+from tidegate.core.records import claim_key, decode_standing, route_key
+from tidegate.core.routes import Dataset, Route
+from tidegate.core.uploads import Upload
+from tidegate.flows.dispatch import dispatch
+from tidegate.flows.hand_off import hand_off_sealed
+from tidegate.flows.ports import Ports
+from tidegate.flows.publish import Attempt
+from tidegate.flows.seal import seal_if_due
+from tidegate.flows.settle import settle_batch
+from tidegate.flows.sink import Hopeless, Staged
+
+ROUTE = Route(
+    "r", "bucket", "", "", Dataset("lake.t", "id bigint", "json"), BatchLimits(max_wait=0, in_flight=1, attempts=3)
+)
+ROUTES = {"r": ROUTE}
+TABLE: Cell = ("table",)
+EMPTY = History("uuid", (Snapshot(1, None),))
+
+
+def upload(key: str, sequencer: str = "01") -> Upload:
+    return Upload("bucket", key, "etag:1", 1, sequencer)
+
+
+def notice(*uploads: Upload, origin: str = "s3", takes_from: str = "") -> Notice:
+    return make_notice("r", "bucket", origin, [Entry(each, takes_from) for each in uploads])
+
+
+A, B, C, B_AGAIN = upload("a"), upload("b"), upload("c"), upload("b", "02")
+OTHER_FIRST = notice(A, B, origin="other")
+FIRST, SECOND, THIRD, FOURTH, AGAIN = notice(A, B), notice(B), notice(B, C), notice(C), notice(B_AGAIN)
+
+
+# ---- actors
+
+
+def delivery(name: str, of: Notice, *, backwards: bool = False) -> Actor:
+    """Dispatch, given this notice."""
+    return Actor(name, lambda ports: dispatch(of.encode(), ports, routes=ROUTES), backwards)
+
+
+def delivery_of_what_was_sent(name: str) -> Actor:
+    return Actor(name, lambda ports: dispatch(calls(ports)("the_sent").encode(), ports, routes=ROUTES))
+
+
+def sealing(name: str) -> Actor:
+    return Actor(name, lambda ports: seal_if_due(ROUTE, ports, next_look=0))
+
+
+def handing_off(name: str) -> Actor:
+    return Actor(name, lambda ports: hand_off_sealed(ROUTE, ports))
+
+
+def audit(name: str, uploads: Sequence[Upload]) -> Actor:
+    """Voids the notices of claims that nobody registered, and sends their uploads in a notice of its own. At any
+    moment, without waiting: the notices may be on their way."""
+
+    def look(ports: Ports) -> None:
+        found = []
+        for each in uploads:
+            (claim, *_) = [*ports.ledger.claims(each.bucket, each.key), None]
+            if claim is None:
+                found.append(Entry(each))
+            elif _void(ports, claim.notice):
+                found.append(Entry(each, takes_from=claim.notice))
+        if found:
+            ports.topic.publish([make_notice("r", "bucket", "audit:1", found)])
+
+    return Actor(name, look)
+
+
+def _void(ports: Ports, owner: str) -> bool:
+    record = ports.ledger.notice(owner)
+    return record.void if record else ports.ledger.void(owner, "r")
+
+
+def settling(name: str, batch_id: str) -> Actor:
+    """One look at a submitted batch whose receipt is there."""
+
+    def look(ports: Ports) -> None:
+        batch = ports.ledger.batch(batch_id)
+        if batch is not None and batch.state == "SUBMITTED":
+            settle_batch(ROUTE, replace(batch, job_run=""), ports)
+
+    return Actor(name, look)
+
+
+@dataclass
+class ModelSink:
+    """`flows.sink.Sink` on one cell: a table whose commit is one step."""
+
+    ports: Ports
+    batch: str
+    driver: int
+    table: str = "the table"
+
+    @property
+    def exists(self) -> bool:
+        return True
+
+    def prepare(self) -> None: ...
+
+    def create_if_absent(self) -> None: ...
+
+    def tidy(self) -> None: ...
+
+    def _read(self) -> Any:
+        return calls(self.ports)("cell", TABLE)
+
+    def position(self) -> Floor:
+        line, _ = self._read()
+        return Floor("uuid", line[0].id)
+
+    def history(self, floor: Floor) -> History:
+        line, _ = self._read()
+        return History("uuid", down_to(floor, line))
+
+    def stage(self, items: Sequence[OwnedUpload]) -> Staged:
+        rows = tuple(each.upload.key for each in items)
+        self._stage(rows)
+        return Staged(self.driver, len(rows), {each: Read(Outcome.COMMITTED, 1) for each in range(len(rows))})
+
+    def stage_nothing(self) -> int:
+        self._stage(())
+        return self.driver
+
+    def _stage(self, rows: tuple[str, ...]) -> None:
+        calls(self.ports)("change", ("staged", str(self.driver)), lambda _: rows)
+
+    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+        rows = calls(self.ports)("cell", ("staged", str(staged)))
+        number = self.driver * 10
+
+        def commit(table: Any) -> Any:
+            line, landed = table
+            told = verdict(History("uuid", down_to(floor, line)), self.batch, floor)
+            if not isinstance(told, NotPublished):
+                return table
+            return (Snapshot(number, line[0].id, frozenset({self.batch}), staged), *line), (*landed, *rows)
+
+        before = calls(self.ports)("change", TABLE, commit)
+        told = verdict(History("uuid", down_to(floor, before[0])), self.batch, floor)
+        return Published(number, staged) if isinstance(told, NotPublished) else told
+
+
+def driver(name: str, number: int, batch: str, *, fence: bool = False) -> Actor:
+    def attempt(ports: Ports) -> None:
+        made = Attempt(ModelSink(ports, batch, number), ports.work, batch, number)
+        if fence:
+            made.fence()
+        else:
+            made.ingest()
+
+    return Actor(name, attempt)
+
+
+# ---- what must be true
+
+
+def parts_of(cells: Mapping[Cell, Any]) -> dict[str, tuple[str, list[str]]]:
+    """The batch and the keys of each registered notice, but for those of fenced batches: they land nowhere."""
+    found = {}
+    for cell, item in cells.items():
+        if cell[0] != "item" or not cell[1].startswith("n#") or "batch" not in item:
+            continue
+        receipt = cells.get(("object", batch_folder(item["batch"]) + "receipt.json"))
+        if receipt and decode_receipt(receipt).fence:
+            continue
+        body = cells[("object", batch_folder(item["batch"]) + item["part"])]
+        found[cell[1][2:]] = item["batch"], [each.upload.key for each in decode_part(body)]
+    return found
+
+
+def lands_once(cells: Mapping[Cell, Any]) -> str:
+    """Nothing is, or can come to be, in the table twice; what a registered notice has claimed is in its part; and the
+    route and its batches agree."""
+    registered = parts_of(cells)
+    ended = _ended(cells)
+    counts = Counter(key for _, keys in registered.values() for key in keys)
+    for key, times in counts.items():
+        if times > 1 + (key in ended):
+            return f"{key} is in {times} registered parts"
+    for cell, item in cells.items():
+        if cell[0] == "item" and cell[1].startswith("o#") and item["notice"] in registered:
+            keys = registered[item["notice"]][1]
+            if cell not in [("item", *claim_key("bucket", key, "etag:1")) for key in keys]:
+                return f"a claim of notice {item['notice'][:6]} is on no upload of its part"
+    if wrong := _route_disagrees(cells):
+        return wrong
+    for notice_id, (batch, _) in registered.items():
+        body = cells.get(("object", batch_folder(batch) + "sealed.json"))
+        if body is not None and not any(notice_id in part for part in decode_sealed(body).parts):
+            return f"notice {notice_id[:6]} is registered in {batch}, and not in its manifest"
+    landed = Counter(cells[TABLE][1]) if TABLE in cells else Counter()
+    return next((f"{key} is in the table {times} times" for key, times in landed.items() if times > 1), "")
+
+
+def _route_disagrees(cells: Mapping[Cell, Any]) -> str:
+    """A batch that has not ended is listed by its route, in one place: nobody would come back to it otherwise. One that
+    has ended is in the route's sums, once. And each counts the notices that are in it."""
+    items = {cell[1:]: item for cell, item in cells.items() if cell[0] == "item"}
+    batches = {pk[2:]: item for (pk, _), item in items.items() if pk.startswith("b#")}
+    route = decode_standing("r", items.get(route_key("r")))
+    said = {"OPEN": {route.open_batch} - {""}, "SEALED": set(route.sealed), "SUBMITTED": set(route.running)}
+    for state, listed in said.items():
+        there = {batch for batch, header in batches.items() if header["state"] == state}
+        if there != listed:
+            return f"{sorted(there)} are {state}, and the route lists {sorted(listed)}"
+    ended = sum(header["state"] not in said for header in batches.values())
+    if ended != route.committed_batches + route.abandoned_batches:
+        return f"{ended} batches have ended, and the route counts otherwise"
+    if len(route.running) > ROUTE.limits.in_flight:
+        return f"{len(route.running)} batches are submitted"
+    inside = Counter(item["batch"] for (pk, _), item in items.items() if pk.startswith("n#") and "batch" in item)
+    for batch, header in batches.items():
+        if inside[batch] != header["notices"]:
+            return f"batch {batch} counts {header['notices']} notices, and {inside[batch]} are in it"
+    return ""
+
+
+def _ended(cells: Mapping[Cell, Any]) -> set[str]:
+    """The keys that did not land, by the outcomes of the model's batches."""
+    bodies = [body for cell, body in cells.items() if cell[0] == "object" and "/outcomes/" in cell[1]]
+    return {ending.key for body in bodies for ending in decode_outcomes(body).endings}
+
+
+EndsWell = Callable[[Cells, frozenset[str]], str]
+
+
+def every_upload_joins(
+    uploads: Sequence[Upload], messages: Mapping[str, Notice], sent: str = "", also: Sequence[Actor] = ()
+) -> EndsWell:
+    """Once the faults stop, what was not acknowledged is delivered again, and `also` runs again. After that each upload
+    is in exactly one registered part, besides one that is known to have ended without a row.
+
+    `messages` are notices by the names of their deliveries, a letter each; `sent` those of what the topic carries.
+    """
+
+    def check(cells: Cells, acknowledged: frozenset[str]) -> str:
+        waiting = [notice for names, notice in messages.items() if not acknowledged & set(names)]
+        delivered = {cell for cell in cells if cell[0] == "sent"} if acknowledged & set(sent) else set()
+        for _ in range(3):
+            waiting += [cells[cell] for cell in sorted(cells) if cell[0] == "sent" and cell not in delivered]
+            fresh = [delivery(f"fresh{number}-{len(cells)}-", each) for number, each in enumerate(waiting)]
+            for actor in (*also, *fresh):
+                try:
+                    run(cells, actor)
+                except TidegateError as error:
+                    return f"{actor.name}, without faults, failed: {error}"
+        if wrong := lands_once(cells):
+            return f"afterwards {wrong}"
+        ended = _ended(cells)
+        counts = Counter(key for _, keys in parts_of(cells).values() for key in keys)
+        for each in uploads:
+            if counts[each.key] < 1 + (each.key in ended):
+                return f"afterwards {each.key} is lost"
+        return ""
+
+    return check
+
+
+# ---- set-ups
+
+
+@dataclass(frozen=True)
+class Setup:
+    """`large` ones take minutes: `make model` exhausts them."""
+
+    name: str
+    says: str
+    actors: tuple[Actor, ...]
+    begins: Callable[[], Cells] = dict
+    safe: Callable[[Mapping[Cell, Any]], str] = lands_once
+    ends_well: EndsWell = lambda cells, acknowledged: ""
+    large: bool = False
+
+    def explore(self, at_most: int = 1_000_000) -> Explored:
+        return explore(self.begins(), self.actors, safe=self.safe, ends_well=self.ends_well, at_most=at_most)
+
+
+BATCH = "B-d1"
+"""The batch that `handed_off` opens."""
+
+
+def handed_off() -> Cells:
+    """A notice of `b` was registered, and its batch handed off."""
+    cells: Cells = {}
+    run(cells, delivery("d", SECOND))
+    run(cells, sealing("s"))
+    run(cells, handing_off("h"))
+    return cells
+
+
+def published(tally: Tally, *endings: Ending, fence: bool = False) -> Callable[[], Cells]:
+    """The same, and its job has left a receipt."""
+
+    def begins() -> Cells:
+        cells = handed_off()
+        digest = decode_sealed(cells["object", batch_folder(BATCH) + "sealed.json"]).digest
+        outcomes = Outcomes(7, fence, tally, endings, digest)
+        cells["object", f"{batch_folder(BATCH)}outcomes/7.jsonl.gz"] = outcomes.encode()
+        receipt = Receipt(BATCH, 8, 7, fence, tally, "" if fence else digest)
+        cells["object", batch_folder(BATCH) + "receipt.json"] = receipt.encode()
+        return cells
+
+    return begins
+
+
+def with_table() -> Cells:
+    """The same, before its job has begun."""
+    return {**handed_off(), TABLE: (EMPTY.ancestors, ())}
+
+
+def decided(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Another attempt ends the batch, and the receipt says what the table says."""
+    try:
+        run(cells, driver("fresh", 9, BATCH))
+    except (Hopeless, TidegateError) as error:
+        return f"an attempt without faults failed: {error}"
+    fenced = not cells[TABLE][1]
+    receipt = decode_receipt(cells["object", batch_folder(BATCH) + "receipt.json"])
+    if receipt.fence is not fenced:
+        return "the receipt and the table contradict each other"
+    return lands_once(cells)
+
+
+BROKEN_FILE = Ending(SECOND.id, "bucket", "b", "etag:1", Outcome.QUARANTINED, "no JSON")
+
+TWINS = (delivery("d", FIRST), delivery("e", FIRST, backwards=True), delivery("f", SECOND))
+VOIDED = (delivery("d", SECOND), delivery("e", SECOND), audit("v", (B,)), delivery_of_what_was_sent("t"))
+REPEATED = (settling("x", BATCH), settling("y", BATCH), delivery("e", AGAIN), delivery_of_what_was_sent("t"))
+DRIVERS = (driver("d", 1, BATCH), driver("e", 2, BATCH))
+FENCE = driver("f", 3, BATCH, fence=True)
+
+
+def claimed() -> Cells:
+    """Somebody has claimed `b` for a notice, and died."""
+    cells: Cells = {}
+    run(cells, Actor("x", lambda ports: ports.ledger.claim(SECOND)))
+    return cells
+
+
+def joined() -> Cells:
+    """A notice has joined a batch."""
+    cells: Cells = {}
+    run(cells, delivery("x", SECOND))
+    return cells
+
+
+SETUPS = (
+    Setup(
+        "twins",
+        "two deliveries of one notice, and one of a notice that has an upload of it",
+        TWINS,
+        ends_well=every_upload_joins((A, B), {"de": FIRST, "f": SECOND}),
+    ),
+    Setup(
+        "crossed",
+        "two notices have the same two uploads, and claim them in opposite orders",
+        (delivery("d", FIRST), delivery("e", OTHER_FIRST, backwards=True)),
+        ends_well=every_upload_joins((A, B), {"d": FIRST, "e": OTHER_FIRST}),
+    ),
+    Setup(
+        "voided",
+        "a notice is voided at any moment of its twins, and another one takes its upload over",
+        VOIDED,
+        ends_well=every_upload_joins((B,), {"de": SECOND}, "t", [audit("w", (B,))]),
+    ),
+    Setup(
+        "voided, shared",
+        "the owner of an upload is voided while twins of a notice come that has it, too",
+        (delivery("e", THIRD), delivery("f", THIRD), audit("v", (B,))),
+        claimed,
+        ends_well=every_upload_joins((B, C), {"x": SECOND, "ef": THIRD}, "t", [audit("w", (B, C))]),
+    ),
+    Setup(
+        "uploaded again",
+        "the same bytes come again while it is recorded, twice at once, that they did not land",
+        REPEATED,
+        published(Tally(quarantined=1), BROKEN_FILE),
+        ends_well=every_upload_joins((B,), {"e": AGAIN}, "t", [settling("z", BATCH)]),
+    ),
+    Setup(
+        "given up",
+        "the same bytes come again while their batch is recorded as fenced",
+        REPEATED,
+        published(Tally(), fence=True),
+        ends_well=every_upload_joins((B,), {"e": AGAIN}, "t", [settling("z", BATCH)]),
+    ),
+    Setup(
+        "on its way",
+        "the same bytes come again while the first notice is on its way",
+        (delivery("d", SECOND), delivery("e", AGAIN), delivery_of_what_was_sent("t")),
+        ends_well=every_upload_joins((B,), {"d": SECOND, "e": AGAIN}, "t"),
+    ),
+    Setup(
+        "sealed",
+        "a batch is sealed and handed off while one more notice joins",
+        (delivery("d", FOURTH), sealing("s"), handing_off("h")),
+        joined,
+        ends_well=every_upload_joins((B, C), {"d": FOURTH}),
+    ),
+    Setup(
+        "handed off",
+        "a batch is handed off twice at once",
+        (sealing("s"), handing_off("h"), handing_off("i")),
+        joined,
+    ),
+    Setup("drivers", "two drivers of a batch meet at the table", DRIVERS, with_table, ends_well=decided),
+    Setup("fenced", "a driver and a fence meet at the table", (DRIVERS[0], FENCE), with_table, ends_well=decided),
+    # ---- minutes
+    Setup(
+        "twins, sealed",
+        "twins, a notice that shares an upload, and sealing",
+        (*TWINS, sealing("s")),
+        ends_well=every_upload_joins((A, B), {"de": FIRST, "f": SECOND}),
+        large=True,
+    ),
+    Setup(
+        "sealed, twice",
+        "a batch is sealed and handed off, twice at once, while one more notice joins",
+        (delivery("d", FOURTH), sealing("s"), handing_off("h"), handing_off("i")),
+        joined,
+        ends_well=every_upload_joins((B, C), {"d": FOURTH}),
+        large=True,
+    ),
+    Setup(
+        "voided, shared, sent",
+        "the owner of an upload is voided while twins of a notice come that has it, and so does what is sent",
+        (delivery("e", THIRD), delivery("f", THIRD), audit("v", (B,)), delivery_of_what_was_sent("t")),
+        claimed,
+        ends_well=every_upload_joins((B, C), {"x": SECOND, "ef": THIRD}, "t", [audit("w", (B, C))]),
+        large=True,
+    ),
+    Setup(
+        "voided, twice",
+        "a notice is voided at any moment, and what is sent is delivered twice",
+        (VOIDED[0], *VOIDED[2:], delivery_of_what_was_sent("u")),
+        ends_well=every_upload_joins((B,), {"d": SECOND}, "tu", [audit("w", (B,))]),
+        large=True,
+    ),
+    Setup(
+        "drivers and a fence",
+        "two drivers of a batch and a fence meet at the table",
+        (*DRIVERS, FENCE),
+        with_table,
+        ends_well=decided,
+        large=True,
+    ),
+)

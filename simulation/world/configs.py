@@ -1,0 +1,26 @@
+"""The tidegate.toml of a world."""
+
+from simulation.world.knobs import PLAIN, Knobs
+
+TABLES = ("lake.sim.events", "lake.sim.plain", "lake.sim.closed")
+
+
+def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
+    """Two routes, one of a bucket with versions and one of a bucket without; a third one, if its bucket is to close.
+    `retired` are routes that once were in the place of the first one."""
+    tables = (TABLES[0], TABLES[0] if knobs.one_table else TABLES[1], TABLES[2])
+    routes = [
+        ("events", 'bucket = "landing"\nprefix = "events/"\nsuffix = ".json"', tables[0]),
+        ("plain", 'bucket = "plain"\nversioned = false', tables[1]),
+        ("closed", 'bucket = "closed"\nversioned = false', tables[2]),
+    ]
+    limits = {"in_flight": knobs.in_flight, "attempts": knobs.attempts, "max_wait": f'"{knobs.max_wait}s"'}
+    turned = [f"{name} = {value}" for name, value in limits.items() if name in knobs.turned()]
+    batch = "\n".join(["[route.batch]", *turned, ""]) if turned else ""
+    return "\n".join(
+        f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
+        for name, where, table in [
+            *routes[: 3 if knobs.closed_bucket else 2],
+            *((name, routes[0][1] + "\nretired = true", tables[0]) for name in retired),
+        ]
+    )

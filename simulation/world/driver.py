@@ -1,0 +1,154 @@
+"""The Spark step on the model of a table: `tidegate.spark.job` without Spark.
+
+`Attempt` runs as it is (floor, verdict, staging, outcomes, publishing, receipt), and so do the reader and the decoders.
+Only the cluster and the catalog are replaced.
+"""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedError, PreconditionError
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from simulation.world.product import HERE
+from simulation.world.table import ModelCatalog, ModelTable, Rows
+from simulation.world.wire import Refusal
+from tidegate import wiring
+from tidegate.core.manifests import OwnedUpload
+from tidegate.reading import fetch
+from tidegate.reading.reader import LINEAGE, LINEAGE_DDL, Reader
+from tidegate.sinks.iceberg import sink
+from tidegate.sinks.iceberg.endings import Endings
+from tidegate.spark import job
+
+SCHEMA = "id bigint"
+_LINEAGE_TYPES = {
+    "_source_row": LongType(),
+    "_ingested_at": TimestampType(),
+}
+
+
+@functools.cache
+def _struct(ddl: str) -> StructType:
+    """Spark needs a JVM to parse its DDL; worlds have one schema."""
+    assert ddl.startswith(SCHEMA), ddl
+    fields = [StructField("id", LongType())]
+    if ddl != SCHEMA:
+        fields += [StructField(name, _LINEAGE_TYPES.get(name, StringType()), nullable=False) for name in LINEAGE.names]
+    return StructType(fields)
+
+
+class _Accumulator:
+    def __init__(self, value: Any, parameter: Endings) -> None:
+        self.value = value
+        self._parameter = parameter
+
+    def add(self, value: Any) -> None:
+        self.value = self._parameter.addInPlace(self.value, value)
+
+
+def _spark() -> Any:
+    return SimpleNamespace(sparkContext=SimpleNamespace(accumulator=_Accumulator), stop=lambda: None)
+
+
+@dataclass
+class SimulatedSink(sink.IcebergSink):
+    """`IcebergSink` with the model in place of Iceberg, and a loop in place of executors."""
+
+    @property
+    def iceberg(self) -> Any:
+        assert HERE.network is not None
+        full = f"{self.dataset.schema}, {LINEAGE_DDL}"
+        return ModelTable(CATALOG.of(HERE.network), HERE.network, self.dataset.table, lambda: _struct(full))
+
+    def _rows(self, reader: Reader, items: Sequence[OwnedUpload], endings: Any) -> Any:
+        read = [
+            tuple(row.values())
+            for batch in reader.read(list(enumerate(items)), lambda position, ended: endings.add({position: ended}))
+            for row in batch.select(["_source_uri", "_source_version", "_source_row", "id"]).to_pylist()
+        ]
+        return Rows(("id", *LINEAGE.names), tuple(read))
+
+
+class _Store:
+    """`obstore.store.S3Store` on one bucket of the world."""
+
+    def __init__(self, bucket: str) -> None:
+        self._bucket = bucket
+
+    def get(self, key: str, options: dict[str, str]) -> Any:
+        assert HERE.network is not None
+        asked = {"Bucket": self._bucket, "Key": key}
+        asked |= {_STORE_OPTIONS[name]: value for name, value in options.items()}
+
+        def fetched() -> dict[str, Any] | Refusal:
+            try:
+                return HERE.network.answered("s3", "GetObject", asked)
+            except Refusal as refusal:
+                return refusal
+
+        def broken() -> Exception:
+            return GenericError("error sending request")
+
+        answer = HERE.network.call("s3.GetObject upload", fetched, lost=broken, failed=broken)
+        if isinstance(answer, Refusal):
+            kind = {404: NotFoundError, 412: PreconditionError, 403: PermissionDeniedError}.get(
+                answer.status, GenericError
+            )
+            raise kind(f"<Error><Code>{answer.code}</Code><Message>{answer.message}</Message></Error>")
+        return SimpleNamespace(meta={"size": answer["ContentLength"]}, bytes=answer["Body"].read)
+
+
+_STORE_OPTIONS = {"version": "VersionId", "if_match": "IfMatch"}
+
+
+class _Catalogs:
+    """The catalog of each world."""
+
+    def __init__(self) -> None:
+        self._by_network: dict[int, ModelCatalog] = {}
+
+    def of(self, network: Any) -> ModelCatalog:
+        return self._by_network[id(network)]
+
+    @contextmanager
+    def belonging(self, network: Any, catalog: ModelCatalog) -> Iterator[None]:
+        self._by_network[id(network)] = catalog
+        try:
+            yield
+        finally:
+            del self._by_network[id(network)]
+
+
+CATALOG = _Catalogs()
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """`tidegate.spark.job.main` runs on the model."""
+    builder = SimpleNamespace(appName=lambda _: SimpleNamespace(getOrCreate=_spark))
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(job, "SparkSession", SimpleNamespace(builder=builder)))
+        stack.enter_context(patch.object(job, "IcebergSink", SimulatedSink))
+        stack.enter_context(patch.object(sink, "_struct", _struct))
+        stack.enter_context(patch.object(job, "boto3", SimpleNamespace(client=wiring._client)))
+        stack.enter_context(patch.object(fetch, "_store", lambda bucket, owner: _Store(bucket)))
+        stack.enter_context(patch.object(fetch, "_client", lambda: wiring._client("s3")))
+        yield
+
+
+def drive(arguments: Sequence[str]) -> int:
+    """Run a driver as spark-submit does; its exit code."""
+    try:
+        job.main(list(arguments))
+    except SystemExit as end:
+        return int(end.code or 0)
+    raise AssertionError("the driver ended without an exit code")
+
+
+Drive = Callable[[Sequence[str]], int]

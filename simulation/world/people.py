@@ -1,0 +1,153 @@
+"""The people of a world: the person on call, who follows the runbook, and people who act at bad moments.
+
+They act as the command line does: through the product's flows, in a process that faults may strike.
+"""
+
+import json
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from simulation.world import restored
+from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
+from tidegate import wiring
+from tidegate.flows.abort import abort
+from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
+from tidegate.flows.resume import Resumed, resume
+
+if TYPE_CHECKING:
+    from simulation.world.world import World
+
+
+def attend(world: "World") -> int:
+    """Follow the runbook: decide what the table cannot say, resume halted batches, recover a restored ledger, move dead
+    letters back. Returns the number of acts."""
+    return _look_after_halted(world) + _recover_again(world) + move_back(world)
+
+
+def move_back(world: "World") -> int:
+    """`aws sqs start-message-move-task`, without the messages that were set aside with a reason: they can never
+    succeed."""
+    moved = 0
+    routes = {json.loads(each.body)["route"] for each in world.notices_dead_letters.messages.values()}
+    if world.forgotten_from < math.inf and routes - {"events", "plain", "closed"}:
+        restored.add_routes(world, routes)
+    for letters, queue, source in (
+        (world.dead_letters, world.buffer, world.from_buffer),
+        (world.notices_dead_letters, world.notices, world.from_notices),
+    ):
+        for message in list(letters.messages.values()):
+            if "reason" in message.attributes:
+                continue
+            del letters.messages[message.id]
+            moved += 1
+            world.happened[MOVED_BACK] += 1
+            back = f"back-{world.happened[MOVED_BACK]}"
+            queue.send(message.body, group=message.group, deduplication=back)
+            source.wake(0.0)
+    return moved
+
+
+def _look_after_halted(world: "World") -> int:
+    acts = 0
+    for batch in halted(world):
+        acts += 1
+        told = world.failure_of(batch)
+        if told.get("undecided"):
+            world.happened[DECIDED] += 1
+            if world.could_say(batch):
+                world.noticed.append(f"people: one has to decide about {batch}, whose floor the history reaches")
+            world.decided[batch] = world.staged_with_rows(batch) is not None
+            _spawn(world, lambda batch=batch: _decide(world, batch))
+        else:
+            world.happened[HALTED] += 1
+            _resume(world, batch)
+    return acts
+
+
+def _recover_again(world: "World") -> int:
+    """A process that was frozen during the restore may have written records of the old ledger into the restored one."""
+    if not to_recover(world):
+        return 0
+    restored.recover_once_more(world)
+    return 1
+
+
+def halted(world: "World") -> list[str]:
+    """The halted batches that are SUBMITTED."""
+    return [pk[2:] for pk, item in _halted(world) if item["state"] == "SUBMITTED"]
+
+
+def to_recover(world: "World") -> list[str]:
+    """The batches that halted with the advice to recover the ledger."""
+    return [pk[2:] for pk, item in _halted(world) if "ledger recover" in item["halted"] and item["state"] == "SEALED"]
+
+
+def _halted(world: "World") -> list[tuple[str, Any]]:
+    return [(pk, item) for (_, pk, _), item in world.dynamodb.items.on("b#") if item.get("halted")]
+
+
+# ---- at bad moments
+
+
+def give_up(world: "World") -> None:
+    """Give up every batch. The product refuses those that cannot be given up."""
+    world.happened["somebody asked to give up"] += 1
+    for (_, pk, _), item in world.dynamodb.items.on("b#"):
+        if item["state"] == "SUBMITTED":
+            world.happened["a batch was given up"] += 1
+        _spawn(world, lambda batch=pk[2:]: give_up_one(world, batch))
+
+
+def give_up_one(world: "World", batch: str) -> Resumed:
+    ended = abort(batch, wiring.this_deployment().ports())
+    if ended is Resumed.DONE:
+        item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
+        world.fenced_from.setdefault(batch, item["attempt"])
+    return ended
+
+
+def meddle(world: "World") -> None:
+    """Resume halted batches, decide unasked, and move dead letters back, while other work goes on."""
+    for batch in halted(world):
+        if not world.failure_of(batch).get("undecided"):
+            world.happened["a batch was resumed in the middle of it"] += 1
+            _resume(world, batch)
+    decide_unasked(world)
+    move_back(world)
+
+
+def decide_unasked(world: "World") -> None:
+    """The unfinished batches."""
+    for (_, pk, _), item in world.dynamodb.items.on("b#"):
+        if item["state"] == "SUBMITTED":
+            _spawn(world, lambda batch=pk[2:]: _decide_unasked(world, batch))
+
+
+def _resume(world: "World", batch: str) -> None:
+    _spawn(world, lambda: resume(batch, wiring.this_deployment().ports()))
+
+
+def _decide(world: "World", batch: str) -> Decision:
+    """The answer to a person's query for the batch's rows. The staged snapshot is given only if it is required."""
+    ports, staged = wiring.this_deployment().ports(), world.staged_with_rows(batch)
+    if staged is None:
+        return decide_unpublished(batch, ports)
+    decision = decide_published(batch, None, ports)
+    if decision.ended is Decided.WHICH:
+        decision = decide_published(batch, staged, ports)
+    return decision
+
+
+def _decide_unasked(world: "World", batch: str) -> None:
+    """The product accepts a decision only for a batch whose last attempt asked for one."""
+    asked = world.failure_of(batch).get("undecided")
+    if asked or _decide(world, batch).ended is not Decided.DONE:
+        return
+    item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
+    if not world.failure_of(batch).get("undecided"):
+        world.noticed.append(f"people: one could decide about {batch} in attempt {item['attempt']}, unasked")
+
+
+def _spawn(world: "World", act: Callable[[], Any]) -> None:
+    world.kernel.spawn("person", act)

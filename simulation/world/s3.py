@@ -1,0 +1,170 @@
+"""S3: versions, conditional reads and writes, consistent listings."""
+
+import hashlib
+import io
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from simulation.world.kernel import Kernel
+from simulation.world.shelves import Shelved
+from simulation.world.wire import Refusal
+
+SUSPENDED = "null"
+"""The version id of each put into a bucket with suspended versioning. The next put of the key replaces it."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of one object, as it was put. `number` counts the puts of the world."""
+
+    number: int
+    bucket: str
+    key: str
+    version_id: str
+    etag: str
+    body: bytes
+    at: float
+    how: str = "Put"
+    sequencer: str = ""
+
+
+def _rolled_up(key: str, prefix: str, delimiter: str) -> str:
+    """A listing's common prefix of a key, up to the delimiter."""
+    end = key.find(delimiter, len(prefix)) if delimiter else -1
+    return key if end < 0 else key[: end + len(delimiter)]
+
+
+def _folder(key: str) -> str:
+    return key[: key.rfind("/") + 1]
+
+
+@dataclass
+class Bucket:
+    versioned: bool
+    suspended: bool = False
+    current: Shelved[str, Version] = field(default_factory=lambda: Shelved(_folder))
+    versions: dict[tuple[str, str], Version] = field(default_factory=dict)
+
+
+class S3:
+    """`on_put` is called with every version that is put from outside into a bucket with notifications."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.buckets: dict[str, Bucket] = {}
+        self.on_put: Callable[[Version], None] = lambda version: None
+        self.sequencer_of: Callable[[int], str] = lambda number: f"{number:016X}"
+        self.page = 1_000
+        """The number of keys in a page of a listing."""
+        self.conflicts: Callable[[], bool] = lambda: False
+        """Whether a conditional put conflicts with another one. It is refused, and the answer does not tell which one
+        succeeds."""
+        self.refused: dict[tuple[str, str], str] = {}
+        """Objects, by bucket and key, that S3 refuses, with the error code."""
+        self.closed: dict[str, str] = {}
+        """Buckets that S3 refuses, with the error code."""
+        self._numbers = itertools.count(1)
+
+    # ---- what people do
+
+    def put(self, bucket: str, key: str, body: bytes, how: str = "Put") -> Version:
+        number, place = next(self._numbers), self.buckets[bucket]
+        version_id = f"v{number:04}" if place.versioned else ""
+        version = Version(
+            number=number,
+            bucket=bucket,
+            key=key,
+            version_id=SUSPENDED if place.suspended else version_id,
+            # of what was uploaded in parts it is no digest of the bytes
+            etag=hashlib.md5(body).hexdigest() + ("-2" if how == "CompleteMultipartUpload" else ""),
+            body=body,
+            at=self.kernel.now,
+            how=how,
+            sequencer=self.sequencer_of(number),
+        )
+        place.current[key] = version
+        if version.version_id:
+            place.versions[key, version.version_id] = version
+        self.on_put(version)
+        return version
+
+    def delete(self, bucket: str, key: str) -> None:
+        """In a versioned bucket the versions stay: a marker hides them. Only the version `null` is deleted."""
+        self.buckets[bucket].current.pop(key, None)
+        self.buckets[bucket].versions.pop((key, SUSPENDED), None)
+
+    # ---- what the SDK asks
+
+    def answer(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        name = request["Bucket"]
+        if name not in self.buckets:
+            raise Refusal(404, "NoSuchBucket", f"bucket {name} does not exist")
+        bucket = self.buckets[name]
+        if code := self.closed.get(name):
+            raise Refusal(404 if code == "NoSuchBucket" else 403, code, "not for now")
+        if operation == "GetObject":
+            if code := self.refused.get((name, request["Key"])):
+                raise Refusal(403 if code == "AccessDenied" else 400, code, "refused for good")
+            return self._get(bucket, request["Key"], request.get("VersionId", ""), request.get("IfMatch", ""))
+        if operation == "PutObject":
+            return self._put(name, request["Key"], request["Body"], request.get("IfNoneMatch", ""))
+        if operation == "HeadBucket":
+            return {}
+        if operation == "ListObjectVersions":
+            return self._list_versions(bucket, request.get("Prefix", ""), request["MaxKeys"])
+        assert operation == "ListObjectsV2", f"S3 {operation} is not simulated"
+        return self._list(bucket, request)
+
+    def _get(self, bucket: Bucket, key: str, version_id: str, if_match: str) -> dict[str, Any]:
+        found = bucket.versions.get((key, version_id)) if version_id else bucket.current.get(key)
+        if found is None:
+            raise Refusal(404, "NoSuchVersion" if version_id else "NoSuchKey", f"{key} is not there")
+        if if_match and if_match.strip('"') != found.etag:
+            raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
+        version = {"VersionId": found.version_id} if found.version_id else {}
+        return {
+            "Body": io.BytesIO(found.body),
+            "ContentLength": len(found.body),
+            "ETag": f'"{found.etag}"',
+            **version,
+        }
+
+    def _put(self, name: str, key: str, body: bytes, if_none_match: str) -> dict[str, Any]:
+        if if_none_match == "*":
+            if self.conflicts():
+                raise Refusal(409, "ConditionalRequestConflict", "another conditional request is under way")
+            if key in self.buckets[name].current:
+                raise Refusal(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
+        return {"ETag": f'"{self.put(name, key, body).etag}"'}
+
+    def _list(self, bucket: Bucket, request: Mapping[str, Any]) -> dict[str, Any]:
+        prefix, delimiter = request.get("Prefix", ""), request.get("Delimiter", "")
+        most, token = request.get("MaxKeys", self.page), request.get("ContinuationToken", "")
+        after = token or request.get("StartAfter", "")
+        keys = sorted(
+            key
+            for folder, keys in bucket.current.shelves.items()
+            if folder.startswith(prefix) or prefix.startswith(folder)
+            for key in keys
+            if key.startswith(prefix) and key > after
+        )
+        # a folder counts as one; the page that the token ends has told of it, or of the key
+        found = list(dict.fromkeys(_rolled_up(key, prefix, delimiter) for key in keys))
+        if delimiter and token.endswith(delimiter):
+            found = [name for name in found if name != token]
+        page = found[:most]
+        contents = [
+            {"Key": name, "ETag": f'"{bucket.current[name].etag}"', "Size": len(bucket.current[name].body)}
+            for name in page
+            if not delimiter or not name.endswith(delimiter)
+        ]
+        folders = [{"Prefix": name} for name in page if delimiter and name.endswith(delimiter)]
+        more = {"NextContinuationToken": page[-1]} if len(page) < len(found) else {}
+        return {"Contents": contents, "CommonPrefixes": folders, "IsTruncated": bool(more), **more}
+
+    def _list_versions(self, bucket: Bucket, prefix: str, most: int) -> dict[str, Any]:
+        found = sorted((key, each.number, each) for (key, _), each in bucket.versions.items() if key.startswith(prefix))
+        listed = [{"Key": key, "VersionId": each.version_id, "Size": len(each.body)} for key, _, each in found[:most]]
+        return {"Versions": listed, "IsTruncated": len(found) > most}

@@ -1,0 +1,80 @@
+"""Counts the states that a campaign must meet: from requests to AWS, commits to tables, and how batches ended."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from simulation.world.wire import Refusal
+
+CLAIM_REFUSED = "a claim was refused"
+TOLD = "a claim recorded that the same bytes were uploaded again"
+OPEN_BATCH_LOST = "another process opened the batch first"
+SEALED_FIRST = "a batch was sealed before a notice could join it"
+ATTEMPT_LOST = "another process began the attempt first"
+PORTIONS = "endings were written in portions"
+SENT_AGAIN = "uploads were sent again"
+REBASED = "a commit conflicted with another one, and was tried again"
+REFUSED_BY_CONDITION = "a commit was refused by its own condition"
+FENCE_LOST = "a fence came too late: the batch was published"
+ABANDONED = "a batch was abandoned"
+RETRIED = "a batch took more than one attempt"
+HALTED = "a batch was resumed"
+DECIDED = "a person decided"
+MOVED_BACK = "dead letters were moved back"
+RESTORED = "the ledger was restored"
+RECOVERED_AGAIN = "recovering took more than one run"
+CUT = "somebody else: cut"
+QUARANTINED, SUPERSEDED, VANISHED = ("an upload was quarantined", "an upload was superseded", "an upload vanished")
+
+
+def asked_of_dynamodb(
+    happened: Counter[str],
+    operation: str,
+    asked: Mapping[str, Any],
+    answer: Callable[[str, Mapping[str, Any]], dict[str, Any]],
+) -> dict[str, Any]:
+    try:
+        answered = answer(operation, asked)
+    except Refusal as refusal:
+        if refusal.code in ("ConditionalCheckFailedException", "TransactionCanceledException"):
+            happened.update(_refused(operation, asked))
+        raise
+    if operation == "UpdateItem":
+        after = answered.get("Attributes", {})
+        if asked["Key"]["pk"]["S"].startswith("o#") and "later" in after and "outcome" not in after:
+            happened[TOLD] += 1
+        if asked["UpdateExpression"].startswith("SET #endings"):
+            # the first portion of several looks like the only one: the second is counted
+            happened[PORTIONS] += int(after["endings"]["N"]) > 1
+    return answered
+
+
+def _refused(operation: str, asked: Mapping[str, Any]) -> list[str]:
+    if operation == "PutItem" and asked["Item"]["pk"]["S"].startswith("o#"):
+        return [CLAIM_REFUSED]
+    if operation != "TransactWriteItems":
+        return []
+    first = next(iter(asked["TransactItems"][0].items()))
+    kind, write = first
+    pk = (write.get("Item") or write.get("Key"))["pk"]["S"]
+    if kind == "Put":
+        return [OPEN_BATCH_LOST] if pk.startswith("b#") else [SEALED_FIRST] if pk.startswith("n#") else []
+    return [ATTEMPT_LOST] if "attempt" in write["ExpressionAttributeNames"].values() else []
+
+
+def asked_of_sns(happened: Counter[str], asked: Mapping[str, Any], answered: dict[str, Any]) -> dict[str, Any]:
+    if any(json.loads(entry["Message"])["origin"] == "again" for entry in asked["PublishBatchRequestEntries"]):
+        happened[SENT_AGAIN] += 1
+    return answered
+
+
+def in_the_end(happened: Counter[str], batches: Iterable[Mapping[str, Any]]) -> None:
+    for batch in batches:
+        happened[ABANDONED] += batch["state"] == "ABANDONED"
+        happened[FENCE_LOST] += batch["state"] == "COMMITTED" and bool(batch.get("fencing"))
+        happened[RETRIED] += batch["attempt"] > 1
+        for ending, name in (("quarantined", QUARANTINED), ("superseded", SUPERSEDED), ("vanished", VANISHED)):
+            happened[name] += batch.get("tally", {}).get(ending, 0) > 0
+    for name in [name for name, times in happened.items() if not times]:
+        del happened[name]

@@ -1,0 +1,380 @@
+"""A model of Iceberg's commits: `tidegate.sinks.iceberg.table.IcebergTable` on a catalog that swaps one pointer.
+
+It follows the source of Iceberg 1.11.0: `SnapshotProducer.commit` (refresh, run the ancestry validator, swap, again
+after a conflict) and `SnapshotUtil.ancestorsOf` (the walk silently ends where history was expired). The acts of other
+writers follow `SetSnapshotOperation`, `CherryPickOperation`, `RemoveSnapshots` and `UpdateSnapshotReferencesOperation`.
+`tests/spark/test_model.py` compares the model with Iceberg.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pyspark.errors import PySparkException
+
+from simulation.world.network import Network
+from simulation.world.seen import REBASED, REFUSED_BY_CONDITION
+from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to, verdict
+from tidegate.flows.sink import StagedIsGone
+from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+from tidegate.sinks.iceberg.table import BEGUN, BRANCH_TRIES
+
+Row = tuple[Any, ...]
+"""(uri, version, number of the row in its file), and what else it holds: of Tidegate's, the value of its column."""
+
+COMMIT_TRIES = 5
+
+
+class CommitFailed(PySparkException):
+    """Another commit moved the pointer, on every try."""
+
+
+class CommitStateUnknown(PySparkException):
+    """No answer from the catalog: it may have been swapped."""
+
+
+class CommitRefused(PySparkException):
+    """The ancestry validator refused the commit: nothing was written."""
+
+    def __init__(self, verdict: Published | Unprovable) -> None:
+        super().__init__(str(verdict))
+        self.verdict = verdict
+
+
+class NoAnswer(PySparkException):
+    """The catalog did not answer."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One snapshot with the files that it added: each file is the rows it holds."""
+
+    snapshot: IcebergSnapshot
+    files: tuple[str, ...]
+    removed: frozenset[str] = frozenset()
+    """Files of earlier snapshots that are not part of the table from this one on."""
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """One version of the table's metadata; the catalog points to exactly one."""
+
+    version: int
+    uuid: str
+    head: int | None
+    snapshots: Mapping[int, Stored]
+    branches: Mapping[str, int] = field(default_factory=dict)
+    """All but main: the snapshot that each points to."""
+    gone: Mapping[int, Stored] = field(default_factory=dict)
+    """Expired snapshots. Their rows stay in main; they are no longer in the history."""
+
+    def ancestors(self) -> Iterator[IcebergSnapshot]:
+        """Of main, the head first; it ends where history was expired."""
+        return self._back_from(self.head)
+
+    def line(self) -> list[Stored]:
+        """All that led to main's head, expired or not, oldest first."""
+        found = []
+        current = self.head
+        while current is not None:
+            stored = self.snapshots.get(current) or self.gone.get(current)
+            if stored is None:
+                break
+            found.append(stored)
+            current = stored.snapshot.parent
+        return found[::-1]
+
+    def held(self) -> list[tuple[int, str]]:
+        """(snapshot that added it, file) for all that main holds, oldest first; what was added twice is there twice."""
+        held: list[tuple[int, str]] = []
+        for stored in self.line():
+            if stored.removed:
+                held = [(at, name) for at, name in held if name not in stored.removed]
+            held += [(stored.snapshot.id, name) for name in stored.files]
+        return held
+
+    def followed_by(self, stored: Stored) -> "Metadata":
+        """With one more snapshot, which is main's head."""
+        number = stored.snapshot.id
+        return replace(self, version=self.version + 1, head=number, snapshots={**self.snapshots, number: stored})
+
+    # ---- what people and their tools do: a new snapshot gets the id `number`, and nothing to do is no commit
+
+    def appended(self, number: int, files: tuple[str, ...] = ()) -> "Metadata":
+        """`INSERT INTO`: an append of these files, or of none."""
+        return self.followed_by(Stored(IcebergSnapshot(number, self.head, {"foreign": "append"}), files))
+
+    def rewritten(self, number: int, removed: frozenset[str], files: tuple[str, ...]) -> "Metadata":
+        """`rewrite_data_files`: `files` hold the rows of those removed."""
+        if not removed:
+            return self
+        return self.followed_by(Stored(IcebergSnapshot(number, self.head, {"foreign": "replace"}), files, removed))
+
+    def overwritten(self, number: int, removed: frozenset[str], files: tuple[str, ...] = ()) -> "Metadata":
+        """`DELETE FROM`, `INSERT OVERWRITE`: `files` hold what is left of those removed, and what is new."""
+        return self.followed_by(Stored(IcebergSnapshot(number, self.head, {"foreign": "overwrite"}), files, removed))
+
+    def replaced(self, number: int, files: tuple[str, ...]) -> "Metadata":
+        """`CREATE OR REPLACE TABLE ... AS SELECT`: main begins anew; uuid, branches and old snapshots stay."""
+        return self.followed_by(Stored(IcebergSnapshot(number, None, {"foreign": "overwrite"}), files))
+
+    def emptied(self) -> "Metadata":
+        """`CREATE OR REPLACE TABLE` without rows: main is no more; uuid, branches and old snapshots stay."""
+        return replace(self, version=self.version + 1, head=None)
+
+    def created_anew(self, uuid: str) -> "Metadata":
+        """`DROP TABLE`, `CREATE TABLE`: another table under the name."""
+        return Metadata(self.version + 1, uuid, None, {})
+
+    def altered(self) -> "Metadata":
+        """`ALTER TABLE`: a version of the metadata without a snapshot."""
+        return replace(self, version=self.version + 1)
+
+    def rolled_back(self, to: int) -> "Metadata":
+        """`rollback_to_snapshot`: main is where it was. Raises ValueError for what is no ancestor of it."""
+        if to not in {each.id for each in self.ancestors()}:
+            raise ValueError(f"cannot roll back to {to}: not an ancestor")
+        return self.moved(to)
+
+    def moved(self, to: int) -> "Metadata":
+        """`set_current_snapshot`: main is any snapshot that is known. Raises ValueError for one that is not."""
+        if to not in self.snapshots:
+            raise ValueError(f"cannot set main to {to}: unknown")
+        if to == self.head:
+            return self
+        return replace(self, version=self.version + 1, head=to)
+
+    def cherry_picked(self, number: int, staged: int) -> "Metadata":
+        """`cherrypick_snapshot` of an append: its files come to main, or main moves to it if it is a child of the head.
+
+        Raises ValueError for one that is unknown, in main, or picked before.
+        """
+        if staged not in self.snapshots:
+            raise ValueError(f"cannot pick {staged}: unknown")
+        picked = self.snapshots[staged]
+        if picked.snapshot.parent == self.head:
+            return self.moved(staged)
+        if any(str(staged) in (str(each.id), each.summary.get(SOURCE_SNAPSHOT_ID)) for each in self.ancestors()):
+            raise ValueError(f"cannot pick {staged}: an ancestor, or picked before")
+        summary = {"foreign": "append", SOURCE_SNAPSHOT_ID: str(staged)}
+        return self.followed_by(Stored(IcebergSnapshot(number, self.head, summary), picked.files))
+
+    def expired(self, older_than: int | None = None) -> "Metadata":
+        """`expire_snapshots` with `retain_last` 1. It keeps the heads of main and of the branches, and whatever came
+        into the metadata with the snapshot `older_than` or later. By default everything is older.
+        """
+        known = list(self.snapshots)
+        young = set() if older_than is None else set(known[known.index(older_than) :])
+        kept: set[int] = set()
+        led_to: set[int] = set()
+        for end in (self.head, *self.branches.values()):
+            line = [each.id for each in self._back_from(end)]
+            kept.update(line[:1], itertools.takewhile(young.__contains__, line))
+            led_to.update(line)
+        kept |= young - led_to
+        if len(kept) == len(known):
+            return self
+        snapshots = {at: each for at, each in self.snapshots.items() if at in kept}
+        gone = {at: each for at, each in self.snapshots.items() if at not in kept}
+        return replace(self, version=self.version + 1, snapshots=snapshots, gone={**self.gone, **gone})
+
+    def remembered(self, forgotten: Mapping[int, Stored]) -> "Metadata":
+        """With the history again that was expired: a backup of the metadata was restored."""
+        return replace(self, version=self.version + 1, snapshots={**forgotten, **self.snapshots})
+
+    def _back_from(self, end: int | None) -> Iterator[IcebergSnapshot]:
+        while end is not None and end in self.snapshots:
+            yield self.snapshots[end].snapshot
+            end = self.snapshots[end].snapshot.parent
+
+
+@dataclass
+class ModelCatalog:
+    """The one pointer to each table's metadata, and the store of data files. What the oracle reads."""
+
+    happened: Counter[str] = field(default_factory=Counter)
+    tables: dict[str, Metadata] = field(default_factory=dict)
+    files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+    came_at: dict[int, float] = field(default_factory=dict)
+    """When each snapshot of a driver became the head of main."""
+    ids: Any = field(default_factory=lambda: itertools.count(1_000))
+
+    def rows(self, table: str) -> list[tuple[int, Row]]:
+        """(snapshot, row) for all that `main` holds, oldest first. Raises KeyError for a file that is gone."""
+        metadata = self.tables.get(table)
+        return [(at, row) for at, name in (metadata.held() if metadata else []) for row in self.files[name]]
+
+    def ancestry(self, table: str) -> list[Stored]:
+        metadata = self.tables.get(table)
+        return metadata.line() if metadata else []
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The model's DataFrame of rows."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+class ModelTable:
+    """`tidegate.sinks.iceberg.table.IcebergTable` of one driver. Every read and every swap passes the network."""
+
+    def __init__(self, catalog: ModelCatalog, network: Network, name: str, schema: Callable[[], Any]) -> None:
+        self.catalog = catalog
+        self.network = network
+        self.name = name
+        self._schema = schema
+
+    # ---- the interface that the driver knows
+
+    def create_if_absent(self, columns: str, partition_by: Any) -> None:
+        def create() -> None:
+            if self.name not in self.catalog.tables:
+                # its first snapshot comes along: what happens between the two is for tests with a real table
+                first = next(self.catalog.ids)
+                begun = Stored(IcebergSnapshot(first, None, {BEGUN: "true"}), ())
+                self.catalog.tables[self.name] = Metadata(1, f"uuid-{next(self.catalog.ids)}", first, {first: begun})
+
+        self._ask("create", create)
+
+    @property
+    def exists(self) -> bool:
+        return self._ask("load", lambda: self.name in self.catalog.tables)
+
+    @property
+    def schema(self) -> Any:
+        return self._schema()
+
+    def begin(self) -> None:
+        number = next(self.catalog.ids)
+        self._commit(lambda base: base.followed_by(Stored(IcebergSnapshot(number, base.head, {BEGUN: "true"}), ())))
+
+    def position(self) -> Floor:
+        metadata = self._load()
+        return Floor(metadata.uuid, metadata.head)
+
+    def history(self, floor: Floor) -> History:
+        metadata = self._load()
+        return History(metadata.uuid, down_to(floor, (each.plain for each in metadata.ancestors())))
+
+    def stage(self, rows: Rows, branch: str, properties: Mapping[str, str]) -> tuple[int, int]:
+        number = next(self.catalog.ids)
+        name = f"file-{number}"
+        self.catalog.files[name] = rows.rows
+        self._stage(branch, number, {**properties, "added-records": str(len(rows.rows))}, (name,))
+        return number, len(rows.rows)
+
+    def stage_nothing(self, branch: str, properties: Mapping[str, str]) -> int:
+        number = next(self.catalog.ids)
+        self._stage(branch, number, {**properties, "added-records": "0"}, ())
+        return number
+
+    def drop_branches(self, prefix: str) -> None:
+        def dropped(base: Metadata) -> Metadata:
+            left = {name: at for name, at in base.branches.items() if not name.startswith(prefix)}
+            return replace(base, version=base.version + 1, branches=left)
+
+        if any(name.startswith(prefix) for name in self._load().branches):
+            self._commit(dropped, once=lambda: True)
+
+    def publish(
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
+    ) -> Published | Unprovable:
+        number = next(self.catalog.ids)
+        loaded = self._load()
+        if staged not in loaded.snapshots:
+            raise StagedIsGone(f"snapshot {staged} of batch {batch_id} is not in table {self.name}")
+        files = loaded.snapshots[staged].files
+        summary = {**properties, PUBLISHED_WAP_ID: batch_id, SOURCE_SNAPSHOT_ID: str(staged)}
+
+        def appended(base: Metadata) -> Metadata:
+            told = verdict(
+                History(loaded.uuid, down_to(floor, (each.plain for each in base.ancestors()))), batch_id, floor
+            )
+            if not isinstance(told, NotPublished):
+                raise CommitRefused(told)
+            return base.followed_by(Stored(IcebergSnapshot(number, base.head, summary), files))
+
+        try:
+            self._commit(appended, loaded.uuid)
+        except CommitRefused as refused:
+            self.catalog.happened[REFUSED_BY_CONDITION] += 1
+            return refused.verdict
+        return Published(number, staged)
+
+    # ---- how Iceberg does it
+
+    def _stage(self, branch: str, number: int, summary: dict[str, str], files: tuple[str, ...]) -> None:
+        first: int | None = None
+
+        def created(base: Metadata) -> Metadata:
+            nonlocal first
+            if first is None and base.head is not None:
+                return replace(base, version=base.version + 1, branches={**base.branches, branch: base.head})
+            # a branch of an empty table begins with an empty append of its own, which is tried again like others
+            first = first or next(self.catalog.ids)
+            begun = {**base.snapshots, first: Stored(IcebergSnapshot(first, base.head, {}), ())}
+            return replace(base, version=base.version + 1, snapshots=begun, branches={**base.branches, branch: first})
+
+        def appended(base: Metadata) -> Metadata:
+            stored = Stored(IcebergSnapshot(number, base.branches.get(branch, base.head), summary), files)
+            snapshots = {**base.snapshots, number: stored}
+            branches = {**base.branches, branch: number}
+            return replace(base, version=base.version + 1, snapshots=snapshots, branches=branches)
+
+        for tries_left in reversed(range(BRANCH_TRIES)):
+            try:
+                self._commit(created, once=lambda: first is None)
+                break
+            except CommitFailed:
+                if not tries_left:
+                    raise
+        self._commit(appended)
+
+    def _commit(
+        self,
+        change: Callable[[Metadata], Metadata],
+        uuid: str = "",
+        once: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Change what the catalog points to. `once`: Iceberg does not try it again after a conflict. That is so where a
+        branch is made or dropped (`BaseTransaction`, `UpdateSnapshotReferencesOperation`)."""
+        for _ in range(COMMIT_TRIES):
+            base = self._load()
+            uuid = uuid or base.uuid
+            if base.uuid != uuid:
+                raise CommitFailed(f"table {self.name} is another one than was loaded")
+            after = change(base)
+            if self._swap(base, after):
+                return
+            self.catalog.happened[REBASED] += 1
+            if once():
+                break
+        raise CommitFailed(f"table {self.name}: the pointer was moved by somebody else")
+
+    def _load(self) -> Metadata:
+        return self._ask("load", lambda: self.catalog.tables[self.name])
+
+    def _swap(self, base: Metadata, after: Metadata) -> bool:
+        def swap() -> bool:
+            # the compare-and-swap that Glue, REST and JDBC catalogs do
+            if self.catalog.tables[self.name].version != base.version:
+                return False
+            self.catalog.tables[self.name] = after
+            if after.head is not None:
+                self.catalog.came_at.setdefault(after.head, self.network.kernel.now)
+            return True
+
+        return self.network.call(
+            "iceberg.swap",
+            swap,
+            lost=lambda: CommitStateUnknown(f"table {self.name}: no answer from the catalog"),
+            failed=lambda: NoAnswer(f"table {self.name}: the catalog refuses"),
+        )
+
+    def _ask(self, what: str, question: Callable[[], Any]) -> Any:
+        error = NoAnswer(f"table {self.name}: the catalog does not answer")
+        return self.network.call(f"iceberg.{what}", question, lost=lambda: error, failed=lambda: error)

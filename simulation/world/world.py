@@ -1,0 +1,475 @@
+"""One deployment in one world: the buckets, the queues, the functions, the jobs, and their behaviour."""
+
+import gzip
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+from infra.sizing import DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
+from simulation.world import driver, foreign, people, product, restored, seen
+from simulation.world.configs import configured
+from simulation.world.dynamodb import DynamoDb
+from simulation.world.emr import Emr, SimulatedJobRun
+from simulation.world.faults import At, Kind, Plan
+from simulation.world.kernel import START, Kernel
+from simulation.world.knobs import PLAIN, Knobs
+from simulation.world.lambdas import EventSource, SimulatedFunction
+from simulation.world.landing import Landing
+from simulation.world.network import Network
+from simulation.world.s3 import S3, Bucket, Version
+from simulation.world.sns import Sns
+from simulation.world.sqs import Queue, Sqs
+from simulation.world.table import ModelCatalog, Stored
+from tidegate.core import notices
+from tidegate.flows import settle as settling
+
+CONFIG = configured()
+
+SCHEDULE = 60.0
+HOUR = 3_600.0
+DAY = 24 * HOUR
+PATIENCE = 12 * HOUR
+"""How long after its last fault a world may take to come to rest: five deliveries of a notice take one hour, three
+attempts of a batch with half an hour of silence each another two."""
+
+
+@dataclass(frozen=True)
+class ManifestUpload:
+    """One upload of a batch's manifest."""
+
+    notice: str
+    bucket: str
+    key: str
+    version: str
+    sequencer: str
+
+
+@dataclass
+class World(Landing):
+    """Create it, set what is uploaded, and `run` it."""
+
+    seed: int = 0
+    plan: Plan = field(default_factory=At)
+    knobs: Knobs = PLAIN
+    lasts: float = 0.0
+    """How long there are uploads, in seconds; the time to come to rest counts from then."""
+
+    def __post_init__(self) -> None:
+        self.kernel = kernel = Kernel(self.seed)
+        self.s3 = S3(kernel)
+        self.s3.buckets = {
+            "landing": Bucket(versioned=True),
+            "plain": Bucket(versioned=False),
+            "closed": Bucket(versioned=False),
+            "work": Bucket(versioned=False),
+        }
+        self.dynamodb = DynamoDb(kernel)
+        self.sqs = Sqs(kernel)
+        self.sns = Sns(kernel)
+        self.emr = Emr(kernel, driver.drive, self._job_ended)
+        self.happened: Counter[str] = Counter()
+        """The count of each state in `seen`."""
+        self.catalog = ModelCatalog(self.happened)
+        self.network = Network(
+            kernel,
+            {
+                "dynamodb": self._asked_of_dynamodb,
+                "s3": self.s3.answer,
+                "sns": lambda operation, asked: seen.asked_of_sns(
+                    self.happened, asked, self.sns.answer(operation, asked)
+                ),
+                "sqs": self.sqs.answer,
+                "emr-serverless": self.emr.answer,
+            },
+            self.plan,
+        )
+        self.network.situation = self._situation
+        self.dead_letters = self.sqs.add(Queue(kernel, "dead-letters"))
+        self.buffer = self._queue("buffer", INTAKE, self.dead_letters)
+        self.notices_dead_letters = self.sqs.add(Queue(kernel, "notices-dead-letters.fifo"))
+        self.notices = self._queue("notices.fifo", DISPATCH, self.notices_dead_letters)
+        from lambdas.dispatch.app import handler as dispatch
+        from lambdas.intake.app import handler as intake
+        from lambdas.settle.app import handler as settle
+
+        self.intake = SimulatedFunction(kernel, "intake", intake, INTAKE.timeout)
+        self.dispatch = SimulatedFunction(kernel, "dispatch", dispatch, DISPATCH.timeout)
+        self.settle = SimulatedFunction(kernel, "settle", settle, SETTLE_TIMEOUT)
+        self.from_buffer = EventSource(
+            self.network, self.buffer, self.intake, batch_size=INTAKE.batch_size, window=INTAKE.window
+        )
+        self.from_notices = EventSource(self.network, self.notices, self.dispatch, batch_size=DISPATCH.batch_size)
+        self.sns.subscribers.append(self.notices)
+        self.sns.on_delivery = lambda: self.from_notices.wake(0.0)
+        self._open()
+        self.acts = 0
+        """The acts of the person on call."""
+        self.committed: dict[str, tuple[str, int]] = {}
+        self.ended: dict[str, Mapping[str, Any]] = {}
+        """The last record of each ended batch, because the ledger forgets it one day."""
+        self._last_seen: tuple[int, int, int] = (0, 0, 0)
+        self._looks_in_vain = 0
+        self.most_running: Counter[str] = Counter()
+        """The most batches of each route that were submitted at once."""
+        self._manifests: dict[str, list[ManifestUpload]] = {}
+        self.decided: dict[str, bool] = {}
+        """The batches that a person decided about, and whether as published."""
+        self.fenced_from: dict[str, int] = {}
+        """The batches that a person gave up, and the attempt from which on only a fence may be published."""
+        self.noticed: list[str] = []
+        """Promises that were broken during the run."""
+        self._ticking = False
+        self.rules_enabled = True
+        """Whether EventBridge sends events to settle."""
+        self.started = self.kernel.now
+        self.forgotten_from = math.inf
+        """From when on (epoch seconds) a restored ledger has forgotten everything."""
+        self.intake.on_invoke = self.dispatch.on_invoke = self.wake_schedule
+        self._turn(self.knobs)
+
+    def _queue(self, name: str, source: Source, dead_letters: Queue) -> Queue:
+        return self.sqs.add(
+            Queue(
+                self.kernel,
+                name,
+                visibility=source.visibility,
+                receives=source.receives,
+                dead_letters=dead_letters,
+                retention=4 * 86_400,
+            )
+        )
+
+    def _turn(self, knobs: Knobs) -> None:
+        chance = self.kernel.random
+
+        def one_of(values: tuple[float, ...]) -> Callable[[], float]:
+            return (lambda: chance.choice(values)) if len(values) > 1 else lambda: values[0]
+
+        def sometimes(share: float) -> Callable[[], bool]:
+            return (lambda: chance.random() < share) if share else lambda: False
+
+        self.network.latency = one_of(knobs.latency)
+        self.sns.delay = one_of(knobs.delivery)
+        self.emr.startup = one_of(knobs.startup)
+        if knobs.unordered:
+            self.notices.fifo = self.sns.ordered = False
+            self.from_notices.concurrency = 4
+        self.dynamodb.behind = lambda: knobs.behind
+        self.dynamodb.holds_back = sometimes(knobs.held_back)
+        self.dynamodb.page = knobs.page
+        self.s3.page = knobs.page or self.s3.page
+        self.sns.refuses = sometimes(knobs.refused_notices)
+        self.s3.conflicts = sometimes(knobs.conflicts)
+        self.emr.forgets_tokens = sometimes(knobs.forgotten_tokens)
+        self.dynamodb.forgets_tokens = sometimes(knobs.forgotten_tokens)()
+        twin, cancelled = sometimes(knobs.twins), sometimes(knobs.cancelled)
+        self.emr.twin_after = lambda: chance.choice((0.01, 1.0, 300.0)) if twin() else None
+        self.emr.cancelled_after = lambda: chance.choice((10.0, 45.3, 60.0, 200.0)) if cancelled() else None
+        self.emr.outlives = lambda: knobs.outlived
+        self.emr.forgets = sometimes(knobs.forgotten_runs)
+        if knobs.skew != PLAIN.skew:
+            for runs in (self.intake, self.dispatch, self.settle, self.emr):
+                runs.skew = one_of(knobs.skew)
+        meddlers = [foreign.commit_one] * knobs.foreign
+        meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
+        for meddler in meddlers:
+            self.kernel.after(self._some_time(), lambda meddler=meddler: meddler(self))
+        self.buffer.receives = self.notices.receives = knobs.receives
+        if knobs.horizon:
+            # the person on call comes at the end of it, and a dead letter lives for two weeks
+            for letters in (self.dead_letters, self.notices_dead_letters):
+                letters.on_message = lambda: self.kernel.after(DAY, lambda: people.move_back(self) and None)
+        if knobs.away:
+            self.kernel.most_events *= 4  # each visit of the person on call takes days of looks
+        if knobs.two_versions:
+            self._deploy_slowly()
+        if knobs.bundled:
+            self.bundled = one_of((0.0, 0.5, 3.0))
+        if knobs.suspended:
+            begin = self._some_time()
+            for after, suspended in ((0.0, True), (900.0, False)):
+                self.kernel.after(begin + after, lambda suspended=suspended: self._suspend(suspended))
+        if knobs.closed_bucket:
+            self.s3.closed["closed"] = knobs.closed_bucket
+            self.kernel.after(chance.choice((600.0, 3 * HOUR)), self.s3.closed.clear)
+        cut, cuts = sometimes(knobs.cut), iter(range(MOST_CUTS))
+        self.emr.on_driver = lambda run: self._cut() if cut() and next(cuts, None) is not None else None
+        if knobs.restored:
+            restored.restore(self, self._some_time() + knobs.restored, knobs.restored)
+
+    def _cut(self) -> None:
+        """While a driver works, somebody adds a snapshot and expires all history below it."""
+        chance = self.kernel.random
+        moment = chance.choice((0.0, 0.05, 0.3, 2.0, 20.0))
+        self.kernel.after(moment, lambda: foreign.commit(self, foreign.cut))
+        if self.knobs.cut_undone:
+            self.kernel.after(moment + chance.choice((300.0, 3 * HOUR)), lambda: foreign.commit(self, foreign.remember))
+
+    def _suspend(self, suspended: bool) -> None:
+        self.s3.buckets["landing"].suspended = suspended
+
+    def _some_time(self) -> float:
+        """The time of an unexpected act: most happen while the first batches are under way."""
+        chance = self.kernel.random
+        return chance.choice((chance.uniform(0, 130), chance.uniform(60, 400), chance.uniform(0, 4_000)))
+
+    def _deploy_slowly(self) -> None:
+        """Deploy another configuration, and later the old one. For a while functions have either of the two."""
+        old = configured(self.knobs)
+        renamed = old.replace('name = "events"', 'name = "things"')
+        new = self.kernel.random.choice(
+            (
+                old.replace('format = "json"', 'format = "json"\nmax_object_bytes = 1000000'),
+                old.replace('table = "lake.sim.events"', 'table = "lake.sim.later"'),
+                renamed,
+                # its predecessor stays to finish what it has gathered
+                configured(self.knobs, retired=("events",)).replace('name = "events"', 'name = "things"', 1),
+            )
+        )
+        begin = self._some_time()
+        for after, versions in ((0.0, (old, new)), (200.0, (new,)), (700.0, (new, old)), (900.0, (old,))):
+            self.kernel.after(begin + after, lambda versions=versions: product.deploy(*versions))
+            # the schedule looks though nothing is under way: it notes what is deployed
+            for minute in (1, 2, 3):
+                look = begin + after + minute * SCHEDULE
+                self.kernel.after(look, lambda: self._tell_settle(LOOK))
+
+    # ---- what happens outside
+
+    def _tell(self, body: str, times: int) -> None:
+        for _ in range(times):
+            self.buffer.send(body)
+        self.from_buffer.wake()
+
+    def _job_ended(self, run: SimulatedJobRun) -> None:
+        struck = self.network.platform("emr state event")
+        event = {
+            "detail-type": "EMR Serverless Job Run State Change",
+            "source": "aws.emr-serverless",
+            "detail": {"jobRunId": run.id, "applicationId": "app", "state": run.state},
+        }
+        for number in range({Kind.DROP: 0, Kind.TWICE: 2}.get(struck, 1) if struck else 1):
+            self.kernel.after(1.0 + 30.0 * number, lambda: self._tell_settle(event))
+
+    def _tell_settle(self, event: Mapping[str, Any]) -> None:
+        if self.rules_enabled:
+            self.settle.invoke_asynchronously(event)
+
+    def wake_schedule(self) -> None:
+        """The schedule runs once a minute. While nothing is under way, its runs would do nothing and are not
+        simulated."""
+        if not self._ticking:
+            self._ticking = True
+            self.kernel.after(SCHEDULE - (self.kernel.now - START) % SCHEDULE, self._tick, background=True)
+
+    def _tick(self) -> None:
+        self._ticking = False
+        if self.unfinished or self.buffer.messages or self.notices.messages:
+            self.wake_schedule()
+        if self.knobs.missed_looks and self.kernel.random.random() < self.knobs.missed_looks:
+            return
+        for (_, pk, _), item in self.dynamodb.items.on("b#"):
+            if item["state"] in ("COMMITTED", "ABANDONED"):
+                self.committed.setdefault(pk, (item["state"], item["snapshot"]))
+                self.ended[pk[2:]] = item
+        if self.knobs.expiry_at_once:
+            self.dynamodb.expire()
+        if self.unfinished and self._worth_a_look():
+            self._tell_settle(LOOK)
+
+    def _worth_a_look(self) -> bool:
+        """Thin the runs of the schedule: of those that find nothing to do, only the first ones all run."""
+        seen = (
+            self.dynamodb.writes,
+            len(self.s3.buckets["work"].current),
+            sum(run.running for run in self.emr.runs.values()),
+        )
+        self._looks_in_vain = self._looks_in_vain + 1 if seen == self._last_seen else 0
+        self._last_seen = seen
+        often = 5 if self._looks_in_vain < 50 else 60
+        return self._looks_in_vain < 5 or self._looks_in_vain % often == 0
+
+    # ---- what can be seen from outside
+
+    def _asked_of_dynamodb(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        answered = seen.asked_of_dynamodb(self.happened, operation, asked, self.dynamodb.answer)
+        if operation == "TransactWriteItems":
+            for (_, pk, _), route in self.dynamodb.items.on("r#"):
+                self.most_running[pk[2:]] = max(self.most_running[pk[2:]], len(route.get("running", ())))
+        return answered
+
+    def _situation(self, batch: str) -> tuple[str, str]:
+        """(state of the batch, state of its last job), as the ledger and EMR have it now."""
+        item = self.dynamodb.items.get(("ledger", f"b#{batch}", "batch"))
+        if item is None:
+            return "-", "-"
+        state = item["state"] + (" halted" if item.get("halted") else "") + (" fencing" if item.get("fencing") else "")
+        runs = [run for run in self.emr.runs.values() if run.batch == batch]
+        return state, runs[-1].state if runs else "-"
+
+    def failure_of(self, batch: str) -> Mapping[str, Any]:
+        """The reason why the batch's current attempt gave up; empty if there is none."""
+        item = self.dynamodb.items["ledger", f"b#{batch}", "batch"]
+        found = self.s3.buckets["work"].current.get(f"batches/{batch}/failures/{item['attempt']}.json")
+        told: Mapping[str, Any] = json.loads(found.body) if found else {}
+        return told
+
+    def published(self) -> Iterator[tuple[str, str, Stored]]:
+        """(batch, table, snapshot) of all published batches, from the whole ancestry of main, expired or not, oldest
+        first. A fence has no files."""
+        for table in self.catalog.tables:
+            for stored in self.catalog.ancestry(table):
+                if batch := stored.snapshot.summary.get("published-wap-id"):
+                    yield batch, table, stored
+
+    def staged_with_rows(self, batch: str) -> int | None:
+        """The staged snapshot of the batch's rows; None if none of its rows are in a table."""
+        for each, _, stored in self.published():
+            if each == batch and stored.files:
+                return int(stored.snapshot.summary["source-snapshot-id"])
+        return None
+
+    def could_say(self, batch: str) -> bool:
+        """Whether the history of the batch's table has always reached a floor of the batch."""
+        table = self.catalog.tables.get(self.dynamodb.items["ledger", f"b#{batch}", "batch"].get("table", ""))
+        if table is None or table.snapshots.keys() & table.gone.keys():
+            return False
+        heads = {json.loads(body)["head"] for _, body in self.left_in(f"batches/{batch}/floor")}
+        return any(each.id in heads or each.parent in heads for each in table.ancestors())
+
+    def manifest_of(self, batch: str) -> list[ManifestUpload]:
+        """The uploads of a sealed batch, from the parts in its manifest."""
+        if batch not in self._manifests:
+            left = dict(self.left_in(f"batches/{batch}/"))
+            found = []
+            for name in json.loads(left[f"batches/{batch}/sealed.json"])["parts"]:
+                header, *lines = left[f"batches/{batch}/{name}"].decode().splitlines()
+                about = json.loads(header)
+                for key, version, _, sequencer in map(json.loads, lines):
+                    found.append(ManifestUpload(about["notice"], about["bucket"], key, version, sequencer))
+            self._manifests[batch] = found
+        return self._manifests[batch]
+
+    def landed_at(self, put: Version) -> float | None:
+        """The time when the rows of an upload came into a table; None if they are not there."""
+        place = (put.bucket, put.key, put.sequencer)
+        for batch, _, stored in self.published():
+            registered = self.manifest_of(batch) if stored.files else []
+            if any((each.bucket, each.key, each.sequencer) == place for each in registered):
+                return self.catalog.came_at[stored.snapshot.id]
+        return None
+
+    def left_in(self, folder: str) -> Iterator[tuple[str, bytes]]:
+        """(name, body) of the objects in this folder of the work bucket, decompressed."""
+        for name, version in sorted(self.s3.buckets["work"].current.items()):
+            if name.startswith(folder):
+                yield name, gzip.decompress(version.body) if name.endswith(".gz") else version.body
+
+    # ---- running
+
+    @property
+    def errors(self) -> list[BaseException]:
+        """The errors that the functions raised."""
+        return [error for function in (self.intake, self.dispatch, self.settle) for error in function.errors]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a batch is under way. An empty open batch is not."""
+        return any(True for _ in self._unfinished())
+
+    def _unfinished(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """(batch, item) of what is under way."""
+        for (_, pk, _), item in self.dynamodb.items.on("b#"):
+            if item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices")):
+                yield pk[2:], item
+
+    @property
+    def pending(self) -> list[str]:
+        """A description of what is unfinished."""
+        batches = [
+            f"batch {batch} of route {item['route']} is {item['state']}"
+            + (f" and halted ({item['halted'][:150]})" if item.get("halted") else "")
+            for batch, item in self._unfinished()
+        ]
+        queues = (self.buffer, self.notices)
+        return batches + [f"{len(queue.messages)} messages in {queue.name}" for queue in queues if queue.messages]
+
+    @property
+    def at_rest(self) -> bool:
+        return not self.kernel.busy and not self.unfinished and not self.buffer.messages and not self.notices.messages
+
+    @property
+    def waits_for_a_person(self) -> bool:
+        """Whether a batch has halted and nothing else is under way, or nothing has changed for hours."""
+        busy = self.kernel.busy or self.buffer.messages or self.notices.messages
+        patience = LOOKS_IN_VAIN * (8 if self.knobs.away else 1)
+        if self._looks_in_vain < patience and (busy or self.knobs.away):
+            return False
+        return bool(people.halted(self) or people.to_recover(self))
+
+    def run(self) -> bool:
+        """Run until everything is at rest; False if that takes too long (liveness is lost)."""
+        with (
+            product.inhabited(self.kernel, self.network, "" if self.knobs == PLAIN else configured(self.knobs)),
+            driver.CATALOG.belonging(self.network, self.catalog),
+            _limits(self.knobs),
+        ):
+            return self._run()
+
+    def _run(self) -> bool:
+        self.wake_schedule()
+        # a person who comes once a day may have to come a second time
+        patience = PATIENCE + (3 * DAY if self.knobs.away or self.knobs.horizon else 0)
+        deadline = START + self.lasts + patience
+        quiet = False
+        for _ in range(MOST_VISITS):
+            self.kernel.run(lambda: self.at_rest or self.waits_for_a_person, deadline)
+            quiet = self.at_rest
+            acts = people.attend(self)
+            self.acts += acts
+            self._looks_in_vain = 0
+            if not acts:
+                break
+            # the next runs of the schedule do what the person requested
+            self.kernel.run(lambda: False, self.kernel.now + 2 * SCHEDULE)
+            deadline = max(self.kernel.now, START + self.lasts) + patience
+        quiet = quiet and self._stays_at_rest()
+        self.kernel.note("at rest" if quiet else "NOT AT REST")
+        seen.in_the_end(self.happened, (item for _, item in self.dynamodb.items.on("b#")))
+        return quiet
+
+    def _stays_at_rest(self) -> bool:
+        """Whether one of a few further runs of the schedule changes nothing. The first ones may still record what was
+        deployed."""
+        for _ in range(5):
+            writes = self.dynamodb.writes
+            self._tell_settle(LOOK)
+            self.kernel.run(lambda: not self.kernel.busy, self.kernel.now + PATIENCE)
+            if self.at_rest and self.dynamodb.writes == writes:
+                return True
+        return False
+
+
+LOOKS_IN_VAIN = 6 * 60
+"""After so many runs of the schedule without a change a person is called."""
+LOOK = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
+MOST_CUTS = 4
+MOST_VISITS = 20
+"""How many times the person on call comes. After each time everything goes on as far as it can by itself."""
+
+
+@contextmanager
+def _limits(knobs: Knobs) -> Iterator[None]:
+    """Make the product's portions small, so that there are several of them."""
+    with ExitStack() as stack:
+        if knobs.small:
+            stack.enter_context(patch.object(settling, "ENDINGS_PER_WRITE", 1))
+            stack.enter_context(patch.object(settling, "ENDINGS_PER_LOOK", 1))
+            for packs in (notices.pack, notices.pack_entries):
+                stack.enter_context(patch.dict(packs.__kwdefaults__, max_bytes=350))
+        yield

@@ -1,0 +1,158 @@
+"""One attempt at one batch, on a table that is not Iceberg: what of decision 3 is true of any format."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tenacity import wait_none
+
+from tests.support.build import BUCKET, upload
+from tests.support.fakes import Died, Life, MemoryWork, every_death
+from tests.support.small_sink import ReadUpload, SmallSink, committed, conflict, lost_answer, nothing
+from tidegate.core.errors import Retryable
+from tidegate.core.manifests import OwnedUpload, Sealed, batch_folder, make_part
+from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.receipts import decode_failure, decode_outcomes, decode_receipt
+from tidegate.flows import publish
+from tidegate.flows.publish import Attempt, Undecided, run
+
+BATCH = "01JD0000000000000000000000"
+KEYS = [f"flights/{letter}.json" for letter in "abc"]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "wait_random_exponential", lambda *_, **__: wait_none())
+
+
+class Table:
+    """The table, the work bucket with a sealed batch, and attempts at it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "table.db"
+        self.work = MemoryWork()
+        part = make_part("n" * 40, BUCKET, [upload(key) for key in KEYS])
+        self.work.put(batch_folder(BATCH) + part.name, part.body)
+        sealed = Sealed(BATCH, "flights", (part.name,), part.objects, part.size)
+        self.work.put(batch_folder(BATCH) + "sealed.json", sealed.encode())
+
+    def sink(
+        self, read: ReadUpload = committed, meanwhile: Callable[[str], None] = nothing, batch: str = BATCH
+    ) -> SmallSink:
+        return SmallSink(self.path, batch, read, meanwhile)
+
+    def attempt(self, number: int = 1, sink: SmallSink | None = None, **about: Any) -> Attempt:
+        return Attempt(sink or self.sink(), self.work, BATCH, number, **about)
+
+    @property
+    def rows(self) -> list[str]:
+        return sorted(self.sink().rows)
+
+    def file(self, name: str) -> bytes:
+        body = self.work.get(batch_folder(BATCH) + name)
+        assert body is not None, name
+        return body
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table(tmp_path)
+
+
+def test_a_batch_is_published_once_however_often_it_is_attempted(table: Table):
+    assert run(table.attempt(1), "ingest") == 0
+    receipt = decode_receipt(table.file("receipt.json"))
+    assert (receipt.fence, receipt.tally.committed, receipt.tally.rows) == (False, 3, 3)
+    assert run(table.attempt(2), "ingest") == 0
+    assert run(table.attempt(3), "fence") == 0
+    assert table.rows == KEYS
+    assert decode_receipt(table.file("receipt.json")) == receipt
+
+
+def test_what_did_not_land_is_in_the_outcomes(table: Table):
+    def read(item: OwnedUpload) -> tuple[Read, list[Any]]:
+        broken = item.upload.key == KEYS[0]
+        return (Read(Outcome.QUARANTINED, error="no JSON"), []) if broken else committed(item)
+
+    assert run(table.attempt(sink=table.sink(read)), "ingest") == 0
+    receipt = decode_receipt(table.file("receipt.json"))
+    (ending,) = decode_outcomes(table.file(f"outcomes/{receipt.staged}.jsonl.gz")).endings
+    assert (ending.key, ending.outcome, ending.error) == (KEYS[0], "quarantined", "no JSON")
+    assert table.rows == KEYS[1:]
+
+
+def test_of_a_zombie_and_a_fence_the_first_to_commit_counts(table: Table):
+    zombie, fence = table.attempt(1), table.attempt(2)
+    zombie.sink.prepare()
+    floor = zombie.floor()
+    staged = zombie.stage()
+    assert run(fence, "fence") == 0
+    decided = zombie.publish(staged, floor)
+    assert zombie.write_receipt(decided).fence
+    assert table.rows == []
+
+
+@pytest.mark.parametrize("trouble", [lost_answer, conflict])
+def test_after_an_error_of_the_commit_the_history_is_asked(table: Table, trouble: Callable[[str], None]):
+    troubles = [trouble]
+
+    def once(moment: str) -> None:
+        if troubles:
+            try:
+                troubles[0](moment)
+            except Exception:
+                troubles.clear()
+                raise
+
+    assert run(table.attempt(sink=table.sink(meanwhile=once)), "ingest") == 0
+    assert not troubles
+    assert table.rows == KEYS
+
+
+@pytest.mark.parametrize("mode", ["ingest", "fence"])
+def test_whenever_a_driver_dies_the_next_one_ends_the_batch_once(tmp_path: Path, mode: str):
+    life = Life()
+    counted = Table(tmp_path / "counted") if (tmp_path / "counted").mkdir() is None else None
+    assert counted is not None
+    attempt = counted.attempt()
+    attempt.work = life.wrap(counted.work)
+    assert run(attempt, mode) == 0
+    for number, death in enumerate(every_death(life.made)):
+        (tmp_path / str(number)).mkdir()
+        table = Table(tmp_path / str(number))
+        dying = table.attempt()
+        dying.work = Life(death.calls, death.after).wrap(table.work)
+        with pytest.raises(Died):
+            run(dying, mode)
+        assert run(table.attempt(2), "ingest") == 0
+        fenced = decode_receipt(table.file("receipt.json")).fence
+        assert table.rows == ([] if fenced else KEYS)
+        assert not fenced or mode == "fence"
+
+
+def test_a_history_that_was_cut_is_for_a_person_and_what_he_says_is_used_once(table: Table):
+    one = table.attempt()
+    one.sink.prepare()
+    one.floor()
+    other = table.sink(batch="01JOTHER")
+    staged = other.stage([]).id
+    other.publish(staged, other.position())
+    other.expire()
+    assert run(table.attempt(1), "ingest") == 1
+    failure = decode_failure(table.file("failures/1.json"))
+    assert (failure.hopeless, failure.undecided) == (True, True)
+    assert "This attempt published nothing" in failure.reason
+    with pytest.raises(Undecided):
+        table.attempt(2).ingest()
+    assert run(table.attempt(3, floors=1), "ingest") == 0
+    assert table.rows == KEYS
+
+
+def test_a_table_that_counts_otherwise_publishes_nothing(table: Table):
+    def lies(item: OwnedUpload) -> tuple[Read, list[Any]]:
+        return Read(Outcome.COMMITTED, 2), [item.upload.key]
+
+    with pytest.raises(Retryable, match=r"6 rows were read, 3 are in snapshot"):
+        table.attempt(sink=table.sink(lies)).ingest()
+    assert table.rows == []

@@ -1,0 +1,195 @@
+"""The whole path in the simulated world: every fault at every call, and some schedules by chance.
+
+`make sim` runs thousands of schedules.
+"""
+
+import re
+import threading
+import time
+import uuid
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from simulation import checker
+from simulation.__main__ import main
+from simulation.checker.bugs import BUGS
+from simulation.checker.draws import drawn
+from simulation.checker.explore import Case, Report, everywhere, run, run_all, seeds, simulation, singles
+from simulation.checker.found import FOUND
+from simulation.checker.planting import planted
+from simulation.checker.scenarios import CHANCE, CORE, PLAIN
+from simulation.checker.sometimes import SOMETIMES
+from simulation.world.faults import Kind
+from simulation.world.knobs import Knobs
+
+SEEDS = 600
+CHECKER = Path(checker.__path__[0])
+
+
+def told(report: Report) -> str:
+    """The first failures, as somebody needs them who wants to replay one."""
+    return "\n".join(f"{each.case}: {each.judgement.broken}" for each in report.failures[:10])
+
+
+@pytest.fixture(scope="module")
+def world() -> object:
+    with simulation():
+        yield
+
+
+@pytest.mark.parametrize("scenario", PLAIN)
+def test_without_a_fault_everything_lands(world: object, scenario: str):
+    assert run(Case(scenario)).judgement.broken == []
+
+
+@pytest.mark.parametrize("case", [Case("core"), Case("growing", ((20, Kind.LATE),)), Case(CHANCE, seed=7)], ids=str)
+def test_the_same_case_gives_the_same_trace(world: object, case: Case):
+    one, other = run(case, keep_trace=True), run(case, keep_trace=True)
+    assert one.trace == other.trace
+    assert one.digest == other.digest
+
+
+def test_a_knob_that_is_left_alone_changes_no_other():
+    for case in seeds(0, 50):
+        knobs = case.knobs
+        for name in knobs.turned():
+            left = knobs.without([name]).turned()
+            assert left == {each: value for each, value in knobs.turned().items() if each != name}
+
+
+def test_a_failure_says_its_knobs_and_can_be_replayed_without_them(capsys: pytest.CaptureFixture[str]):
+    assert main(["seeds", "3", "ONLY=", "WITHOUT=latency,twins"]) == 0
+    assert f"knobs: {drawn(3, ['latency', 'twins'])}" in capsys.readouterr().out
+
+
+def test_the_checker_knows_nothing_of_the_product():
+    """Else a mistake in the product could be the same mistake in what judges it."""
+    for module in ("oracle", "books", "bounds", "second_opinion"):
+        source = (CHECKER / f"{module}.py").read_text()
+        assert not re.findall(r"^\s*(?:from|import) (?:tidegate|lambdas)", source, re.MULTILINE), module
+
+
+def test_the_same_seed_gives_the_same_trace_in_another_process(world: object):
+    (here,) = (run(case).digest for case in seeds(3, 4))
+    (there,) = run_all(seeds(3, 5), processes=2).digests[:1]
+    assert here == there
+
+
+def test_a_thread_of_somebody_else_changes_nothing(world: object):
+    alone = run(Case("core")).digest
+    over = threading.Event()
+
+    def elsewhere() -> None:
+        while not over.is_set():
+            time.sleep(0.0001)
+            uuid.uuid4()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    try:
+        assert {run(Case("core")).digest for _ in range(3)} == {alone}
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_other_seeds_give_other_traces(world: object):
+    assert len({run(case).digest for case in seeds(0, 5)}) == 5
+
+
+@pytest.mark.parametrize(("bug", "case"), [(found.bug, case) for found in FOUND for case in found.cases], ids=str)
+def test_what_was_found_and_mended_stays_mended(world: object, bug: str, case: Case):
+    (mistake,) = (each for each in BUGS if each.name == bug)
+    assert run(case).judgement.broken == []
+    with planted(mistake):
+        assert run(case).judgement.broken, "the run shows nothing any more: find another one"
+
+
+@pytest.mark.timeout(600)
+def test_every_fault_at_every_call_of_the_core_scenarios_is_recovered_from():
+    report = everywhere(CORE)
+    assert not report.failures, told(report)
+    assert report.untried == []
+
+
+CROSSING = (Kind.DIE_AFTER, Kind.LATE, Kind.LOSE, Kind.SLOW)
+"""The faults that have others act in between: after them a call is half done, done late, done twice, or under way."""
+CROSSED = ("returning", "again_in_company", "again_while_it_is_claimed", "told_while_given_up")
+"""Scenarios in which an upload comes again while it is open how the first one ends. All others' in `make sim-all`."""
+
+
+@pytest.mark.timeout(600)
+def test_what_crosses_any_call_of_an_upload_that_comes_again_is_recovered_from(world: object):
+    report = run_all([case for name in CROSSED for case in singles(name, CROSSING)])
+    assert report.runs > 1_000
+    assert not report.failures, told(report)
+
+
+@pytest.mark.timeout(600)
+def test_schedules_by_chance_break_no_promise():
+    report = run_all(seeds(0, SEEDS))
+    assert report.runs == SEEDS
+    assert not report.failures, told(report)
+    never = [name for name in SOMETIMES if not report.happened[name]]
+    assert not never, "the schedules are too tame: this never happened"
+    turned = {name for case in seeds(0, SEEDS) for name in case.knobs.turned()}
+    assert turned == {knob.name for knob in fields(Knobs)}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["at", "core", "12:late"],
+        ["seeds", "3"],
+        ["seeds", "3-5"],
+        ["pairs", "core", "690/9999"],
+        ["at", "core", "12:slow"],
+        ["mistakes", "--find", "the last row is left out", "--in", "core"],
+        ["evidence", "--check", "--sections", "knobs"],
+        ["traffic", "--scale", "5000"],
+        ["costs"],
+    ],
+    ids=" ".join,
+)
+def test_the_command_line_runs_what_it_says_and_ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main(arguments) == 0
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["seeds", "5-3"], "a range of seeds is FIRST-END"),
+        (["seeds", "-3"], "a range of seeds is FIRST-END"),
+        (["seeds", "3", "FOO=1"], "ONLY=12,40"),
+        (["seeds", "3", "WITHOUT=twinz"], "there is no knob twinz"),
+        (["seeds", "3", "ONLY=99999"], "no fault struck at [99999]"),
+        (["singles", "cor"], "there is no scenario cor. The scenarios are: core"),
+        (["at", "core", "12:lat"], "The kinds are: die-before"),
+        (["at", "core", "9999:late"], "no fault struck at [9999]"),
+        (["pairs", "core", "x"], "a share is NUMBER/OF"),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else None,
+)
+def test_what_makes_no_sense_is_told_with_what_would(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_failure_says_how_to_replay_it(world: object, capsys: pytest.CaptureFixture[str]):
+    (mistake,) = (each for each in BUGS if each.name == "the last row is left out")
+    with planted(mistake):
+        for case in (Case("core"), Case(CHANCE, seed=8)):
+            failed = run(case)
+            assert not failed.good
+            assert main(case.command.split()) == 1
+    assert "BROKEN" in capsys.readouterr().out
+
+
+def test_what_the_command_line_does_not_know_is_told(capsys: pytest.CaptureFixture[str]):
+    assert main(["everything"]) == 2
+    assert "python -m simulation" in capsys.readouterr().err

@@ -1,0 +1,77 @@
+"""What is declared of the formats: whole, apart from each other, and known where nothing can be decoded."""
+
+import subprocess
+import sys
+from dataclasses import fields
+
+import pyarrow as pa
+import pytest
+
+from tidegate.core.routes import Dataset, encode_dataset
+from tidegate.formats.decode import decoder
+from tidegate.formats.registry import FORMATS, Format, Option, options_of_all
+from tidegate.settings import RouteSettings, parse
+
+ROUTE = """
+[[route]]
+name = "flights"
+bucket = "landing"
+format = "{format}"
+table = "lake.raw.flights"
+schema = "id bigint"
+"""
+
+
+def test_the_declarations_need_neither_arrow_nor_a_decoder():
+    code = "import sys, tidegate.settings; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {name for name in loaded if name.startswith("tidegate.formats.")} == {"tidegate.formats.registry"}
+    assert not loaded & {"fastavro", "msgspec", "numpy", "pyarrow"}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_each_format_has_a_decoder_and_a_route_can_name_it(name: str):
+    (route,) = parse(ROUTE.format(format=name)).core_routes()
+    assert route.dataset.format == name
+    assert callable(decoder(name, pa.schema([("id", pa.int64())]), route.dataset.options))
+
+
+def test_no_option_takes_the_name_of_another_or_of_a_field():
+    names = [option.name for format in FORMATS.values() for option in format.options]
+    assert len(names) == len(set(names))
+    fixed = set(RouteSettings.model_fields) - options_of_all().keys()
+    assert not set(names) & ({field.name for field in fields(Dataset)} | fixed)
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+def test_what_is_written_of_a_dataset_does_not_depend_on_the_version(format: str):
+    """Each record of the first version had a delimiter."""
+    (route,) = parse(ROUTE.format(format=format)).core_routes()
+    assert encode_dataset(route.dataset) == (
+        f'{{"delimiter":",","format":"{format}","max_object_bytes":128000000,"partition_by":[],'
+        '"schema":"id bigint","table":"lake.raw.flights"}'
+    )
+
+
+def test_a_dataset_carries_each_option_of_its_format_and_no_other():
+    def small(value: int) -> int:
+        if value > 9:
+            raise ValueError("at most 9")
+        return value
+
+    format = Format("dsv", "", "", (Option("width", 3, "", small), Option("bare", False, "")), (("age", "old"),))
+    assert format.carry({"bare": True, "name": "of a field"}) == (("age", "old"), ("bare", True), ("width", 3))
+    assert format.settled({"age": "old", "width": 9}) == {"width": 9, "bare": False}
+    with pytest.raises(ValueError, match="at most 9"):
+        format.settled({"width": 10})
+
+
+def test_what_a_decoder_does_not_know_is_nothing_to_it():
+    options = (("delimiter", ";;"), ("flavour", "new"))
+    assert decoder("json", pa.schema([("id", pa.int64())]), options)(b'{"id": 7}').to_pylist() == [{"id": 7}]
+
+
+def test_a_format_that_nobody_knows_has_no_decoder():
+    with pytest.raises(ValueError, match="no decoder for format 'xml'"):
+        decoder("xml", pa.schema([("id", pa.int64())]))

@@ -1,0 +1,85 @@
+"""What other packages add to the CLI. Their entry points name them; nothing here does.
+
+    tidegate.cli          verbs: each a typer.Typer, under the verb's name
+    tidegate.cli.local    what the CLI's own verbs need of this machine:
+                          enter(folder)                    make this process call the stack that runs in the folder
+                          examine(config, folder, port)    what `doctor` finds
+
+A package that needs an extra calls `require` before it imports anything of the extra.
+"""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
+from typing import Any, NoReturn
+
+import typer
+from packaging.requirements import Requirement
+
+from tidegate.cli.exits import Exit, Expected
+
+VERBS = "tidegate.cli"
+LOCAL = "tidegate.cli.local"
+
+
+class NotInstalled(Expected):
+    """Packages of an extra are missing. The text names them, and how to install them."""
+
+    code = Exit.TOOL_MISSING
+
+
+def require(extra: str) -> None:
+    """Raises NotInstalled unless every package of this extra is installed."""
+    wanted = (Requirement(each) for each in requires("tidegate") or ())
+    missing = [each.name for each in wanted if _is_of(each, extra) and not _is_installed(each.name)]
+    if missing:
+        raise NotInstalled(
+            f"this needs the extra `{extra}`, of which {', '.join(missing)} cannot be found:"
+            f" pip install 'tidegate[{extra}]', or `make setup` in a checkout"
+        )
+
+
+def verbs() -> dict[str, Any]:
+    """The commands of other packages, by name. A command that lacks its extra is hidden, and fails when called."""
+    return {point.name: _command(point) for point in entry_points(group=VERBS)}
+
+
+def local(name: str) -> Callable[..., Any]:
+    """What another package offers under this name of `tidegate.cli.local`. Raises NotInstalled."""
+    (point,) = entry_points(group=LOCAL, name=name)
+    hook: Callable[..., Any] = point.load()
+    return hook
+
+
+def _command(point: EntryPoint) -> Any:
+    try:
+        command = typer.main.get_command(point.load())
+    except NotInstalled as missing:
+        command = typer.main.get_command(_refusing(missing))
+    command.name = point.name
+    return command
+
+
+def _refusing(missing: NotInstalled) -> typer.Typer:
+    """A verb that takes any arguments, and raises."""
+    app = typer.Typer(add_completion=False)
+
+    @app.command(
+        hidden=True, add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+    )
+    def refuse() -> NoReturn:
+        raise missing
+
+    return app
+
+
+def _is_of(requirement: Requirement, extra: str) -> bool:
+    marker = requirement.marker
+    return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True

@@ -1,0 +1,169 @@
+"""The ledger's records: the key of each one, and its fields.
+
+    record    pk               sk         written when
+    claim     o#<object hash>  <version>  a notice claims an upload; under 1 KB, so 1 write unit each
+    notice    n#<id>           notice     the notice is registered, or void
+    batch     b#<id>           batch      the batch changes state
+    route     r#<name>         route      a batch of the route opens, is sealed, submitted, or ends
+    settings  routes           <name>     a route's settings are deployed, or its first batch opens
+
+Only the transitions of `core.transitions` write them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import Claim
+from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.items import Item, Key
+from tidegate.core.notices import NoticeRecord
+from tidegate.core.outcomes import NO_TALLY, Tally
+from tidegate.core.routes import Route, decode_route
+from tidegate.core.uploads import object_hash
+from tidegate.core.versions import check_version
+
+VERSION = 1
+ROUTES = "routes"
+"""The partition of all routes' settings: a few hundred records at most, read together."""
+DAY = 24 * 60 * 60
+# A claim names a notice, and a notice names a batch: each record outlives those that name it.
+NOTICE_OUTLIVES_CLAIM = DAY
+BATCH_OUTLIVES_NOTICE = DAY
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRecord:
+    """The state of a route: its unfinished batches, and the sums over the finished ones."""
+
+    name: str
+    open_batch: str = ""
+    sealed: tuple[str, ...] = ()
+    running: tuple[str, ...] = ()
+    refused: int = 0
+    jobs: int = 0
+    notified: int = 0
+    tally: Tally = NO_TALLY
+    committed_batches: int = 0
+    abandoned_batches: int = 0
+    abandoned_objects: int = 0
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        return (*((self.open_batch,) if self.open_batch else ()), *self.sealed, *self.running)
+
+
+# ---- keys
+
+
+def claims_pk(bucket: str, key: str) -> str:
+    """The partition of the claims on all versions of one object."""
+    return f"o#{object_hash(bucket, key)}"
+
+
+def claim_key(bucket: str, key: str, version: str) -> Key:
+    return Key(claims_pk(bucket, key), version)
+
+
+def notice_key(notice_id: str) -> Key:
+    return Key(f"n#{notice_id}", "notice")
+
+
+def batch_key(batch_id: str) -> Key:
+    return Key(f"b#{batch_id}", "batch")
+
+
+def route_key(name: str) -> Key:
+    return Key(f"r#{name}", "route")
+
+
+def settings_key(name: str) -> Key:
+    return Key(ROUTES, name)
+
+
+# ---- decoders. Each raises Retryable if newer code wrote the record
+
+
+def decode_claim(item: Item) -> Claim:
+    told = _readable(item)
+    return Claim(
+        version=told["sk"],
+        notice=told["notice"],
+        claimed_at=told["claimed_at"],
+        expires_at=told["expires_at"],
+        outcome=told.get("outcome", ""),
+        error=told.get("error", ""),
+        sequencer=told.get("sequencer", ""),
+        later=told.get("later", ""),
+    )
+
+
+def decode_notice(item: Item) -> NoticeRecord:
+    told = _readable(item)
+    return NoticeRecord(
+        id=told["pk"].removeprefix("n#"),
+        route=told["route"],
+        batch=told.get("batch", ""),
+        part=told.get("part", ""),
+        objects=told.get("objects", 0),
+        bytes=told.get("bytes", 0),
+        decided_at=told["decided_at"],
+    )
+
+
+_OF_A_BATCH = (
+    *("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot"),
+    *("endings", "floors"),
+)
+
+
+def decode_batch(item: Item) -> Batch:
+    told = _readable(item)
+    return Batch(
+        id=told["pk"].removeprefix("b#"),
+        route=told["route"],
+        state=State(told["state"]),
+        opened_at=told["opened_at"],
+        job_run=told.get("job_run", ""),
+        halted=told.get("halted", ""),
+        tally=Tally.from_dict(told.get("tally", {})),
+        fencing=told.get("fencing", False),
+        table=told.get("table", ""),
+        manifest=told.get("manifest", ""),
+        dataset=told.get("dataset", ""),
+        sealed_for=told.get("sealed_for", ""),
+        **{name: told.get(name, 0) for name in _OF_A_BATCH},
+    )
+
+
+_OF_A_ROUTE = ("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects")
+
+
+def decode_standing(name: str, item: Item | None) -> RouteRecord:
+    """The state of the route `name`. `item` is None if nothing has happened on the route."""
+    told = _readable(item or {})
+    return RouteRecord(
+        name=name,
+        open_batch=told.get("open_batch", ""),
+        sealed=tuple(sorted(told.get("sealed", ()))),
+        running=tuple(sorted(told.get("running", ()))),
+        tally=Tally.from_dict(told),
+        **{each: told.get(each, 0) for each in _OF_A_ROUTE},
+    )
+
+
+def decode_settings(item: Item) -> Route:
+    return decode_route(_readable(item)["settings"])
+
+
+def _readable(item: Item) -> Mapping[str, Any]:
+    """Raises Retryable if newer code wrote the record: nothing happens until that code is deployed again.
+
+    A route's record is written by updates only. It has no version, and counts as version 1.
+    """
+    try:
+        check_version(item.get("v", 1), f"the ledger's record {item.get('pk')}", VERSION)
+    except Rejected as error:
+        raise Retryable(str(error)) from error
+    return item

@@ -1,0 +1,371 @@
+"""Every change of the ledger: what each transition requires, and what it writes.
+
+    transition      decides                                        requires
+    claim           1: this version belongs to that notice         it has no live claim
+    take_over       1: it belongs to this notice from now on       its owner is still the one that let go
+    note_again      that the same bytes were uploaded again        its owner is the same, no outcome is recorded
+    open_batch      which batch the route's notices join           the route has no open batch
+    register        2: this notice belongs to that batch           the notice is undecided, the batch is open
+    void            2: this notice belongs to no batch             the notice is undecided
+    seal            that nothing joins the batch any more          it is open and not empty
+    note_manifest   which parts count                              no other digest is recorded
+    begin_attempt   that an attempt is made, in a slot             the attempt before it is the last; a slot is free
+    fix_dataset     how an attempt reads its files                 the attempt is under way; the first write counts
+    record_job      which job run an attempt has                   the attempt is under way, and has none
+    record_ending   how an upload ended, if not committed          its owner is the notice that the ending names
+    note_endings    how many endings are recorded                  the batch is submitted
+    end_batch       3, after the table: published, or fenced       the batch is submitted, and in a slot
+    halt            that nothing is started until a person acts    the attempt is the last
+    resume          that one more attempt is made, or a fence      the attempt is the last; halted, unless for a fence
+    put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
+    remember_route, count_refused: no decisions
+
+Decision 3 itself is made in the table (`core.publication`); `end_batch` records it. Nothing else writes the ledger.
+Add a new rule here, and let the model explore it (`simulation/model/`).
+"""
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.items import (
+    FewerThan,
+    Has,
+    Holds,
+    Is,
+    IsNot,
+    Item,
+    Key,
+    Lacks,
+    LacksOrIs,
+    MoreThan,
+    NeverWritten,
+    Put,
+    Requirement,
+    Transition,
+    Update,
+    Vacant,
+    Write,
+)
+from tidegate.core.manifests import Part
+from tidegate.core.notices import Notice, NoticeRecord
+from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.records import (
+    BATCH_OUTLIVES_NOTICE,
+    NOTICE_OUTLIVES_CLAIM,
+    VERSION,
+    batch_key,
+    claim_key,
+    notice_key,
+    route_key,
+    settings_key,
+)
+from tidegate.core.routes import Route, encode_route
+from tidegate.core.uploads import Upload
+
+MAX_ERROR_BYTES = 300
+"""The most of an upload's error that a claim stores. It keeps a claim under 1 KB, hence at 1 write unit."""
+MAX_REASON = 4_000
+"""Characters of a batch's reason for halting."""
+
+# ---- decision 1
+
+
+def claim(notice_id: str, upload: Upload, *, now: int, retention: int) -> Transition:
+    return _own(notice_id, upload, Vacant(now), now=now, retention=retention)
+
+
+def take_over(notice_id: str, upload: Upload, *, owner: str, now: int, retention: int) -> Transition:
+    """From `owner`, the notice that let go. It is refused if a twin of this notice was faster."""
+    return _own(notice_id, upload, Is("notice", owner), now=now, retention=retention)
+
+
+def _own(notice_id: str, upload: Upload, requirement: Requirement, *, now: int, retention: int) -> Transition:
+    item: Item = {
+        "v": VERSION,
+        "notice": notice_id,
+        **({"sequencer": upload.sequencer} if upload.sequencer else {}),
+        "claimed_at": now,
+        "expires_at": now + retention,
+    }
+    return _one(f"claim {upload}", Write(_claim_key(upload), Put(item), (requirement,)))
+
+
+def note_again(owner: str, upload: Upload, *, now: int, retention: int) -> Transition:
+    """The same bytes were uploaded again. The write that records that they did not land returns this too. The claim's
+    retention begins anew: the new notification may be delivered again as long as any other (docs/adr/0038)."""
+    change = Update(sets={"later": upload.sequencer, "expires_at": now + retention})
+    return _one(
+        f"note that {upload} came again", Write(_claim_key(upload), change, (Is("notice", owner), Lacks("outcome")))
+    )
+
+
+# ---- decision 2
+
+
+def open_batch(batch: Batch) -> Transition:
+    """`batch` has only its id, its route, and when it was opened."""
+    item: Item = {
+        "v": VERSION,
+        "route": batch.route,
+        "state": State.OPEN.value,
+        "opened_at": batch.opened_at,
+        "objects": 0,
+        "bytes": 0,
+        "notices": 0,
+        "attempt": 0,
+    }
+    return Transition(
+        f"open batch {batch.id}",
+        (
+            Write(batch_key(batch.id), Put(item), (NeverWritten(),)),
+            Write(route_key(batch.route), Update(sets={"open_batch": batch.id}), (Lacks("open_batch"),)),
+        ),
+    )
+
+
+def register(notice: Notice, batch_id: str, part: Part, *, now: int, retention: int) -> Transition:
+    item: Item = {
+        "v": VERSION,
+        "route": notice.route,
+        "batch": batch_id,
+        "part": part.name,
+        "objects": part.objects,
+        "bytes": part.size,
+        "decided_at": now,
+        "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
+    }
+    more = Update(adds={"objects": part.objects, "bytes": part.size, "notices": 1})
+    return Transition(
+        f"register notice {notice.id} in batch {batch_id}",
+        (
+            Write(notice_key(notice.id), Put(item), (Vacant(now),)),
+            Write(batch_key(batch_id), more, (Is("state", State.OPEN.value),)),
+        ),
+    )
+
+
+def void(notice_id: str, route: str, *, now: int, retention: int) -> Transition:
+    item: Item = {
+        "v": VERSION,
+        "route": route,
+        "decided_at": now,
+        "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
+    }
+    return _one(f"void notice {notice_id}", Write(notice_key(notice_id), Put(item), (Vacant(now),)))
+
+
+# ---- the life of a batch
+
+
+def seal(batch_id: str, route: str, *, table: str, dataset: str, now: int) -> Transition:
+    """OPEN to SEALED, with this table and this dataset (JSON)."""
+    sealed = Update(sets={"state": State.SEALED.value, "sealed_at": now, "table": table, "sealed_for": dataset})
+    listed = Update(removes=("open_batch",), joins={"sealed": batch_id})
+    return Transition(
+        f"seal batch {batch_id}",
+        (
+            Write(batch_key(batch_id), sealed, (Is("state", State.OPEN.value), MoreThan("notices", 0))),
+            Write(route_key(route), listed, (Is("open_batch", batch_id),)),
+        ),
+    )
+
+
+def note_manifest(batch_id: str, digest: str) -> Transition:
+    change = Update(sets={"manifest": digest})
+    return _one(
+        f"note the manifest of batch {batch_id}",
+        Write(batch_key(batch_id), change, (Has("state"), LacksOrIs("manifest", digest))),
+    )
+
+
+def begin_attempt(batch_id: str, route: str, attempt: int, *, in_flight: int, now: int) -> Transition:
+    """SEALED to SUBMITTED(1), if fewer than `in_flight` batches of the route are submitted; or SUBMITTED(attempt - 1)
+    to SUBMITTED(attempt), if the batch has not halted."""
+    begun = Update(
+        sets={"state": State.SUBMITTED.value, "attempt": attempt, "submitted_at": now},
+        removes=("job_run", "dataset", "halted"),
+    )
+    before = Is("attempt", attempt - 1)
+    if attempt == 1:
+        batch = Write(batch_key(batch_id), begun, (Is("state", State.SEALED.value), before))
+        taken = Update(adds={"jobs": 1}, joins={"running": batch_id}, leaves={"sealed": batch_id})
+        slot = Write(route_key(route), taken, (FewerThan("running", in_flight),))
+    else:
+        batch = Write(batch_key(batch_id), begun, (Is("state", State.SUBMITTED.value), Lacks("halted"), before))
+        slot = Write(route_key(route), Update(adds={"jobs": 1}))
+    return Transition(f"begin attempt {attempt} of batch {batch_id}", (batch, slot))
+
+
+def fix_dataset(batch_id: str, attempt: int, dataset: str) -> Transition:
+    change = Update(sets_once={"dataset": dataset})
+    return _one(
+        f"fix how attempt {attempt} of batch {batch_id} reads", Write(batch_key(batch_id), change, _under_way(attempt))
+    )
+
+
+def record_job(batch_id: str, attempt: int, job_run: str) -> Transition:
+    change = Update(sets={"job_run": job_run})
+    requires = (*_under_way(attempt), Lacks("job_run"))
+    return _one(f"record job {job_run} of batch {batch_id}", Write(batch_key(batch_id), change, requires))
+
+
+def record_ending(ending: Ending) -> Transition:
+    """Write the ending into the claim, unless another notice has taken the claim over."""
+    error = ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
+    change = Update(sets={"outcome": str(ending.outcome), "error": error})
+    key = claim_key(ending.bucket, ending.key, ending.version)
+    return _one(
+        f"record that s3://{ending.bucket}/{ending.key} was {ending.outcome}",
+        Write(key, change, (Is("notice", ending.notice),)),
+    )
+
+
+def note_endings(batch_id: str, done: int) -> Transition:
+    change = Update(sets={"endings": done})
+    return _one(
+        f"note that {done} endings of batch {batch_id} are recorded",
+        Write(batch_key(batch_id), change, (Is("state", State.SUBMITTED.value),)),
+    )
+
+
+def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Transition:
+    """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence."""
+    ended = Update(
+        sets={
+            "state": (State.ABANDONED if receipt.fence else State.COMMITTED).value,
+            "ended_at": now,
+            "snapshot": receipt.snapshot,
+            "tally": receipt.tally.as_dict(),
+            "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE,
+        },
+        removes=("halted",),
+    )
+    sums = (
+        {"abandoned_batches": 1, "abandoned_objects": batch.objects}
+        if receipt.fence
+        else {"committed_batches": 1, **receipt.tally.as_dict()}
+    )
+    summed = Update(adds={"notified": batch.objects, **sums}, leaves={"running": batch.id})
+    return Transition(
+        f"settle batch {batch.id}",
+        (
+            Write(batch_key(batch.id), ended, (Is("state", State.SUBMITTED.value),)),
+            Write(route_key(batch.route), summed, (Holds("running", batch.id),)),
+        ),
+    )
+
+
+def halt(batch_id: str, attempt: int, reason: str) -> Transition:
+    either = Is("state", State.SEALED.value, (State.SUBMITTED.value,))
+    change = Update(sets={"halted": reason[:MAX_REASON]})
+    return _one(f"halt batch {batch_id}", Write(batch_key(batch_id), change, (either, Is("attempt", attempt))))
+
+
+def resume(batch_id: str, route: str, attempt: int, *, fencing: bool, floors: int, now: int) -> Transition:
+    """Begin `attempt` of a halted batch. A fence needs no halt: the table decides between it and a running job."""
+    begun = Update(
+        sets={"attempt": attempt, "submitted_at": now, "fencing": fencing, "floors": floors},
+        removes=("job_run", "dataset", "halted"),
+    )
+    halted = () if fencing else (Has("halted"),)
+    requires = (Is("state", State.SUBMITTED.value), Is("attempt", attempt - 1), *halted)
+    return Transition(
+        f"begin attempt {attempt} of batch {batch_id} on request",
+        (
+            Write(batch_key(batch_id), begun, requires),
+            Write(route_key(route), Update(adds={"jobs": 1})),
+        ),
+    )
+
+
+def _under_way(attempt: int) -> tuple[Requirement, ...]:
+    return (Is("state", State.SUBMITTED.value), Is("attempt", attempt))
+
+
+# ---- putting right what a restored ledger has lost
+
+
+def put_notice_right(
+    becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool, now: int, retention: int
+) -> Transition:
+    """Replace the notice's record, if it is still `there`. `withdraw`: subtract the notice from its batch, which must
+    be open."""
+    registered: Item = {
+        "batch": becomes.batch,
+        "part": becomes.part,
+        "objects": becomes.objects,
+        "bytes": becomes.bytes,
+    }
+    item: Item = {
+        "v": VERSION,
+        "route": becomes.route,
+        **({} if becomes.void else registered),
+        "decided_at": there.decided_at if there else now,
+        "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
+    }
+    as_read: tuple[Requirement, ...]
+    if there is None:
+        as_read = (Vacant(now),)
+    elif there.void:
+        as_read = (Lacks("batch"),)
+    else:
+        as_read = (Is("batch", there.batch), Is("part", there.part))
+    writes = [Write(notice_key(becomes.id), Put(item), as_read)]
+    if withdraw and there:
+        less = Update(adds={"objects": -there.objects, "bytes": -there.bytes, "notices": -1})
+        writes.append(Write(batch_key(there.batch), less, (Is("state", State.OPEN.value),)))
+    return Transition(f"put notice {becomes.id} right", tuple(writes))
+
+
+def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool) -> Transition:
+    """Replace the header of a sealed or submitted batch, and its place in the route's lists, if the header is still
+    `there`. `is_open`: the route lists it as its open batch, and must still do so."""
+    item: Item = {
+        "v": VERSION,
+        "route": becomes.route,
+        "state": becomes.state.value,
+        "opened_at": becomes.opened_at,
+        "objects": becomes.objects,
+        "bytes": becomes.bytes,
+        "notices": becomes.notices,
+        "attempt": becomes.attempt,
+        "sealed_at": becomes.sealed_at,
+        "table": becomes.table,
+        "manifest": becomes.manifest,
+        **({"submitted_at": becomes.submitted_at} if becomes.submitted_at else {}),
+    }
+    as_read: tuple[Requirement, ...] = (NeverWritten(),)
+    if there:
+        as_read = (Is("state", there.state.value), Is("notices", there.notices), Is("objects", there.objects))
+    enters, left = ("running", "sealed") if becomes.state is State.SUBMITTED else ("sealed", "running")
+    listed = Update(removes=("open_batch",) if is_open else (), joins={enters: becomes.id}, leaves={left: becomes.id})
+    still = Is("open_batch", becomes.id) if is_open else IsNot("open_batch", becomes.id)
+    return Transition(
+        f"put batch {becomes.id} right",
+        (Write(batch_key(becomes.id), Put(item), as_read), Write(route_key(becomes.route), listed, (still,))),
+    )
+
+
+# ---- no decisions
+
+
+def remember_route(route: Route) -> Transition:
+    settings = encode_route(route)
+    return _one(
+        f"remember route {route.name}",
+        Write(
+            settings_key(route.name),
+            Update(sets={"settings": settings, "v": VERSION}),
+            (IsNot("settings", settings),),
+        ),
+    )
+
+
+def count_refused(route: str, count: int) -> Transition:
+    return _one(f"count duplicates of route {route}", Write(route_key(route), Update(adds={"refused": count})))
+
+
+def _one(what: str, write: Write) -> Transition:
+    return Transition(what, (write,))
+
+
+def _claim_key(upload: Upload) -> Key:
+    return claim_key(*upload.identity)

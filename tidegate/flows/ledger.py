@@ -1,0 +1,356 @@
+"""The ledger: decisions 1 and 2 and the life of batches, on a store.
+
+Each method that writes applies a transition of `tidegate.core.transitions` and returns its result. Every method may
+raise Retryable or OutcomeUnknown. To call it again with the same arguments is always safe: if a transition was applied
+and its answer was lost, the stored item shows it.
+
+Reads are consistent, because a decision follows most of them. Expired items count as absent, even if the store still
+has them (rule 5).
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from tidegate.core import transitions
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import NEEDS_OWNER, Claim, Ownership, has_let_go, is_live, is_news, judge
+from tidegate.core.errors import Retryable
+from tidegate.core.items import Applied, Item, Key, Refused, Transition
+from tidegate.core.manifests import Part
+from tidegate.core.notices import Entry, Notice, NoticeRecord
+from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.records import (
+    ROUTES,
+    RouteRecord,
+    batch_key,
+    claim_key,
+    claims_pk,
+    decode_batch,
+    decode_claim,
+    decode_notice,
+    decode_settings,
+    decode_standing,
+    notice_key,
+    route_key,
+    settings_key,
+)
+from tidegate.core.routes import Route
+from tidegate.core.uploads import Upload
+from tidegate.flows.store import Clock, NewId, Store
+
+OPENINGS = 10
+"""How often a route's open batch may change while it is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The uploads that a notice owns after claiming, and those it was refused because another notice owns them.
+
+    `again` are uploads whose owner let go, and whose same bytes were uploaded again later. This notice may not take
+    them. A notice that names their owner may (rule 4).
+    """
+
+    owned: tuple[Upload, ...]
+    refused: tuple[Upload, ...]
+    again: tuple[Entry, ...] = ()
+
+
+class Registration(Enum):
+    """The result of registering a notice. None of them is an error."""
+
+    REGISTERED = auto()  # now, or by an earlier try of this same registration
+    ELSEWHERE = auto()  # another delivery of this notice registered it first
+    VOID = auto()  # the notice is void: its uploads belong to another notice
+    BATCH_CLOSED = auto()  # the batch is not open any more: use the open one
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """`claim_retention` in seconds: how long the ledger remembers an upload (setting `retention.claims`)."""
+
+    store: Store
+    clock: Clock
+    claim_retention: int
+
+    # ---- reading
+
+    def notice(self, notice_id: str) -> NoticeRecord | None:
+        item = self._live(self.store.get(notice_key(notice_id)))
+        return decode_notice(item) if item else None
+
+    def notices(self, notice_ids: Iterable[str]) -> Mapping[str, NoticeRecord]:
+        found = self._all((notice_key(each) for each in notice_ids), "notices")
+        return {record.id: record for record in map(decode_notice, found.values())}
+
+    def claims(self, bucket: str, key: str) -> Sequence[Claim]:
+        """The live claims on all versions of one object."""
+        items = self.store.query(claims_pk(bucket, key), f"the claims on s3://{bucket}/{key}")
+        return [decode_claim(item) for item in items if self._live(item)]
+
+    def claims_on(self, uploads: Iterable[Upload]) -> Mapping[tuple[str, str, str], Claim]:
+        """The live claims on these uploads, by identity."""
+        by_key = {claim_key(*each.identity): each.identity for each in uploads}
+        return {by_key[key]: decode_claim(item) for key, item in self._all(by_key, "claims").items()}
+
+    def batch(self, batch_id: str) -> Batch | None:
+        item = self._live(self.store.get(batch_key(batch_id)))
+        return decode_batch(item) if item else None
+
+    def route(self, name: str) -> RouteRecord:
+        return decode_standing(name, self.store.get(route_key(name)))
+
+    def known_routes(self) -> Mapping[str, Route]:
+        """Every route that ever gathered uploads, by name, with its last deployed settings."""
+        routes = map(decode_settings, self.store.query(ROUTES, "the routes"))
+        return {route.name: route for route in routes}
+
+    def known_route(self, name: str) -> Route | None:
+        item = self.store.get(settings_key(name))
+        return decode_settings(item) if item else None
+
+    def remember_route(self, route: Route) -> None:
+        """Store the route's settings. If the configuration loses the route, its batches are finished with these."""
+        self.store.apply(transitions.remember_route(route))
+
+    def _live(self, item: Item | None) -> Item | None:
+        expires_at = item.get("expires_at") if item else None
+        return None if isinstance(expires_at, int) and not is_live(expires_at, self.clock()) else item
+
+    def _all(self, keys: Iterable[Key], what: str) -> Mapping[Key, Item]:
+        found = self.store.get_many(sorted(set(keys)), what)
+        return {key: item for key, item in found.items() if self._live(item)}
+
+    # ---- decision 1
+
+    def claim(self, notice: Notice) -> Claimed:
+        """Decision 1, for every upload of the notice."""
+        ownership = self._claim(notice)
+        return Claimed(
+            owned=tuple(entry.upload for entry, owned in ownership if owned is Ownership.MINE),
+            refused=tuple(entry.upload for entry, owned in ownership if owned is Ownership.DUPLICATE),
+            again=tuple(owned for _, owned in ownership if isinstance(owned, Entry)),
+        )
+
+    def _claim(self, notice: Notice) -> list[tuple[Entry, Ownership | Entry]]:
+        """By entry: MINE, DUPLICATE, or the entry for a new notice that may take the upload over.
+
+        step                                    if it dies right after, or a twin is as far
+        1 claim every upload                    claims that name this notice are its own (rule 1)
+        2 which owners have let go?             only reads, of facts that are final
+        3 take over, or note in the claim       conditional on the owner of step 1: a late write is refused
+        """
+        now = self.clock()
+        met = self._own(notice.id, [entry.upload for entry in notice.entries], now)
+        judged = {entry: judge(met[entry.upload], notice.id, entry) for entry in notice.entries if entry.upload in met}
+        let_go = self.let_go(met[entry.upload] for entry, owned in judged.items() if owned in NEEDS_OWNER)
+        ended: dict[Entry, Ownership | Entry] = {}
+        taken: dict[Upload, str] = {}
+        noted: dict[Upload, str] = {}
+        for entry, ownership in judged.items():
+            upload, claim = entry.upload, met[entry.upload]
+            if ownership not in NEEDS_OWNER:
+                ended[entry] = ownership
+            elif claim not in let_go:
+                ended[entry] = Ownership.DUPLICATE
+                if ownership is Ownership.UPLOADED_AGAIN and is_news(claim, upload):
+                    noted[upload] = claim.notice
+            elif ownership is Ownership.UPLOADED_AGAIN:
+                ended[entry] = Entry(upload, takes_from=claim.notice)
+            else:
+                taken[upload] = claim.notice
+        faster = self._take_over(notice.id, taken, now)
+        for entry in (each for each in judged if each.upload in taken):
+            there = faster.get(entry.upload)
+            mine = there is None or there.notice == notice.id
+            ended[entry] = Ownership.MINE if mine else Ownership.DUPLICATE
+        self._note_again(noted)
+        return [(entry, ended.get(entry, Ownership.MINE)) for entry in notice.entries]
+
+    def _own(self, notice_id: str, uploads: Sequence[Upload], now: int) -> dict[Upload, Claim]:
+        """Claim the unclaimed uploads. Returns the existing claims on the others."""
+        wanted = [transitions.claim(notice_id, each, now=now, retention=self.claim_retention) for each in uploads]
+        return _in_the_way(uploads, self.store.apply_each(wanted))
+
+    def _take_over(self, notice_id: str, owners: Mapping[Upload, str], now: int) -> dict[Upload, Claim]:
+        """Take uploads over from the notices that let go of them. Returns the claims of those that another notice took
+        first."""
+        wanted = [
+            transitions.take_over(notice_id, upload, owner=owner, now=now, retention=self.claim_retention)
+            for upload, owner in owners.items()
+        ]
+        return _in_the_way(list(owners), self.store.apply_each(wanted))
+
+    def _note_again(self, owners: Mapping[Upload, str]) -> None:
+        """Record in the claims of these notices that their uploads were uploaded again."""
+        now = self.clock()
+        wanted = [
+            transitions.note_again(owner, upload, now=now, retention=self.claim_retention)
+            for upload, owner in owners.items()
+        ]
+        for upload, done in zip(owners, self.store.apply_each(wanted), strict=True):
+            if isinstance(done, Refused):
+                raise Retryable(f"the claim on {upload} changed while it was read; it will be tried again")
+
+    def let_go(self, claims: Iterable[Claim]) -> Collection[Claim]:
+        """The claims whose owners will never publish the upload. Final."""
+        found = list(claims)
+        owners = self.notices({claim.notice for claim in found if not claim.outcome})
+        wanted = {batch_key(owner.batch) for owner in owners.values() if owner.batch}
+        batches = {batch.id: batch for batch in map(decode_batch, self._all(wanted, "batches").values())}
+        by_notice = {each: (owner, batches.get(owner.batch)) for each, owner in owners.items()}
+        return {claim for claim in found if has_let_go(claim, *by_notice.get(claim.notice, (None, None)))}
+
+    # ---- decision 2
+
+    def open_batch(self, route: str, new_id: NewId) -> Batch:
+        """The route's open batch, opened now if there is none."""
+        for _ in range(OPENINGS):
+            record = self.route(route)
+            if record.open_batch and (batch := self.batch(record.open_batch)):
+                return batch
+            batch = Batch(new_id(), route, State.OPEN, opened_at=self.clock())
+            if self._applied(transitions.open_batch(batch)):
+                return batch
+        raise Retryable(
+            f"route {route}: its open batch changed {OPENINGS} times while it was read; it will be tried again"
+        )
+
+    def register(self, notice: Notice, batch_id: str, part: Part) -> Registration:
+        """Decision 2: the notice belongs to the batch, if the batch is still open and the notice undecided."""
+        done = self.store.apply(
+            transitions.register(notice, batch_id, part, now=self.clock(), retention=self.claim_retention)
+        )
+        if isinstance(done, Applied):
+            return Registration.REGISTERED
+        there = done.there[0]
+        if there is None:
+            return Registration.BATCH_CLOSED
+        record = decode_notice(there)
+        if record.void:
+            return Registration.VOID
+        # a store may repeat a transition whose answer was lost: then this same registration is already stored
+        same = record.batch == batch_id and record.part == part.name
+        return Registration.REGISTERED if same else Registration.ELSEWHERE
+
+    def void(self, notice_id: str, route: str) -> bool:
+        """Decision 2: the notice belongs to no batch. True if it is void, now or already."""
+        done = self.store.apply(transitions.void(notice_id, route, now=self.clock(), retention=self.claim_retention))
+        if isinstance(done, Applied):
+            return True
+        there = done.there[0]
+        return there is not None and decode_notice(there).void
+
+    def refuse(self, route: str, count: int) -> None:
+        """Count uploads refused as duplicates: a statistic, exact except after crashes."""
+        self.store.apply(transitions.count_refused(route, count))
+
+    # ---- the life of a batch
+
+    def seal(self, batch_id: str, route: str, table: str = "", dataset: str = "") -> bool:
+        """OPEN to SEALED, with this table and this dataset (JSON); False if it was not open, or empty."""
+        return self._applied(transitions.seal(batch_id, route, table=table, dataset=dataset, now=self.clock()))
+
+    def note_manifest(self, batch_id: str, digest: str) -> bool:
+        """Note the digest of the batch's manifest, once. False if the batch has another one, or is gone."""
+        return self._applied(transitions.note_manifest(batch_id, digest))
+
+    def begin_attempt(self, batch_id: str, route: str, attempt: int, in_flight: int) -> bool:
+        """SEALED to SUBMITTED(1), or SUBMITTED(attempt - 1) to SUBMITTED(attempt). False if another process did it, if
+        the batch has halted, or if attempt 1 would exceed the `in_flight` submitted batches of the route."""
+        return self._applied(transitions.begin_attempt(batch_id, route, attempt, in_flight=in_flight, now=self.clock()))
+
+    def fix_dataset(self, batch_id: str, attempt: int, dataset: str) -> str | None:
+        """How the attempt reads its files: the first write counts, and is returned. None if the batch has moved on."""
+        done = self.store.apply(transitions.fix_dataset(batch_id, attempt, dataset))
+        return str(done.item["dataset"]) if isinstance(done, Applied) and done.item else None
+
+    def record_job(self, batch_id: str, attempt: int, job_run: str) -> None:
+        """Record the job run of the attempt, if it is under way and has none."""
+        self.store.apply(transitions.record_job(batch_id, attempt, job_run))
+
+    def record_endings(self, endings: Sequence[Ending]) -> tuple[Entry, ...]:
+        """Write the endings of uploads that were not committed into their claims.
+
+        Returns those that were uploaded again meanwhile, as entries for a new notice. To write the same endings again
+        returns the same, until a notice has taken the claims over.
+        """
+        written = self.store.apply_each([transitions.record_ending(ending) for ending in endings])
+        return tuple(_came_again(zip(endings, written, strict=True)))
+
+    def note_endings(self, batch_id: str, done: int) -> None:
+        """Record in the batch that `done` of its endings are complete."""
+        self.store.apply(transitions.note_endings(batch_id, done))
+
+    def commit(self, batch_id: str, route: str, receipt: Receipt) -> bool:
+        """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence; False if it had ended already."""
+        batch = self.batch(batch_id)
+        if batch is None or batch.state is not State.SUBMITTED:
+            return False
+        return self._applied(transitions.end_batch(batch, receipt, now=self.clock(), retention=self.claim_retention))
+
+    def halt(self, batch_id: str, attempt: int, reason: str) -> None:
+        """Start no more jobs for this batch until a person acts. A sealed batch, which has no attempt yet, is only
+        marked as halted: hand-off goes on trying."""
+        self.store.apply(transitions.halt(batch_id, attempt, reason))
+
+    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0) -> bool:
+        """Begin `attempt` of a halted batch; or (`fencing`) of any submitted one, to fence it instead of publishing it.
+        `floors` as in `Batch`. Settling starts the job. False if the batch has moved on meanwhile."""
+        return self._applied(
+            transitions.resume(batch_id, route, attempt, fencing=fencing, floors=floors, now=self.clock())
+        )
+
+    # ---- putting right what a restored ledger has lost
+
+    def take_back(self, notice_id: str, uploads: Sequence[Upload]) -> tuple[tuple[Upload, Claim], ...]:
+        """Claim uploads for a notice that a manifest lists. Returns those whose owners did not let go."""
+        now = self.clock()
+        met = self._own(notice_id, uploads, now)
+        let_go = self.let_go(claim for claim in met.values() if claim.notice != notice_id)
+        # an outcome in its own claim is that of an earlier batch, which the notice is not in any more
+        free = {
+            upload: claim.notice
+            for upload, claim in met.items()
+            if (claim.outcome if claim.notice == notice_id else claim in let_go)
+        }
+        left = {upload: claim for upload, claim in met.items() if upload not in free}
+        left |= self._take_over(notice_id, free, now)
+        return tuple((upload, claim) for upload, claim in left.items() if claim.notice != notice_id)
+
+    def write_notice(self, becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool = False) -> bool:
+        """Put right a restored ledger's record of a notice, if it is still `there`. `withdraw`: subtract the notice
+        from its batch, which must be open. False if anything has changed meanwhile."""
+        return self._applied(
+            transitions.put_notice_right(
+                becomes, there, withdraw=withdraw, now=self.clock(), retention=self.claim_retention
+            )
+        )
+
+    def restore_batch(self, becomes: Batch, there: Batch | None) -> bool:
+        """Put right the header of a sealed or submitted batch, and its place in the route's lists, if the header is
+        still `there`."""
+        is_open = self.route(becomes.route).open_batch == becomes.id
+        return self._applied(transitions.put_batch_right(becomes, there, is_open=is_open))
+
+    def _applied(self, transition: Transition) -> bool:
+        return isinstance(self.store.apply(transition), Applied)
+
+
+def _in_the_way(uploads: Sequence[Upload], done: Sequence[Applied | Refused]) -> dict[Upload, Claim]:
+    found: dict[Upload, Claim] = {}
+    for upload, each in zip(uploads, done, strict=True):
+        if isinstance(each, Refused):
+            if each.there[0] is None:
+                # the write required an owner, and there is no claim: it expired and was deleted in between
+                raise Retryable(f"the claim on {upload} changed while it was being taken; it will be tried again")
+            found[upload] = decode_claim(each.there[0])
+    return found
+
+
+def _came_again(written: Iterable[tuple[Ending, Applied | Refused]]) -> Iterator[Entry]:
+    for ending, done in written:
+        later = decode_claim(done.item).later if isinstance(done, Applied) and done.item else ""
+        if later:
+            # the size is only a hint, and the claim does not store it
+            yield Entry(Upload(ending.bucket, ending.key, ending.version, 0, later), takes_from=ending.notice)

@@ -1,0 +1,339 @@
+"""Publish: one attempt at one batch, by one driver. `ingest` publishes the batch; `fence` prevents that for good.
+
+    step                           if the driver dies right after it        if a twin runs beside it
+    1 check: already decided?      nothing has happened                     the same
+    2 read the floor, or write it  written once; later drivers read it      the same
+    3 stage the rows               no driver publishes them                 each stages its own
+    4 write the outcomes           named by the staged snapshot: harmless   each writes its own
+    5 publish, on condition        the next attempt finds it at step 1      the table accepts one of them
+    6 write the receipt            settling reads it                        both write the table's decision
+    7 drop the staged branches     a later batch drops them in 30 days      a twin's may go too: it has lost
+
+Step 1 comes before all other steps that can fail: a published batch must not halt because a column was renamed since.
+It reads the table only if there is a floor, because nothing is staged before there is one. The check that decides is
+part of step 5, and of each try of its commit. Nothing is deleted before the table has decided.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed, floor_name
+from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
+from tidegate.core.receipts import (
+    Ending,
+    Failure,
+    Outcomes,
+    Receipt,
+    decode_floor,
+    decode_outcomes,
+    encode_floor,
+    tally_of,
+)
+from tidegate.core.uploads import Upload, neighbourhood
+from tidegate.flows.ports import Work
+from tidegate.flows.sink import Hopeless, Sink, Staged
+
+log = logging.getLogger("tidegate")
+
+PUBLISH_TRIES = 8
+RESTORED = "Nothing was published. If the ledger was restored from a backup, see `tidegate ledger recover --help`"
+
+
+class Undecided(Hopeless):
+    """The table cannot prove whether the batch is published: a person must decide (`tidegate decide`)."""
+
+
+class Contradiction(Exception):
+    """One upload was read twice by this attempt, with different endings."""
+
+
+@dataclass
+class Tries:
+    """A driver's tries to publish. `unknown`: one of them may have been applied without an answer."""
+
+    unknown: bool = False
+
+
+def no_neighbour(upload: Upload) -> bool:
+    """No object near an upload can be read. Then refusals by S3 prove nothing."""
+    return False
+
+
+@dataclass
+class Attempt:
+    """One driver's try at one batch. EMR Serverless may run the driver of one attempt twice; each has its own `sink`.
+
+    `digest` is that of the parts that the ledger has registered; without it, as from an earlier version, the manifest
+    is not compared. `floors` is how often a person has decided that the batch is not in the table
+    (`tidegate.flows.decide`). `last`: no other attempt follows. `can_read_near` reports whether another object near an
+    upload can be read."""
+
+    sink: Sink
+    work: Work
+    batch: str
+    attempt: int
+    digest: str = ""
+    floors: int = 0
+    last: bool = False
+    can_read_near: Callable[[Upload], bool] = no_neighbour
+
+    @property
+    def folder(self) -> str:
+        return batch_folder(self.batch)
+
+    # ---- the two modes
+
+    def ingest(self) -> Receipt:
+        """Publish the batch, or find that the table has decided it already."""
+        found = self.look()
+        if not isinstance(found, Published):
+            self.sink.prepare()
+            floor = self.floor()
+            found = self.publish(self.stage(), found or floor)
+        return self.write_receipt(found)
+
+    def fence(self) -> Receipt:
+        """Publish an empty append under the batch's id, so that nothing else can be; or find that it was published
+        before.
+
+        The fence needs a table, even if none was ever created: a zombie may create it at any moment.
+        """
+        found = self.look()
+        if not isinstance(found, Published):
+            self.sink.create_if_absent()
+            floor = self.floor()
+            found = self.publish(self.stage_fence(), found or floor)
+        return self.write_receipt(found)
+
+    def tidy(self) -> None:
+        """Drop the staged branches of a decided batch. If it fails, a later batch of the table drops them."""
+        try:
+            self.sink.tidy()
+        except Exception as error:
+            log.warning("the staged branches of batch %s were not dropped: %s", self.batch, error)
+
+    # ---- decision 3
+
+    def look(self) -> Published | Floor | None:
+        """What an earlier attempt or a twin has published; else the oldest floor that the history still reaches. None
+        if there is no floor: then nothing can have been staged.
+
+        Raises Hopeless if the history reaches no floor.
+        """
+        floors = [floor for number in range(self.floors + 1) if (floor := self.known_floor(number))]
+        said = "the table is gone, and the batch was attempted before that"
+        # The oldest floor that the history reaches decides. It overrules what a person has recorded since.
+        for floor in floors if floors and self.sink.exists else ():
+            match verdict(self.sink.history(floor), self.batch, floor):
+                case Published() as published:
+                    return published
+                case NotPublished():
+                    return floor
+                case Unprovable(reason):
+                    said = reason
+        if len(floors) > self.floors:
+            raise self._unprovable(said)
+        return None
+
+    def floor(self) -> Floor:
+        """Where the table stood before the batch was first attempted. The first attempt writes it, for all attempts.
+
+        After a person has decided that the batch is not in the table, a new floor counts. Every floor up to that one is
+        written before anything is staged. Otherwise a driver could find a floor missing later, and write one above what
+        was published meanwhile.
+        """
+        missing = [number for number in range(self.floors + 1) if self.known_floor(number) is None]
+        if missing:
+            body = encode_floor(self.sink.position())
+            for number in missing:
+                self.work.put_if_absent(self.folder + floor_name(number), body)
+        known = self.known_floor(self.floors)
+        if known is None:
+            raise Retryable(f"{self.folder}{floor_name(self.floors)} was written but cannot be read")
+        return known
+
+    def known_floor(self, number: int) -> Floor | None:
+        body = self.work.get(self.folder + floor_name(number))
+        return decode_floor(body) if body else None
+
+    def publish(self, staged: int, floor: Floor) -> Published:
+        """Try to publish what this driver staged, and only that, until the table has decided."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(OutcomeUnknown),
+            stop=stop_after_attempt(PUBLISH_TRIES),
+            wait=wait_random_exponential(0.2, max=20),
+            reraise=True,
+        )
+        tries = Tries()
+        return retrying(self._publish_once, staged, floor, tries)
+
+    def _publish_once(self, staged: int, floor: Floor, tries: "Tries") -> Published:
+        """One commit; after an error, one reading of the history.
+
+        If the condition refused the commit, the verdict is final. A commit that failed in any other way may have been
+        applied: from then on an unprovable history does not mean that nothing was published.
+        """
+        told: Verdict
+        try:
+            told = self.sink.publish(staged, floor)
+        except OutcomeUnknown as error:
+            # a conflict or a lost answer: only the history proves which
+            refusal = str(error)
+            log.warning("publishing snapshot %s: %s", staged, refusal)
+            tries.unknown = True
+            try:
+                told = verdict(self.sink.history(floor), self.batch, floor)
+            except (OutcomeUnknown, Retryable) as again:
+                raise OutcomeUnknown(
+                    f"whether snapshot {staged} of batch {self.batch} is published cannot be read: {again}"
+                ) from again
+        match told:
+            case Published():
+                return told
+            case Unprovable(reason):
+                raise self._unprovable(reason, staged if tries.unknown else 0)
+            case NotPublished():
+                raise OutcomeUnknown(f"snapshot {staged} of batch {self.batch} is not published yet: {refusal}")
+
+    def _unprovable(self, reason: str, perhaps: int = 0) -> "Undecided":
+        """`perhaps` is the staged snapshot that this attempt may have published."""
+        what = (
+            f"Snapshot {perhaps}, which this attempt staged, may have been published: no answer came"
+            if perhaps
+            else "This attempt published nothing"
+        )
+        return Undecided(
+            f"table {self.sink.table}: {reason}. {what}. A person has to decide: see `tidegate decide --help`"
+        )
+
+    # ---- staging
+
+    def stage(self) -> int:
+        """Read every object, stage the rows, write the outcomes. Returns the id of the staged snapshot."""
+        items = self.manifest()
+        staged = self.sink.stage(items)
+        outcomes = self._account_for(items, staged)
+        self.work.put(f"{self.folder}outcomes/{staged.id}.jsonl.gz", outcomes.encode())
+        return staged.id
+
+    def stage_fence(self) -> int:
+        staged = self.sink.stage_nothing()
+        outcomes = Outcomes(staged, fence=True, tally=tally_of([], 0))
+        self.work.put(f"{self.folder}outcomes/{staged}.jsonl.gz", outcomes.encode())
+        return staged
+
+    def manifest(self) -> list[OwnedUpload]:
+        """The uploads of the sealed batch, each once, in a fixed order."""
+        body = self.work.get(self.folder + "sealed.json")
+        if body is None:
+            raise Retryable(f"batch {self.batch}: sealed.json is missing in the work bucket")
+        sealed = decode_sealed(body)
+        if self.digest and sealed.digest != self.digest:
+            raise Hopeless(
+                f"batch {self.batch}: its manifest has the digest {sealed.digest}, the ledger registered parts with the"
+                f" digest {self.digest}: they are of different histories. {RESTORED}"
+            )
+        items: list[OwnedUpload] = []
+        for name in sealed.parts:
+            part = self.work.get(self.folder + name)
+            if part is None:
+                raise Retryable(f"batch {self.batch}: {name} is missing in the work bucket")
+            items += decode_part(part)
+        identities = {item.upload.identity for item in items}
+        if not len(identities) == len(items) == sealed.objects:
+            raise Hopeless(
+                f"batch {self.batch}: its parts name {len(items)} uploads, {len(identities)} different ones, and its"
+                f" manifest says {sealed.objects}. Nothing was published; compare parts/ and sealed.json"
+            )
+        return items
+
+    def _account_for(self, items: list[OwnedUpload], staged: Staged) -> Outcomes:
+        """The outcomes of the staged snapshot, checked against the manifest and against the table's own row count."""
+        reads = [staged.reads.get(position) for position in range(len(items))]
+        missing = [item for position, item in enumerate(items) if position not in staged.reads]
+        if missing:
+            raise Retryable(
+                f"batch {self.batch}: {len(missing)} uploads were not accounted for, e.g. {missing[0].upload}"
+            )
+        ended = [(item, read) for item, read in zip(items, reads, strict=True) if read is not None]
+        if len(ended) < len(items):
+            raise Contradiction(
+                f"batch {self.batch}: an upload was read twice with different endings; staged {staged.id}"
+            )
+        self._judge_refused(ended)
+        tally = tally_of((read.outcome for _, read in ended), sum(read.rows for _, read in ended))
+        if staged.rows != tally.rows:
+            raise Retryable(
+                f"batch {self.batch}: {tally.rows} rows were read, {staged.rows} are in snapshot {staged.id}"
+            )
+        exceptions = tuple(
+            Ending(item.notice, item.upload.bucket, item.upload.key, item.upload.version, read.outcome, read.error)
+            for item, read in ended
+            if read.outcome is not Outcome.COMMITTED
+        )
+        return Outcomes(staged.id, fence=False, tally=tally, endings=exceptions, manifest=self.digest)
+
+    def _judge_refused(self, ended: list[tuple[OwnedUpload, Read]]) -> None:
+        """Accept S3's refusals of some uploads as their endings, or raise Retryable.
+
+        A fault of one object must not stop the others. A fault of the role, of the bucket, or of the moment must not
+        end an upload. So a refusal is an ending only in the last attempt, and only if an object of the same folder and
+        suffix could be read: a role may be allowed one prefix and not another.
+        """
+        refused = [(item.upload, read) for item, read in ended if read.refused]
+        if not refused:
+            return
+        upload, read = refused[0]
+        what = f"batch {self.batch}: {len(refused)} uploads were refused by S3, e.g. {upload}: {read.error}"
+        if not self.last:
+            raise Retryable(f"{what}. If the last attempt finds the same, and neighbours can be read, they end so")
+        readable = {neighbourhood(item.upload) for item, read in ended if read.outcome is Outcome.COMMITTED}
+        alone = {neighbourhood(each): each for each, _ in refused if neighbourhood(each) not in readable}
+        for each in alone.values():
+            if not self.can_read_near(each):
+                raise Retryable(
+                    f"{what}. Nothing near it in bucket {each.bucket} could be read either: look at the job role's"
+                    " permissions, the bucket's policy and its keys"
+                )
+
+    # ---- the receipt
+
+    def write_receipt(self, decided: Published) -> Receipt:
+        """Write the table's decision, whichever driver published. To overwrite it writes the same bytes."""
+        body = self.work.get(f"{self.folder}outcomes/{decided.staged}.jsonl.gz")
+        if body is None:
+            raise Hopeless(
+                f"batch {self.batch} is published as snapshot {decided.snapshot}, but the outcomes of its staged"
+                f" snapshot {decided.staged} are missing in the work bucket: who published it?"
+            )
+        outcomes = decode_outcomes(body)
+        receipt = Receipt(
+            self.batch, decided.snapshot, decided.staged, outcomes.fence, outcomes.tally, outcomes.manifest
+        )
+        self.work.put(self.folder + "receipt.json", receipt.encode())
+        return receipt
+
+
+def run(attempt: Attempt, mode: str) -> int:
+    """Run one attempt completely; 0 if the table has decided. Never raises: it writes the reason for settling."""
+    try:
+        receipt = attempt.ingest() if mode == "ingest" else attempt.fence()
+    except Exception as error:
+        hopeless = isinstance(error, Hopeless)
+        told = isinstance(error, (Hopeless, Retryable, OutcomeUnknown))
+        reason = str(error) if told else f"{type(error).__name__}: {error}"
+        log.error("attempt %s of batch %s gave up: %s", attempt.attempt, attempt.batch, reason, exc_info=not hopeless)
+        failure = Failure(attempt.attempt, reason, hopeless, undecided=isinstance(error, Undecided))
+        try:
+            attempt.work.put(f"{attempt.folder}failures/{attempt.attempt}.json", failure.encode())
+        except Exception:
+            log.exception("the reason could not be written to the work bucket")
+        return 1
+    attempt.tidy()
+    log.info("batch %s: %s as snapshot %s", receipt.batch, "fenced" if receipt.fence else "published", receipt.snapshot)
+    return 0

@@ -1,0 +1,88 @@
+"""The operations on a table that decision 3 needs, in any table format.
+
+A sink is one driver's access to the table that its batch goes to. It stages rows where readers do not see them. It
+publishes what it staged on one condition: the batch is not in the table's history, and the history reaches back to the
+floor. The condition must be part of the commit. A format that checks after the commit cannot be a sink.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tidegate.core.errors import Retryable
+from tidegate.core.manifests import OwnedUpload
+from tidegate.core.outcomes import Read
+from tidegate.core.publication import Floor, History, Published, Unprovable
+
+
+class Hopeless(Exception):
+    """Another attempt would fail alike: a person must act. The text names the object and the action."""
+
+
+class StagedIsGone(Retryable):
+    """The staged snapshot is not in the table any more: stage again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A staged snapshot: its id in the table, how many rows the table counted, and the result of reading each upload,
+    by its position among the items. `None` stands for an upload that was read twice with different endings."""
+
+    id: int
+    rows: int
+    reads: dict[int, Read | None]
+
+
+class Sink(Protocol):
+    """A table, for one driver of one batch.
+
+    Every method may raise Retryable (nothing happened) or OutcomeUnknown (it may have happened).
+    """
+
+    @property
+    def table(self) -> str:
+        """The table's name, for people."""
+        ...
+
+    @property
+    def exists(self) -> bool: ...
+
+    def prepare(self) -> None:
+        """Create the table if it is absent. Raises Hopeless if the batch's rows do not fit into it."""
+        ...
+
+    def create_if_absent(self) -> None:
+        """Create the table if it is absent. If several processes create it at once, one succeeds and the others find
+        it. Raises Hopeless if it cannot be created as the route describes it."""
+        ...
+
+    def position(self) -> Floor:
+        """Where the table stands, never before its first version. An empty position would be reached by any history,
+        also by that of a table that replaced this one under its name."""
+        ...
+
+    def history(self, floor: Floor) -> History:
+        """One consistent reading of the table, from its head down to the floor."""
+        ...
+
+    def stage(self, items: Sequence[OwnedUpload]) -> Staged:
+        """Read every upload and write its rows where no reader sees them and no property of the table publishes
+        them."""
+        ...
+
+    def stage_nothing(self) -> int:
+        """Stage an empty append, for a fence. Returns its id."""
+        ...
+
+    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+        """Publish what was staged, unless the batch is in the table, or the floor is not.
+
+        The commit itself decides the result: this version was published, or another one of this batch was before, or
+        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried. Raises
+        OutcomeUnknown for a conflict or a lost answer: then only the history proves which it was.
+        """
+        ...
+
+    def tidy(self) -> None:
+        """Drop what was staged for the decided batch, and what other drivers left long ago."""
+        ...

@@ -1,0 +1,175 @@
+"""Avro object container files.
+
+This module reads the container, so that a block is unpacked within the limit, and has its rows and nothing else.
+fastavro reads the rows.
+"""
+
+import io
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+
+from tidegate.formats.avro_schema import Member, RowShape, densest, row_of
+from tidegate.formats.columns import Unfit, conform
+from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
+from tidegate.formats.streams import check_unpacked, unpack
+
+MAGIC = b"Obj\x01"
+SYNC_BYTES = 16
+METADATA = {"type": "map", "values": "bytes"}
+OF_DAMAGE = (ArithmeticError, EOFError, LookupError, OSError, RecursionError, TypeError, ValueError)
+ROWS = 10_000
+"""How many rows are Python objects at a time, at the most."""
+OBJECT_BYTES = 200
+"""What a Python object takes that fastavro makes: the smallest dictionary with a member has 184 bytes."""
+MEMORY = 8
+"""How many times `max_bytes` the objects of several rows may take at a time."""
+MOST_OBJECTS = 8
+"""How many objects one byte of a file may become. Records in records have no bytes of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A file's schema (JSON), and its blocks: how many rows each holds, and their bytes, as `codec` has packed them."""
+
+    schema: bytes
+    codec: str
+    blocks: tuple[tuple[int, bytes], ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(count for count, _ in self.blocks)
+
+
+def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
+    return partial(_read, schema=schema, max_bytes=max_bytes)
+
+
+def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
+    try:
+        container = _open(body)
+        row = row_of(container.schema, schema)
+        if container.rows:
+            check_names(row.names, schema.names)
+        check_cells(container.rows, len(schema), max_bytes)
+        chunks: dict[str, list[pa.Array]] = {each.name: [] for each in row.members}
+        for some in _rows(container, row, max_bytes):
+            for each in row.members:
+                chunks[each.name].append(_column(each, some))
+        columns = [pa.chunked_array(chunks[each.name], each.shape.kind) for each in row.members]
+        names = [each.name for each in row.members]
+        return conform(pa.Table.from_arrays(columns, names=names), schema, texts=False)
+    except (Undecodable, MemoryError):
+        raise
+    # fastavro raises many kinds of errors for a damaged file, and so does its schema as JSON
+    except (*OF_DAMAGE, pa.ArrowException) as error:
+        raise Undecodable(f"not Avro: {first_line(error)}") from error
+
+
+def _open(body: bytes) -> Container:
+    file = io.BytesIO(body)
+    if file.read(len(MAGIC)) != MAGIC:
+        raise Undecodable("not Avro: it does not begin as an object container file does")
+    about = _next(file, METADATA)
+    sync = file.read(SYNC_BYTES)
+    blocks: list[tuple[int, bytes]] = []
+    while file.tell() < len(body):
+        count, data = _next(file, "long"), _next(file, "bytes")
+        if count < 0 or file.read(SYNC_BYTES) != sync:
+            raise Undecodable(f"not Avro: block {len(blocks)} is damaged")
+        blocks.append((count, data))
+    if "avro.schema" not in about:
+        raise Undecodable("not Avro: it has no schema")
+    return Container(about["avro.schema"], about.get("avro.codec", b"null").decode(), tuple(blocks))
+
+
+def _next(file: io.BytesIO, schema: Any) -> Any:
+    return fastavro.schemaless_reader(file, schema, None)
+
+
+def _rows(container: Container, row: RowShape, max_bytes: int) -> Iterator[list[Mapping[str, Any]]]:
+    """The rows, as fastavro returns them. As many at once as are `ROWS`, or take `MEMORY` times `max_bytes`; a single
+    row may take more."""
+    schema = fastavro.parse_schema(row.raw)
+    objects = densest(row.raw)
+    if objects > MOST_OBJECTS:
+        raise Undecodable(f"the file's schema nests records so that one byte becomes {int(objects)} of them")
+    enough = MEMORY * max_bytes / (objects * OBJECT_BYTES)
+    size = 0
+    for number, (count, packed) in enumerate(container.blocks):
+        data = _unpack(container.codec, packed, max_bytes)
+        size += len(data)
+        check_unpacked(size, max_bytes)
+        check_text(size)
+        block = io.BytesIO(data)
+        rows: list[Mapping[str, Any]] = []
+        begun = 0
+        for _ in range(count):
+            rows.append(_next(block, schema))
+            if len(rows) == ROWS or block.tell() - begun >= enough:
+                yield rows
+                rows, begun = [], block.tell()
+        if block.tell() != len(data):
+            raise Undecodable(f"not Avro: block {number} says that it has {count} rows, and has more than them")
+        if rows:
+            yield rows
+
+
+def _column(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    try:
+        return pa.array(member.of_all(rows), member.shape.kind)
+    except MemoryError:
+        raise
+    except (Unfit, pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise Undecodable(f"column {member.name}: {first_line(error)}") from error
+
+
+# ---- codecs
+
+
+def _unpack(codec: str, packed: bytes, max_bytes: int) -> bytes:
+    """A block's bytes, `max_bytes` or a little more at the most. Raises Undecodable."""
+    if codec not in CODECS:
+        raise Undecodable(f"its blocks are packed by {codec[:60]!r}, and only {', '.join(CODECS)} are read")
+    return CODECS[codec](packed, max_bytes)
+
+
+def _inflate(packed: bytes, max_bytes: int) -> bytes:
+    inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    try:
+        data = inflate.decompress(packed, max_bytes + 1)
+    except zlib.error as error:
+        raise Undecodable(f"broken deflate: {first_line(error)}") from error
+    # Java's reader ignores what follows, too; fastavro's writer leaves a part of a checksum there
+    if len(data) <= max_bytes and not inflate.eof:
+        raise Undecodable("broken deflate: a block ends too early")
+    return data
+
+
+def _unsnap(packed: bytes, max_bytes: int) -> bytes:
+    """Snappy begins with the length of its text, and Avro adds a checksum of the text."""
+    body, checksum = packed[:-4], packed[-4:]
+    size = 0
+    for place, byte in enumerate(body[:5]):
+        size |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            break
+    check_unpacked(size, max_bytes)
+    data: bytes = pa.decompress(body, size, "snappy", asbytes=True)
+    if zlib.crc32(data) != int.from_bytes(checksum, "big"):
+        raise Undecodable("broken snappy: the checksum of a block is another one")
+    return data
+
+
+CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
+    "null": lambda packed, _: packed,
+    "deflate": _inflate,
+    "snappy": _unsnap,
+    "zstandard": partial(unpack, "zstd"),
+    "bzip2": partial(unpack, "bz2"),
+}

@@ -1,0 +1,349 @@
+"""The Arrow arrays of a reader become columns of exactly the schema, or a reason for refusal.
+
+- Values that a format has as text (all of CSV; decimals, times, dates and bytes of JSON) are read here, by one grammar.
+- Other values (all of Parquet; the rest of JSON) are cast, if they mean the same in the wanted type and each value
+  fits.
+- The result is checked once, at any depth: no number became infinite, no time or date is outside the years 0001 to
+  9999, and nothing is null that must not be.
+"""
+
+import binascii
+import decimal
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.formats.reasons import Undecodable, first_line, kinds
+
+types = pa.types
+
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31 as days since 1970: the range of Spark's types, and of ISO 8601 with four digits."""
+FIRST_MICROSECOND, LAST_MICROSECOND = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
+
+NUMBER_BYTES = {"int": b"0123456789-", "float": b"0123456789+-.eE"}
+"""The characters of a number in text. Arrow's parsers check the rest; without this they take 0x10, inf, nan."""
+
+DECIMAL = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+SHORT = 38
+DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+
+
+class Unfit(Exception):
+    """A value is refused; `row` is its place in the array at hand."""
+
+    def __init__(self, why: str, row: int | None = None) -> None:
+        super().__init__(why)
+        self.row = row
+
+
+def check_type(kind: pa.DataType) -> None:
+    """Raises ValueError if no file can hold such a column."""
+    if types.is_struct(kind):
+        for field in kind:
+            check_type(field.type)
+    elif is_list(kind):
+        check_type(kind.value_type)
+    elif types.is_map(kind):
+        check_type(kind.key_type)
+        check_type(kind.item_type)
+    elif not (
+        types.is_boolean(kind)
+        or types.is_signed_integer(kind)
+        or kind in (pa.float32(), pa.float64())
+        or types.is_decimal128(kind)
+        or is_text(kind)
+        or is_bytes(kind)
+        or (types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"))
+        or types.is_date32(kind)
+    ):
+        raise ValueError(f"files cannot hold a column of type {kind}")
+
+
+def conform(table: pa.Table, schema: pa.Schema, *, texts: bool, instants: frozenset[str] = frozenset()) -> pa.Table:
+    """`table` with exactly the columns of `schema`: missing ones null, none changed in meaning. Raises Undecodable.
+
+    With `texts`, text is read where the schema has another type. `instants` names the columns whose times without a
+    zone are instants in UTC.
+    """
+    columns = []
+    for field in schema:
+        if field.name in table.column_names:
+            column = table.column(field.name)
+        else:
+            column = pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+        if not (texts and field.nullable and column.type == field.type and _is_plain(field.type)):
+            column = _ColumnReading(texts, field.name in instants).column(column, field)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+class _ColumnReading:
+    """How the values of one column are read."""
+
+    def __init__(self, texts: bool, instants: bool) -> None:
+        self.texts = texts
+        self.instants = instants
+
+    def column(self, column: Any, field: pa.Field) -> pa.ChunkedArray:
+        done = []
+        before = 0
+        try:
+            for chunk in column.chunks or [pa.array([], column.type)]:
+                if not self.texts:
+                    chunk.validate(full=True)
+                done.append(self._field(chunk, field))
+                before += len(chunk)
+        except Unfit as error:
+            where = "" if error.row is None else f", row {before + error.row}"
+            raise Undecodable(f"column {field.name}{where}: {first_line(error)}") from error
+        except MemoryError:
+            raise
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise Undecodable(f"column {field.name}: {first_line(error)}") from error
+        return pa.chunked_array(done, field.type)
+
+    def _field(self, array: pa.Array, field: pa.Field, absent: pa.Array | None = None) -> pa.Array:
+        """`array` as the type of `field`; where `absent` is true, no value is required."""
+        array = self._array(array, field.type)
+        if not field.nullable and array.null_count:
+            missing = pc.is_null(array)
+            missing = missing if absent is None else pc.and_not(missing, absent)
+            if (row := pc.index(missing, True).as_py()) >= 0:
+                where = "" if absent is None else f"field {field.name}: "
+                raise Unfit(f"{where}null or missing, but the schema says not null", row)
+        return array
+
+    def _array(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
+        if types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if types.is_null(array.type):
+            return pa.nulls(len(array), kind)
+        if types.is_struct(kind) and types.is_struct(array.type):
+            return self._struct(array, kind)
+        if (is_list(kind) and is_list(array.type)) or (types.is_map(kind) and types.is_map(array.type)):
+            return self._list(array, kind)
+        if types.is_nested(kind) or types.is_nested(array.type):
+            raise Unfit(kinds(array.type, kind))
+        if self.texts and is_text(array.type) and not is_text(kind):
+            values = _read(array, kind)
+        else:
+            values = self._cast(array, kind)
+        if types.is_temporal(kind):
+            _check_years(values, kind)
+        return values
+
+    def _struct(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
+        there = [array.type.field(number).name for number in range(array.type.num_fields)]
+        if repeated := [field.name for field in kind if there.count(field.name) > 1]:
+            raise Unfit(f"several fields called {repeated[0]!r} in the file")
+        if not any(field.name in there for field in kind):
+            raise Unfit(f"{kinds(array.type, kind)}: they share no field")
+        absent = pc.is_null(array)
+        members = dict(zip(there, array.flatten(), strict=True))
+        fields = [
+            self._field(members.get(field.name, pa.nulls(len(array), field.type)), field, absent) for field in kind
+        ]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=absent)
+
+    def _list(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
+        """A list, or a map, which Arrow keeps as a list of pairs."""
+        array = as_list(array)
+        values = array.flatten()
+        try:
+            if types.is_map(kind):
+                keys, items = values.flatten()
+                inner: tuple[pa.Array, ...] = (self._field(keys, kind.key_field), self._field(items, kind.item_field))
+            else:
+                inner = (self._field(values, kind.value_field),)
+        except Unfit as error:
+            if error.row is not None:
+                error.row = pc.list_parent_indices(array)[error.row].as_py()
+            raise
+        lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
+        ends = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
+        offsets = pa.array(ends, pa.int64() if types.is_large_list(kind) else pa.int32())
+        make = pa.MapArray if types.is_map(kind) else pa.LargeListArray if types.is_large_list(kind) else pa.ListArray
+        return make.from_arrays(offsets, *inner, type=kind, mask=pc.is_null(array))
+
+    def _cast(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
+        """Values as values of another type, if they mean the same there."""
+        there = array.type
+        if types.is_timestamp(there) and types.is_timestamp(kind):
+            zoned = there.tz is not None or self.instants
+            if zoned and kind.tz is None:
+                called = kinds(there, kind) if there.tz else f"INT96 in the file, {kind} in the schema"
+                raise Unfit(f"{called}: an instant is no local time. Make the column a timestamp")
+            if kind.tz is not None and not zoned:
+                raise Unfit(
+                    f"{kinds(there, kind)}: a time without a zone is no instant. Write the zone, or make the column"
+                    " a timestamp_ntz"
+                )
+        if there == kind:
+            return array
+        if not _fits(there, kind):
+            raise Unfit(kinds(there, kind))
+        values = array.cast(kind, safe=True)
+        if types.is_floating(kind):
+            # a number that is too large for a smaller float becomes infinite, which Arrow takes for safe
+            lost = pc.is_inf(values)
+            lost = pc.and_not(lost, pc.is_inf(array)) if types.is_floating(there) else lost
+            if (row := pc.index(lost, True).as_py()) >= 0:
+                raise Unfit(f"{array[row].as_py()} is too large for {kind}", row)
+        return values
+
+
+# ---- text
+
+
+def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The values of texts. Arrow parses them; the grammar here is narrower than Arrow's."""
+    if types.is_integer(kind):
+        _check_bytes(texts, NUMBER_BYTES["int"], "whole number")
+    elif types.is_floating(kind):
+        _check_bytes(texts, NUMBER_BYTES["float"], "number")
+        _refuse(texts, pc.starts_with(texts, "+"), "is no number: write it without a plus")
+        numbers = texts.cast(kind)
+        _refuse(texts, pc.is_inf(numbers), f"is too large for {kind}")
+        return numbers
+    elif types.is_decimal(kind):
+        return _read_decimals(texts, kind)
+    elif types.is_date(kind):
+        _check_form(texts, DATE, "is no date, as in 2024-02-03")
+    elif types.is_timestamp(kind) and kind.tz is None:
+        _check_form(texts, TIME + "$", "is no time without a zone, as in 2024-02-03T04:05:06, to the microsecond")
+    elif types.is_timestamp(kind):
+        _check_form(texts, TIME + ZONE + "$", "is no time with a zone, as in 2024-02-03T04:05:06Z, to the microsecond")
+    elif is_bytes(kind):
+        return _read_base64(texts, kind)
+    return texts.cast(kind)
+
+
+def _read_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Exact, or refused.
+
+    Arrow reads a decimal of more than 38 digits as another number, one of more than 76 places as 0, and crashes the
+    process on 1e-999999999 (pyarrow 26.0.1). So it gets only short texts without an exponent.
+    """
+    places, values = _buffer(texts)
+    if np.diff(places).max(initial=0) <= SHORT and _only(values, b"0123456789-."):
+        return texts.cast(kind)
+    context = decimal.Context(prec=kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
+    unit = decimal.Decimal((0, (1,), -kind.scale))
+    numbers: list[decimal.Decimal | None] = []
+    for row, text in enumerate(texts.to_pylist()):
+        if text is not None and not DECIMAL.fullmatch(text):
+            raise Unfit(f"{_shown(text)} is no decimal number", row)
+        try:
+            numbers.append(None if text is None else decimal.Decimal(text).quantize(unit, context=context))
+        except decimal.DecimalException as error:
+            raise Unfit(f"{_shown(text)} does not fit in {kind}", row) from error
+    return pa.array(numbers, kind)
+
+
+def _read_base64(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    values: list[bytes | None] = []
+    for row, text in enumerate(texts.to_pylist()):
+        try:
+            values.append(None if text is None else binascii.a2b_base64(text, strict_mode=True))
+        except ValueError as error:
+            raise Unfit(f"{_shown(text)} is no base64", row) from error
+    return pa.array(values, kind)
+
+
+def _check_bytes(texts: pa.Array, allowed: bytes, what: str) -> None:
+    """Refuse texts of other bytes. It reads the buffer, because a regular expression takes six times as long."""
+    if not _only(_buffer(texts)[1], allowed):
+        _check_form(texts, f"^[{re.escape(allowed.decode())}]*$", f"is no {what}")
+
+
+def _buffer(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """The offset of each text, and the bytes of all texts."""
+    _, offsets, values = texts.buffers()
+    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if values is None or not len(places):
+        return places, np.zeros(0, np.uint8)
+    return places, np.frombuffer(values, np.uint8)[places[0] : places[-1]]
+
+
+def _only(values: np.ndarray, allowed: bytes) -> bool:
+    known = np.zeros(256, bool)
+    known[list(allowed)] = True
+    return bool(known[values].all())
+
+
+def _check_form(texts: pa.Array, form: str, complaint: str) -> None:
+    _refuse(texts, pc.invert(pc.match_substring_regex(texts, form)), complaint)
+
+
+def _refuse(texts: pa.Array, bad: pa.Array, complaint: str) -> None:
+    if (row := pc.index(bad, True).as_py()) >= 0:
+        raise Unfit(f"{_shown(texts[row].as_py())} {complaint}", row)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:60] + "...")
+
+
+# ---- values
+
+
+def _check_years(values: pa.Array, kind: pa.DataType) -> None:
+    """Refuse times and dates that Spark and Iceberg cannot hold."""
+    if types.is_date(kind):
+        numbers, first, last = values.view(pa.int32()), FIRST_DAY, LAST_DAY
+    else:
+        numbers, first, last = values.view(pa.int64()), *(FIRST_MICROSECOND, LAST_MICROSECOND)
+    met = pc.min_max(numbers)
+    if met["min"].is_valid and (met["min"].as_py() < first or met["max"].as_py() > last):
+        outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
+        raise Unfit("outside the years 0001 to 9999", pc.index(outside, True).as_py())
+
+
+def _fits(there: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of one type mean the same in the other. A safe cast then checks that each value fits."""
+    families = (
+        (types.is_integer, (types.is_integer, types.is_floating, types.is_decimal)),
+        (types.is_floating, (types.is_floating,)),
+        (types.is_timestamp, (types.is_timestamp,)),
+        (types.is_decimal, (types.is_decimal,)),
+        (types.is_date, (types.is_date,)),
+        (is_text, (is_text,)),
+        (is_bytes, (is_bytes,)),
+    )
+    return any(of(there) and any(to(wanted) for to in into) for of, into in families)
+
+
+def as_list(array: pa.Array) -> pa.Array:
+    """A map as a list of pairs, because Arrow's functions for lists do not take maps; any other array as it is."""
+    if not types.is_map(array.type):
+        return array
+    pair = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
+    return array.cast(pa.list_(pair))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+    )
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Whether a column of this type from a reader of text needs no check."""
+    return not types.is_nested(kind) and not types.is_temporal(kind)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    return bool(types.is_list(kind) or types.is_large_list(kind))

@@ -1,0 +1,80 @@
+"""CSV with a header line."""
+
+import csv
+import io
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.csv
+
+from tidegate.formats.columns import conform
+from tidegate.formats.quotes import check_quotes
+from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
+
+BOM = b"\xef\xbb\xbf"
+LEAST_BLOCK = 1 << 20
+LARGEST_BLOCK = (1 << 31) - 1
+
+
+def make_decoder(schema: pa.Schema, max_bytes: int, delimiter: str) -> Callable[[bytes], pa.Table]:
+    """Raises ValueError if CSV cannot hold such a column."""
+    if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
+        raise ValueError(f"CSV files cannot hold the nested column {nested[0]}")
+    return lambda body: _read(body, schema, delimiter, max_bytes)
+
+
+def _read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) -> pa.Table:
+    """An empty field is null, also in a column of text, where "" is the empty text. Columns that the file lacks are
+    null."""
+    check_text(len(body))
+    body = body.removeprefix(BOM).lstrip(b"\r\n")
+    if not body:
+        return schema.empty_table()
+    check_quotes(body, delimiter)
+    # the last line may lack its end, but Arrow needs one after a header without rows
+    body = body if body.endswith((b"\n", b"\r")) else body + b"\n"
+    names = _header(body, delimiter)
+    check_names(names, schema.names)
+    check_cells(_lines(body), max(len(names), len(schema)), max_bytes)
+    wanted = [name for name in schema.names if name in names]
+    try:
+        table = pyarrow.csv.read_csv(
+            pa.BufferReader(body),
+            # one block, because a row must not be longer than a block
+            read_options=pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=min(max(len(body) * 2, LEAST_BLOCK), LARGEST_BLOCK)
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=delimiter,
+                newlines_in_values=True,
+                # a blank line is a row only if rows have one field
+                ignore_empty_lines=len(names) > 1,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(wanted, pa.string()),
+                include_columns=wanted,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except MemoryError:
+        raise
+    except (pa.ArrowException, ValueError, KeyError) as error:
+        raise Undecodable(f"not CSV of this schema: {first_line(error)}") from error
+    return conform(table, schema, texts=True)
+
+
+def _lines(body: bytes) -> int:
+    """The most lines there can be: Arrow ends a line at a line feed, a carriage return, or both."""
+    returns = body.count(b"\r") - body.count(b"\r\n") if b"\r" in body else 0
+    return body.count(b"\n") + returns + 1
+
+
+def _header(body: bytes, delimiter: str) -> list[str]:
+    """The names in the header, read first: a file of another kind need not be decoded."""
+    lines = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8", errors="replace", newline="")
+    try:
+        return next(csv.reader(lines, delimiter=delimiter, strict=True), [])
+    except csv.Error as error:
+        raise Undecodable(f"not CSV: the header: {first_line(error)}") from error

@@ -1,0 +1,108 @@
+"""Parquet files."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tidegate.formats.columns import as_list, conform
+from tidegate.formats.reasons import Undecodable, check_cells, check_names, first_line
+from tidegate.formats.streams import check_unpacked
+
+
+def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
+    return lambda body: _read(body, schema, max_bytes)
+
+
+def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
+    try:
+        about = pq.read_metadata(pa.BufferReader(body))
+        size = _check_size(about, len(schema), max_bytes)
+        # A text of many rows is in the file once. If all its copies may be too large, texts are read as dictionaries,
+        # and counted before they are copied.
+        folded = _texts(about) if size * about.num_rows > max_bytes else []
+        file = _open(body, about, "us", folded)
+        names = file.schema_arrow.names
+        if about.num_rows:
+            check_names(names, schema.names)
+        wanted = [name for name in schema.names if name in names]
+        table = file.read(columns=wanted, use_threads=False)
+        _check_unfolded(table, max_bytes)
+        instants = _instants(about, wanted)
+        if instants:
+            _check_nanoseconds(table.select(instants), _open(body, about, "ns").read(columns=instants))
+        return conform(table, schema, texts=False, instants=frozenset(instants))
+    except (Undecodable, MemoryError):
+        raise
+    # Arrow raises many kinds of errors for a damaged file: names that are no UTF-8, types that do not exist
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        raise Undecodable(f"not Parquet: {first_line(error)}") from error
+
+
+def _check_size(about: Any, columns: int, max_bytes: int) -> int:
+    """The file's own figure of its decompressed bytes, if that is not too large."""
+    # the metadata of a row group's columns are not read, because pyarrow 26.0.1 ends the process if they are damaged
+    size = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
+    check_unpacked(size, max_bytes)
+    check_cells(about.num_rows, columns, max_bytes)
+    return int(size)
+
+
+def _texts(about: Any) -> list[str]:
+    columns = [about.schema.column(number) for number in range(about.num_columns)]
+    return sorted({column.path for column in columns if column.physical_type == "BYTE_ARRAY"})
+
+
+def _open(body: bytes, about: Any, unit: str, folded: Sequence[str] = ()) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        pa.BufferReader(body), metadata=about, coerce_int96_timestamp_unit=unit, read_dictionary=list(folded)
+    )
+
+
+def _check_unfolded(table: pa.Table, max_bytes: int) -> None:
+    size = 0
+    for column in table.columns:
+        for leaf in _leaves(column):
+            if pa.types.is_dictionary(leaf.type):
+                lengths = pc.binary_length(leaf.dictionary)
+                size += pc.sum(lengths.take(leaf.indices).cast(pa.int64())).as_py() or 0
+    if size > max_bytes:
+        raise Undecodable(f"too large: its texts are {size} bytes, at most {max_bytes} (max_object_bytes)")
+
+
+def _leaves(column: Any) -> Iterator[pa.Array]:
+    """The arrays of values in a column, at any depth."""
+    for array in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if pa.types.is_struct(array.type):
+            for member in array.flatten():
+                yield from _leaves(member)
+        elif pa.types.is_nested(array.type):
+            yield from _leaves(as_list(array).flatten())
+        else:
+            yield array
+
+
+def _instants(about: Any, wanted: list[str]) -> list[str]:
+    """The columns of the old type INT96. It has no zone, and is in UTC by Spark's convention."""
+    found = []
+    for name in wanted:
+        columns = [about.schema.column(number) for number in range(about.num_columns)]
+        inside = [column for column in columns if column.path == name or column.path.startswith(f"{name}.")]
+        times = [column.physical_type for column in inside if column.logical_type.type == "TIMESTAMP"]
+        if not times and any(column.physical_type == "INT96" for column in inside):
+            found.append(name)
+    return found
+
+
+def _check_nanoseconds(micro: pa.Table, nano: pa.Table) -> None:
+    """Arrow cuts INT96 to microseconds. So it is read as nanoseconds, too, which wrap beyond the year 2262: the product
+    wraps as they do."""
+    for name in micro.column_names:
+        for one, other in zip(_leaves(micro[name]), _leaves(nano[name]), strict=True):
+            if pa.types.is_timestamp(one.type):
+                exact = pc.fill_null(one.cast(pa.int64()), 0).to_numpy(zero_copy_only=False) * np.int64(1000)
+                if (exact != pc.fill_null(other.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)).any():
+                    raise Undecodable(f"column {name}: a time of INT96 has nanoseconds, and the schema microseconds")

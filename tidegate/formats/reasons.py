@@ -1,0 +1,59 @@
+"""The error for a refused file, and the reasons that all formats share."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import islice
+
+import pyarrow as pa
+
+CELL_BYTES = 8
+"""The least memory of a value, also if it is null."""
+
+LARGEST_TEXT = 1 << 30
+"""No text of more bytes is decoded, whatever `max_object_bytes` is: Arrow's columns of text and its CSV reader count in
+32 bits."""
+
+
+class Undecodable(Exception):
+    """The file cannot become rows of this schema. The text is the reason, for the file's owner."""
+
+
+def first_line(error: BaseException) -> str:
+    """The text of an error, in one line that any encoder takes."""
+    line = (str(error).splitlines() or [type(error).__name__])[0][:500]
+    return line.encode("utf-8", "replace").decode()
+
+
+def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
+    """Refuse a file that shares no column with the schema, or has two columns of one name."""
+    if repeated := [name for name, count in Counter(names).items() if count > 1]:
+        raise Undecodable(f"the file has several columns called {repeated[0]!r}")
+    if spaced := [name for name in names if name not in wanted and name.strip() in wanted]:
+        raise Undecodable(
+            f"the file has a column called {spaced[0]!r}, the schema one called {spaced[0].strip()!r}: take the white"
+            " space out of the file's header"
+        )
+    if not set(names) & set(wanted):
+        raise Undecodable(
+            f"the file has none of the schema's columns ({_listed(wanted)}); it has {_listed(names) or 'no columns'}"
+        )
+
+
+def _listed(names: Collection[str]) -> str:
+    """Names in one line. In a file they may contain line ends, and there may be many."""
+    return repr(", ".join(islice(names, 50)))[1:-1][:200]
+
+
+def check_cells(rows: int, columns: int, max_bytes: int) -> None:
+    """Refuse a file with too many values: each takes memory, even if it is null."""
+    if rows * columns * CELL_BYTES > max_bytes:
+        raise Undecodable(f"too large: {rows} lines of {columns} columns need more than {max_bytes} bytes in memory")
+
+
+def check_text(size: int) -> None:
+    if size > LARGEST_TEXT:
+        raise Undecodable(f"too large: {size} bytes of text are not decoded whole, at most {LARGEST_TEXT} are")
+
+
+def kinds(there: pa.DataType, wanted: pa.DataType) -> str:
+    return f"{there} in the file, {wanted} in the schema"

@@ -1,0 +1,84 @@
+"""The formats, the options of a route for each, and the modules of the decoders.
+
+It imports nothing beyond the standard library, because Lambda also reads `tidegate.toml`, and has no Arrow. Decoders
+are named here, and imported by `tidegate.formats.decode`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Options = tuple[tuple[str, Any], ...]
+"""A dataset's options for its format: names and values, in the order of the names."""
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of a route for its files: a value of the default's type. `check` returns it, or raises ValueError with
+    what is allowed."""
+
+    name: str
+    default: str | int | bool
+    about: str
+    check: Callable[[Any], Any] = _any
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format. `module` has its decoder: see `tidegate.formats.decode`.
+
+    `carried` is in the datasets of the format besides its options.
+    """
+
+    name: str
+    about: str
+    module: str
+    options: tuple[Option, ...] = ()
+    carried: Options = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.about})" if self.about else self.name
+
+    def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Each option's value: the given one, or its default. Options of other formats are left out. Raises ValueError
+        for a value that is not allowed."""
+        return {each.name: each.check(given.get(each.name, each.default)) for each in self.options}
+
+    def carry(self, given: Mapping[str, Any]) -> Options:
+        """The options in a dataset, for its decoder. All of them, so that a new default changes no unfinished batch."""
+        return tuple(sorted({**dict(self.carried), **self.settled(given)}.items()))
+
+
+def _delimits(delimiter: str) -> str:
+    if not re.fullmatch(r"[\x20-\x7e\t]", delimiter):
+        raise ValueError("a delimiter is 1 character of ASCII, or a tab")
+    if delimiter == '"':
+        raise ValueError("a delimiter is no quote: quotes enclose fields that hold delimiters")
+    return delimiter
+
+
+DELIMITER = Option("delimiter", ",", "what separates the fields", _delimits)
+
+_ONCE_FOR_ALL = ((DELIMITER.name, DELIMITER.default),)
+"""Once, the delimiter was a field of every dataset. It stays in the records of the formats of that time, because the
+record of a dataset must not depend on the version that wrote it."""
+
+FORMATS: Mapping[str, Format] = {
+    each.name: each
+    for each in (
+        Format("json", "one object a line", "tidegate.formats.json_lines", carried=_ONCE_FOR_ALL),
+        Format("csv", "with a header line", "tidegate.formats.delimited", options=(DELIMITER,)),
+        Format("parquet", "", "tidegate.formats.parquet", carried=_ONCE_FOR_ALL),
+        Format("avro", "object container files", "tidegate.formats.avro"),
+    )
+}
+
+
+def options_of_all() -> Mapping[str, tuple[Format, Option]]:
+    """Every option by its name, with its format. No two formats have one of the same name."""
+    return {option.name: (format, option) for format in FORMATS.values() for option in format.options}

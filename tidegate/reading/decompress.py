@@ -1,0 +1,11 @@
+"""A file without the compression that its key names."""
+
+from tidegate.formats.streams import unpack
+
+CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+
+
+def decompress(key: str, body: bytes, max_bytes: int) -> bytes:
+    """`body` without the compression that the key's suffix names. Raises Undecodable, also past `max_bytes`."""
+    codec = next((name for suffix, name in CODECS.items() if key.endswith(suffix)), None)
+    return body if codec is None or not body else unpack(codec, body, max_bytes)

@@ -1,0 +1,205 @@
+"""One GET for each object, at exactly the claimed version.
+
+obstore (Rust) takes a fifth of boto3's processor time, but its paths cannot express every S3 key: `a//b` is refused,
+and `/a` or `a/` silently become `a`, another object. boto3 reads such keys. See docs/adr/.
+"""
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+from obstore.auth.boto3 import Boto3CredentialProvider
+from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedError, PreconditionError
+from obstore.store import S3Store
+
+from tidegate.core.outcomes import Outcome
+from tidegate.core.uploads import Upload, neighbourhood
+
+CREDENTIALS_LIVE = timedelta(minutes=10)
+"""How long obstore may use credentials before it requests them again: boto3 renews them only in their last 15
+minutes."""
+
+
+class BucketMissing(Exception):
+    """The landing bucket itself is gone. That is no statement about any object in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The version does not exist any more."""
+
+    outcome: Outcome
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """The object was left unread: it has more bytes than a task may hold."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """The version exists, but S3 refuses to read it at every try."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """S3 itself refused to read the version. The cause may be the object (a KMS key, a key of the uploader, an ACL of
+    another account) or the caller. Reading its neighbours tells these apart."""
+
+    reason: str
+
+
+Fetched = bytes | Missed | TooLarge | Unreadable | Withheld
+
+NOT_ABOUT_THE_OBJECT = frozenset(
+    {
+        "AccountProblem",
+        "AuthorizationHeaderMalformed",
+        "ExpiredToken",
+        "InternalError",
+        "InvalidAccessKeyId",
+        "InvalidSecurity",
+        "InvalidToken",
+        "NotSignedUp",
+        "PermanentRedirect",
+        "RequestExpired",
+        "RequestTimeTooSkewed",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SignatureDoesNotMatch",
+        "SlowDown",
+        "TemporaryRedirect",
+        "TokenRefreshRequired",
+    }
+)
+"""Errors about the caller or about S3, which would be the same for any object
+(https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html)."""
+PASSING = ("Throttl", "Internal", "Timeout", "Aborted", "Unavailable")
+"""Parts of the names of errors that pass by themselves, of KMS too."""
+NEIGHBOURS = 20
+
+_ARCHIVED = Unreadable("archived: restore it to a storage class that can be read, and upload it again")
+
+_GONE = Missed(Outcome.VANISHED, "deleted before it was read")
+_OVERWRITTEN = Missed(Outcome.SUPERSEDED, "overwritten before it was read; the newer version is an upload of its own")
+
+
+def fetch(upload: Upload, max_bytes: int, owner: str = "") -> Fetched:
+    """The bytes of the claimed version. If `owner` is given, S3 reads only from a bucket of that account. Raises on
+    anything that a later try may cure, and BucketMissing."""
+    read = _with_obstore if is_plain(upload.key) else _with_boto3
+    return read(upload, max_bytes, owner)
+
+
+def is_plain(key: str) -> bool:
+    """Whether obstore's path for this key is this key and no other."""
+    return all(segment not in ("", ".", "..") for segment in key.split("/")) and not any(
+        ord(character) < 0x20 or ord(character) == 0x7F for character in key
+    )
+
+
+def _with_obstore(upload: Upload, max_bytes: int, owner: str) -> Fetched:
+    options: Any = {"version": upload.version_id} if upload.version_id else {"if_match": f'"{upload.etag}"'}
+    try:
+        answer = _store(upload.bucket, owner).get(upload.key, options=options)
+        size = answer.meta["size"]
+        return TooLarge(size) if size > max_bytes else bytes(answer.bytes())
+    except PreconditionError:
+        return _OVERWRITTEN
+    except (NotFoundError, FileNotFoundError, PermissionDeniedError, GenericError) as error:
+        # only S3's own answer counts: a 404 may also come from a proxy, or from a wrong endpoint
+        found = re.search(r"<Code>([\w.]+)</Code>(?:\s*<Message>([^<]*)</Message>)?", str(error))
+        ending = _ending_of(found[1], found[2] or "", upload) if found else None
+        if ending is None:
+            raise
+        return ending
+
+
+def _ending_of(code: str, message: str, upload: Upload) -> Fetched | None:
+    """What an error of S3 means for the upload; None if it means nothing for it. Raises BucketMissing."""
+    if code == "PreconditionFailed":
+        return _OVERWRITTEN
+    if code in ("NoSuchKey", "NoSuchVersion"):
+        return _GONE
+    if code == "NoSuchBucket":
+        raise BucketMissing(f"bucket {upload.bucket} does not exist")
+    if code == "InvalidObjectState":
+        return _ARCHIVED
+    if not code or code in NOT_ABOUT_THE_OBJECT or any(word in code for word in PASSING):
+        return None
+    return Withheld(f"{code}: {message}" if message else code)
+
+
+def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
+    """Whether another object near a refused one can be read. Then the refusal is about the refused object.
+
+    The neighbour is read with a version if the upload has one, because a role may be allowed to do the one and not the
+    other. An error is no proof.
+    """
+    _, folder, ending = neighbourhood(upload)
+    where = {"Bucket": upload.bucket, **({"ExpectedBucketOwner": owner} if owner else {})}
+    try:
+        if upload.version_id:
+            listed = _client().list_object_versions(**where, Prefix=folder, MaxKeys=NEIGHBOURS).get("Versions", ())
+        else:
+            listed = _client().list_objects_v2(**where, Prefix=folder, MaxKeys=NEIGHBOURS).get("Contents", ())
+    except (BotoCoreError, ClientError):
+        return False
+    others = (each for each in listed if each["Size"] and each["Key"] != upload.key)
+    for each in (each for each in others if each["Key"].endswith(ending)):
+        version = {"VersionId": each["VersionId"]} if upload.version_id else {}
+        with suppress(BotoCoreError, ClientError):
+            _client().get_object(**where, **version, Key=each["Key"], Range="bytes=0-0")
+            return True
+    return False
+
+
+def _with_boto3(upload: Upload, max_bytes: int, owner: str) -> Fetched:
+    options = {"VersionId": upload.version_id} if upload.version_id else {"IfMatch": f'"{upload.etag}"'}
+    if owner:
+        options["ExpectedBucketOwner"] = owner
+    try:
+        answer = _client().get_object(Bucket=upload.bucket, Key=upload.key, **options)
+        size = answer["ContentLength"]
+        return TooLarge(size) if size > max_bytes else bytes(answer["Body"].read())
+    except ClientError as error:
+        said = error.response.get("Error", {})
+        ending = _ending_of(str(said.get("Code", "")), str(said.get("Message", "")), upload)
+        # an answer without a body, such as a proxy's, has its status for a code
+        if ending is None or str(said.get("Code", "")).isdigit():
+            raise
+        return ending
+
+
+@cache
+def _store(bucket: str, owner: str) -> S3Store:
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    # boto3's credentials, because boto3 finds them in every place of AWS, and renews them
+    config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider(ttl=CREDENTIALS_LIVE)}
+    client_options: Any = {}
+    if owner:
+        # object_store signs default headers along with its own, as S3 demands of every x-amz-* header
+        client_options["default_headers"] = {"x-amz-expected-bucket-owner": owner}
+    if region:
+        config["region"] = region
+    if endpoint:
+        client_options["allow_http"] = endpoint.startswith("http://")
+        config |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
+    return S3Store(bucket, client_options=client_options, **config)
+
+
+@cache
+def _client() -> Any:
+    return boto3.client("s3")

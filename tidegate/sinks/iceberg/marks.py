@@ -1,0 +1,41 @@
+"""The properties that Tidegate writes into the summaries of Iceberg's snapshots, and reads from them."""
+
+from dataclasses import dataclass
+
+from tidegate.core.publication import Snapshot
+
+# Iceberg's own cherry-pick writes these two into the summary of the snapshot that it publishes
+# (org.apache.iceberg.SnapshotSummary, 1.11.0). Tidegate does the same: Iceberg's clean-up keeps the files of a snapshot
+# that is another's source (org.apache.iceberg.IncrementalFileCleanup), and drivers of earlier versions find the batch
+# by it.
+PUBLISHED_WAP_ID = "published-wap-id"
+SOURCE_SNAPSHOT_ID = "source-snapshot-id"
+STAGED_WAP_ID = "wap.id"
+"""On snapshots that earlier versions staged. In `main` it marks a snapshot that was published by fast-forward."""
+BATCH = "tidegate.batch"
+"""On every snapshot that Tidegate writes. In `main`, without one of the others, the snapshot was committed without the
+check."""
+DRIVER = "tidegate.driver"
+ATTEMPT = "tidegate.attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergSnapshot:
+    """The fields of Iceberg's snapshot that are used. `parent` is None for a table's first."""
+
+    id: int
+    parent: int | None
+    summary: dict[str, str]
+
+    @property
+    def plain(self) -> Snapshot:
+        """As decision 3 reads it. What an earlier version published by fast-forward is its own source."""
+        ids = (self.summary.get(PUBLISHED_WAP_ID, ""), self.summary.get(STAGED_WAP_ID, ""))
+        source = self.summary.get(SOURCE_SNAPSHOT_ID, "")
+        return Snapshot(
+            self.id,
+            self.parent,
+            publishes=frozenset(each for each in ids if each),
+            source=int(source) if source.isdecimal() else self.id,
+            holds=self.summary.get(BATCH, ""),
+        )

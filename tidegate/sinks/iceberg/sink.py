@@ -1,0 +1,215 @@
+"""One driver's access to an Iceberg table: it reads and stages with Spark, on a branch of its own."""
+
+import datetime
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import lit
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.manifests import OwnedUpload, bin_pack
+from tidegate.core.publication import Floor, History, Published, Unprovable
+from tidegate.core.routes import Dataset
+from tidegate.flows.sink import Hopeless, Staged
+from tidegate.formats.decode import decoder
+from tidegate.reading.reader import LINEAGE_DDL, Reader
+from tidegate.sinks.iceberg.causes import TaskFailed, cause
+from tidegate.sinks.iceberg.endings import Endings
+from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
+from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
+
+TASK_BYTES = 64_000_000
+TASK_OBJECTS = 2_000
+
+
+@dataclass
+class IcebergSink:
+    """`flows.sink.Sink` on Spark's catalog. `driver` is unique to this process, unlike `attempt`.
+
+    `landing_owner` is the account that the uploads' bucket must belong to; without it this is not checked."""
+
+    spark: SparkSession
+    dataset: Dataset
+    batch: str
+    attempt: int
+    driver: str
+    landing_owner: str = ""
+
+    @property
+    def table(self) -> str:
+        return self.dataset.table
+
+    @property
+    def iceberg(self) -> IcebergTable:
+        return IcebergTable(self.spark, self.dataset.table)
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """The properties in the summary of each snapshot that this driver stages."""
+        return {BATCH: self.batch, DRIVER: self.driver, ATTEMPT: str(self.attempt)}
+
+    @property
+    def branches(self) -> str:
+        """The prefix of the names of the batch's branches."""
+        return f"{BRANCHES}{self.batch}_"
+
+    @property
+    def branch(self) -> str:
+        """The branch on which this driver stages."""
+        return f"{self.branches}{self.driver}"
+
+    # ---- the table
+
+    @property
+    def exists(self) -> bool:
+        with _asking():
+            return self.iceberg.exists
+
+    def prepare(self) -> None:
+        """Create the table if it is absent; refuse one whose columns do not fit the route's schema."""
+        struct = _struct(self.dataset.schema)
+        try:
+            decoder(self.dataset.format, to_arrow_schema(struct), self.dataset.options)
+        except (ValueError, TypeError, PySparkException) as error:
+            raise Hopeless(
+                f"the route's schema has a column that {self.dataset.format} files cannot fill: {cause(error)}."
+                " Correct it in tidegate.toml"
+            ) from error
+        self.create_if_absent()
+        self.require_columns()
+
+    def create_if_absent(self) -> None:
+        if self.exists:
+            return
+        # an unreachable catalog is a temporary error; these are mistakes in the configuration
+        mistakes = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
+        with _asking():
+            try:
+                self.iceberg.create_if_absent(f"{self.dataset.schema}, {LINEAGE_DDL}", self.dataset.partition_by)
+            except mistakes as error:
+                raise Hopeless(
+                    f"table {self.dataset.table} cannot be created from the route's schema and partition_by:"
+                    f" {cause(error)}. Correct them in tidegate.toml"
+                ) from error
+
+    def require_columns(self) -> None:
+        with _asking():
+            there = {field.name: field for field in self.iceberg.schema}
+        wanted = {field.name: field for field in _struct(f"{self.dataset.schema}, {LINEAGE_DDL}")}
+        for name, field in wanted.items():
+            if name not in there:
+                raise Hopeless(
+                    f"table {self.dataset.table} has no column {name}, which the route's schema has. Run: ALTER TABLE"
+                    f" {self.dataset.table} ADD COLUMN {name} {field.dataType.simpleString()}"
+                )
+            if there[name].dataType.simpleString() != field.dataType.simpleString():
+                raise Hopeless(
+                    f"column {name} of table {self.dataset.table} is {there[name].dataType.simpleString()}, in the"
+                    f" route's schema it is {field.dataType.simpleString()}. Make them the same"
+                )
+            if field.nullable and not there[name].nullable:
+                raise Hopeless(
+                    f"column {name} of table {self.dataset.table} takes no nulls, in the route's schema it may be null."
+                    f" Say `not null` there, or run: ALTER TABLE {self.dataset.table} ALTER COLUMN {name} DROP NOT NULL"
+                )
+        for name, field in there.items():
+            if name not in wanted and not field.nullable:
+                raise Hopeless(
+                    f"table {self.dataset.table} demands a value for column {name}, which the route's schema lacks."
+                    f" Add it to the schema, or run: ALTER TABLE {self.dataset.table} ALTER COLUMN {name} DROP NOT NULL"
+                )
+
+    def position(self) -> Floor:
+        with _asking():
+            position = self.iceberg.position()
+            if position.head is None:
+                self.iceberg.begin()
+                position = self.iceberg.position()
+            return position
+
+    def history(self, floor: Floor) -> History:
+        with _asking():
+            return self.iceberg.history(floor)
+
+    # ---- staging
+
+    def stage(self, items: Sequence[OwnedUpload]) -> Staged:
+        struct = _struct(self.dataset.schema)
+        reader = Reader(
+            self.dataset, to_arrow_schema(struct), self.batch, datetime.datetime.now(datetime.UTC), self.landing_owner
+        )
+        endings: Any = self.spark.sparkContext.accumulator({}, Endings())
+        with _asking():
+            rows = self._rows(reader, items, endings)
+            for name in (field.name for field in self.iceberg.schema if field.name not in rows.columns):
+                rows = rows.withColumn(name, lit(None))
+            staged, added = self.iceberg.stage(rows, self.branch, self.marks)
+        return Staged(staged, added, Endings.plain(endings.value))
+
+    def stage_nothing(self) -> int:
+        with _asking():
+            return self.iceberg.stage_nothing(self.branch, self.marks)
+
+    def _rows(self, reader: Reader, items: Sequence[OwnedUpload], endings: Any) -> Any:
+        """The rows as a DataFrame: one partition for each task, no listing, no shuffle of the manifest."""
+        context = self.spark.sparkContext
+        tasks = bin_pack(
+            [item.upload.size for item in items],
+            parallelism=context.defaultParallelism,
+            task_bytes=TASK_BYTES,
+            task_objects=TASK_OBJECTS,
+        )
+        shipped = context.broadcast([[(position, items[position]) for position in task] for task in tasks])
+        schema = _struct(f"{self.dataset.schema}, {LINEAGE_DDL}")
+
+        def read(batches: Any) -> Any:
+            with TaskFailed.told():
+                for numbers in batches:
+                    for number in numbers.column(0).to_pylist():
+                        yield from reader.read(
+                            shipped.value[number], lambda position, ended: endings.add({position: ended})
+                        )
+
+        return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, schema)
+
+    # ---- publishing
+
+    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+        try:
+            return self.iceberg.publish(staged, self.batch, floor, self.marks)
+        except (Py4JJavaError, PySparkException) as error:
+            raise OutcomeUnknown(cause(error)) from error
+
+    def tidy(self) -> None:
+        with _asking():
+            self.iceberg.drop_branches(self.branches)
+
+
+@contextmanager
+def _asking() -> Iterator[None]:
+    """Around calls of Spark and Iceberg: an error becomes Retryable, with its cause in one line. What is published does
+    not depend on whether such a call took effect."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        raise Retryable(cause(error)) from error
+
+
+def _struct(ddl: str) -> StructType:
+    try:
+        return cast(StructType, StructType.fromDDL(ddl))
+    except ParseException as error:
+        raise Hopeless(f"the route's schema is not Spark DDL: {cause(error)}") from error

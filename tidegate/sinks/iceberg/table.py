@@ -1,0 +1,256 @@
+"""The operations on an Iceberg table that decision 3 needs: position, history, staging, publishing.
+
+A driver stages on a branch of its own, which no property of the table turns into `main`. It publishes by appending the
+staged files to `main`, on the condition that the batch is not in the ancestry and that the ancestry reaches the floor.
+Iceberg checks that condition on every try of the commit, against the metadata that the try is based on
+(`SnapshotUpdate.validateWith`). Source read: Iceberg 1.11.0, `SnapshotProducer`, `SnapshotManager`,
+`IncrementalFileCleanup`.
+
+It calls Iceberg's Java API through Spark, because that reads the metadata once and consistently. SQL over the metadata
+tables would read it twice.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, down_to, verdict
+from tidegate.flows.sink import StagedIsGone
+from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+
+BEGUN = "tidegate.begun"
+"""In the summary of the first snapshot of a table that was empty: a floor needs a snapshot."""
+BRANCHES = "tidegate_"
+"""The prefix of the names of all drivers' branches."""
+BRANCH_LIVES = timedelta(days=30)
+"""A branch whose driver died is dropped after this time by the next driver that tidies up. It gets no retention of its
+own: S3 Tables would then stop expiring the table's snapshots
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-considerations.html)."""
+
+
+COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
+BRANCH_TRIES = 5
+"""As many as Iceberg makes for an append (`commit.retry.num-retries` is 4)."""
+PROPERTIES = {
+    "format-version": "2",
+    # a batch writes four versions of the metadata, each as large as the history: keep some, not all
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+"""The properties of a table that Tidegate creates."""
+
+
+class IcebergTable:
+    """The table called `name` (catalog.namespace.table) in Spark's catalog."""
+
+    def __init__(self, spark: SparkSession, name: str) -> None:
+        self._spark = spark
+        self.name = name
+
+    def create_if_absent(self, columns: str, partition_by: Sequence[str]) -> None:
+        """Create it with `columns` (Spark DDL). If several drivers do at once, one succeeds and the others find it."""
+        namespace = self.name.rsplit(".", 1)[0]
+        self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {quoted(namespace)}")
+        partitioned = f"PARTITIONED BY ({', '.join(partition_by)})" if partition_by else ""
+        properties = ", ".join(f"'{name}' = '{value}'" for name, value in PROPERTIES.items())
+        self._spark.sql(
+            f"CREATE TABLE IF NOT EXISTS {quoted(self.name)} ({columns}) USING iceberg {partitioned}"
+            f" TBLPROPERTIES ({properties})"
+        )
+
+    @property
+    def exists(self) -> bool:
+        return bool(self._spark.catalog.tableExists(self.name))
+
+    @property
+    def schema(self) -> StructType:
+        return self._spark.table(quoted(self.name)).schema
+
+    def position(self) -> Floor:
+        """Where the table stands now."""
+        metadata = self._load().operations().current()
+        head = metadata.currentSnapshot()
+        return Floor(str(metadata.uuid()), None if head is None else int(head.snapshotId()))
+
+    def begin(self) -> None:
+        """Write the first snapshot of an empty table, an empty append. Twins write two: that is harmless."""
+        self._load().newAppend().set(BEGUN, "true").commit()
+
+    def history(self, floor: Floor) -> History:
+        """One consistent reading of the table, from its head down to the floor, fresh from the catalog.
+
+        It costs two calls of the JVM for each snapshot in between, independent of the rest of the table.
+        """
+        metadata = self._load().operations().current()
+        return History(str(metadata.uuid()), down_to(floor, (each.plain for each in self._ancestors(metadata))))
+
+    def main(self) -> list[IcebergSnapshot]:
+        """All ancestors of `main`, its head first: for people and tests. Its cost grows with the history."""
+        return list(self._ancestors(self._load().operations().current()))
+
+    def _ancestors(self, metadata: Any) -> Iterator[IcebergSnapshot]:
+        found = metadata.currentSnapshot()
+        while found is not None:
+            snapshot = self._stored(found)
+            yield snapshot
+            found = None if snapshot.parent is None else metadata.snapshot(snapshot.parent)
+
+    def _stored(self, snapshot: Any) -> IcebergSnapshot:
+        """Iceberg's own JSON of a snapshot: one call of the JVM, not one for each field."""
+        told = json.loads(self._jvm.org.apache.iceberg.SnapshotParser.toJson(snapshot))
+        summary = told.get("summary", {})
+        return IcebergSnapshot(int(told["snapshot-id"]), told.get("parent-snapshot-id"), summary)
+
+    # ---- staging
+
+    def stage(self, rows: DataFrame, branch: str, properties: Mapping[str, str]) -> tuple[int, int]:
+        """Write `rows` on the new branch `branch`. Returns the staged snapshot, and how many rows Iceberg counted."""
+        self._create_branch(branch)
+        writer = rows.writeTo(quoted(f"{self.name}.branch_{branch}"))
+        for name, value in properties.items():
+            writer = writer.option(f"snapshot-property.{name}", value)
+        writer.append()
+        table = self._load()
+        staged = self._stored(table.snapshot(table.refs().get(branch).snapshotId()))
+        return staged.id, int(staged.summary.get("added-records", "0"))
+
+    def stage_nothing(self, branch: str, properties: Mapping[str, str]) -> int:
+        """Stage an empty append on `branch`, for a fence."""
+        self._create_branch(branch)
+        append = self._load().newAppend().toBranch(branch)
+        for name, value in properties.items():
+            append = append.set(name, value)
+        append.commit()
+        return int(self._load().refs().get(branch).snapshotId())
+
+    def _create_branch(self, branch: str) -> None:
+        """Create the branch. Iceberg retries an append after a conflict, but not a change of branches: on a table with
+        many writers attempts would fail for that."""
+        for tries_left in reversed(range(BRANCH_TRIES)):
+            try:
+                self._load().manageSnapshots().createBranch(branch).commit()
+                return
+            except Py4JJavaError as error:
+                # this class means refused; a change that may have been applied is a CommitStateUnknownException
+                refused = is_instance_of(self._gateway, error.java_exception, COMMIT_FAILED)
+                if not refused or not tries_left:
+                    raise
+
+    def drop_branches(self, prefix: str) -> None:
+        """Drop the branches with this prefix, and old branches of other drivers. Staged snapshots on them that were not
+        published are left to expiry."""
+        table = self._load()
+        refs = table.refs()
+        old = int((time.time() - BRANCH_LIVES.total_seconds()) * 1_000)
+        names = [
+            name
+            for name in refs
+            if name.startswith(prefix)
+            or (name.startswith(BRANCHES) and table.snapshot(refs.get(name).snapshotId()).timestampMillis() < old)
+        ]
+        if names:
+            branches = table.manageSnapshots()
+            for name in names:
+                branches = branches.removeBranch(name)
+            branches.commit()
+
+    # ---- publishing
+
+    def publish(
+        self, staged: int, batch_id: str, floor: Floor, properties: Mapping[str, str]
+    ) -> Published | Unprovable:
+        """Append what was staged to `main`, unless the batch is there, or the floor is not.
+
+        The commit itself decides the result: this snapshot was published, or another one of this batch was before, or
+        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried. Raises
+        Py4JJavaError for a conflict or an unknown outcome: then only the history proves which it was.
+        """
+        table = self._load()
+        snapshot = table.snapshot(staged)
+        if snapshot is None:
+            raise StagedIsGone(f"snapshot {staged}, which batch {batch_id} had staged, is not in table {self.name}")
+        append = table.newAppend()
+        staged_files = self._jvm.org.apache.iceberg.SnapshotChanges.builderFor(table).snapshot(snapshot).build()
+        for file in staged_files.addedDataFiles():
+            append = append.appendFile(file)
+        published = {**properties, PUBLISHED_WAP_ID: batch_id, SOURCE_SNAPSHOT_ID: str(staged)}
+        for name, value in published.items():
+            append = append.set(name, value)
+        ensure_callback_server_started(self._gateway)
+        condition = _Condition(self, str(table.uuid()), batch_id, floor)
+        append = append.validateWith(condition)
+        try:
+            append.commit()
+        except Py4JJavaError:
+            if condition.error is not None:
+                raise condition.error from None
+            # only a verdict that refused the last try counts: after an earlier one there may have been a conflict
+            if condition.verdict is None or isinstance(condition.verdict, NotPublished):
+                raise
+            return condition.verdict
+        return Published(int(append.updateEvent().snapshotId()), staged)
+
+    # ---- the JVM
+
+    @property
+    def _jvm(self) -> Any:
+        jvm = self._spark._jvm
+        assert jvm is not None
+        return jvm
+
+    @property
+    def _gateway(self) -> Any:
+        return self._spark.sparkContext._gateway
+
+    def _load(self) -> Any:
+        """The table, fresh from the catalog."""
+        table = self._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(self._spark._jsparkSession, self.name)
+        table.refresh()
+        return table
+
+
+class _Condition:
+    """`org.apache.iceberg.SnapshotAncestryValidator`: called on each try of a commit, with the ancestors of the head
+    that the try is based on. Py4J proxies default methods too, so both are here."""
+
+    def __init__(self, table: IcebergTable, table_uuid: str, batch_id: str, floor: Floor) -> None:
+        self._table = table
+        self._table_uuid = table_uuid
+        self._batch_id = batch_id
+        self._floor = floor
+        self.verdict: Verdict | None = None
+        self.error: Exception | None = None
+
+    def validate(self, ancestors: Any) -> bool:
+        self.verdict = None
+        try:
+            found = down_to(self._floor, (self._table._stored(each).plain for each in _each(ancestors.iterator())))
+            # a commit is based on the table that was loaded: Iceberg refuses one whose uuid has changed
+            self.verdict = verdict(History(self._table_uuid, found), self._batch_id, self._floor)
+        except Exception as error:  # an exception from here would reach the JVM as text
+            self.error = error
+        return isinstance(self.verdict, NotPublished)
+
+    def errorMessage(self) -> str:  # noqa: N802
+        return str(self.error or self.verdict)
+
+    class Java:
+        implements = ["org.apache.iceberg.SnapshotAncestryValidator"]  # noqa: RUF012
+
+
+def _each(iterator: Any) -> Iterator[Any]:
+    while iterator.hasNext():
+        yield iterator.next()
+
+
+def quoted(name: str) -> str:
+    """A dotted name as SQL takes it, whatever its parts are called."""
+    return ".".join(f"`{part}`" for part in name.split("."))

@@ -1,0 +1,36 @@
+"""`tidegate demo`: real data and mischief through the whole path."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.deployment import config_file
+from tidegate.cli.exits import Exit
+from tidegate.cli.options import ConfigOption
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def demo(
+    config: ConfigOption = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--dir", metavar="DIR", help="A fresh folder. Default: .tidegate/demo-<time>."),
+    ] = None,
+    objects: Annotated[int, typer.Option(min=100, max=19_000, help="How many objects to upload.")] = 2_000,
+    seed: Annotated[int, typer.Option(help="Chooses the uploads for the mischief.")] = 13,
+) -> None:
+    """Run real data through the whole path on this machine, with mischief such as duplicates, and check the table.
+
+    Ends with 0 only if every expected row is in the table once and no other row is.
+    """
+    # pandas and PyIceberg take a second to import; the other verbs do not need them
+    from tidegate_local.cli.narrator import TerminalNarrator
+    from tidegate_local.demo import run
+
+    with TerminalNarrator() as narrator:
+        passed = run.demo(config_file(config), folder or run.fresh_folder(), narrator, objects=objects, seed=seed)
+    if not passed:
+        raise typer.Exit(int(Exit.FINDING))

@@ -1,0 +1,73 @@
+"""`tidegate local`: the whole stack on this machine."""
+
+import os
+import shlex
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.deployment import config_file
+from tidegate.cli.options import ConfigOption, DirOption, PortOption
+from tidegate.environment import STACK_DIR
+from tidegate_local import stack
+from tidegate_local.cli import render
+from tidegate_local.environment import process_environment
+
+app = typer.Typer(help="The whole stack on this machine, without Docker or an account.", no_args_is_help=True)
+
+
+@app.command()
+def up(
+    config: ConfigOption = None,
+    folder: DirOption = STACK_DIR,
+    port: PortOption = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Return once it is up; `local down` stops it.")] = False,
+) -> None:
+    """Start the stack. Without --detach it runs until Ctrl-C. Everything listens on 127.0.0.1 only."""
+    file = config_file(config)
+    if detach:
+        started = stack.detach(file, folder, port=port, on_progress=_say)
+        render.stack_ready(
+            folder,
+            started.environment,
+            existing_warehouse=started.existing_warehouse,
+            notes=started.notes,
+            detached=True,
+        )
+        return
+    with stack.up(file, folder, port=port, on_progress=_say) as running:
+        render.stack_ready(
+            folder,
+            running.environment,
+            existing_warehouse=running.existing_warehouse,
+            notes=running.notes,
+            detached=False,
+        )
+        try:
+            running.wait()
+        except KeyboardInterrupt:
+            _say("stopping")  # the ordinary end, and no failure
+
+
+@app.command()
+def down(folder: DirOption = STACK_DIR) -> None:
+    """Stop the stack in DIR. The warehouse stays; the emulated S3, queues and ledger do not."""
+    if stack.down(folder):
+        _say(f"stopped the stack in {folder}; the warehouse stays in {folder / 'warehouse'}")
+    else:
+        _say(f"no stack runs in {folder}")
+
+
+@app.command()
+def env(folder: DirOption = STACK_DIR) -> None:
+    """Print the environment variables of the stack in DIR: eval "$(tidegate local env)"."""
+    wanted = stack.describe(folder)
+    # a profile or a session token of a real account would be sent along, or take precedence
+    for name in sorted(os.environ.keys() - process_environment(os.environ, wanted).keys()):
+        typer.echo(f"unset {name}")
+    for name, value in sorted(wanted.items()):
+        typer.echo(f"export {name}={shlex.quote(value)}")
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)

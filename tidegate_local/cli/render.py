@@ -1,0 +1,35 @@
+"""What a terminal shows about the local stack."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rich.text import Text
+
+from tidegate.cli.render import console
+
+EMPTY_SERVICES = (
+    "The tables in this folder are from an earlier run; the emulated S3, queues and ledger start empty. A file that was"
+    " uploaded then and is uploaded again now is in the table a second time, because its claim is gone."
+    " Delete {warehouse} to start over, or use another --dir."
+)
+
+
+def stack_ready(
+    folder: Path, environment: Mapping[str, str], *, existing_warehouse: bool, notes: Iterable[str], detached: bool
+) -> None:
+    out = console()
+    out.print(Text.assemble(("The stack is up", "bold green"), f" in {folder}"), soft_wrap=True)
+    for name, value in (
+        ("endpoint", environment["AWS_ENDPOINT_URL"]),
+        ("warehouse", environment["TIDEGATE_WAREHOUSE"]),
+        ("shell", f'eval "$(tidegate local env --dir {folder})"'),
+        ("stop", f"tidegate local down --dir {folder}" if detached else "Ctrl-C"),
+    ):
+        out.print(Text.assemble((f"  {name:<10}", "dim"), value), soft_wrap=True)
+    for note in notes:
+        out.print(Text(f"  note: {note}", "dim"), soft_wrap=True)
+    if existing_warehouse:
+        warehouse = folder / "warehouse"
+        out.print(
+            Text.assemble(("warning: ", "bold yellow"), EMPTY_SERVICES.format(warehouse=warehouse)), soft_wrap=True
+        )

@@ -1,0 +1,92 @@
+"""What runs where: the loaded stack as `stack.json`, which the local processes read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate_local.errors import LocalError
+
+FILE = "stack.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EventSourceMapping:
+    """An SQS queue that a function is invoked with. `window` in seconds."""
+
+    queue_url: str
+    queue_arn: str
+    batch_size: int
+    window: int
+    reports_failures: bool
+
+    @property
+    def fifo(self) -> bool:
+        return self.queue_arn.endswith(".fifo")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the stack. `timeout` in seconds, `memory` in MB; `code` is the folder its handler is in."""
+
+    name: str
+    arn: str
+    handler: str
+    code: str
+    environment: Mapping[str, str]
+    timeout: int
+    memory: int
+    sources: tuple[EventSourceMapping, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An EventBridge rule: either `pattern` or `every` (seconds) is set. `targets` are names of functions."""
+
+    name: str
+    targets: tuple[str, ...]
+    pattern: Mapping[str, Any] | None = None
+    every: int = 0
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """The loaded stack: what is in the emulated services is named in `outputs`, what is not is told by `notes`."""
+
+    name: str
+    functions: Mapping[str, Function]
+    rules: tuple[Rule, ...]
+    outputs: Mapping[str, str]
+    notes: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    invoke: Mapping[str, str] = field(default_factory=dict)
+    """Where each function answers Lambda's Invoke."""
+
+    def write(self, folder: Path) -> None:
+        draft = folder / f"{FILE}.{os.getpid()}"
+        draft.write_text(json.dumps({"version": VERSION, **asdict(self)}, indent=1), encoding="utf-8")
+        os.replace(draft, folder / FILE)  # whole or not at all: processes read it as they start
+
+
+def read(folder: Path) -> Description:
+    """The stack described in `folder`. Raises LocalError."""
+    try:
+        data = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LocalError(
+            f"no stack was started in {folder}: there is no {FILE}. Start one with `tidegate local up`"
+        ) from None
+    if data.pop("version") != VERSION:
+        raise LocalError(f"{folder / FILE} was written by another version of Tidegate: start the stack again")
+    functions = {
+        name: Function(**{**each, "sources": tuple(EventSourceMapping(**source) for source in each["sources"])})
+        for name, each in data.pop("functions").items()
+    }
+    rules = tuple(Rule(**{**each, "targets": tuple(each["targets"])}) for each in data.pop("rules"))
+    return Description(functions=functions, rules=rules, notes=tuple(data.pop("notes")), **data)

@@ -1,0 +1,98 @@
+"""The process: see `tidegate_local.emr`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidegate_local import toolchain
+from tidegate_local.emr.api import routes
+from tidegate_local.emr.runs import iso
+from tidegate_local.emr.service import EmulatedEmr
+from tidegate_local.emr.submit import Machine
+from tidegate_local.endpoint import Endpoint
+from tidegate_local.environment import client
+from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
+
+if TYPE_CHECKING:
+    from types_boto3_events import EventBridgeClient
+
+CONCURRENT_JOBS = 2
+
+
+class Announcer:
+    """Tells the event bus what happened, in order; best effort, as on AWS."""
+
+    def __init__(self, events: EventBridgeClient) -> None:
+        self.events = events
+        self.queue: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def publish(self, detail: dict[str, Any]) -> None:
+        _log(f"job run {detail['jobRunId']} is {detail['state']}")
+        self.queue.put(detail)
+
+    def _run(self) -> None:
+        while True:
+            detail = self.queue.get()
+            try:
+                self.events.put_events(
+                    Entries=[
+                        {
+                            "Source": "aws.emr-serverless",
+                            "DetailType": "EMR Serverless Job Run State Change",
+                            "Detail": json.dumps(detail),
+                            "Resources": [detail["arn"]],
+                        }
+                    ]
+                )
+            except Exception as error:
+                _log(f"an event was lost: {type(error).__name__}: {error}")
+
+
+def _log(message: str) -> None:
+    print(f"{iso(time.time())} {message}", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tidegate_local.emr")
+    parser.add_argument("--dir", type=Path, required=True)
+    parser.add_argument("--catalog", action="append", default=[], help="an Iceberg catalog that jobs may name")
+    parser.add_argument("--concurrent-jobs", type=int, default=CONCURRENT_JOBS)
+    arguments = parser.parse_args()
+    listener = inherited_listener() or listen()
+    follow_lifeline()
+    environment = dict(os.environ)
+    machine = Machine(
+        folder=arguments.dir.resolve(),
+        catalogs=tuple(arguments.catalog),
+        environment=environment,
+        spark=toolchain.spark_environment(),
+        spark_submit=(str(toolchain.spark_submit()),),
+        jars=tuple(toolchain.jars()),
+    )
+    machine.warehouse.mkdir(parents=True, exist_ok=True)
+    service = EmulatedEmr(machine, Announcer(client("events", environment)).publish, arguments.concurrent_jobs)
+    endpoint = Endpoint(listener, routes(service))
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
+    threading.Thread(target=endpoint.serve_forever, daemon=True).start()
+    _log(f"serving {url_of(listener)}")
+    stop.wait()
+    service.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except toolchain.ToolMissing as missing:
+        sys.exit(str(missing))

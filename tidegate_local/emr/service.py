@@ -1,0 +1,134 @@
+"""The applications and job runs there are, and the threads that run them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tidegate_local.emr import runs
+from tidegate_local.emr.runs import Application, JobRun
+from tidegate_local.emr.submit import Machine, begin, command, download, wait
+from tidegate_local.endpoint import RefusedRequest
+from tidegate_local.processes import Child
+
+
+class EmulatedEmr:
+    """Every method may be called by any thread. `publish` is told of each change of a run's state, in order."""
+
+    def __init__(self, machine: Machine, publish: Callable[[dict[str, Any]], None], concurrent_jobs: int) -> None:
+        self.machine = machine
+        self.publish = publish
+        self.applications: dict[str, Application] = {}
+        self.runs: dict[str, JobRun] = {}
+        self.lock = threading.RLock()
+        self.stopping = False
+        self.slots = concurrent_jobs
+        self.executor = ThreadPoolExecutor(concurrent_jobs, thread_name_prefix="job")
+        self._processes: dict[str, Child] = {}
+
+    # --- applications ---
+
+    def create(self, asked: Application) -> Application:
+        """The application that was asked for, or the one that its token created before."""
+        with self.lock:
+            known = next((each for each in self.applications.values() if each.token == asked.token), asked)
+            self.applications[known.id] = known
+        return known
+
+    def application(self, identifier: str) -> Application:
+        """Raises RefusedRequest."""
+        if identifier not in self.applications:
+            raise RefusedRequest(404, "ResourceNotFoundException", f"Application {identifier} does not exist")
+        return self.applications[identifier]
+
+    # --- job runs ---
+
+    def run(self, application: str, identifier: str) -> JobRun:
+        """Raises RefusedRequest."""
+        owner = self.application(application)
+        run = self.runs.get(identifier)
+        if run is None or run.application is not owner:
+            raise RefusedRequest(404, "ResourceNotFoundException", f"JobRun {identifier} does not exist")
+        return run
+
+    def runs_of(self, application: Application) -> list[JobRun]:
+        """The newest first."""
+        with self.lock:
+            found = [each for each in self.runs.values() if each.application is application]
+        return sorted(found, key=lambda each: each.created_at, reverse=True)
+
+    def start(self, asked: JobRun) -> JobRun:
+        """The run that was asked for, or the one that its token started before. Raises RefusedRequest."""
+        with self.lock:
+            for known in self.runs.values():
+                if known.token == asked.token and known.application is asked.application:
+                    return known
+            if self.stopping:
+                raise RefusedRequest(500, "InternalServerException", "the endpoint is stopping")
+            self._record(asked)
+            if sum(map(runs.is_active, self.runs.values())) > self.slots:
+                self._record(runs.moved(asked, "QUEUED", time.time()))
+            self.executor.submit(self._execute, asked.id)
+        return asked
+
+    def cancel(self, run: JobRun, why: str = "cancelled on request") -> None:
+        with self.lock:
+            present = self.runs[run.id]
+            if runs.is_active(present):
+                self._record(runs.cancelled(present, time.time(), why))
+                if process := self._processes.get(run.id):
+                    process.ask_to_stop()
+
+    def stop(self) -> None:
+        """Cancel what runs and wait until it is gone."""
+        with self.lock:
+            self.stopping = True
+            for run in list(self.runs.values()):
+                self.cancel(run, "the local stack was stopped")
+        self.executor.shutdown(wait=True)
+
+    # --- running them ---
+
+    def _execute(self, identifier: str) -> None:
+        try:
+            state, details = self._spark_submit(self.runs[identifier])
+        except Exception as error:
+            state, details = "FAILED", f"{type(error).__name__}: {error}"
+        with self.lock:
+            self._processes.pop(identifier, None)
+            self._record(runs.ended(self.runs[identifier], state, time.time(), details))
+
+    def _spark_submit(self, run: JobRun) -> tuple[str, str]:
+        """How it ended, and why."""
+        with self.lock:
+            if not self._may_go_on(run.id):
+                return "CANCELLED", "cancelled before the job began"
+            self._record(runs.moved(run, "SCHEDULED", time.time()))
+        folder = self.machine.job_folder(run.id)
+        scratch = self.machine.scratch(run.id)
+        scratch.mkdir(parents=True)
+        try:
+            script = download(run, self.machine)
+            words = command(run, self.machine, script)
+            (folder / "command.json").write_text(json.dumps(words, indent=1))
+            with self.lock:
+                if not self._may_go_on(run.id):
+                    return "CANCELLED", "cancelled before the job began"
+                process = self._processes[run.id] = begin(run, self.machine, words)
+                self._record(runs.moved(run, "RUNNING", time.time()))
+            return wait(process, run, folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _may_go_on(self, identifier: str) -> bool:
+        return not self.stopping and runs.may_go_on(self.runs[identifier])
+
+    def _record(self, run: JobRun) -> None:
+        before = self.runs.get(run.id)
+        self.runs[run.id] = run
+        self.publish(runs.change(run, before.state if before else ""))
