@@ -12,12 +12,13 @@ import pytest
 from tests.support.build import BUCKET, ETAG, notice, part_of, route, upload, uploads
 from tests.support.ledgers import RETENTION, SettableClock, interrupted, racing
 from tidegate.core.batches import Batch, State
+from tidegate.core.claims import CountedAs
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import make_part
 from tidegate.core.notices import Entry, Notice, NoticeRecord, make_notice
-from tidegate.core.outcomes import NO_TALLY, Outcome, Tally
+from tidegate.core.outcomes import ABANDONED, NO_TALLY, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.records import DAY, RouteRecord
+from tidegate.core.records import DAY, Leftover, RouteRecord
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger, Registration
 from tidegate.flows.store import NewId
@@ -411,6 +412,66 @@ def test_a_notice_may_own_refuse_and_pass_on_at_once(ledger: Ledger, new_id: New
     assert claimed.owned == (written("00A2", "new"),)
     assert claimed.refused == (written("00A2", "theirs"),)
     assert claimed.again == (Entry(written("00A2", "gone"), takes_from=first.id),)
+
+
+AS_COUNTED = {
+    let_go_by_voiding: None,
+    let_go_by_abandoning: CountedAs(ROUTE, ABANDONED),
+    let_go_by_quarantining: CountedAs(ROUTE, "quarantined"),
+    let_go_by_finding_it_gone: CountedAs(ROUTE, "vanished"),
+    let_go_by_finding_it_overwritten: CountedAs(ROUTE, "superseded"),
+}
+
+
+@pytest.mark.parametrize("fate", LETS_GO, ids=lambda fate: fate.__name__)
+def test_what_is_taken_over_is_counted_as_come_back_once(ledger: Ledger, another: Another, new_id: NewId, fate: Fate):
+    first = notice("a", "b")
+    ledger.claim(first)
+    fate(ledger, first, new_id)
+    taker = notice("a", "b", "c", origin="redrive 1", takes_from=first.id)
+    expected = {AS_COUNTED[fate]: 2} if AS_COUNTED[fate] else {}
+    for process in (ledger, another()):  # the second one finds its own claims
+        assert process.claim(taker).back == expected
+    batch = ledger.open_batch(ROUTE, new_id)
+    for process in (ledger, ledger, another()):
+        assert process.register(taker, batch.id, part_of(taker), expected) is Registration.REGISTERED
+    assert dict(ledger.route(ROUTE).back) == {each.outcome: count for each, count in expected.items()}
+    assert ledger.batch(batch.id).objects == 3
+
+
+def test_what_a_void_notice_took_over_is_still_counted_as_before(ledger: Ledger, new_id: NewId):
+    first = notice("a")
+    ledger.claim(first)
+    let_go_by_quarantining(ledger, first, new_id)
+    second = notice("a", origin="redrive 1", takes_from=first.id)
+    ledger.claim(second)
+    assert ledger.void(second.id, ROUTE)
+    third = notice("a", origin="redrive 2", takes_from=second.id)
+    assert ledger.claim(third).back == {CountedAs(ROUTE, "quarantined"): 1}
+
+
+def test_an_owner_that_is_forgotten_cannot_say_how_it_counted(
+    ledger: Ledger, another: Another, new_id: NewId, clock: SettableClock
+):
+    first = notice(written("00A1"))
+    ledger.claim(first)
+    join(ledger, first, ledger.open_batch(ROUTE, new_id).id)
+    clock.advance(RETENTION - 10)
+    ledger.claim(notice(written("00A2"), origin="the same bytes"))  # the claim lives on, the notice does not
+    clock.advance(RETENTION - 20)
+    assert ledger.notice(first.id) is None
+    ledger.record_endings([Ending(first.id, *written("").identity, Outcome.QUARANTINED, "")])
+    taker = notice(written("00A2"), origin="redrive 1", takes_from=first.id)
+    claimed = ledger.claim(taker)
+    assert (len(claimed.owned), claimed.back) == (1, {})
+
+
+def test_uploads_of_several_routes_come_back_to_the_sums_that_they_left(ledger: Ledger, batch: Batch):
+    of = notice("a", "b", "c")
+    back = {CountedAs(ROUTE, "quarantined"): 1, CountedAs("weather", ABANDONED): 2}
+    assert ledger.register(of, batch.id, part_of(of), back) is Registration.REGISTERED
+    assert dict(ledger.route(ROUTE).back) == {"quarantined": 1}
+    assert dict(ledger.route("weather").back) == {ABANDONED: 2}
 
 
 # ---- decision 2: registering
@@ -1064,6 +1125,31 @@ def join_new(ledger: Ledger, new_id: NewId) -> str:
     batch = ledger.open_batch(ROUTE, new_id)
     join(ledger, notice("a"), batch.id)
     return batch.id
+
+
+def test_a_batch_that_leaves_something_outside_is_found_by_its_leftover(
+    ledger: Ledger, new_id: NewId, clock: SettableClock
+):
+    ended = {}
+    for name, tally, fence in (
+        ("whole", Tally(committed=1), False),
+        ("bad", Tally(quarantined=1), False),
+        ("gone", Tally(vanished=1), False),
+        ("given up", Tally(), True),
+    ):
+        batch = ledger.open_batch(ROUTE, new_id)
+        join(ledger, notice(name), batch.id)
+        submitted(ledger, batch.id)
+        assert ledger.commit(batch.id, ROUTE, receipt(batch.id, tally=tally, fence=fence))
+        ended[name] = batch.id
+    now = clock.now
+    expected = [Leftover(ROUTE, ended["bad"], now, quarantined=1), Leftover(ROUTE, ended["given up"], now, abandoned=1)]
+    assert ledger.leftovers(ROUTE) == expected
+    assert ledger.leftovers("weather") == []
+    clock.advance(RETENTION + DAY)
+    assert ledger.leftovers(ROUTE) == expected, "as long as its batch"
+    clock.advance(DAY)
+    assert ledger.leftovers(ROUTE) == []
 
 
 def test_commit_and_abort_race_and_the_batch_ends_once(another: Another, new_id: NewId):

@@ -441,7 +441,9 @@ def test_the_page_has_every_verb_and_option():
     table = DOCUMENT.split("| verb |")[1].split("\n\n")[0]
     documented = {
         verb: set(re.findall(r"--[a-z-]+", options))
-        for verb, options in re.findall(r"^\| `tidegate ((?:local |ledger )?[a-z]+)(.*?)` \|", table, re.MULTILINE)
+        for verb, options in re.findall(
+            r"^\| `tidegate ((?:local |ledger |quarantine )?[a-z]+)(.*?)` \|", table, re.MULTILINE
+        )
     }
     actual = {}
     group: Any = typer.main.get_command(main.app)

@@ -14,6 +14,7 @@ from tidegate.cli.checks import Check, CheckState
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
+from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import Trace
@@ -149,6 +150,24 @@ def recovered(done: Recovered, *, dry_run: bool) -> dict[str, Any]:
         ],
         "unknown_routes": [{"route": name, "batches": ids} for name, ids in sorted(done.unknown_routes.items())],
         "troubles": done.troubles,
+    }
+
+
+def quarantine(found: Sequence[Quarantined], *, more: bool) -> dict[str, Any]:
+    return {
+        "more": more,
+        "uploads": [
+            {
+                "route": each.route,
+                "uri": f"s3://{each.bucket}/{each.key}",
+                "version": each.version,
+                "batch": each.batch,
+                "attempt": each.attempt,
+                "ended_at": iso(each.ended_at),
+                "error": each.error,
+            }
+            for each in found
+        ],
     }
 
 

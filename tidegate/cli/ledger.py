@@ -1,6 +1,5 @@
 """The verbs for the ledger as a whole."""
 
-import datetime
 import uuid
 from dataclasses import replace
 from typing import Annotated
@@ -10,7 +9,7 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption
+from tidegate.cli.options import DeploymentOption, JsonOption, point_in_time
 from tidegate.flows.recover import SilentTopic
 from tidegate.flows.recover import recover as put_right
 from tidegate.stores.memory import Rehearsal
@@ -29,18 +28,13 @@ def verbs() -> None:
 def since_when(given: str | None, now: int, retention: int) -> int:
     """The epoch second to look back to. Raises BadParameter."""
     oldest = now - retention
-    if given is None:
+    time = point_in_time(given)
+    if time is None:
         return oldest
-    try:
-        time = datetime.datetime.fromisoformat(given)
-    except ValueError:
-        raise typer.BadParameter(f"{given!r} is not a time such as 2026-11-21T10:21:00Z") from None
-    if time.tzinfo is None:
-        raise typer.BadParameter(f"{given!r} has no time zone: end it with Z for UTC")
-    if time.timestamp() > now:
+    if time > now:
         raise typer.BadParameter(f"{given!r} is in the future")
     # what ended before `oldest` has expired, and must not be taken for lost
-    return max(oldest, int(time.timestamp()) - MARGIN)
+    return max(oldest, time - MARGIN)
 
 
 @app.command()

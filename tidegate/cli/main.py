@@ -15,7 +15,9 @@ from tidegate.cli import deployment, json_output, plugins, render
 from tidegate.cli.checks import verdict
 from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
 from tidegate.cli.ledger import app as ledger_app
-from tidegate.cli.options import ConfigOption, DeploymentOption, DirOption, JsonOption, PortOption
+from tidegate.cli.options import ConfigOption, DeploymentOption, DirOption, JsonOption, PortOption, bucket_and_key
+from tidegate.cli.quarantine import app as quarantine_app
+from tidegate.cli.quarantine import redrive
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
 from tidegate.environment import STACK_DIR
@@ -58,6 +60,8 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(quarantine_app, name="quarantine")
+app.command()(redrive)
 
 
 def _exit(code: Exit) -> NoReturn:
@@ -106,14 +110,6 @@ def status(folder: DeploymentOption = None, as_json: JsonOption = False) -> None
         _exit(Exit.FINDING)
 
 
-def _bucket_and_key(uri: str) -> tuple[str, str]:
-    scheme, _, rest = uri.partition("://")
-    bucket, _, key = rest.partition("/")
-    if scheme != "s3" or not bucket or not key:
-        raise typer.BadParameter(f"{uri!r} is not s3://bucket/key; the key is taken as it is, not URL-encoded")
-    return bucket, key
-
-
 @app.command()
 def trace(
     uri: Annotated[str, typer.Argument(metavar="s3://BUCKET/KEY", help="The object, its key not URL-encoded.")],
@@ -124,7 +120,7 @@ def trace(
 
     Ends with 1 if no upload of the object is known, or one of them is in a halted batch.
     """
-    bucket, key = _bucket_and_key(uri)
+    bucket, key = bucket_and_key(uri)
     deployed = deployment.find(folder)
     traces = ask_trace(bucket, key, deployed.ports())
     if as_json:
@@ -164,7 +160,9 @@ def abort(
     """Give a submitted batch up for good: its uploads stay out of the table, unless a job was faster."""
     deployed = deployment.find(folder)
     if not yes:
-        typer.confirm(f"Give up batch {batch}? Its uploads will have to be uploaded again", abort=True, err=True)
+        typer.confirm(
+            f"Give up batch {batch}? Its uploads stay out of the table until you redrive it", abort=True, err=True
+        )
     done = ask_abort(batch, deployed.ports())
     _tell(
         batch,

@@ -16,6 +16,7 @@ from tidegate.cli.json_output import iso
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Route
+from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import PENDING, Trace
@@ -230,6 +231,34 @@ def recovered(done: Recovered, *, dry_run: bool) -> None:
         out.print(Text.assemble(("unknown route: ", "bold red"), text), soft_wrap=True)
     for trouble in done.troubles:
         out.print(Text.assemble(("trouble: ", "bold red"), trouble), soft_wrap=True)
+
+
+# --- quarantine ---
+
+
+def quarantine(found: Sequence[Quarantined], *, more: bool) -> None:
+    out = console()
+    for each in found:
+        line = Text.assemble((f"{iso(each.ended_at)}  ", "dim"), f"s3://{each.bucket}/{each.key}")
+        out.print(line, soft_wrap=True)
+        out.print(Text.assemble("    ", (each.error.splitlines()[0] if each.error else "", "red")), soft_wrap=True)
+    if more:
+        out.print(Text(f"the first {len(found)}; --limit 0 lists all", "bold"))
+    elif not found:
+        out.print("nothing is in quarantine")
+
+
+def in_quarantine(each: Quarantined) -> None:
+    out = console()
+    for name, value in (
+        ("object", f"s3://{each.bucket}/{each.key}"),
+        ("version", each.version),
+        ("route", each.route),
+        ("batch", f"{each.batch}, attempt {each.attempt}, settled {iso(each.ended_at)}"),
+        ("notice", each.notice),
+        ("error", each.error),
+    ):
+        out.print(Text.assemble((f"{name:<10}", "bold"), value), soft_wrap=True)
 
 
 # --- doctor ---

@@ -5,7 +5,17 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import Entry, NoticeRecord
+from tidegate.core.outcomes import ABANDONED
 from tidegate.core.uploads import Upload, is_later
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAs:
+    """How an upload is counted: in the sums of `route`, with the uploads of this `outcome`, one of `Outcome` or
+    `core.outcomes.ABANDONED`."""
+
+    route: str
+    outcome: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +23,8 @@ class Claim:
     """An upload's owner: a notice. `outcome` is set only if the upload was not committed. Times are in epoch seconds.
 
     `sequencer` is the claimed upload's, if its notification had one. `later` is the last sequencer with which the same
-    bytes were uploaded again before the outcome was known.
+    bytes were uploaded again before the outcome was known. `before` is how the upload was counted when this notice took
+    it over, None if it was not: it leaves those sums when this notice is registered.
     """
 
     version: str
@@ -24,6 +35,7 @@ class Claim:
     error: str = ""
     sequencer: str = ""
     later: str = ""
+    before: CountedAs | None = None
 
 
 class Ownership(Enum):
@@ -59,6 +71,21 @@ def has_let_go(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) ->
     if owner is None:
         return False
     return owner.void or (batch is not None and batch.state is State.ABANDONED)
+
+
+def counted(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) -> CountedAs | None:
+    """How the upload of a claim that was let go is counted. `owner` and `batch` as in `has_let_go`.
+
+    A void notice was never registered, so it is counted as it was before that notice. None also if the owner's record
+    has expired: then the upload is counted twice from now on, once for each of two registrations.
+    """
+    if owner is None:
+        return None
+    if owner.void:
+        return claim.before
+    if claim.outcome:
+        return CountedAs(owner.route, claim.outcome)
+    return CountedAs(owner.route, ABANDONED) if batch is not None and batch.state is State.ABANDONED else None
 
 
 def is_news(claim: Claim, upload: Upload) -> bool:

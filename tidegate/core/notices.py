@@ -25,6 +25,8 @@ in the topic's archive as long as that is kept."""
 ORIGIN_S3 = "s3"
 ORIGIN_AGAIN = "again"
 """The origin of a notice for uploads whose same bytes had ended without a row (docs/adr/0020)."""
+ORIGIN_REDRIVE = "redrive"
+"""The origin of a notice for uploads that a person sends again begins with this, and names the person's command."""
 # SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html). The envelope and the transport's
 # own attributes need a little of it.
 MAX_BYTES = 250_000

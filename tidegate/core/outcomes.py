@@ -18,6 +18,9 @@ ABANDONED = "abandoned"
 """Recorded in a claim in place of an outcome, once its batch is fenced. It is not an outcome, because the upload is
 pending. But it is final: the owner never publishes the upload."""
 
+COMES_BACK = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANISHED.value, ABANDONED)
+"""What an upload may be counted as when another notice takes it over. An upload that landed never comes back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -50,6 +53,9 @@ class Tally:
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
+    def __sub__(self, other: "Tally") -> "Tally":
+        return Tally(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)))
+
     def as_dict(self) -> dict[str, int]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
@@ -63,7 +69,7 @@ NO_TALLY = Tally()
 
 @dataclass(frozen=True, slots=True)
 class Conservation:
-    """The invariant: every notified upload has one outcome, or is pending.
+    """The invariant: every notified upload has one outcome, or is pending. An upload that came back counts once.
 
     `notified` is counted when notices are registered, the tally by the job that read the files. The two counts are
     independent, so the check can fail.

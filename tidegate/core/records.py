@@ -6,20 +6,21 @@
     batch     b#<id>           batch      the batch changes state
     route     r#<name>         route      a batch of the route opens, is sealed, submitted, or ends
     settings  routes           <name>     a route's settings are deployed, or its first batch opens
+    leftover  l#<route>        <batch>    a batch ends, and some of its uploads are quarantined, or it is abandoned
 
 Only the transitions of `core.transitions` write them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.claims import Claim
+from tidegate.core.claims import Claim, CountedAs
 from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.items import Item, Key
 from tidegate.core.notices import NoticeRecord
-from tidegate.core.outcomes import NO_TALLY, Tally
+from tidegate.core.outcomes import COMES_BACK, NO_TALLY, Tally
 from tidegate.core.routes import Route, decode_route
 from tidegate.core.uploads import object_hash
 from tidegate.core.versions import check_version
@@ -48,10 +49,24 @@ class RouteRecord:
     committed_batches: int = 0
     abandoned_batches: int = 0
     abandoned_objects: int = 0
+    back: Mapping[str, int] = field(default_factory=dict)
+    """How many uploads came back to be gathered anew, by what they were counted as: an outcome, or abandoned."""
 
     @property
     def unfinished(self) -> tuple[str, ...]:
         return (*((self.open_batch,) if self.open_batch else ()), *self.sealed, *self.running)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """What a batch of the route has left outside the table when it ended (`ended_at`, epoch seconds): how many uploads
+    were quarantined, or abandoned. It does not change when they come back; their claims say so."""
+
+    route: str
+    batch: str
+    ended_at: int
+    quarantined: int = 0
+    abandoned: int = 0
 
 
 # ---- keys
@@ -82,6 +97,15 @@ def settings_key(name: str) -> Key:
     return Key(ROUTES, name)
 
 
+def leftovers_pk(route: str) -> str:
+    """The partition of a route's leftovers: at most one for each batch that the ledger remembers."""
+    return f"l#{route}"
+
+
+def leftover_key(route: str, batch_id: str) -> Key:
+    return Key(leftovers_pk(route), batch_id)
+
+
 # ---- decoders. Each raises Retryable if newer code wrote the record
 
 
@@ -96,6 +120,7 @@ def decode_claim(item: Item) -> Claim:
         error=told.get("error", ""),
         sequencer=told.get("sequencer", ""),
         later=told.get("later", ""),
+        before=CountedAs(told["was_of"], told["was"]) if "was" in told else None,
     )
 
 
@@ -149,7 +174,19 @@ def decode_standing(name: str, item: Item | None) -> RouteRecord:
         sealed=tuple(sorted(told.get("sealed", ()))),
         running=tuple(sorted(told.get("running", ()))),
         tally=Tally.from_dict(told),
+        back={name: told[f"back_{name}"] for name in COMES_BACK if f"back_{name}" in told},
         **{each: told.get(each, 0) for each in _OF_A_ROUTE},
+    )
+
+
+def decode_leftover(item: Item) -> Leftover:
+    told = _readable(item)
+    return Leftover(
+        route=told["pk"].removeprefix("l#"),
+        batch=told["sk"],
+        ended_at=told["ended_at"],
+        quarantined=told.get("quarantined", 0),
+        abandoned=told.get("abandoned", 0),
     )
 
 

@@ -24,7 +24,10 @@ Decision 3 itself is made in the table (`core.publication`); `end_batch` records
 Add a new rule here, and let the model explore it (`simulation/model/`).
 """
 
+from collections.abc import Mapping
+
 from tidegate.core.batches import Batch, State
+from tidegate.core.claims import CountedAs
 from tidegate.core.items import (
     FewerThan,
     Has,
@@ -53,6 +56,7 @@ from tidegate.core.records import (
     VERSION,
     batch_key,
     claim_key,
+    leftover_key,
     notice_key,
     route_key,
     settings_key,
@@ -69,19 +73,25 @@ MAX_REASON = 4_000
 
 
 def claim(notice_id: str, upload: Upload, *, now: int, retention: int) -> Transition:
-    return _own(notice_id, upload, Vacant(now), now=now, retention=retention)
+    return _own(notice_id, upload, Vacant(now), None, now=now, retention=retention)
 
 
-def take_over(notice_id: str, upload: Upload, *, owner: str, now: int, retention: int) -> Transition:
-    """From `owner`, the notice that let go. It is refused if a twin of this notice was faster."""
-    return _own(notice_id, upload, Is("notice", owner), now=now, retention=retention)
+def take_over(
+    notice_id: str, upload: Upload, *, owner: str, before: CountedAs | None, now: int, retention: int
+) -> Transition:
+    """From `owner`, the notice that let go. It is refused if a twin of this notice was faster. `before` as in
+    `Claim`."""
+    return _own(notice_id, upload, Is("notice", owner), before, now=now, retention=retention)
 
 
-def _own(notice_id: str, upload: Upload, requirement: Requirement, *, now: int, retention: int) -> Transition:
+def _own(
+    notice_id: str, upload: Upload, requirement: Requirement, before: CountedAs | None, *, now: int, retention: int
+) -> Transition:
     item: Item = {
         "v": VERSION,
         "notice": notice_id,
         **({"sequencer": upload.sequencer} if upload.sequencer else {}),
+        **({"was": before.outcome, "was_of": before.route} if before else {}),
         "claimed_at": now,
         "expires_at": now + retention,
     }
@@ -121,7 +131,11 @@ def open_batch(batch: Batch) -> Transition:
     )
 
 
-def register(notice: Notice, batch_id: str, part: Part, *, now: int, retention: int) -> Transition:
+def register(
+    notice: Notice, batch_id: str, part: Part, back: Mapping[CountedAs, int], *, now: int, retention: int
+) -> Transition:
+    """`back` is how many of the part's uploads were counted before, and how. The batch counts them anew, so they leave
+    the sums that they were in: one more write for each route."""
     item: Item = {
         "v": VERSION,
         "route": notice.route,
@@ -138,8 +152,16 @@ def register(notice: Notice, batch_id: str, part: Part, *, now: int, retention: 
         (
             Write(notice_key(notice.id), Put(item), (Vacant(now),)),
             Write(batch_key(batch_id), more, (Is("state", State.OPEN.value),)),
+            *(Write(route_key(route), Update(adds=left)) for route, left in _sums_left(back).items()),
         ),
     )
+
+
+def _sums_left(back: Mapping[CountedAs, int]) -> Mapping[str, Mapping[str, int]]:
+    left: dict[str, dict[str, int]] = {}
+    for each, how_many in back.items():
+        left.setdefault(each.route, {})[f"back_{each.outcome}"] = how_many
+    return left
 
 
 def void(notice_id: str, route: str, *, now: int, retention: int) -> Transition:
@@ -227,14 +249,16 @@ def note_endings(batch_id: str, done: int) -> Transition:
 
 
 def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Transition:
-    """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence."""
+    """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence. If it leaves uploads outside the table that
+    a person may want, a leftover is written, so that they are found without a search through all batches."""
+    expires_at = now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE
     ended = Update(
         sets={
             "state": (State.ABANDONED if receipt.fence else State.COMMITTED).value,
             "ended_at": now,
             "snapshot": receipt.snapshot,
             "tally": receipt.tally.as_dict(),
-            "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE,
+            "expires_at": expires_at,
         },
         removes=("halted",),
     )
@@ -244,11 +268,20 @@ def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Tr
         else {"committed_batches": 1, **receipt.tally.as_dict()}
     )
     summed = Update(adds={"notified": batch.objects, **sums}, leaves={"running": batch.id})
+    quarantined, abandoned = receipt.tally.quarantined, batch.objects if receipt.fence else 0
+    left: Item = {
+        "v": VERSION,
+        "ended_at": now,
+        "quarantined": quarantined,
+        "abandoned": abandoned,
+        "expires_at": expires_at,
+    }
     return Transition(
         f"settle batch {batch.id}",
         (
             Write(batch_key(batch.id), ended, (Is("state", State.SUBMITTED.value),)),
             Write(route_key(batch.route), summed, (Holds("running", batch.id),)),
+            *((Write(leftover_key(batch.route, batch.id), Put(left)),) if quarantined or abandoned else ()),
         ),
     )
 

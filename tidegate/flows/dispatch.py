@@ -21,6 +21,7 @@ each of its deliveries reads the same (docs/adr/0020).
 from collections.abc import Mapping
 from contextlib import suppress
 
+from tidegate.core.claims import CountedAs
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
 from tidegate.core.notices import Notice, decode
@@ -62,7 +63,7 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
         send_again(notice.route, claimed.again, ports)
     if claimed.owned:
         part = make_part(notice.id, notice.bucket, claimed.owned)
-        _join_open_batch(notice, part, route, ports)
+        _join_open_batch(notice, part, claimed.back, route, ports)
     return route
 
 
@@ -78,7 +79,7 @@ def receive(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route | 
         return error
 
 
-def _join_open_batch(notice: Notice, part: Part, route: Route, ports: Ports) -> None:
+def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], route: Route, ports: Ports) -> None:
     for _ in range(ROUNDS):
         batch = ports.ledger.open_batch(notice.route, ports.new_id)
         if not batch.notices:
@@ -86,7 +87,7 @@ def _join_open_batch(notice: Notice, part: Part, route: Route, ports: Ports) -> 
             ports.ledger.remember_route(route)
         # before the registration: a registered notice always has its part (rule 2)
         ports.work.put(batch_folder(batch.id) + part.name, part.body)
-        match ports.ledger.register(notice, batch.id, part):
+        match ports.ledger.register(notice, batch.id, part, back):
             case Registration.REGISTERED:
                 ports.measure(Metric.UPLOADS_REGISTERED, part.objects, notice.route)
                 return

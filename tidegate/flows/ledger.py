@@ -8,13 +8,14 @@ Reads are consistent, because a decision follows most of them. Expired items cou
 has them (rule 5).
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from tidegate.core import transitions
 from tidegate.core.batches import Batch, State
-from tidegate.core.claims import NEEDS_OWNER, Claim, Ownership, has_let_go, is_live, is_news, judge
+from tidegate.core.claims import NEEDS_OWNER, Claim, CountedAs, Ownership, counted, has_let_go, is_live, is_news, judge
 from tidegate.core.errors import Retryable
 from tidegate.core.items import Applied, Item, Key, Refused, Transition
 from tidegate.core.manifests import Part
@@ -22,15 +23,18 @@ from tidegate.core.notices import Entry, Notice, NoticeRecord
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
     ROUTES,
+    Leftover,
     RouteRecord,
     batch_key,
     claim_key,
     claims_pk,
     decode_batch,
     decode_claim,
+    decode_leftover,
     decode_notice,
     decode_settings,
     decode_standing,
+    leftovers_pk,
     notice_key,
     route_key,
     settings_key,
@@ -48,12 +52,14 @@ class Claimed:
     """The uploads that a notice owns after claiming, and those it was refused because another notice owns them.
 
     `again` are uploads whose owner let go, and whose same bytes were uploaded again later. This notice may not take
-    them. A notice that names their owner may (rule 4).
+    them. A notice that names their owner may (rule 4). `back` is how many of the owned uploads are counted in the sums
+    of a route already, and how: each was taken over from a notice that let go of it.
     """
 
     owned: tuple[Upload, ...]
     refused: tuple[Upload, ...]
     again: tuple[Entry, ...] = ()
+    back: Mapping[CountedAs, int] = field(default_factory=dict)
 
 
 class Registration(Enum):
@@ -109,6 +115,12 @@ class Ledger:
         item = self.store.get(settings_key(name))
         return decode_settings(item) if item else None
 
+    def leftovers(self, route: str) -> Sequence[Leftover]:
+        """What the route's batches have left outside the table, by the age of the batch. It grows with the batches of
+        `claim_retention`, and only with those that left something."""
+        items = self.store.query(leftovers_pk(route), f"the leftovers of route {route}")
+        return [decode_leftover(item) for item in items if self._live(item)]
+
     def remember_route(self, route: Route) -> None:
         """Store the route's settings. If the configuration loses the route, its batches are finished with these."""
         self.store.apply(transitions.remember_route(route))
@@ -125,15 +137,17 @@ class Ledger:
 
     def claim(self, notice: Notice) -> Claimed:
         """Decision 1, for every upload of the notice."""
-        ownership = self._claim(notice)
+        ownership, back = self._claim(notice)
         return Claimed(
             owned=tuple(entry.upload for entry, owned in ownership if owned is Ownership.MINE),
             refused=tuple(entry.upload for entry, owned in ownership if owned is Ownership.DUPLICATE),
             again=tuple(owned for _, owned in ownership if isinstance(owned, Entry)),
+            back=Counter(back),
         )
 
-    def _claim(self, notice: Notice) -> list[tuple[Entry, Ownership | Entry]]:
-        """By entry: MINE, DUPLICATE, or the entry for a new notice that may take the upload over.
+    def _claim(self, notice: Notice) -> tuple[list[tuple[Entry, Ownership | Entry]], list[CountedAs]]:
+        """By entry: MINE, DUPLICATE, or the entry for a new notice that may take the upload over. And how the uploads
+        that are MINE were counted before, if they were: what is taken over has it in its claim.
 
         step                                    if it dies right after, or a twin is as far
         1 claim every upload                    claims that name this notice are its own (rule 1)
@@ -145,12 +159,15 @@ class Ledger:
         judged = {entry: judge(met[entry.upload], notice.id, entry) for entry in notice.entries if entry.upload in met}
         let_go = self.let_go(met[entry.upload] for entry, owned in judged.items() if owned in NEEDS_OWNER)
         ended: dict[Entry, Ownership | Entry] = {}
-        taken: dict[Upload, str] = {}
+        taken: dict[Upload, Claim] = {}
+        back: list[CountedAs] = []
         noted: dict[Upload, str] = {}
         for entry, ownership in judged.items():
             upload, claim = entry.upload, met[entry.upload]
             if ownership not in NEEDS_OWNER:
                 ended[entry] = ownership
+                if ownership is Ownership.MINE and claim.before:
+                    back.append(claim.before)
             elif claim not in let_go:
                 ended[entry] = Ownership.DUPLICATE
                 if ownership is Ownership.UPLOADED_AGAIN and is_news(claim, upload):
@@ -158,26 +175,33 @@ class Ledger:
             elif ownership is Ownership.UPLOADED_AGAIN:
                 ended[entry] = Entry(upload, takes_from=claim.notice)
             else:
-                taken[upload] = claim.notice
-        faster = self._take_over(notice.id, taken, now)
+                taken[upload] = claim
+        faster = self._take_over(notice.id, {each: (claim, let_go[claim]) for each, claim in taken.items()}, now)
         for entry in (each for each in judged if each.upload in taken):
             there = faster.get(entry.upload)
             mine = there is None or there.notice == notice.id
             ended[entry] = Ownership.MINE if mine else Ownership.DUPLICATE
+            before = there.before if there else let_go[taken[entry.upload]]
+            if mine and before:
+                back.append(before)
         self._note_again(noted)
-        return [(entry, ended.get(entry, Ownership.MINE)) for entry in notice.entries]
+        return [(entry, ended.get(entry, Ownership.MINE)) for entry in notice.entries], back
 
     def _own(self, notice_id: str, uploads: Sequence[Upload], now: int) -> dict[Upload, Claim]:
         """Claim the unclaimed uploads. Returns the existing claims on the others."""
         wanted = [transitions.claim(notice_id, each, now=now, retention=self.claim_retention) for each in uploads]
         return _in_the_way(uploads, self.store.apply_each(wanted))
 
-    def _take_over(self, notice_id: str, owners: Mapping[Upload, str], now: int) -> dict[Upload, Claim]:
-        """Take uploads over from the notices that let go of them. Returns the claims of those that another notice took
-        first."""
+    def _take_over(
+        self, notice_id: str, owners: Mapping[Upload, tuple[Claim, CountedAs | None]], now: int
+    ) -> dict[Upload, Claim]:
+        """Take uploads over from the notices that let go of them: from which claim, and how each is counted. Returns
+        the claims of those that another notice took first."""
         wanted = [
-            transitions.take_over(notice_id, upload, owner=owner, now=now, retention=self.claim_retention)
-            for upload, owner in owners.items()
+            transitions.take_over(
+                notice_id, upload, owner=claim.notice, before=before, now=now, retention=self.claim_retention
+            )
+            for upload, (claim, before) in owners.items()
         ]
         return _in_the_way(list(owners), self.store.apply_each(wanted))
 
@@ -192,14 +216,15 @@ class Ledger:
             if isinstance(done, Refused):
                 raise Retryable(f"the claim on {upload} changed while it was read; it will be tried again")
 
-    def let_go(self, claims: Iterable[Claim]) -> Collection[Claim]:
-        """The claims whose owners will never publish the upload. Final."""
+    def let_go(self, claims: Iterable[Claim]) -> Mapping[Claim, CountedAs | None]:
+        """The claims whose owners will never publish the upload, and how each is counted. Final."""
         found = list(claims)
-        owners = self.notices({claim.notice for claim in found if not claim.outcome})
+        owners = self.notices({claim.notice for claim in found})
         wanted = {batch_key(owner.batch) for owner in owners.values() if owner.batch}
         batches = {batch.id: batch for batch in map(decode_batch, self._all(wanted, "batches").values())}
         by_notice = {each: (owner, batches.get(owner.batch)) for each, owner in owners.items()}
-        return {claim for claim in found if has_let_go(claim, *by_notice.get(claim.notice, (None, None)))}
+        judged = {claim: by_notice.get(claim.notice, (None, None)) for claim in found}
+        return {claim: counted(claim, *owner) for claim, owner in judged.items() if has_let_go(claim, *owner)}
 
     # ---- decision 2
 
@@ -216,11 +241,13 @@ class Ledger:
             f"route {route}: its open batch changed {OPENINGS} times while it was read; it will be tried again"
         )
 
-    def register(self, notice: Notice, batch_id: str, part: Part) -> Registration:
-        """Decision 2: the notice belongs to the batch, if the batch is still open and the notice undecided."""
-        done = self.store.apply(
-            transitions.register(notice, batch_id, part, now=self.clock(), retention=self.claim_retention)
-        )
+    def register(
+        self, notice: Notice, batch_id: str, part: Part, back: Mapping[CountedAs, int] | None = None
+    ) -> Registration:
+        """Decision 2: the notice belongs to the batch, if the batch is still open and the notice undecided. `back` as
+        in `Claimed`."""
+        now, retention = self.clock(), self.claim_retention
+        done = self.store.apply(transitions.register(notice, batch_id, part, back or {}, now=now, retention=retention))
         if isinstance(done, Applied):
             return Registration.REGISTERED
         there = done.there[0]
@@ -310,7 +337,7 @@ class Ledger:
         let_go = self.let_go(claim for claim in met.values() if claim.notice != notice_id)
         # an outcome in its own claim is that of an earlier batch, which the notice is not in any more
         free = {
-            upload: claim.notice
+            upload: (claim, let_go.get(claim))
             for upload, claim in met.items()
             if (claim.outcome if claim.notice == notice_id else claim in let_go)
         }

@@ -1,4 +1,4 @@
-"""Send again: send uploads whose same bytes had ended without a row in a new notice.
+"""Send again: send uploads that ended without a row in a new notice: their same bytes came again, or a person said so.
 
 The notice names their owners, because an ordinary notice takes nothing over (rule 4, docs/adr/0020). Its id is a hash
 of its content: a repeat, after a crash or by a twin, makes the same notice.
@@ -13,13 +13,16 @@ from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
 
 
-def send_again(route: str, entries: Iterable[Entry], ports: Ports) -> None:
-    """Raises Retryable if the topic did not accept all notices: acknowledge nothing, and note nothing as done."""
+def send_again(route: str, entries: Iterable[Entry], ports: Ports, *, origin: str = ORIGIN_AGAIN) -> None:
+    """Publish the entries in as few notices as hold them. `origin` names a person's redrive (`core.notices`).
+
+    Raises Retryable if the topic did not accept all notices: acknowledge nothing, and note nothing as done."""
     by_bucket: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_bucket[entry.upload.bucket].append(entry)
     for bucket, found in by_bucket.items():
-        notices = list(pack_entries(route, bucket, found, origin=ORIGIN_AGAIN))
+        notices = list(pack_entries(route, bucket, found, origin=origin))
         if len(ports.topic.publish(notices)) < len(notices):
             raise Retryable(f"route {route}: the topic did not take the notice of {len(found)} repeated uploads")
-        ports.measure(Metric.UPLOADS_AGAIN, len(found), route)
+        if origin == ORIGIN_AGAIN:
+            ports.measure(Metric.UPLOADS_AGAIN, len(found), route)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.core.batches import Batch
-from tidegate.core.outcomes import Conservation
+from tidegate.core.outcomes import ABANDONED, Conservation, Tally
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
 
@@ -46,11 +46,14 @@ def _status(route: Route, ports: Ports) -> RouteStatus:
     record = ports.ledger.route(route.name)
     batches = tuple(batch for batch_id in record.unfinished if (batch := ports.ledger.batch(batch_id)))
     # the uploads of an abandoned batch wait for a redrive: they have not ended
-    pending = sum(batch.objects for batch in batches) + record.abandoned_objects
-    notified = record.notified + sum(batch.objects for batch in batches)
+    gathered, back = sum(batch.objects for batch in batches), record.back
+    pending = gathered + record.abandoned_objects - back.get(ABANDONED, 0)
+    # what came back is counted by the batch that gathered it anew
+    notified = record.notified + gathered - sum(back.values())
+    ended = record.tally - Tally.from_dict(back)
     return RouteStatus(
         route=route,
-        uploads=Conservation(notified, record.tally, pending),
+        uploads=Conservation(notified, ended, pending),
         refused=record.refused,
         jobs=record.jobs,
         unfinished=batches,

@@ -1,0 +1,300 @@
+"""Redrive and release: what ended without a row lands once when a person sends it again, and the sums stay right."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.build import BUCKET, notice
+from tests.support.fakes import Died, Life, every_death, play_fencing, play_publishing, uploads_of
+from tests.support.world import World, small_world
+from tidegate.core.errors import Retryable
+from tidegate.core.manifests import batch_folder
+from tidegate.core.notices import Notice
+from tidegate.core.outcomes import ABANDONED, Conservation, Outcome, Tally
+from tidegate.core.records import claim_key
+from tidegate.core.uploads import Upload
+from tidegate.flows.abort import abort
+from tidegate.flows.dispatch import dispatch
+from tidegate.flows.quarantine import EVERYTHING, Quarantined, Selection, quarantined
+from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object, release
+from tidegate.flows.status import status
+
+KEYS = [f"flights/0000-{number:05}.json" for number in range(3)]
+
+
+def sums(world: World) -> Conservation:
+    (found,) = status([world.flights], world.ports)
+    assert found.uploads.holds
+    assert found.uploads.pending >= 0
+    return found.uploads
+
+
+def deliver(world: World) -> list[Notice]:
+    """Dispatch what the topic has, as often as a queue may."""
+    sent, world.topic.published = world.topic.published, []
+    for each in (*sent, *sent):
+        world.dispatch(each)
+    return sent
+
+
+def abandoned(world: World) -> str:
+    batch = world.submitted()
+    abort(batch.id, world.ports)
+    world.settle()
+    play_fencing(world.work, batch.id)
+    world.settle()
+    assert world.batch(batch.id).state == "ABANDONED"
+    return batch.id
+
+
+def committed_with(world: World, *bad: str, prefix: str = "flights/") -> str:
+    batch = world.submitted(prefix=prefix)
+    play_publishing(world.work, batch.id, dict.fromkeys(bad, (Outcome.QUARANTINED, "line 3: 'x' is no INT")))
+    world.settle()
+    return batch.id
+
+
+def land(world: World, snapshot: int = 99) -> str:
+    """Publish the open batch, with every upload committed."""
+    batch = world.open
+    world.clock.advance(1_000)
+    world.settle()
+    play_publishing(world.work, batch.id, snapshot=snapshot)
+    world.settle()
+    assert world.batch(batch.id).state == "COMMITTED"
+    return batch.id
+
+
+def in_quarantine(world: World, selection: Selection = EVERYTHING) -> list[Quarantined]:
+    return list(quarantined("flights", selection, world.ports))
+
+
+def upload_of(world: World, batch: str, key: str) -> Upload:
+    (found,) = (each.upload for each in uploads_of(world.work, batch) if each.upload.key == key)
+    return found
+
+
+# ---- abandoned batches
+
+
+def test_an_abandoned_batch_lands_once_however_often_it_is_redriven(world: World):
+    batch = abandoned(world)
+    assert sums(world) == Conservation(3, Tally(), 3)
+    assert redrive_batch(batch, world.ports, run="1") == Redrive(Redriven.SENT, 3, 0)
+    assert redrive_batch(batch, world.ports, run="2") == Redrive(Redriven.SENT, 3, 0), "nothing was dispatched yet"
+    assert len({each.id for each in world.topic.published}) == 2
+    deliver(world)
+    assert sums(world) == Conservation(3, Tally(), 3), "nothing is notified twice"
+    assert redrive_batch(batch, world.ports, run="3") == Redrive(Redriven.NOTHING_LEFT, 0, 3)
+    land(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+    assert not world.record.open_batch
+
+
+def test_what_is_redriven_keeps_its_sizes_and_sequencers(world: World):
+    batch = abandoned(world)
+    before = world.claim(KEYS[0]).sequencer
+    redrive_batch(batch, world.ports, run="1")
+    deliver(world)
+    assert (world.open.objects, world.open.bytes) == (3, world.batch(batch).bytes)
+    assert world.claim(KEYS[0]).sequencer == before
+
+
+def test_a_batch_that_was_published_or_may_yet_be_is_not_redriven(world: World):
+    batch = world.submitted()
+    assert redrive_batch(batch.id, world.ports, run="1").ended is Redriven.NOT_ABANDONED
+    abort(batch.id, world.ports)
+    assert redrive_batch(batch.id, world.ports, run="1").ended is Redriven.NOT_ABANDONED
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert redrive_batch(batch.id, world.ports, run="1").ended is Redriven.NOT_ABANDONED
+    assert redrive_batch("01BNONE", world.ports, run="1").ended is Redriven.NO_SUCH_BATCH
+    assert not world.topic.published
+
+
+def test_what_was_uploaded_again_is_not_redriven_and_counts_once(world: World):
+    batch = abandoned(world)
+    again = replace(upload_of(world, batch, KEYS[0]), sequencer="0B")
+    world.edit(claim_key(*again.identity), sequencer="0A")
+    world.dispatch(notice(again))
+    deliver(world)
+    assert sums(world) == Conservation(3, Tally(), 3), "the same upload, gathered anew"
+    assert redrive_batch(batch, world.ports, run="1") == Redrive(Redriven.SENT, 2, 1)
+    deliver(world)
+    land(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+
+
+def test_a_batch_whose_files_are_gone_says_so(world: World):
+    batch = abandoned(world)
+    (part,) = world.parts(batch)
+    del world.work.objects[batch_folder(batch) + part]
+    assert redrive_batch(batch, world.ports, run="1").ended is Redriven.MISSING
+    del world.work.objects[batch_folder(batch) + "sealed.json"]
+    assert redrive_batch(batch, world.ports, run="1").ended is Redriven.MISSING
+
+
+def test_a_topic_that_does_not_answer_is_an_error(world: World):
+    batch = abandoned(world)
+    world.topic.broken = True
+    with pytest.raises(Retryable):
+        redrive_batch(batch, world.ports, run="1")
+
+
+# ---- quarantine
+
+
+def test_quarantine_lists_what_is_in_it_and_why(world: World):
+    batch = committed_with(world, KEYS[0], KEYS[2])
+    found = in_quarantine(world)
+    assert [(each.key, each.batch, each.attempt, each.error) for each in found] == [
+        (KEYS[0], batch, 1, "line 3: 'x' is no INT"),
+        (KEYS[2], batch, 1, "line 3: 'x' is no INT"),
+    ]
+    assert [each.notice for each in found] == [world.claim(KEYS[0]).notice] * 2
+
+
+def test_a_batch_without_quarantine_is_not_read_again(world: World):
+    committed_with(world)
+    assert world.ledger.leftovers("flights") == []
+    batch = committed_with(world, "flights/b/0000-00000.json", prefix="flights/b/")
+    assert [(each.batch, each.quarantined) for each in world.ledger.leftovers("flights")] == [(batch, 1)]
+
+
+@pytest.mark.parametrize(
+    ("selection", "expected"),
+    [
+        (Selection(key="flights/*-00000.json"), KEYS[:1]),
+        (Selection(key="weather/*"), []),
+        (Selection(error="NO int"), KEYS),
+        (Selection(error="truncated"), []),
+        (Selection(since=2_000_000_000), []),
+        (Selection(until=1), []),
+    ],
+)
+def test_quarantine_is_selected_by_key_error_and_time(world: World, selection: Selection, expected: list[str]):
+    committed_with(world, *KEYS)
+    assert [each.key for each in in_quarantine(world, selection)] == expected
+
+
+def test_what_is_released_lands_once_whoever_releases_it_twice(world: World):
+    committed_with(world, *KEYS[:2])
+    assert sums(world) == Conservation(3, Tally(committed=1, quarantined=2, rows=1), 0)
+    found = in_quarantine(world)
+    assert release(found, world.ports, run="1") == Redrive(Redriven.SENT, 2)
+    assert release(found, world.ports, run="2") == Redrive(Redriven.SENT, 2)
+    deliver(world)
+    assert in_quarantine(world) == []
+    assert sums(world) == Conservation(3, Tally(committed=1, rows=1), 2)
+    land(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+    assert release(found, world.ports, run="3") == Redrive(Redriven.SENT, 2), "an old list"
+    deliver(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+
+
+def test_what_is_bad_still_comes_back_into_quarantine_and_can_be_released_again(world: World):
+    committed_with(world, KEYS[0])
+    for attempt in range(2):
+        release(in_quarantine(world), world.ports, run=str(attempt))
+        deliver(world)
+        batch = world.open
+        world.clock.advance(1_000)
+        world.settle()
+        play_publishing(world.work, batch.id, {KEYS[0]: (Outcome.QUARANTINED, "still")}, snapshot=100 + 2 * attempt)
+        world.settle()
+        assert [(each.batch, each.error) for each in in_quarantine(world)] == [(batch.id, "still")]
+        assert sums(world) == Conservation(3, Tally(committed=2, quarantined=1, rows=2), 0)
+
+
+def test_a_whole_wrong_schema_is_released_in_portions(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.flows.redrive.AT_ONCE", 2)
+    committed_with(world, *KEYS)
+    seen: list[int] = []
+    assert release(in_quarantine(world), world.ports, run="1", on_sent=seen.append).sent == 3
+    assert seen == [2, 3]
+    deliver(world)
+    land(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+
+
+# ---- one object
+
+
+def test_one_object_is_redriven_if_it_ended_without_a_row(world: World):
+    committed_with(world, KEYS[0])
+    assert redrive_object(BUCKET, KEYS[0], world.ports, run="1") == Redrive(Redriven.SENT, 1, 0)
+    assert redrive_object(BUCKET, KEYS[1], world.ports, run="1") == Redrive(Redriven.NOTHING_LEFT, 0, 1)
+    assert redrive_object(BUCKET, "flights/never.json", world.ports, run="1") == Redrive(Redriven.UNKNOWN)
+    version = world.claim(KEYS[0]).version
+    assert redrive_object(BUCKET, KEYS[0], world.ports, run="2", version=version).sent == 1
+    assert redrive_object(BUCKET, KEYS[0], world.ports, run="2", version="another").ended is Redriven.UNKNOWN
+    deliver(world)
+    land(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+
+
+def test_an_upload_that_is_pending_is_not_redriven(world: World):
+    world.submitted()
+    assert redrive_object(BUCKET, KEYS[0], world.ports, run="1") == Redrive(Redriven.NOTHING_LEFT, 0, 1)
+
+
+# ---- how an upload that comes back is counted
+
+
+def test_a_death_at_any_step_of_dispatch_counts_what_came_back_once(world: World):
+    whole = Life()
+    dispatched_by(whole, _released())
+    assert whole.made >= 8
+    for death in every_death(whole.made):
+        world = _released()
+        with pytest.raises(Died):
+            dispatched_by(Life(death.calls, death.after), world)
+        deliver(world)
+        assert sums(world) == Conservation(3, Tally(committed=1, rows=1), 2), death
+        assert dict(world.record.back) == {"quarantined": 2}
+
+
+def _released() -> World:
+    world = small_world(max_wait=0)
+    committed_with(world, *KEYS[:2])
+    release(in_quarantine(world), world.ports, run="1")
+    return world
+
+
+def dispatched_by(life: Life, world: World) -> None:
+    """Dispatch the notice in a process that may die before each request, not only between the ledger's verbs."""
+    (sent,) = world.topic.published
+    ledger = replace(world.ledger, store=life.wrap(world.store))
+    dispatch(sent.encode(), replace(world.ports, ledger=ledger, work=life.wrap(world.work)), routes=world.routes)
+
+
+def test_a_notice_that_is_void_leaves_what_it_took_as_it_was_counted(world: World):
+    committed_with(world, KEYS[0])
+    release(in_quarantine(world), world.ports, run="1")
+    (first,) = world.topic.published
+    world.ledger.claim(first)  # and died
+    assert world.ledger.void(first.id, "flights")
+    world.topic.published = []
+    redrive_object(BUCKET, KEYS[0], world.ports, run="2")
+    deliver(world)
+    land(world)
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+
+
+def test_an_owner_whose_record_has_expired_is_not_counted_back(world: World):
+    committed_with(world, KEYS[0])
+    release(in_quarantine(world), world.ports, run="1")
+    (sent,) = world.topic.published
+    del world.store.items[next(key for key in world.store.items if key.pk == f"n#{world.claim(KEYS[0]).notice}")]
+    deliver(world)
+    assert sent.id == world.claim(KEYS[0]).notice
+    assert sums(world) == Conservation(4, Tally(committed=2, quarantined=1, rows=2), 1)
+
+
+def test_a_claim_that_was_taken_over_says_how_its_upload_was_counted(world: World):
+    batch = abandoned(world)
+    redrive_batch(batch, world.ports, run="1")
+    deliver(world)
+    item = world.store.items[claim_key(BUCKET, KEYS[0], world.claim(KEYS[0]).version)]
+    assert (item["was"], item["was_of"]) == (ABANDONED, "flights")

@@ -1,0 +1,129 @@
+"""`tidegate quarantine` and `tidegate redrive`: what they print and how they end, on a deployment in memory."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.functional.test_redrive import KEYS, abandoned, committed_with, deliver
+from tests.support.build import BUCKET
+from tests.support.world import World, small_world
+from tests.unit.test_cli import agree, documented, shape
+from tidegate.cli import deployment, main
+from tidegate.cli.exits import Exit
+
+URI = f"s3://{BUCKET}/{KEYS[0]}"
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = small_world(max_wait=0)
+    found = SimpleNamespace(routes=world.routes, ports=lambda attempt="": world.ports)
+    monkeypatch.setattr(deployment, "find", lambda folder: found)
+    return world
+
+
+def run(*arguments: str, input: str = "") -> Any:
+    return CliRunner().invoke(main.app, list(arguments), input=input, catch_exceptions=False)
+
+
+def test_nothing_in_quarantine_says_so(world: World):
+    committed_with(world)
+    assert (run("quarantine", "ls").exit_code, run("quarantine", "ls").stdout) == (
+        Exit.OK,
+        "nothing is in quarantine\n",
+    )
+
+
+def test_what_is_in_quarantine_is_listed_with_its_error(world: World):
+    batch = committed_with(world, *KEYS[:2])
+    shown = run("quarantine", "ls").stdout
+    assert f"{URI}\n    line 3: 'x' is no INT\n" in shown
+    assert KEYS[2] not in shown
+    document = json.loads(run("quarantine", "ls", "--limit", "1", "--json").stdout)
+    assert agree(shape(document), shape(documented("quarantine ls")))
+    assert (document["more"], [(each["uri"], each["batch"]) for each in document["uploads"]]) == (True, [(URI, batch)])
+    assert "the first 1; --limit 0 lists all" in run("quarantine", "ls", "--limit", "1").stdout
+    assert json.loads(run("quarantine", "ls", "--limit", "0", "--json").stdout)["more"] is False
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--route", "nights"], "there is no route 'nights': there are flights, weather"),
+        (["--since", "yesterday"], "'yesterday' is not a time"),
+        (["--until", "2026-11-21T10:21:00"], "has no time zone"),
+    ],
+)
+def test_a_mistake_is_named(world: World, arguments: list[str], text: str):
+    done = run("quarantine", "ls", *arguments)
+    assert done.exit_code == Exit.USAGE
+    assert text in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_one_object_is_shown_whole(world: World):
+    batch = committed_with(world, KEYS[0])
+    shown = run("quarantine", "show", URI).stdout
+    assert all(each in shown for each in (URI, batch, world.claim(KEYS[0]).version, "line 3: 'x' is no INT"))
+    done = run("quarantine", "show", f"s3://{BUCKET}/{KEYS[1]}")
+    assert (done.exit_code, f"no version of s3://{BUCKET}/{KEYS[1]} is in quarantine" in done.stderr) == (1, True)
+
+
+def test_a_key_with_brackets_is_taken_as_it_is(world: World):
+    committed_with(world, "flights/[a]*0000-00000.json", prefix="flights/[a]*")
+    assert run("quarantine", "show", f"s3://{BUCKET}/flights/[a]*0000-00000.json").exit_code == Exit.OK
+
+
+def test_release_says_how_many_first(world: World):
+    committed_with(world, *KEYS[:2])
+    assert run("quarantine", "release", input="n\n").exit_code != Exit.OK
+    assert not world.topic.published
+    done = run("quarantine", "release", input="y\n")
+    assert "Release 2 uploads?" in done.stderr
+    assert "2 uploads are released" in done.stdout
+    assert world.topic.keys == KEYS[:2]
+
+
+def test_release_takes_what_is_selected(world: World):
+    committed_with(world, *KEYS)
+    run("quarantine", "release", "--key", "*-00001.json", "--route", "flights", "--yes")
+    assert world.topic.keys == [KEYS[1]]
+
+
+def test_an_abandoned_batch_is_redriven(world: World):
+    batch = abandoned(world)
+    done = run("redrive", batch)
+    assert (done.exit_code, f"3 uploads of batch {batch} are sent again" in done.stdout) == (Exit.OK, True)
+    deliver(world)
+    done = run("redrive", batch)
+    assert (done.exit_code, "nothing of batch" in done.stderr) == (Exit.FINDING, True)
+
+
+def test_one_object_is_redriven(world: World):
+    committed_with(world, KEYS[0])
+    assert "1 uploads of" in run("redrive", URI, "--version", world.claim(KEYS[0]).version).stdout
+    assert run("redrive", URI, "--version", "another").exit_code == Exit.FINDING
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ("01BNONE", "there is no batch 01BNONE"),
+        ("s3://landing/flights/never.json", "the ledger knows no such upload"),
+    ],
+)
+def test_what_is_not_there_is_named(world: World, what: str, text: str):
+    done = run("redrive", what)
+    assert (done.exit_code, text in done.stderr) == (Exit.FINDING, True)
+
+
+def test_a_batch_that_is_not_abandoned_names_the_way(world: World):
+    batch = world.submitted()
+    done = run("redrive", batch.id)
+    assert (done.exit_code, f"`tidegate abort {batch.id}`" in done.stderr) == (Exit.FINDING, True)
+
+
+def test_a_version_without_an_object_is_refused(world: World):
+    assert run("redrive", "01B", "--version", "v").exit_code == Exit.USAGE

@@ -1,0 +1,93 @@
+"""Quarantine: what is in it now, found through the leftovers of the batches that put it there.
+
+The outcomes of a batch are the truth about what it quarantined and why: its claims hold only the beginning of an error.
+An upload has left quarantine if another notice has taken its claim over, or if the claim has expired.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from tidegate.core.manifests import batch_folder
+from tidegate.core.outcomes import Outcome
+from tidegate.core.receipts import Ending, decode_outcomes, decode_receipt
+from tidegate.core.uploads import Upload
+from tidegate.flows.ports import Ports
+
+CLAIMS_AT_ONCE = 1_000
+"""How many claims are read before their uploads are yielded: a whole batch may be in quarantine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which uploads are meant. `since` and `until` are when their batches ended, in epoch seconds, `until` excluded.
+    `key` is a pattern of keys with `*`, `?` and `[...]`. `error` is a part of the error, in any case."""
+
+    since: int = 0
+    until: int | None = None
+    key: str = ""
+    error: str = ""
+
+    def covers(self, ended_at: int) -> bool:
+        return self.since <= ended_at and (self.until is None or ended_at < self.until)
+
+    def has(self, ending: Ending) -> bool:
+        return (not self.key or fnmatchcase(ending.key, self.key)) and self.error.lower() in ending.error.lower()
+
+
+EVERYTHING = Selection()
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One upload in quarantine. `notice` owns it. `error` says why, with the line or the row group if that is known.
+    `attempt` is the last attempt of its batch, `ended_at` when the batch was settled (epoch seconds)."""
+
+    route: str
+    batch: str
+    attempt: int
+    ended_at: int
+    notice: str
+    bucket: str
+    key: str
+    version: str
+    error: str
+
+
+def quarantined(route: str, selection: Selection, ports: Ports) -> Iterator[Quarantined]:
+    """What the route's batches have quarantined, and nobody has taken over since; the oldest batch first."""
+    for left in ports.ledger.leftovers(route):
+        if not left.quarantined or not selection.covers(left.ended_at):
+            continue
+        batch = ports.ledger.batch(left.batch)
+        endings = [each for each in _endings(left.batch, ports) if selection.has(each)]
+        for start in range(0, len(endings), CLAIMS_AT_ONCE):
+            for each in _still_there(endings[start : start + CLAIMS_AT_ONCE], ports):
+                yield Quarantined(
+                    route=route,
+                    batch=left.batch,
+                    attempt=batch.attempt if batch else 0,
+                    ended_at=left.ended_at,
+                    notice=each.notice,
+                    bucket=each.bucket,
+                    key=each.key,
+                    version=each.version,
+                    error=each.error,
+                )
+
+
+def _endings(batch_id: str, ports: Ports) -> list[Ending]:
+    folder = batch_folder(batch_id)
+    receipt = ports.work.get(folder + "receipt.json")
+    body = ports.work.get(f"{folder}outcomes/{decode_receipt(receipt).staged}.jsonl.gz") if receipt else None
+    found = decode_outcomes(body).endings if body else ()
+    return [each for each in found if each.outcome == Outcome.QUARANTINED]
+
+
+def _still_there(endings: list[Ending], ports: Ports) -> Iterator[Ending]:
+    uploads = {each: Upload(each.bucket, each.key, each.version, size=0) for each in endings}
+    claims = ports.ledger.claims_on(uploads.values())
+    for each, upload in uploads.items():
+        claim = claims.get(upload.identity)
+        if claim and claim.notice == each.notice and claim.outcome == Outcome.QUARANTINED:
+            yield each

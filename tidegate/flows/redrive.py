@@ -1,0 +1,149 @@
+"""Redrive: send uploads that ended without a row again, because a person has removed the cause.
+
+    of                  what it names
+    an abandoned batch  every upload of its manifest that still belongs to it
+    quarantine          what a selection of a route's quarantine holds: a *release*
+    one object          each of its versions that ended without a row
+
+Nothing is decided here. The new notice names the owner that each upload is taken from, and dispatch takes it over only
+if that owner has let go, and still is the owner (rule 4).
+
+    if it dies, or is run twice     some notices are published twice, under other ids: the first one that claims an
+                                    upload owns it, and the others are refused
+    if an upload lands meanwhile    its claim has another owner by then: refused
+    if the settings change          the batch that gathers the upload is read as the route is then
+    if what it read is old          it names an owner that has been replaced: refused
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import islice
+
+from tidegate.core.batches import State
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
+from tidegate.core.notices import ORIGIN_REDRIVE, Entry
+from tidegate.core.uploads import Upload
+from tidegate.flows.ports import Ports
+from tidegate.flows.quarantine import Quarantined
+from tidegate.flows.send_again import send_again
+
+AT_ONCE = 2_000
+"""How many uploads of quarantine are sent together: a few notices. What is held in memory does not grow with what is
+released."""
+
+OnSent = Callable[[int], None]
+"""Called with the number of uploads that were sent."""
+
+
+class Redriven(Enum):
+    """The result of a request to redrive."""
+
+    SENT = auto()
+    NOTHING_LEFT = auto()  # all of it was taken over already, or landed
+    NO_SUCH_BATCH = auto()
+    NOT_ABANDONED = auto()  # its rows are in the table, or may yet be
+    MISSING = auto()  # its manifest or one of its parts is missing in the work bucket
+    UNKNOWN = auto()  # the ledger has no claim on the object
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now, or their claims have
+    expired."""
+
+    ended: Redriven
+    sent: int = 0
+    elsewhere: int = 0
+
+
+def redrive_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Redrive:
+    """Send the uploads of an abandoned batch again, part by part. `run` is a new id for this command."""
+    batch = ports.ledger.batch(batch_id)
+    if batch is None:
+        return Redrive(Redriven.NO_SUCH_BATCH)
+    if batch.state is not State.ABANDONED:
+        return Redrive(Redriven.NOT_ABANDONED)
+    folder = batch_folder(batch_id)
+    manifest = ports.work.get(folder + "sealed.json")
+    if manifest is None:
+        return Redrive(Redriven.MISSING)
+    sent = elsewhere = 0
+    for name in decode_sealed(manifest).parts:
+        part = ports.work.get(folder + name)
+        if part is None:
+            return Redrive(Redriven.MISSING, sent, elsewhere)
+        owned = decode_part(part)
+        entries = _still_owned(owned, ports)
+        send_again(batch.route, entries, ports, origin=_origin(run))
+        sent, elsewhere = sent + len(entries), elsewhere + len(owned) - len(entries)
+        on_sent(sent)
+    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, elsewhere)
+
+
+def release(found: Iterable[Quarantined], ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Redrive:
+    """Send what is in quarantine again. `run` as in `redrive_batch`."""
+    sent = 0
+    coming = iter(found)
+    while portion := list(islice(coming, AT_ONCE)):
+        for route, entries in _by_route(portion, ports).items():
+            send_again(route, entries, ports, origin=_origin(run))
+            sent += len(entries)
+        on_sent(sent)
+    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent)
+
+
+def redrive_object(bucket: str, key: str, ports: Ports, *, run: str, version: str = "") -> Redrive:
+    """Send the versions of one object again that ended without a row; `version` names one of them."""
+    claims = [each for each in ports.ledger.claims(bucket, key) if version in ("", each.version)]
+    if not claims:
+        return Redrive(Redriven.UNKNOWN)
+    let_go = ports.ledger.let_go(claims)
+    owners = ports.ledger.notices(claim.notice for claim in let_go)
+    by_route: dict[str, list[Entry]] = defaultdict(list)
+    for claim in let_go:
+        # an owner whose record has expired can be asked neither for the route nor for the size
+        if owner := owners.get(claim.notice):
+            upload = Upload(bucket, key, claim.version, 0, claim.sequencer)
+            listed = _listed(owner.batch, {owner.part}, ports) if owner.batch else {}
+            by_route[owner.route].append(Entry(listed.get(upload.identity, upload), takes_from=claim.notice))
+    for route, entries in by_route.items():
+        send_again(route, entries, ports, origin=_origin(run))
+    sent = sum(map(len, by_route.values()))
+    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, len(claims) - sent)
+
+
+def _origin(run: str) -> str:
+    return f"{ORIGIN_REDRIVE} {run}"
+
+
+def _still_owned(owned: Sequence[OwnedUpload], ports: Ports) -> list[Entry]:
+    claims = ports.ledger.claims_on(each.upload for each in owned)
+    return [
+        Entry(each.upload, takes_from=each.notice)
+        for each in owned
+        if (claim := claims.get(each.upload.identity)) and claim.notice == each.notice
+    ]
+
+
+def _by_route(portion: Sequence[Quarantined], ports: Ports) -> dict[str, list[Entry]]:
+    """The entries for new notices, with what the parts say of the uploads: their sizes keep the new batch within what a
+    job should read, their sequencers tell later uploads of the same bytes."""
+    notices = ports.ledger.notices(each.notice for each in portion)
+    parts: dict[str, set[str]] = defaultdict(set)
+    for record in notices.values():
+        parts[record.batch].add(record.part)
+    listed: dict[tuple[str, str, str], Upload] = {}
+    for batch, names in parts.items():
+        listed |= _listed(batch, names, ports)
+    by_route: dict[str, list[Entry]] = defaultdict(list)
+    for each in portion:
+        upload = Upload(each.bucket, each.key, each.version, 0)
+        by_route[each.route].append(Entry(listed.get(upload.identity, upload), takes_from=each.notice))
+    return by_route
+
+
+def _listed(batch_id: str, parts: Iterable[str], ports: Ports) -> dict[tuple[str, str, str], Upload]:
+    bodies = (ports.work.get(batch_folder(batch_id) + name) for name in sorted(parts))
+    return {each.upload.identity: each.upload for body in bodies if body for each in decode_part(body)}
