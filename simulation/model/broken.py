@@ -120,6 +120,18 @@ VARIANTS: Sequence[Variant] = (
         requires_less("void", Vacant),
     ),
     Variant(
+        "counted again",
+        "An upload that comes back stays in the sums that it was in.",
+        "released",
+        _patched(transitions, "_sums_left", lambda back: {}),
+    ),
+    Variant(
+        "taken from whoever has it",
+        "An upload is taken over although its owner is not the one any more that let go.",
+        "redriven",
+        requires_less("take_over", Is),
+    ),
+    Variant(
         "unregistered is let go",
         "A notice that is not registered counts as one that has let go.",
         "on its way",

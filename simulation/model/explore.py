@@ -98,11 +98,12 @@ class Shared:
 
     # ---- for the actors of the model
 
-    def the_sent(self) -> Notice:
+    def the_sent(self, number: int) -> Notice:
+        """One of the notices that the topic has, in any order that stays."""
         found = sorted(cell for cell in self.cells if cell[0] == "sent")
-        if not found:
+        if len(found) <= number:
             raise NotYet
-        notice: Notice = self.cells[found[0]]
+        notice: Notice = self.cells[found[number]]
         return notice
 
     def cell(self, cell: Cell) -> Any:

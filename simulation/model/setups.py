@@ -20,6 +20,7 @@ from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import Ports
 from tidegate.flows.publish import Attempt
+from tidegate.flows.redrive import redrive_object
 from tidegate.flows.seal import seal_if_due
 from tidegate.flows.settle import settle_batch
 from tidegate.flows.sink import Hopeless, Staged
@@ -53,8 +54,13 @@ def delivery(name: str, of: Notice, *, backwards: bool = False) -> Actor:
     return Actor(name, lambda ports: dispatch(of.encode(), ports, routes=ROUTES), backwards)
 
 
-def delivery_of_what_was_sent(name: str) -> Actor:
-    return Actor(name, lambda ports: dispatch(calls(ports)("the_sent").encode(), ports, routes=ROUTES))
+def redriving(name: str, of: Upload) -> Actor:
+    """A person sends an upload that did not land again, in a command of their own."""
+    return Actor(name, lambda ports: redrive_object(of.bucket, of.key, ports, run=name))
+
+
+def delivery_of_what_was_sent(name: str, number: int = 0) -> Actor:
+    return Actor(name, lambda ports: dispatch(calls(ports)("the_sent", number).encode(), ports, routes=ROUTES))
 
 
 def sealing(name: str) -> Actor:
@@ -199,7 +205,7 @@ def lands_once(cells: Mapping[Cell, Any]) -> str:
             keys = registered[item["notice"]][1]
             if cell not in [("item", *claim_key("bucket", key, "etag:1")) for key in keys]:
                 return f"a claim of notice {item['notice'][:6]} is on no upload of its part"
-    if wrong := _route_disagrees(cells):
+    if wrong := _route_disagrees(cells) or _counted_wrong(cells):
         return wrong
     for notice_id, (batch, _) in registered.items():
         body = cells.get(("object", batch_folder(batch) + "sealed.json"))
@@ -229,6 +235,21 @@ def _route_disagrees(cells: Mapping[Cell, Any]) -> str:
     for batch, header in batches.items():
         if inside[batch] != header["notices"]:
             return f"batch {batch} counts {header['notices']} notices, and {inside[batch]} are in it"
+    return ""
+
+
+def _counted_wrong(cells: Mapping[Cell, Any]) -> str:
+    """Each upload that was ever registered is in its route's sums once, however often it came back."""
+    items = {cell[1:]: item for cell, item in cells.items() if cell[0] == "item"}
+    route = decode_standing("r", items.get(route_key("r")))
+    counted, keys = 0, set()
+    for (pk, _), item in items.items():
+        if pk.startswith("n#") and "batch" in item:
+            part = decode_part(cells["object", batch_folder(item["batch"]) + item["part"]])
+            counted += len(part)
+            keys |= {each.upload.key for each in part}
+    if counted - sum(route.back.values()) != len(keys):
+        return f"{len(keys)} uploads are counted {counted} times, {dict(route.back)} of them as come back"
     return ""
 
 
@@ -320,6 +341,20 @@ def published(tally: Tally, *endings: Ending, fence: bool = False) -> Callable[[
     return begins
 
 
+def quarantined() -> Cells:
+    """The same, and it is recorded that the upload did not land."""
+    cells = published(Tally(quarantined=1), BROKEN_FILE)()
+    run(cells, settling("q", BATCH))
+    return cells
+
+
+def abandoned() -> Cells:
+    """The same, and it is recorded that the batch is fenced."""
+    cells = published(Tally(), fence=True)()
+    run(cells, settling("q", BATCH))
+    return cells
+
+
 def with_table() -> Cells:
     """The same, before its job has begun."""
     return {**handed_off(), TABLE: (EMPTY.ancestors, ())}
@@ -343,6 +378,7 @@ BROKEN_FILE = Ending(SECOND.id, "bucket", "b", "etag:1", Outcome.QUARANTINED, "n
 TWINS = (delivery("d", FIRST), delivery("e", FIRST, backwards=True), delivery("f", SECOND))
 VOIDED = (delivery("d", SECOND), delivery("e", SECOND), audit("v", (B,)), delivery_of_what_was_sent("t"))
 REPEATED = (settling("x", BATCH), settling("y", BATCH), delivery("e", AGAIN), delivery_of_what_was_sent("t"))
+SENT_TWICE = (delivery_of_what_was_sent("t"), delivery_of_what_was_sent("u", 1))
 DRIVERS = (driver("d", 1, BATCH), driver("e", 2, BATCH))
 FENCE = driver("f", 3, BATCH, fence=True)
 
@@ -400,6 +436,20 @@ SETUPS = (
         REPEATED,
         published(Tally(), fence=True),
         ends_well=every_upload_joins((B,), {"e": AGAIN}, "t", [settling("z", BATCH)]),
+    ),
+    Setup(
+        "released",
+        "two people redrive what is in quarantine",
+        (redriving("x", B), redriving("y", B), *SENT_TWICE),
+        quarantined,
+        ends_well=every_upload_joins((B,), {}, also=[redriving("z", B)]),
+    ),
+    Setup(
+        "redriven",
+        "an upload of an abandoned batch is redriven, and its bytes come again",
+        (redriving("x", B), delivery("e", AGAIN), *SENT_TWICE),
+        abandoned,
+        ends_well=every_upload_joins((B,), {"e": AGAIN}, also=[redriving("z", B)]),
     ),
     Setup(
         "on its way",
