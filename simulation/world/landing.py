@@ -1,5 +1,6 @@
 """The landing buckets and S3's notifications: the same for Tidegate's world and for every scheme."""
 
+import datetime
 import json
 import math
 from collections.abc import Callable
@@ -98,6 +99,7 @@ def notification(version: Version) -> dict[str, Any]:
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
+        "eventTime": datetime.datetime.fromtimestamp(version.at, datetime.UTC).isoformat(),
         "eventName": f"ObjectCreated:{version.how}",
         "s3": {"bucket": {"name": version.bucket}, "object": described},
     }

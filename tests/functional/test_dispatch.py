@@ -10,14 +10,16 @@ import pytest
 
 from tests.support.build import BUCKET, ETAG, notice, part_of, upload, uploads
 from tests.support.fakes import Died, Life, every_death, play_publishing
+from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.manifests import batch_folder
-from tidegate.core.notices import Entry, Notice
+from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import Outcome
+from tidegate.core.records import DAY
 from tidegate.core.uploads import Upload
-from tidegate.flows.dispatch import ROUNDS, dispatch
-from tidegate.flows.ledger import Registration
+from tidegate.flows.dispatch import ROUNDS, dispatch, receive
+from tidegate.flows.ledger import CLOCKS, Registration
 from tidegate.metrics import Metric
 
 KEYS = ["flights/a.json", "flights/b.json", "flights/c.json"]
@@ -349,7 +351,7 @@ def landed(world: World) -> dict[str, list[str]]:
     return found
 
 
-STEPS = ["notice", "claim", "refuse", "publish", "open_batch", "put", "register"]
+STEPS = ["notice", "may_have_forgotten", "claim", "refuse", "publish", "open_batch", "put", "register"]
 DEATHS = every_death(len(STEPS))
 at_every_death = pytest.mark.parametrize(
     "death", DEATHS, ids=lambda death: f"{'after' if death.after else 'before'} {STEPS[death.calls - 1]}"
@@ -450,3 +452,41 @@ def test_the_part_is_in_place_before_the_registration_that_names_it(world: World
 
     run(world, of, ledger=LooksWhileRegistering())
     assert world.open.notices == 1
+
+
+# ---- older than the ledger's memory
+
+
+def aged(world: World, seconds: int) -> Notice:
+    return make_notice("flights", BUCKET, "s3", [Entry(upload("flights/old.json"))], at=world.clock.now - seconds)
+
+
+def test_a_notice_older_than_the_ledgers_memory_is_set_aside_and_claims_nothing(world: World):
+    of = aged(world, RETENTION)
+    assert isinstance(receive(of.encode(), world.ports, routes=world.routes), Rejected)
+    ((body, reason),) = world.dead_letters.letters
+    assert body == of.encode()
+    assert "longer ago than the ledger remembers" in reason
+    assert "s3://landing/flights/old.json" in reason
+    assert not world.ledger.claims(BUCKET, "flights/old.json")
+
+
+def test_one_that_the_ledger_must_remember_is_new(world: World):
+    world.dispatch(aged(world, RETENTION - CLOCKS - 1))
+    assert world.open.objects == 1
+
+
+def test_however_often_it_is_moved_back_an_upload_lands_once(world: World):
+    of = aged(world, 0)
+    for _ in range(20):
+        receive(of.encode(), world.ports, routes=world.routes)
+        world.clock.advance(RETENTION // 5)
+    assert (world.open.notices, world.open.objects) == (1, 1)
+
+
+def test_a_notice_that_was_decided_long_ago_is_acknowledged(world: World):
+    of = aged(world, RETENTION - DAY)
+    world.dispatch(of)
+    world.clock.advance(DAY + 1)
+    assert not isinstance(receive(of.encode(), world.ports, routes=world.routes), Rejected)
+    assert not world.dead_letters.letters

@@ -58,7 +58,7 @@ def s3_record(
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
         "awsRegion": "us-east-1",
-        "eventTime": "2026-11-21T10:00:00.000Z",
+        "eventTime": "1970-01-01T00:00:00.000Z",
         "eventName": event,
         "userIdentity": {"principalId": "AWS:AIDAINPONIXQXHT3IKHL2"},
         "requestParameters": {"sourceIPAddress": "205.255.255.255"},
@@ -100,7 +100,7 @@ def eventbridge_event(
         "detail-type": kind,
         "source": "aws.s3",
         "account": "123456789012",
-        "time": "2026-11-21T10:00:00Z",
+        "time": "1970-01-01T00:00:00Z",
         "region": "us-east-1",
         "resources": [f"arn:aws:s3:::{bucket}"],
         "detail": {

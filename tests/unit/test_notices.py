@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -307,3 +308,28 @@ def test_entries_that_take_over_are_packed_with_their_owners(of: list[Upload], m
 def test_a_packed_notice_is_the_one_that_anybody_would_make():
     assert packed(uploads(3)) == [notice(*uploads(3))]
     assert packed(uploads(3), origin="audit:1") == [notice(*uploads(3), origin="audit:1")]
+
+
+# ---- how old
+
+
+def test_a_notice_is_as_old_as_its_oldest_upload_and_says_so_wherever_it_is_read():
+    made = make_notice(
+        "flights", BUCKET, "s3", [Entry(replace(upload("a"), at=30)), Entry(replace(upload("b"), at=20))]
+    )
+    assert (made.at, decode(made.encode()).at) == (20, 20)
+    assert make_notice("flights", BUCKET, "s3", [Entry(upload("a"))]).at == 0
+    assert make_notice("flights", BUCKET, "s3", [Entry(replace(upload("a"), at=30))], at=40).at == 40
+
+
+def test_the_age_is_no_part_of_the_id():
+    young, old = (make_notice("flights", BUCKET, "s3", [Entry(upload("a"))], at=at) for at in (10, 20))
+    assert young.id == old.id
+    assert decode(old.encode()).id == old.id
+
+
+@pytest.mark.parametrize("at", ["yesterday", -1, 1.5, None, True])
+def test_an_age_that_is_none_is_refused(at: Any):
+    message = {**json.loads(notice("a").encode()), "at": at}
+    with pytest.raises(Rejected, match="which is no time"):
+        decode(json.dumps(message))

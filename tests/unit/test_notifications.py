@@ -351,3 +351,23 @@ def test_records_are_judged_one_by_one_and_in_order(kinds: list[str]):
     expected = {"good": Notified, "bad": Garbage, "deleted": NotAnUpload}
     found = parse(s3_message(*(records[kind] for kind in kinds)))
     assert [type(record) for record in found] == [expected[kind] for kind in kinds]
+
+
+@pytest.mark.parametrize(
+    ("time", "at"),
+    [
+        ("2026-11-21T10:00:00.000Z", 1_795_255_200),
+        ("2026-11-21T11:00:00+01:00", 1_795_255_200),
+        ("1970-01-01T00:00:00.000Z", 0),
+        ("2026-11-21T10:00:00", 0),
+        ("yesterday", 0),
+        (5, 0),
+        (None, 0),
+    ],
+)
+def test_an_upload_has_the_time_of_its_event_if_there_is_one(time: Any, at: int):
+    (by_s3,) = parse(s3_message({**s3_record("a"), "eventTime": time}))
+    (by_eventbridge,) = parse(json.dumps({**eventbridge_event("a"), "time": time}))
+    assert isinstance(by_s3, Notified)
+    assert isinstance(by_eventbridge, Notified)
+    assert (by_s3.upload.at, by_eventbridge.upload.at) == (at, at)

@@ -12,7 +12,7 @@ the content for this reason:
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.core.errors import Rejected
@@ -44,7 +44,9 @@ class Entry:
 class Notice:
     """A set of uploads of one route and bucket. Build it with `make_notice`, which computes the id.
 
-    `wire` is the version of the format that it was read from or is written in.
+    `wire` is the version of the format that it was read from or is written in. `at` (epoch seconds) is when the oldest
+    of its uploads was created, or when somebody made it for uploads of another notice; 0 if that is unknown. It is no
+    part of the id.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Notice:
     origin: str
     entries: tuple[Entry, ...]
     wire: int = WIRE_VERSION
+    at: int = 0
 
     def encode(self) -> str:
         """The message body: compact JSON, the same text for the same notice."""
@@ -63,6 +66,7 @@ class Notice:
                 "route": self.route,
                 "bucket": self.bucket,
                 "origin": self.origin,
+                **({"at": self.at} if self.at else {}),
                 "uploads": [_encode_entry(entry) for entry in self.entries],
             }
         )
@@ -85,8 +89,11 @@ class NoticeRecord:
         return not self.batch
 
 
-def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry], *, wire: int = WIRE_VERSION) -> Notice:
-    """The notice of these entries. Their order does not matter. Of repeats the latest stays.
+def make_notice(
+    route: str, bucket: str, origin: str, entries: Iterable[Entry], *, wire: int = WIRE_VERSION, at: int = 0
+) -> Notice:
+    """The notice of these entries. Their order does not matter. Of repeats the latest stays. `at` as in `Notice`; 0 for
+    when S3 created the oldest of the uploads.
 
     Raises ValueError for a programming mistake: no entries, or entries of several buckets.
     """
@@ -101,7 +108,8 @@ def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry], 
         raise ValueError(f"a notice of route {route} needs uploads, all of bucket {bucket}")
     content = [_hashed(entry, wire) for entry in ordered]
     digest = hashlib.sha256(_json([route, bucket, origin, content]).encode()).hexdigest()[:40]
-    return Notice(digest, route, bucket, origin, ordered, wire)
+    times = [entry.upload.at for entry in ordered if entry.upload.at]
+    return Notice(digest, route, bucket, origin, ordered, wire, at or min(times, default=0))
 
 
 def _hashed(entry: Entry, wire: int) -> list[str]:
@@ -122,12 +130,14 @@ def decode(body: str) -> Notice:
         bucket = data["bucket"]
         entries = [_decode_entry(bucket, fields) for fields in data["uploads"]]
         notice = make_notice(data["route"], bucket, data["origin"], entries, wire=wire)
-        said = data["id"]
+        said, at = data["id"], data.get("at", 0)
+        if not isinstance(at, int) or isinstance(at, bool) or at < 0:
+            raise Rejected(f"the notice says that its uploads are of {at!r}, which is no time")
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Rejected(f"the message is not a notice ({type(error).__name__}: {error})") from error
     if notice.id != said:
         raise Rejected(f"the notice says its id is {said}, its content says {notice.id}")
-    return notice
+    return replace(notice, at=at)
 
 
 def pack(
@@ -138,24 +148,27 @@ def pack(
 
 
 def pack_entries(
-    route: str, bucket: str, entries: Iterable[Entry], *, origin: str, max_bytes: int = MAX_BYTES
+    route: str, bucket: str, entries: Iterable[Entry], *, origin: str, max_bytes: int = MAX_BYTES, at: int = 0
 ) -> Iterator[Notice]:
-    """As few notices as can hold `entries`, each at most `max_bytes` when encoded as UTF-8.
+    """As few notices as can hold `entries`, each at most `max_bytes` when encoded as UTF-8. `at` as in `make_notice`.
 
     The entries are sorted first, so the same set packs into the same notices.
     """
-    envelope = len(_json({"v": WIRE_VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin})) + 20
+    about = {"v": WIRE_VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin}
+    coming = sorted(entries, key=lambda each: each.upload.identity)
+    latest = max([at, *(each.upload.at for each in coming)])
+    envelope = len(_json({**about, "at": latest} if latest else about)) + 20
     gathered: list[Entry] = []
     size = envelope
-    for entry in sorted(entries, key=lambda each: each.upload.identity):
+    for entry in coming:
         length = len(_json(_encode_entry(entry))) + 1  # and its comma; _json is ASCII, so characters are bytes
         if gathered and size + length > max_bytes:
-            yield make_notice(route, bucket, origin, gathered)
+            yield make_notice(route, bucket, origin, gathered, at=at)
             gathered, size = [], envelope
         gathered.append(entry)
         size += length
     if gathered:
-        yield make_notice(route, bucket, origin, gathered)
+        yield make_notice(route, bucket, origin, gathered, at=at)
 
 
 def _encode_entry(entry: Entry) -> list[Any]:

@@ -5,6 +5,7 @@ notification is set up. `eventVersion` is deliberately not checked: minor versio
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html).
 """
 
+import datetime
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -85,7 +86,8 @@ def _from_s3(record: Any) -> Record:
     except UnicodeDecodeError:
         raise Rejected(f"the key {encoded!r} does not decode to UTF-8") from None
     details = record["s3"]["object"]
-    return _upload(_text(record, "s3", "bucket", "name"), key, details, details.get("versionId"), details.get("eTag"))
+    bucket, at = _text(record, "s3", "bucket", "name"), _when(record.get("eventTime"))
+    return _upload(bucket, key, details, details.get("versionId"), details.get("eTag"), at)
 
 
 def _from_eventbridge(event: Any) -> Record:
@@ -95,12 +97,20 @@ def _from_eventbridge(event: Any) -> Record:
     # EventBridge does not encode the key: a `+` is a plus
     key = _text(event, "detail", "object", "key")
     details = event["detail"]["object"]
-    return _upload(
-        _text(event, "detail", "bucket", "name"), key, details, details.get("version-id"), details.get("etag")
-    )
+    bucket, at = _text(event, "detail", "bucket", "name"), _when(event.get("time"))
+    return _upload(bucket, key, details, details.get("version-id"), details.get("etag"), at)
 
 
-def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, etag: Any) -> Record:
+def _when(time: Any) -> int:
+    """The epoch second of an ISO 8601 time, such as "2026-11-21T10:00:00.000Z"; 0 if it is none."""
+    try:
+        found = datetime.datetime.fromisoformat(time)
+    except (ValueError, TypeError):
+        return 0
+    return max(0, int(found.timestamp())) if found.tzinfo else 0
+
+
+def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, etag: Any, at: int) -> Record:
     for name, value in (("version id", version_id), ("ETag", etag)):
         if value is not None and not isinstance(value, str):
             raise Rejected(f"the {name} of s3://{bucket}/{key} is not text: {value!r}")
@@ -120,7 +130,7 @@ def _upload(bucket: str, key: str, details: Mapping[str, Any], version_id: Any, 
     if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < 2**63:
         raise Rejected(f"the size of s3://{bucket}/{key} is not a count of bytes: {size!r}")
     sequencer = details.get("sequencer") or ""
-    return Notified(Upload(bucket, key, version, size, str(sequencer)))
+    return Notified(Upload(bucket, key, version, size, str(sequencer), at))
 
 
 def _text(record: Any, *path: str) -> str:

@@ -1,7 +1,7 @@
 """An upload: one version of one object. Its rows must be in the table exactly once."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 ETAG_PREFIX = "etag:"
 
@@ -12,6 +12,7 @@ class Upload:
 
     `version` is S3's version id, or `etag:<etag>` if the bucket is unversioned. Notifications and listings have no
     other identity in common, so `size` (bytes) and `sequencer` (hex, orders the versions of one key) are no part of it.
+    `at` is when S3 created it, in epoch seconds, 0 if unknown; uploads are compared without it.
     """
 
     bucket: str
@@ -19,6 +20,7 @@ class Upload:
     version: str
     size: int
     sequencer: str = ""
+    at: int = field(default=0, compare=False)
 
     @property
     def identity(self) -> tuple[str, str, str]:

@@ -18,6 +18,7 @@ that, and register a part without the upload that the other twin took. Hence ste
 each of its deliveries reads the same (docs/adr/0020).
 """
 
+import datetime
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -39,8 +40,9 @@ ROUNDS = 5
 def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
     """Handle one message completely. Returns its route, whose batch may have become due.
 
-    Raises Rejected for a message that is no notice. Raises Retryable or OutcomeUnknown if a later delivery may succeed,
-    for example if neither the configuration nor the ledger has the route.
+    Raises Rejected for a message that is no notice, or that is older than the ledger's memory. Raises Retryable or
+    OutcomeUnknown if a later delivery may succeed, for example if neither the configuration nor the ledger has the
+    route.
     """
     notice = decode(body)
     # a removed route still takes the notices under way; a new route may not be in this version's configuration yet
@@ -56,6 +58,13 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
         else:
             _refuse(notice.route, len(notice.entries), ports)
         return route
+    if ports.ledger.may_have_forgotten(notice.at):
+        raise Rejected(
+            f"notice {notice.id} is from {_date(notice.at)}, longer ago than the ledger remembers an upload (setting"
+            " `claims`): whether its uploads have landed is not known any more, and nothing is done with them. Look for"
+            f" them in the table by _source_uri and _source_version: the first is s3://{notice.bucket}/"
+            f"{notice.entries[0].upload.key}. What is not there can be uploaded again"
+        )
     claimed = ports.ledger.claim(notice)
     if claimed.refused:
         _refuse(notice.route, len(claimed.refused), ports)
@@ -68,7 +77,7 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
 
 
 def receive(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route | Rejected:
-    """`dispatch`, but a message that is no notice is set aside for a person, and the reason is returned.
+    """`dispatch`, but a message that can never succeed is set aside for a person, and the reason is returned.
 
     The message is set aside first and acknowledged second: after a crash between the two it is in both places.
     """
@@ -103,6 +112,10 @@ def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], 
     raise Retryable(
         f"notice {notice.id}: {ROUNDS} batches of route {notice.route} were sealed before it could join one"
     )
+
+
+def _date(at: int) -> str:
+    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%d")
 
 
 def _refuse(route: str, uploads: int, ports: Ports) -> None:

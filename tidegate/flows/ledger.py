@@ -47,6 +47,10 @@ OPENINGS = 10
 """How often a route's open batch may change while it is read."""
 
 
+CLOCKS = 60 * 60
+"""Seconds by which two clocks may differ: S3's, which dates an upload, and a function's, which dates a claim."""
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
     """The uploads that a notice owns after claiming, and those it was refused because another notice owns them.
@@ -120,6 +124,12 @@ class Ledger:
         `claim_retention`, and only with those that left something."""
         items = self.store.query(leftovers_pk(route), f"the leftovers of route {route}")
         return [decode_leftover(item) for item in items if self._live(item)]
+
+    def may_have_forgotten(self, at: int) -> bool:
+        """Whether claims on uploads that were created `at` (epoch seconds, 0 if unknown) may have expired already. A
+        claim is made after its upload, so it expires later than `at` and `claim_retention`; `CLOCKS` for their
+        difference."""
+        return bool(at) and self.clock() >= at + self.claim_retention - CLOCKS
 
     def remember_route(self, route: Route) -> None:
         """Store the route's settings. If the configuration loses the route, its batches are finished with these."""

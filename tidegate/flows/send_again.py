@@ -21,7 +21,7 @@ def send_again(route: str, entries: Iterable[Entry], ports: Ports, *, origin: st
     for entry in entries:
         by_bucket[entry.upload.bucket].append(entry)
     for bucket, found in by_bucket.items():
-        notices = list(pack_entries(route, bucket, found, origin=origin))
+        notices = list(pack_entries(route, bucket, found, origin=origin, at=ports.clock()))
         if len(ports.topic.publish(notices)) < len(notices):
             raise Retryable(f"route {route}: the topic did not take the notice of {len(found)} repeated uploads")
         if origin == ORIGIN_AGAIN:
