@@ -44,7 +44,8 @@ def exceeded(world: World) -> list[str]:
 
 
 def _slots(world: World) -> Iterator[str]:
-    """Never more submitted batches of a route than its `in_flight`, whatever else fails."""
+    """Never more submitted batches of a route than its `in_flight`, but for those that a person gave up, whatever else
+    fails."""
     if world.knobs.restored:
         return  # what is recovered is under way, whatever else is
     allowed = world.knobs.in_flight

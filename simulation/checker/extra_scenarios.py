@@ -23,6 +23,7 @@ from simulation.world.sqs import Queue
 from simulation.world.table import Metadata, Stored
 from simulation.world.world import CONFIG, LOOK, World
 from tidegate import wiring
+from tidegate.flows.abort import Aborted
 from tidegate.flows.resume import Resumed, resume
 from tidegate.sinks.iceberg.marks import IcebergSnapshot
 
@@ -652,7 +653,7 @@ def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
 
 
-def _ask_of_each_batch(world: World, ask: Callable[[str], Resumed], *, after: float) -> None:
+def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Resumed], *, after: float) -> None:
     def asked() -> None:
         for _, pk, _ in list(world.dynamodb.items):
             if pk.startswith("b#"):

@@ -156,6 +156,12 @@ VARIANTS: Sequence[Variant] = (
         requires_less("note_again", Lacks),
     ),
     Variant(
+        "given up in any state",
+        "The first attempt becomes a fence although it has begun as another one.",
+        "given up early",
+        requires_less("give_up", Is),
+    ),
+    Variant(
         "published without the condition",
         "A commit does not check whether the batch is in the table.",
         "drivers",

@@ -13,9 +13,10 @@ from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import Outcome, Read, Tally
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
 from tidegate.core.receipts import Ending, Outcomes, Receipt, decode_outcomes, decode_receipt
-from tidegate.core.records import claim_key, decode_standing, route_key
+from tidegate.core.records import batch_key, claim_key, decode_standing, route_key
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
+from tidegate.flows.abort import abort
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import Ports
@@ -69,6 +70,11 @@ def sealing(name: str) -> Actor:
 
 def handing_off(name: str) -> Actor:
     return Actor(name, lambda ports: hand_off_sealed(ROUTE, ports))
+
+
+def aborting(name: str, batch_id: str) -> Actor:
+    """A person gives the batch up."""
+    return Actor(name, lambda ports: abort(batch_id, ports))
 
 
 def audit(name: str, uploads: Sequence[Upload]) -> Actor:
@@ -229,8 +235,9 @@ def _route_disagrees(cells: Mapping[Cell, Any]) -> str:
     ended = sum(header["state"] not in said for header in batches.values())
     if ended != route.committed_batches + route.abandoned_batches:
         return f"{ended} batches have ended, and the route counts otherwise"
-    if len(route.running) > ROUTE.limits.in_flight:
-        return f"{len(route.running)} batches are submitted"
+    slots = [batch for batch in route.running if not batches[batch].get("fencing")]
+    if len(slots) > ROUTE.limits.in_flight:
+        return f"{len(slots)} batches are submitted"
     inside = Counter(item["batch"] for (pk, _), item in items.items() if pk.startswith("n#") and "batch" in item)
     for batch, header in batches.items():
         if inside[batch] != header["notices"]:
@@ -360,6 +367,31 @@ def with_table() -> Cells:
     return {**handed_off(), TABLE: (EMPTY.ancestors, ())}
 
 
+def as_it_was_begun(cells: Mapping[Cell, Any]) -> str:
+    """A job of an attempt fences the batch if the ledger says that the attempt is a fence, and only then."""
+    for cell, fencing in cells.items():
+        if cell[0] != "job":
+            continue
+        header = cells["item", *batch_key(cell[1])]
+        if cell[2] == str(header["attempt"]) and fencing is not header.get("fencing", False):
+            return f"attempt {cell[2]} of {cell[1]} has another job than the ledger says"
+    return lands_once(cells)
+
+
+def given_up_or_published(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Once the faults stop, the batch is handed off, its last job runs, and it ends as the ledger says."""
+    batch_id = JOINED
+    for actor in (sealing("s2"), handing_off("h2"), settling("x2", batch_id)):
+        run(cells, actor)
+    fencing = cells["item", *batch_key(batch_id)].get("fencing", False)
+    run(cells, driver("fresh", 9, batch_id, fence=fencing))
+    run(cells, settling("y2", batch_id))
+    state = cells["item", *batch_key(batch_id)]["state"]
+    if state != ("ABANDONED" if fencing else "COMMITTED") or bool(cells[TABLE][1]) is fencing:
+        return f"the batch is {state}, fencing is {fencing}, in the table is {cells[TABLE][1]}"
+    return lands_once(cells)
+
+
 def decided(cells: Cells, acknowledged: frozenset[str]) -> str:
     """Another attempt ends the batch, and the receipt says what the table says."""
     try:
@@ -395,6 +427,15 @@ def joined() -> Cells:
     cells: Cells = {}
     run(cells, delivery("x", SECOND))
     return cells
+
+
+JOINED = "B-x1"
+"""The batch that `joined` opens."""
+
+
+def joined_with_table() -> Cells:
+    """The same, and the table is there."""
+    return {**joined(), TABLE: (EMPTY.ancestors, ())}
 
 
 SETUPS = (
@@ -469,6 +510,22 @@ SETUPS = (
         "a batch is handed off twice at once",
         (sealing("s"), handing_off("h"), handing_off("i")),
         joined,
+    ),
+    Setup(
+        "given up early",
+        "a person gives up an open batch while it is sealed and handed off",
+        (aborting("p", JOINED), sealing("s"), handing_off("h")),
+        joined_with_table,
+        safe=as_it_was_begun,
+        ends_well=given_up_or_published,
+    ),
+    Setup(
+        "given up by two",
+        "two people give up an open batch while settling looks at it",
+        (aborting("p", JOINED), aborting("q", JOINED), settling("x", JOINED)),
+        joined_with_table,
+        safe=as_it_was_begun,
+        ends_well=given_up_or_published,
     ),
     Setup("drivers", "two drivers of a batch meet at the table", DRIVERS, with_table, ends_well=decided),
     Setup("fenced", "a driver and a fence meet at the table", (DRIVERS[0], FENCE), with_table, ends_well=decided),

@@ -74,7 +74,7 @@ class Knobs:
     foreign: int = 0
     """How many times somebody else commits to a table: appends, compacts, expires, changes the schema, rolls back."""
     aborts: int = 0
-    """How many times a person gives up the submitted batches."""
+    """How many times a person gives up every unfinished batch, whatever its state."""
     resumes: int = 0
     """How many times a person resumes halted batches and moves dead letters back while other work goes on."""
     cut: float = 0.0

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 from simulation.world import restored
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
-from tidegate.flows.abort import abort
+from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
-from tidegate.flows.resume import Resumed, resume
+from tidegate.flows.resume import resume
 
 if TYPE_CHECKING:
     from simulation.world.world import World
+
+
+UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 
 
 def attend(world: "World") -> int:
@@ -91,17 +94,17 @@ def _halted(world: "World") -> list[tuple[str, Any]]:
 
 
 def give_up(world: "World") -> None:
-    """Give up every batch. The product refuses those that cannot be given up."""
+    """Give up every batch, whatever its state. The product refuses those that have ended, or are empty."""
     world.happened["somebody asked to give up"] += 1
     for (_, pk, _), item in world.dynamodb.items.on("b#"):
-        if item["state"] == "SUBMITTED":
-            world.happened["a batch was given up"] += 1
+        if item["state"] in UNFINISHED:
+            world.happened[f"a batch was given up that was {item['state'].lower()}"] += 1
         _spawn(world, lambda batch=pk[2:]: give_up_one(world, batch))
 
 
-def give_up_one(world: "World", batch: str) -> Resumed:
+def give_up_one(world: "World", batch: str) -> Aborted:
     ended = abort(batch, wiring.this_deployment().ports())
-    if ended is Resumed.DONE:
+    if ended is Aborted.FENCING:
         item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
         world.fenced_from.setdefault(batch, item["attempt"])
     return ended

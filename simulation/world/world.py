@@ -115,7 +115,7 @@ class World(Landing):
         self._last_seen: tuple[int, int, int] = (0, 0, 0)
         self._looks_in_vain = 0
         self.most_running: Counter[str] = Counter()
-        """The most batches of each route that were submitted at once."""
+        """The most batches of each route that were submitted at once, without those that a person gave up."""
         self._manifests: dict[str, list[ManifestUpload]] = {}
         self.decided: dict[str, bool] = {}
         """The batches that a person decided about, and whether as published."""
@@ -300,8 +300,13 @@ class World(Landing):
         answered = seen.asked_of_dynamodb(self.happened, operation, asked, self.dynamodb.answer)
         if operation == "TransactWriteItems":
             for (_, pk, _), route in self.dynamodb.items.on("r#"):
-                self.most_running[pk[2:]] = max(self.most_running[pk[2:]], len(route.get("running", ())))
+                # a batch that a person gives up needs no free slot
+                slots = [each for each in route.get("running", ()) if not self._is_fenced(each)]
+                self.most_running[pk[2:]] = max(self.most_running[pk[2:]], len(slots))
         return answered
+
+    def _is_fenced(self, batch: str) -> bool:
+        return bool(self.dynamodb.items.get(("ledger", f"b#{batch}", "batch"), {}).get("fencing"))
 
     def _situation(self, batch: str) -> tuple[str, str]:
         """(state of the batch, state of its last job), as the ledger and EMR have it now."""

@@ -1048,6 +1048,66 @@ def test_only_a_submitted_batch_is_resumed(ledger: Ledger, new_id: NewId, state:
     assert ledger.batch(batch_id) == before
 
 
+# ---- giving up before the first attempt
+
+
+def test_a_sealed_batch_is_given_up_with_a_fence_as_its_first_attempt(
+    ledger: Ledger, new_id: NewId, clock: SettableClock
+):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.halt(batch_id, 0, "a part is missing")
+    clock.advance(60)
+    assert ledger.give_up(batch_id, ROUTE)
+    found = ledger.batch(batch_id)
+    assert (found.state, found.attempt, found.fencing) == (State.SUBMITTED, 1, True)
+    assert (found.submitted_at, found.job_run, found.halted) == (clock.now, "", "")
+    record = ledger.route(ROUTE)
+    assert (record.sealed, record.running, record.jobs) == ((), (batch_id,), 1)
+    # and not twice
+    assert not ledger.give_up(batch_id, ROUTE)
+    assert ledger.route(ROUTE).jobs == 1
+    assert ledger.begin_attempt(batch_id, ROUTE, 2, in_flight=1)
+    assert ledger.batch(batch_id).fencing
+
+
+def test_giving_up_needs_no_free_slot_and_leaves_none(ledger: Ledger, new_id: NewId):
+    one, two, three = sealed_batches(ledger, new_id, 3)
+    assert ledger.begin_attempt(one, ROUTE, 1, in_flight=1)
+    assert ledger.give_up(two, ROUTE)
+    assert ledger.route(ROUTE).running == (one, two)
+    assert not ledger.begin_attempt(three, ROUTE, 1, in_flight=2)
+
+
+@pytest.mark.parametrize("state", ["open", "submitted", "halted", "committed", "abandoned", "never was"])
+def test_only_a_sealed_batch_is_given_up_before_its_first_attempt(ledger: Ledger, new_id: NewId, state: str):
+    batch_id = "01NEVER"
+    if state == "open":
+        batch_id = ledger.open_batch(ROUTE, new_id).id
+    elif state != "never was":
+        (batch_id,) = sealed_batches(ledger, new_id, 1)
+        ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    if state == "halted":
+        ledger.halt(batch_id, 1, "enough")
+    if state in ("committed", "abandoned"):
+        ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=state == "abandoned"))
+    before = ledger.batch(batch_id), ledger.route(ROUTE)
+    assert not ledger.give_up(batch_id, ROUTE)
+    assert (ledger.batch(batch_id), ledger.route(ROUTE)) == before
+
+
+def test_a_hand_off_and_people_who_give_up_race_and_one_begins_the_attempt(another: Another, new_id: NewId):
+    (batch_id,) = sealed_batches(another(), new_id, 1)
+    answers = racing(
+        *[lambda: another().begin_attempt(batch_id, ROUTE, 1, in_flight=9)] * 3,
+        *[lambda: another().give_up(batch_id, ROUTE)] * 3,
+    )
+    assert answers.count(True) == 1
+    found = another().batch(batch_id)
+    assert (found.attempt, found.fencing) == (1, answers.index(True) >= 3)
+    record = another().route(ROUTE)
+    assert (record.sealed, record.running, record.jobs) == ((), (batch_id,), 1)
+
+
 # ---- ending
 
 

@@ -78,6 +78,7 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "commit": lambda ledger: ledger.commit("01B", ROUTE, receipt("01B")),
     "halt": lambda ledger: ledger.halt("01B", 1, "reason"),
     "resume": lambda ledger: ledger.resume("01B", ROUTE, 2, False),
+    "give_up": lambda ledger: ledger.give_up("01B", ROUTE),
 }
 
 
@@ -131,6 +132,7 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["note_endings"], "UpdateItem", ("endings", "01B")),
     (CALLS["halt"], "UpdateItem", ("halt", "01B")),
     (CALLS["resume"], "TransactWriteItems", ("attempt 2", "01B")),
+    (CALLS["give_up"], "TransactWriteItems", ("give up", "01B")),
     (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),
     (lambda ledger: ledger.restore_batch(SEALED, None), "TransactWriteItems", ("batch", "01B")),
 ]
@@ -192,7 +194,7 @@ CONFLICTS = pytest.mark.parametrize(
 
 
 @CONFLICTS
-@pytest.mark.parametrize("name", ["register", "seal", "begin_attempt", "resume", "open_batch"])
+@pytest.mark.parametrize("name", ["register", "seal", "begin_attempt", "resume", "give_up", "open_batch"])
 def test_a_transaction_that_is_cancelled_again_and_again_is_given_back_after_some_patience(
     table: Table, naps: list[float], codes: tuple[str, ...], name: str
 ):

@@ -15,10 +15,9 @@ from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import ABANDONED
 from tidegate.core.records import RouteRecord
-from tidegate.flows.abort import abort
+from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.recover import Recovered, SilentTopic
-from tidegate.flows.resume import Resumed
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 from tidegate.stores.memory import Rehearsal
@@ -219,7 +218,7 @@ def test_what_was_sealed_anew_before_is_told_as_a_clash_and_ends_with_abort(hist
     assert done.clashes
     assert all(running in (each.batch, each.other) for each in done.clashes)
     assert {each.batch for each in done.clashes} >= {*history.published, history.batches[2]}
-    assert abort(running, history.world.ports) is Resumed.DONE
+    assert abort(running, history.world.ports) is Aborted.FENCING
     assert history.world.settle() == []
     play_fencing(history.world.work, running)
     for attempt in (1, 2):

@@ -25,7 +25,7 @@ from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.receipts import Outcomes, Receipt
 from tidegate.core.records import DAY, RouteRecord
 from tidegate.core.uploads import Upload
-from tidegate.flows.abort import abort
+from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import JobReport
 from tidegate.flows.resume import Resumed, resume
@@ -327,7 +327,7 @@ def test_a_fenced_batch_whose_manifest_is_gone_is_abandoned_by_what_is_registere
 
 def test_an_aborted_batch_is_abandoned_once_its_fence_is_in_the_table(world: World):
     batch = world.submitted()
-    assert abort(batch.id, world.ports) is Resumed.DONE
+    assert abort(batch.id, world.ports) is Aborted.FENCING
     assert world.settle() == []
     assert world.jobs.started[-1] == (batch.id, 2, True)
     assert world.record.jobs == 2
@@ -573,24 +573,22 @@ def test_a_resumed_batch_is_started_by_the_next_look(world: World):
     assert world.batch(batch.id).state is State.COMMITTED
 
 
-@pytest.mark.parametrize("flow", [resume, abort])
-def test_whoever_is_overtaken_while_resuming_or_aborting_is_told_to_look_again(world: World, flow: Any):
+def test_whoever_is_overtaken_while_resuming_is_told_to_look_again(world: World):
     batch = halted(world)
     # the batch has been read, and before it is written somebody else resumes it
     life = Life(calls=2, before=lambda: resume(batch.id, world.ports))
-    assert flow(batch.id, replace(world.ports, ledger=life.wrap(world.ledger))) is Resumed.MOVED_ON
+    assert resume(batch.id, replace(world.ports, ledger=life.wrap(world.ledger))) is Resumed.MOVED_ON
     assert (world.batch(batch.id).attempt, world.batch(batch.id).fencing) == (2, False)
 
 
-@pytest.mark.parametrize("flow", [resume, abort])
-def test_what_cannot_be_resumed_or_aborted_says_so(world: World, flow: Any):
-    assert flow("01NEVER", world.ports) is Resumed.NO_SUCH_BATCH
+def test_what_cannot_be_resumed_says_so(world: World):
+    assert resume("01NEVER", world.ports) is Resumed.NO_SUCH_BATCH
     batch = world.sealed()
-    assert flow(batch.id, world.ports) is Resumed.NOT_HALTED
+    assert resume(batch.id, world.ports) is Resumed.NOT_HALTED
     world.hand_off()
     play_publishing(world.work, batch.id)
     world.settle()
-    assert flow(batch.id, world.ports) is Resumed.NOT_HALTED
+    assert resume(batch.id, world.ports) is Resumed.NOT_HALTED
 
 
 def test_a_batch_that_runs_is_not_resumed(world: World):

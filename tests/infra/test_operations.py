@@ -31,8 +31,7 @@ from tests.support.world import memory_ports
 from tests.unit.test_docs import anchors, verbs
 from tidegate import wiring
 from tidegate.core.outcomes import Outcome
-from tidegate.flows.abort import abort
-from tidegate.flows.resume import Resumed
+from tidegate.flows.abort import Aborted, abort
 from tidegate.metrics import NAMESPACE, Metric
 from tidegate.schedule import SCHEDULE
 from tidegate.settings import DAY, HOUR, MINUTE, parse
@@ -367,7 +366,7 @@ def written(
     play_giving_up(work, batch, 1, "no such column", hopeless=True)
     emr.end(run_id, "FAILED")
     run()
-    assert abort(batch, memory_ports(ledger=ledger)) is Resumed.DONE
+    assert abort(batch, memory_ports(ledger=ledger)) is Aborted.FENCING
     play_fencing(work, batch)
     run()
     denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}

@@ -28,6 +28,7 @@ from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Failure, Outcomes, decode_receipt
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
+from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
 from tidegate_local import stack
@@ -276,6 +277,24 @@ def test_abort_asks_first(ledger: FakeLedger):
     assert ledger.resumed == []
     assert run("abort", "01RUN", "--yes").exit_code == Exit.OK
     assert ledger.resumed == [("01RUN", 2, True)]
+
+
+def test_abort_says_what_comes_next(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch):
+    said = {
+        Aborted.FENCING: "is being fenced",
+        Aborted.NO_SUCH_BATCH: "there is no batch 01RUN",
+        Aborted.EMPTY: "has no uploads yet, so there is nothing to abort",
+        Aborted.COMMITTED: "has ended: it is committed",
+        Aborted.ABANDONED: "has ended: it is abandoned",
+        Aborted.FILES_DIFFER: "`tidegate status` shows how they differ; remove the cause, then abort again",
+        Aborted.MOVED_ON: "changed just now: run `tidegate status`, then abort again",
+    }
+    assert said.keys() == set(Aborted)
+    for ended, words in said.items():
+        monkeypatch.setattr(main, "ask_abort", lambda batch, ports, ended=ended: ended)
+        result = run("abort", "01RUN", "--yes")
+        expected = (Exit.OK, result.stdout) if ended is Aborted.FENCING else (Exit.FINDING, result.stderr)
+        assert (result.exit_code, words in " ".join(expected[1].split())) == (expected[0], True), ended
 
 
 # --- decide ---

@@ -21,6 +21,7 @@ from tidegate.cli.quarantine import redrive
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
 from tidegate.environment import STACK_DIR
+from tidegate.flows.abort import Aborted
 from tidegate.flows.abort import abort as ask_abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import Resumed
@@ -145,10 +146,17 @@ BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's
 @app.command()
 def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
     """Give a halted batch one more attempt. Remove the cause first. Settling starts the attempt within a minute."""
-    done = ask_resume(batch, deployment.find(folder).ports())
-    _tell(
-        batch, done, "goes on: its next attempt starts within a minute", "has not halted, so there is nothing to resume"
-    )
+    match ask_resume(batch, deployment.find(folder).ports()):
+        case Resumed.DONE:
+            typer.echo(f"batch {batch} goes on: its next attempt starts within a minute")
+            return
+        case Resumed.NO_SUCH_BATCH:
+            render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
+        case Resumed.NOT_HALTED:
+            render.error(f"batch {batch} has not halted, so there is nothing to resume: see `tidegate status`")
+        case Resumed.MOVED_ON:
+            render.error(f"batch {batch} changed just now: run `tidegate status` again")
+    _exit(Exit.FINDING)
 
 
 @app.command()
@@ -157,32 +165,37 @@ def abort(
     folder: DeploymentOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Give a submitted batch up for good: its uploads stay out of the table, unless a job was faster."""
+    """Give an unfinished batch up for good: its uploads stay out of the table, unless a job was faster.
+
+    An open batch is sealed first. Settling starts the job that fences the batch within a minute.
+    """
     deployed = deployment.find(folder)
     if not yes:
         typer.confirm(
             f"Give up batch {batch}? Its uploads stay out of the table until you redrive it", abort=True, err=True
         )
-    done = ask_abort(batch, deployed.ports())
-    _tell(
-        batch,
-        done,
-        "is being fenced: `tidegate status` shows how it ends",
-        "is not submitted, so there is nothing to abort",
-    )
-
-
-def _tell(batch: str, done: Resumed, success: str, not_now: str) -> None:
-    match done:
-        case Resumed.DONE:
-            typer.echo(f"batch {batch} {success}")
+    match ask_abort(batch, deployed.ports()):
+        case Aborted.FENCING:
+            typer.echo(f"batch {batch} is being fenced: `tidegate status` shows how it ends")
             return
-        case Resumed.NO_SUCH_BATCH:
+        case Aborted.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
-        case Resumed.NOT_HALTED:
-            render.error(f"batch {batch} {not_now}: see `tidegate status`")
-        case Resumed.MOVED_ON:
-            render.error(f"batch {batch} changed just now: run `tidegate status` again")
+        case Aborted.EMPTY:
+            render.error(f"batch {batch} is open and has no uploads yet, so there is nothing to abort")
+        case Aborted.COMMITTED:
+            render.error(f"batch {batch} has ended: it is committed, so its rows are in the table")
+        case Aborted.ABANDONED:
+            render.error(
+                f"batch {batch} has ended: it is abandoned. `tidegate redrive {batch}` sends its uploads again"
+            )
+        case Aborted.FILES_DIFFER:
+            render.error(
+                f"batch {batch} cannot be given up: its files in the work bucket differ from what the ledger has"
+                " registered, and it may be in the table. `tidegate status` shows how they differ; remove the cause,"
+                " then abort again"
+            )
+        case Aborted.MOVED_ON:
+            render.error(f"batch {batch} changed just now: run `tidegate status`, then abort again")
     _exit(Exit.FINDING)
 
 

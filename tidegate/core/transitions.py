@@ -17,6 +17,7 @@
     end_batch       3, after the table: published, or fenced       the batch is submitted, and in a slot
     halt            that nothing is started until a person acts    the attempt is the last
     resume          that one more attempt is made, or a fence      the attempt is the last; halted, unless for a fence
+    give_up         that the first attempt is a fence              the batch is sealed, and was never attempted
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
     remember_route, count_refused: no decisions
 
@@ -305,6 +306,25 @@ def resume(batch_id: str, route: str, attempt: int, *, fencing: bool, floors: in
         (
             Write(batch_key(batch_id), begun, requires),
             Write(route_key(route), Update(adds={"jobs": 1})),
+        ),
+    )
+
+
+def give_up(batch_id: str, route: str, *, now: int) -> Transition:
+    """SEALED to SUBMITTED(1), to fence the batch instead of publishing it. Beside `begin_attempt`, one of the two is
+    refused: attempt 1 is either a fence or not.
+
+    It needs no free slot. A person gives up what waits behind a halted batch, too, and that batch has the slot."""
+    begun = Update(
+        sets={"state": State.SUBMITTED.value, "attempt": 1, "submitted_at": now, "fencing": True},
+        removes=("job_run", "dataset", "halted"),
+    )
+    taken = Update(adds={"jobs": 1}, joins={"running": batch_id}, leaves={"sealed": batch_id})
+    return Transition(
+        f"give up batch {batch_id}",
+        (
+            Write(batch_key(batch_id), begun, (Is("state", State.SEALED.value), Is("attempt", 0))),
+            Write(route_key(route), taken),
         ),
     )
 

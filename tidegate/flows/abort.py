@@ -1,20 +1,80 @@
-"""Abort: give a batch up for good, even while its drivers run.
+"""Abort: give a batch up for good, whatever it is doing.
 
-The ledger cannot decide this: a zombie may publish at any moment. So abort begins an attempt whose job fences the batch
-in the table. The batch is ABANDONED only when settling reads the fence's receipt. If a driver publishes first, the
-receipt records that, and the batch is committed.
+The ledger cannot decide this: a zombie may publish at any moment, and after a restore of the ledger even a batch that
+seems never to have begun may be in the table. So abort begins an attempt whose job fences the batch in the table. The
+batch is ABANDONED only when settling reads the fence's receipt. If a driver publishes first, the receipt records that,
+and the batch is committed.
+
+step                                  if it dies right after it          if a twin runs beside it
+1 an open batch: OPEN -> SEALED       a sealed batch, handed off as any  one transaction succeeds, and both go on
+                                      other; the person asks again
+2 a sealed batch: its manifest        the same                           both write the same, as in `seal`
+3 SEALED -> SUBMITTED(1), fencing     settling starts the fence's job    one transaction succeeds; a hand-off is a twin,
+                                                                         too: either attempt 1 is a fence, or this is
+                                                                         MOVED_ON and the person asks again
+3 SUBMITTED(k) -> SUBMITTED(k + 1),   the same                           one transaction succeeds
+  fencing
+
+Each is conditional on what was read, so an answer that is out of date changes nothing. Step 1 takes the route's
+settings from the ledger, as they were last deployed: they decide the batch's table, as in any sealing. Step 2 comes
+before 3, because a fence is settled by the manifest: a batch whose files differ from the ledger would halt again.
 """
 
-from tidegate.core.batches import State
+from enum import Enum, auto
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.errors import Retryable
 from tidegate.flows.ports import Ports
-from tidegate.flows.resume import Resumed
+from tidegate.flows.seal import FilesDiffer, ensure_manifest, seal
 
 
-def abort(batch_id: str, ports: Ports) -> Resumed:
+class Aborted(Enum):
+    """The result of a request to abort."""
+
+    FENCING = auto()  # an attempt has begun that fences the batch
+    NO_SUCH_BATCH = auto()
+    EMPTY = auto()  # an open batch without notices: nothing to abort
+    COMMITTED = auto()  # too late: it is in the table
+    ABANDONED = auto()  # it was given up before
+    FILES_DIFFER = auto()  # its files differ from what the ledger registered: `Batch.halted` says how
+    MOVED_ON = auto()  # it changed during this command: check it again
+
+
+def abort(batch_id: str, ports: Ports) -> Aborted:
+    """Raises Retryable if the batch is open, and the ledger has no settings of its route: settling records them within
+    a minute."""
     batch = ports.ledger.batch(batch_id)
+    if batch is not None and batch.state is State.OPEN:
+        if not batch.notices:
+            return Aborted.EMPTY
+        batch = _sealed(batch, ports)
     if batch is None:
-        return Resumed.NO_SUCH_BATCH
-    if batch.state is not State.SUBMITTED:
-        return Resumed.NOT_HALTED
-    done = ports.ledger.resume(batch_id, batch.route, batch.attempt + 1, fencing=True, floors=batch.floors)
-    return Resumed.DONE if done else Resumed.MOVED_ON
+        return Aborted.NO_SUCH_BATCH
+    match batch.state:
+        case State.OPEN:
+            return Aborted.MOVED_ON
+        case State.SEALED:
+            try:
+                ensure_manifest(batch, ports)
+            except FilesDiffer:
+                return Aborted.FILES_DIFFER
+            done = ports.ledger.give_up(batch_id, batch.route)
+        case State.SUBMITTED:
+            done = ports.ledger.resume(batch_id, batch.route, batch.attempt + 1, fencing=True, floors=batch.floors)
+        case State.COMMITTED:
+            return Aborted.COMMITTED
+        case State.ABANDONED:
+            return Aborted.ABANDONED
+    return Aborted.FENCING if done else Aborted.MOVED_ON
+
+
+def _sealed(batch: Batch, ports: Ports) -> Batch | None:
+    """The batch after it was sealed, by this process or another."""
+    route = ports.ledger.known_route(batch.route)
+    if route is None:
+        raise Retryable(
+            f"batch {batch.id} is open, and the ledger has no settings of its route {batch.route}, so it cannot be"
+            " sealed. Settling records those of a configured route within a minute"
+        )
+    seal(route, batch.id, ports)
+    return ports.ledger.batch(batch.id)

@@ -338,6 +338,11 @@ class Ledger:
             transitions.resume(batch_id, route, attempt, fencing=fencing, floors=floors, now=self.clock())
         )
 
+    def give_up(self, batch_id: str, route: str) -> bool:
+        """SEALED to SUBMITTED(1), to fence the batch instead of publishing it; a free slot is not needed. Settling
+        starts the job. False if the batch has moved on meanwhile."""
+        return self._applied(transitions.give_up(batch_id, route, now=self.clock()))
+
     # ---- putting right what a restored ledger has lost
 
     def take_back(self, notice_id: str, uploads: Sequence[Upload]) -> tuple[tuple[Upload, Claim], ...]:

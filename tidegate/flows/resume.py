@@ -11,7 +11,7 @@ from tidegate.flows.ports import Ports
 
 
 class Resumed(Enum):
-    """The result of a request to resume or to abort."""
+    """The result of a request to resume."""
 
     DONE = auto()
     NO_SUCH_BATCH = auto()

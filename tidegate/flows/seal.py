@@ -13,6 +13,11 @@ from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
 
 
+class FilesDiffer(OutcomeUnknown):
+    """A batch's files in the work bucket differ from what the ledger has registered. The batch is marked as halted, and
+    this is its reason."""
+
+
 def seal_if_due(route: Route, ports: Ports, *, next_look: int) -> bool:
     """Seal the route's open batch if it is full, or old and a job could start. True if this call did it.
 
@@ -27,8 +32,13 @@ def seal_if_due(route: Route, ports: Ports, *, next_look: int) -> bool:
     slot_free = len(record.running) + len(record.sealed) < route.limits.in_flight
     if not is_due(batch, route.limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):
         return False
+    return seal(route, batch.id, ports)
+
+
+def seal(route: Route, batch_id: str, ports: Ports) -> bool:
+    """Seal the route's open batch now. True if this call did it; False if it is not open any more, or is empty."""
     # this decides the batch's table: a later change of the route's table applies to later batches
-    if not ports.ledger.seal(batch.id, route.name, route.dataset.table, encode_dataset(route.dataset)):
+    if not ports.ledger.seal(batch_id, route.name, route.dataset.table, encode_dataset(route.dataset)):
         return False
     ports.measure(Metric.BATCHES_SEALED, 1, route.name)
     return True
@@ -42,7 +52,7 @@ def ensure_manifest(batch: Batch, ports: Ports) -> Sealed:
     2 write the manifest          the next process finds it, with the same content
     3 note its digest             done; from then on one read is enough
 
-    Raises OutcomeUnknown, and marks the batch as halted:
+    Raises FilesDiffer, and marks the batch as halted:
 
     - if the parts found do not add up to the header: something registered is missing, and a hand-off would lose it;
     - if there is a manifest of other parts or for another table: then the ledger was restored to a time before that was
@@ -80,7 +90,7 @@ def ensure_manifest(batch: Batch, ports: Ports) -> Sealed:
 
 
 def registered(batch: Batch, ports: Ports) -> Sealed:
-    """The manifest that the ledger's registrations give. Raises OutcomeUnknown as `ensure_manifest`."""
+    """The manifest that the ledger's registrations give. Raises FilesDiffer as `ensure_manifest`."""
     folder = batch_folder(batch.id)
     names = sorted(name.removeprefix(folder) for name in ports.work.names(folder + "parts/"))
     notices = ports.ledger.notices({notice_of_part(name) for name in names})
@@ -110,9 +120,9 @@ def registered(batch: Batch, ports: Ports) -> Sealed:
     return sealed
 
 
-def halted(batch: Batch, reason: str, ports: Ports) -> OutcomeUnknown:
+def halted(batch: Batch, reason: str, ports: Ports) -> FilesDiffer:
     """Mark a batch as halted, with what is wrong with its files. Returns the error to raise. The batch is still checked
     on each run of the schedule, and goes on by itself once the cause is gone."""
     if batch.halted != reason:
         ports.ledger.halt(batch.id, batch.attempt, reason)
-    return OutcomeUnknown(reason)
+    return FilesDiffer(reason)

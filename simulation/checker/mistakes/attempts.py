@@ -10,7 +10,7 @@ from simulation.world.faults import Kind
 from tidegate.core.batches import JobState, Step
 from tidegate.core.outcomes import NO_TALLY, Tally
 from tidegate.core.receipts import Receipt
-from tidegate.flows.resume import Resumed
+from tidegate.flows.abort import Aborted
 
 NO_MEMORY = rewritten("h#", lambda write: write.unconditional())
 """Powertools' records never prevent a start."""
@@ -44,10 +44,10 @@ def _ended_is_done(real: Any) -> Any:
 
 
 def _without_a_fence(real: Any) -> Any:
-    def abort(batch_id: str, ports: Any) -> Resumed:
+    def abort(batch_id: str, ports: Any) -> Aborted:
         batch = ports.ledger.batch(batch_id)
         done = ports.ledger.commit(batch_id, batch.route, Receipt(batch_id, 0, 0, True, NO_TALLY))
-        return Resumed.DONE if done else Resumed.MOVED_ON
+        return Aborted.FENCING if done else Aborted.MOVED_ON
 
     return abort
 
