@@ -502,6 +502,13 @@ def given_up_by_two(world: World) -> None:
         _ask_of_each_batch(world, partial(people.give_up_one, world), after=90.0)
 
 
+def given_up_while_it_gathers(world: World) -> None:
+    """A person gives up a batch that is still open. The next upload joins another batch."""
+    world.upload("events/a.json", GOOD)
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=20.0)
+    world.upload("events/b.json", GOOD, after=30.0)
+
+
 def resumed_in_passing(world: World) -> None:
     """A person resumes a batch whose job runs."""
     world.upload("events/a.json", GOOD)
@@ -588,6 +595,7 @@ EXTRA: dict[str, Scenario] = {
         given_up_for_a_day,
         given_up_too_late,
         given_up_by_two,
+        given_up_while_it_gathers,
         resumed_in_passing,
         recovered_in_passing,
         given_up_again_and_again,

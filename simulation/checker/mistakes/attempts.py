@@ -142,6 +142,11 @@ def _begins_or_resumes(write: WriteRequest) -> None:
         write.forgets("attempt")
 
 
+def _gives_up_in_any_state(write: WriteRequest) -> None:
+    if write.sets("fencing") and write.sets("state"):
+        write.unconditional()
+
+
 def _recorded_late(write: WriteRequest) -> None:
     if write.sets("job_run"):
         write.unconditional()
@@ -217,6 +222,13 @@ BUGS = (
         "Resuming and giving up do not check the batch's attempt.",
         (rewritten("b#", _begins_or_resumes),),
         "given_up_by_two",
+    ),
+    Bug(
+        "given up in any state",
+        "A sealed batch is given up although it was handed off meanwhile, and has ended.",
+        (rewritten("b#", _gives_up_in_any_state),),
+        "given_up_while_it_gathers",
+        (Strike("person dynamodb.TransactWriteItems b,r", Kind.PAUSE, 2),),
     ),
     Bug(
         "halted for good",
