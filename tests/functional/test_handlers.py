@@ -565,6 +565,20 @@ def test_a_batch_that_is_being_fenced_is_told_to_fence(deployment: Deployment):
         Batch(BATCH.id, "flights", State.SUBMITTED, START, attempt=2, fencing=True), DATASET, owner="", last=False
     )
     assert deployment.emr.asked[0]["jobDriver"]["sparkSubmit"]["entryPointArguments"][0] == "fence"
+    assert len(deployment.emr.asked[0]["clientToken"]) <= 64
+
+
+def test_a_fence_is_no_job_that_emr_knows_from_the_time_that_a_restored_ledger_lost(deployment: Deployment):
+    assert deployment.jobs().start(BATCH, DATASET, owner="", last=False) == "run-1"
+    dynamodb = wiring._client("dynamodb")
+    (item,) = dynamodb.scan(TableName="ledger")["Items"]
+    dynamodb.delete_item(TableName="ledger", Key={"pk": item["pk"], "sk": item["sk"]})
+    fencing = Batch(BATCH.id, "flights", State.SUBMITTED, START, attempt=1, fencing=True)
+    assert deployment.jobs().start(fencing, DATASET, owner="", last=False) == "run-2"
+    assert [job["jobDriver"]["sparkSubmit"]["entryPointArguments"][0] for job in deployment.emr.asked] == [
+        "ingest",
+        "fence",
+    ]
 
 
 @pytest.mark.parametrize(

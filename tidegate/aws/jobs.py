@@ -130,7 +130,8 @@ class EmrServerless:
         with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):
             answer = self._client.start_job_run(
                 applicationId=self._application,
-                clientToken=f"{batch.id}-{batch.attempt}",
+                # a restored ledger may fence in an attempt whose number EMR knows with a job that was to publish
+                clientToken=f"{batch.id}-{batch.attempt}{'-fence' if batch.fencing else ''}",
                 executionRoleArn=self._role,
                 name=f"{batch.route}-{batch.id}-{batch.attempt}",
                 jobDriver={
