@@ -134,7 +134,7 @@ class Alarm(Enum):
     )
     ATTEMPTS_FAILED = Advice(
         "attempts-failed",
-        "A job of this route ended without a receipt. Another attempt of the batch follows.",
+        "A job of this route ended without a receipt. Another attempt of the batch begins.",
         "Read `failures/` of the batch in the work bucket before the attempts are used up.",
         "reasons-for-which-another-attempt-is-made",
     )

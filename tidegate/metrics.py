@@ -68,7 +68,9 @@ class Metric(Enum):
     NOTICES_VOID = Measured("NoticesVoid", "a notice was delivered after it had been voided")
     BATCHES_SEALED = Measured("BatchesSealed", "a batch was sealed")
     JOBS_STARTED = Measured("JobsStarted", "an attempt's job was started, or found started")
-    ATTEMPTS_FAILED = Measured("AttemptsFailed", "a job ended without a receipt, and another attempt follows")
+    ATTEMPTS_FAILED = Measured(
+        "AttemptsFailed", "a job ended without a receipt, and another attempt begins; not counted before that"
+    )
     BATCHES_HALTED = Measured("BatchesHalted", "a job ended without a receipt, and no other attempt follows")
     BATCHES_COMMITTED = Measured("BatchesCommitted", "settling recorded that a batch is in the table")
     BATCHES_ABANDONED = Measured("BatchesAbandoned", "settling recorded that a batch is fenced")

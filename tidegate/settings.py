@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from tidegate.core.batches import BatchLimits
+from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS, Option, options_of_all
 
@@ -320,7 +320,20 @@ class BatchSettings(_Section):
         100_000, gt=0, le=1_000_000, description="Hand off when the batch has this many objects."
     )
     in_flight: int = Field(1, ge=1, le=50, description="Concurrent jobs of this route.")
-    attempts: int = Field(3, ge=1, le=20, description="Attempts at one batch before it halts.")
+    attempts: int = Field(5, ge=1, le=20, description="Attempts at one batch before it halts.")
+    retry_wait: Duration = Field(
+        "2m",
+        validate_default=True,
+        description="How long after the beginning of the first attempt the second one may begin, 1h at most. For the"
+        " attempts after it the wait is 4, 16 and then 30 times as long, and 1h at most.",
+    )
+
+    @field_validator("retry_wait")
+    @classmethod
+    def _an_hour_at_most(cls, seconds: int) -> int:
+        if seconds > LONGEST_RETRY_WAIT:
+            raise ValueError("no attempt waits for longer than 1h")
+        return seconds
 
 
 class _Uploads(_Section):
@@ -456,6 +469,7 @@ class RouteSettings(_FormatOptions):
                 target_objects=self.batch.target_objects,
                 in_flight=self.batch.in_flight,
                 attempts=self.batch.attempts,
+                retry_wait=self.batch.retry_wait,
             ),
             retired=self.retired,
             owner=self.bucket_owner or "",

@@ -315,7 +315,7 @@ class Replayed:
 @contextmanager
 def simulation(max_wait: str = "60s") -> Iterator[None]:
     """The product, installed in this process, with this `max_wait` for every route."""
-    config = CONFIG.replace('format = "json"\n', f'format = "json"\nbatch = {{max_wait = "{max_wait}"}}\n')
+    config = CONFIG.replace("[route.batch]\n", f'[route.batch]\nmax_wait = "{max_wait}"\n')
     with (
         TemporaryDirectory(prefix="tidegate-sim-") as folder,
         product.installed(config, Path(folder)),

@@ -1,6 +1,7 @@
 """The tidegate.toml of a world."""
 
 from simulation.world.knobs import PLAIN, Knobs
+from tidegate.core.batches import BatchLimits
 
 TABLES = ("lake.sim.events", "lake.sim.plain", "lake.sim.closed")
 
@@ -15,7 +16,8 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
         ("closed", 'bucket = "closed"\nversioned = false', tables[2]),
     ]
     limits = {"in_flight": knobs.in_flight, "attempts": knobs.attempts, "max_wait": f'"{knobs.max_wait}s"'}
-    turned = [f"{name} = {value}" for name, value in limits.items() if name in knobs.turned()]
+    differing = [name for name in limits if getattr(knobs, name) != getattr(BatchLimits(), name)]
+    turned = [f"{name} = {limits[name]}" for name in differing]
     batch = "\n".join(["[route.batch]", *turned, ""]) if turned else ""
     return "\n".join(
         f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'

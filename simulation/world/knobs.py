@@ -60,7 +60,7 @@ class Knobs:
     in_flight: int = 1
     """The setting: how many batches of a route may be submitted at once."""
     attempts: int = 3
-    """The setting: how many jobs a batch may use up before it halts."""
+    """The setting: how many jobs a batch may use up before it halts. Less than the default, so that batches do halt."""
     max_wait: int = 60
     """The setting: how long a batch gathers, in seconds."""
     one_table: bool = False

@@ -34,8 +34,8 @@ SCHEDULE = 60.0
 HOUR = 3_600.0
 DAY = 24 * HOUR
 PATIENCE = 12 * HOUR
-"""How long after its last fault a world may take to come to rest: five deliveries of a notice take one hour, three
-attempts of a batch with half an hour of silence each another two."""
+"""How long after its last fault a world may take to come to rest: five deliveries of a notice take one hour, five
+attempts of a batch with half an hour of silence each, and the waits between them, another three."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
+retry_wait = "1s"
 
 [[route]]
 name = "{UNVERSIONED}"
@@ -46,6 +47,7 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
+retry_wait = "1s"
 """
 
 PAUSE = (0.05, 0.4)

@@ -43,6 +43,7 @@ schema = "id bigint, text string"
 
 [route.batch]
 max_wait = "2s"
+retry_wait = "1s"
 
 [[route]]
 name = "plain"
@@ -54,6 +55,7 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
+retry_wait = "1s"
 
 [[route]]
 name = "stuck"
@@ -64,6 +66,7 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
+retry_wait = "1s"
 """
 
 

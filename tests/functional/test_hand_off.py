@@ -115,6 +115,7 @@ def test_an_attempt_of_a_batch_whose_manifest_is_gone_writes_it_again(world: Wor
     before = world.work.get(name)
     del world.work.objects[name]
     world.jobs.end(batch.id, 1)
+    world.wait()
     assert world.settle() == []
     assert world.work.get(name) == before
 

@@ -411,6 +411,9 @@ def test_a_job_that_failed_is_tried_again_under_another_token(deployment: Deploy
     deployment.emr.end("run-1", "FAILED", "the driver was killed")
     settle(event("settle_job_state_change"), Context())
     (weather,) = deployment.ledger.route("weather").running
+    assert deployment.ledger.batch(weather).attempt == 1, "the second attempt waits"
+    deployment.clock.advance(120)
+    settle(event("settle_schedule"), Context())
     assert (deployment.ledger.batch(weather).attempt, deployment.ledger.batch(weather).job_run) == (2, "run-2")
     tokens = [asked["clientToken"] for asked in deployment.emr.asked]
     assert tokens == [f"{weather}-1", f"{weather}-2"]

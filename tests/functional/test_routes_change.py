@@ -143,6 +143,7 @@ def test_a_corrected_schema_and_format_reach_the_next_attempt_and_not_the_runnin
     look(world, configured)
     assert [told[0] for told in world.jobs.told] == [world.flights.dataset] * 2
     world.jobs.end(batch.id, 1)
+    world.wait()
     look(world, configured)
     assert world.batch(batch.id).attempt == 2
     assert world.jobs.told[-1][0] == changed
@@ -152,6 +153,7 @@ def test_the_last_attempt_knows_that_it_is(world: World):
     batch = world.submitted()
     for attempt in (1, 2):
         world.jobs.end(batch.id, attempt)
+        world.wait()
         world.settle()
     assert [last for _, _, last in world.jobs.told] == [False, False, True]
 

@@ -113,6 +113,7 @@ def test_a_receipt_of_a_halted_batch_still_commits_it(world: World):
 def test_a_receipt_of_an_earlier_attempts_driver_commits_the_batch(world: World):
     batch = world.submitted()
     world.jobs.end(batch.id, 1)
+    world.wait()
     world.settle()
     assert world.batch(batch.id).attempt == 2
     play_publishing(world.work, batch.id)  # the first driver was not dead at all
@@ -348,7 +349,8 @@ def test_a_batch_that_was_being_fenced_goes_on_being_fenced_when_it_is_resumed(w
     abort(batch.id, world.ports)
     world.settle()
     for attempt in (2, 3):
-        world.jobs.end(batch.id, attempt) if (batch.id, attempt, True) in world.jobs.started else None
+        world.jobs.end(batch.id, attempt)
+        world.wait()
         world.settle()
     assert world.batch(batch.id).halted
     assert resume(batch.id, world.ports) is Resumed.DONE
@@ -468,11 +470,109 @@ def test_the_uploads_of_an_abandoned_batch_land_through_a_redrive_and_are_counte
 def test_a_job_that_ended_without_a_receipt_is_tried_again(world: World):
     batch = world.submitted()
     world.jobs.end(batch.id, 1, "the driver was killed")
+    world.wait()
     assert world.settle() == []
     found = world.batch(batch.id)
     assert (found.attempt, found.job_run, found.halted) == (2, f"{batch.id}/2", "")
     assert world.jobs.started == [(batch.id, 1, False), (batch.id, 2, False)]
     assert world.count.of(Metric.ATTEMPTS_FAILED, "flights") == 1
+
+
+def runs(world: World, batch: Batch) -> bool:
+    return world.jobs.runs[batch.job_run].state is JobState.ACTIVE
+
+
+def looked_at_each_minute(world: World, minutes: int) -> dict[int, int]:
+    """The attempts that begin while settling looks once a minute and every job fails at once: number, and the minute
+    of its beginning, counted from now."""
+    (batch_id,) = world.record.running
+    begun: dict[int, int] = {}
+    for minute in range(minutes):
+        batch = world.batch(batch_id)
+        begun.setdefault(batch.attempt, minute)
+        if runs(world, batch):
+            world.jobs.end(batch_id, batch.attempt, "the catalog does not answer")
+        world.clock.advance(60)
+        assert world.settle() == []
+    return begun
+
+
+def test_each_further_attempt_begins_in_its_minute():
+    world = small_world()
+    world.submitted()
+    assert looked_at_each_minute(world, 110) == {1: 0, 2: 2, 3: 10, 4: 42, 5: 102}
+    (batch,) = (world.batch(each) for each in world.record.running)
+    assert batch.halted == "the catalog does not answer", "the last one is not waited after"
+    assert world.count.of(Metric.ATTEMPTS_FAILED, "flights") == 4
+
+
+@pytest.mark.parametrize("begins", [0, 1, 5, 30, 59])
+def test_with_the_defaults_an_outage_of_an_hour_halts_nothing_and_needs_nobody(begins: int):
+    """The outage begins some minutes before the batch is submitted or with it: each job that begins in it fails."""
+    world = small_world()
+    batch = world.submitted()
+    looked_at_each_minute(world, 60 - begins)
+    assert not world.batch(batch.id).halted
+    # the catalog answers again: the next attempt, or one that has begun just now, publishes
+    while not runs(world, world.batch(batch.id)):
+        assert not world.batch(batch.id).halted
+        world.clock.advance(60)
+        assert world.settle() == []
+        assert world.clock.now - batch.submitted_at < 3 * 3600
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def test_a_job_that_took_longer_than_the_wait_is_followed_at_once(world: World):
+    batch = world.submitted()
+    world.clock.advance(121)
+    assert look(world, batch.id) is Step.WAIT
+    world.jobs.end(batch.id, 1)
+    assert look(world, batch.id) is Step.NEXT_ATTEMPT
+
+
+def test_a_driver_that_was_given_up_may_publish_while_the_next_attempt_is_waited_for(world: World):
+    batch = world.submitted()
+    world.jobs.end(batch.id, 1)
+    assert look(world, batch.id) is Step.WAIT
+    play_publishing(world.work, batch.id)
+    assert look(world, batch.id) is Step.SETTLE
+    assert (world.batch(batch.id).state, len(world.jobs.started)) == (State.COMMITTED, 1)
+
+
+def test_a_batch_that_waits_can_be_given_up_at_once(world: World):
+    batch = world.submitted()
+    world.jobs.end(batch.id, 1)
+    assert look(world, batch.id) is Step.WAIT
+    assert abort(batch.id, world.ports) is Resumed.DONE
+    world.settle()
+    assert world.jobs.started[-1] == (batch.id, 2, True)
+
+
+def test_a_refused_start_is_tried_each_minute_and_uses_up_no_attempt(world: World, monkeypatch: pytest.MonkeyPatch):
+    """EMR Serverless is away, or the role is missing, for longer than all the waits."""
+    batch = world.sealed()
+
+    def refused(batch: Batch, *arguments: Any, **named: Any) -> str:
+        raise Retryable(f"could not start the job of batch {batch.id}, attempt 1: ValidationException: no such role")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.jobs, "start", refused)
+        with pytest.raises(Retryable):
+            world.hand_off()
+        for _ in range(180):
+            world.clock.advance(60)
+            (trouble,) = world.settle()
+            assert batch.id in str(trouble)
+            assert "no such role" in str(trouble)
+    found = world.batch(batch.id)
+    assert (found.state, found.attempt, found.job_run, found.halted) == (State.SUBMITTED, 1, "", "")
+    (traced,) = trace(BUCKET, "flights/0000-00000.json", world.ports)
+    assert "no job of it is on record: settling tries every minute" in traced.explanation
+    # the role is there: nobody has to resume the batch
+    assert world.settle() == []
+    assert world.jobs.started == [(batch.id, 1, False)]
 
 
 def test_a_job_that_runs_is_waited_for(world: World):
@@ -498,6 +598,7 @@ def exhausted(world: World) -> Batch:
     for attempt in (1, 2, 3):
         play_giving_up(world.work, batch.id, attempt, f"reason {attempt}", hopeless=False)
         world.jobs.end(batch.id, attempt, f"details {attempt}")
+        world.wait()
         world.settle()
     return world.batch(batch.id)
 
@@ -551,6 +652,7 @@ def test_the_reason_of_an_earlier_attempt_does_not_halt_a_later_one(world: World
     assert resume(batch.id, world.ports) is Resumed.DONE
     world.settle()
     world.jobs.end(batch.id, 2)
+    world.wait()
     assert look(world, batch.id) is Step.NEXT_ATTEMPT
 
 
@@ -617,6 +719,7 @@ def test_a_job_run_that_the_service_forgot_has_ended(world: World):
     # the adapter says ENDED for it; here the whole of it: the next attempt asks the table first
     batch = world.submitted()
     world.jobs.runs[f"{batch.id}/1"] = JobReport(JobState.ENDED, "EMR Serverless does not know it any more")
+    world.wait()
     assert look(world, batch.id) is Step.NEXT_ATTEMPT
 
 
@@ -793,6 +896,7 @@ def ready_to_commit(world: World) -> None:
 def ready_for_the_next_attempt(world: World) -> None:
     batch = world.submitted()
     world.jobs.end(batch.id, 1)
+    world.wait()
 
 
 def ready_to_halt(world: World) -> None:

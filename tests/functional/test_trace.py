@@ -9,6 +9,7 @@ from tests.support.fakes import play_fencing, play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World
 from tidegate.core.outcomes import Outcome
+from tidegate.core.times import iso
 from tidegate.core.uploads import Upload
 from tidegate.flows.trace import Trace, trace
 
@@ -40,7 +41,11 @@ def test_an_upload_is_followed_from_claim_to_snapshot(world: World):
 
     world.hand_off()
     found = look(world)
-    assert (found.outcome, found.explanation) == ("pending", f"in batch {batch_id}, attempt 1 is under way")
+    assert (found.outcome, found.explanation) == (
+        "pending",
+        f"in batch {batch_id}: attempt 1 began at {iso(world.clock.now)}. If it fails, attempt 2 begins at"
+        f" {iso(world.clock.now + 120)} at the earliest",
+    )
 
     play_publishing(world.work, batch_id)
     world.settle()

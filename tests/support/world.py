@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.build import BUCKET, route, uploads
 from tests.support.fakes import Counts, MemoryDeadLetters, MemoryJobs, MemoryTopic, MemoryWork
 from tests.support.ledgers import RETENTION, SettableClock
-from tidegate.core.batches import Batch
+from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch
 from tidegate.core.claims import Claim
 from tidegate.core.errors import TidegateError
 from tidegate.core.items import Key, Value
@@ -77,6 +77,10 @@ class World:
 
     def settle(self) -> list[TidegateError]:
         return settle(self.flights, self.ports)
+
+    def wait(self) -> None:
+        """Until the next attempt of a batch may begin, whichever attempt it is in."""
+        self.clock.advance(LONGEST_RETRY_WAIT)
 
     # ---- what there is to see
 

@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.core.batches import MAX_NOTICES, Batch, BatchLimits, JobState, State, Step, is_due, is_full, next_step
+from tidegate.core.batches import (
+    LONGEST_RETRY_WAIT,
+    MAX_NOTICES,
+    Batch,
+    BatchLimits,
+    JobState,
+    State,
+    Step,
+    is_due,
+    is_full,
+    next_attempt_from,
+    next_step,
+    wait_before_next,
+)
 
 NOW = 1_000_000
 LIMITS = BatchLimits(max_wait=300, target_bytes=1000, target_objects=100, in_flight=1, attempts=3)
@@ -78,7 +91,66 @@ def test_with_a_look_every_minute_no_upload_waits_longer_than_max_wait(arrival: 
     assert sealed - arrival <= wait
 
 
-# The whole of `next_step`: (receipt, halted, job, hopeless, attempt of 3) -> step.
+# ---- the wait before the next attempt
+
+
+def test_by_default_the_waits_outlive_an_outage_of_an_hour():
+    limits = BatchLimits()
+    waits = [wait_before_next(attempt, limits) for attempt in range(1, limits.attempts)]
+    assert [wait // 60 for wait in waits] == [2, 8, 32, 60]
+    # an outage that begins with the first attempt: the last one begins after it
+    assert sum(waits) > 60 * 60
+
+
+@given(retry_wait=st.integers(0, LONGEST_RETRY_WAIT), attempt=st.integers(1, 500))
+def test_waits_never_shrink_and_are_an_hour_at_most(retry_wait: int, attempt: int):
+    limits = BatchLimits(retry_wait=retry_wait)
+    wait, following = (wait_before_next(each, limits) for each in (attempt, attempt + 1))
+    assert wait <= following <= LONGEST_RETRY_WAIT
+    assert wait_before_next(1, limits) == retry_wait
+
+
+def test_a_short_first_wait_stays_short():
+    """The others are 4, 16, 30 and 30 times as long: a stack for tests waits for seconds."""
+    limits = BatchLimits(retry_wait=1)
+    assert [wait_before_next(attempt, limits) for attempt in range(1, 6)] == [1, 4, 16, 30, 30]
+
+
+@given(
+    attempt=st.integers(1, 25),
+    attempts=st.integers(1, 20),
+    retry_wait=st.integers(1, LONGEST_RETRY_WAIT),
+    submitted_at=st.integers(0, 10**9),
+    later=st.integers(0, 10**6),
+    hopeless=st.booleans(),
+)
+def test_a_failed_attempt_is_waited_after_and_then_followed_or_halts(
+    attempt: int, attempts: int, retry_wait: int, submitted_at: int, later: int, hopeless: bool
+):
+    limits = BatchLimits(attempts=attempts, retry_wait=retry_wait)
+    batch = Batch("b", "r", State.SUBMITTED, 0, attempt=attempt, job_run="j", submitted_at=submitted_at)
+
+    def step_at(now: int) -> Step:
+        return next_step(batch, JobState.ENDED, receipt=False, hopeless=hopeless, limits=limits, now=now)
+
+    begins = submitted_at + wait_before_next(attempt, limits)
+    if hopeless or attempt >= attempts:
+        # waiting would cure nothing
+        assert step_at(submitted_at) is step_at(begins + later) is Step.HALT
+    else:
+        assert step_at(submitted_at) is step_at(max(submitted_at, begins - 1 - later)) is Step.WAIT
+        assert step_at(begins) is step_at(begins + later) is Step.NEXT_ATTEMPT
+    assert next_attempt_from(batch, limits) == (None if attempt >= attempts else begins)
+
+
+def test_a_receipt_and_a_missing_job_are_not_waited_for():
+    batch = Batch("b", "r", State.SUBMITTED, 0, attempt=2, submitted_at=NOW)
+    for job in (JobState.ENDED, JobState.UNKNOWN):
+        assert next_step(batch, job, receipt=True, hopeless=False, limits=LIMITS, now=NOW) is Step.SETTLE
+    assert next_step(batch, JobState.UNKNOWN, receipt=False, hopeless=False, limits=LIMITS, now=NOW) is Step.HAND_OFF
+
+
+# The whole of `next_step` once the wait is over: (receipt, halted, job, hopeless, attempt of 3) -> step.
 # With a receipt nothing else matters; a halted batch without one is left alone; and so on down the list.
 def expected_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, attempt: int) -> Step:
     table = [
@@ -100,7 +172,7 @@ def expected_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, at
 @pytest.mark.parametrize("attempt", [1, 2, 3, 4])
 def test_next_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, attempt: int):
     batch = Batch("b", "r", State.SUBMITTED, 0, attempt=attempt, halted="a reason" if halted else "")
-    step = next_step(batch, job, receipt=receipt, hopeless=hopeless, limits=LIMITS)
+    step = next_step(batch, job, receipt=receipt, hopeless=hopeless, limits=LIMITS, now=NOW)
     assert step is expected_step(receipt, halted, job, hopeless, attempt)
 
 
@@ -120,4 +192,4 @@ def test_next_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, a
     ],
 )
 def test_next_step_by_example(batch: Batch, job: JobState, receipt: bool, hopeless: bool, step: Step):
-    assert next_step(batch, job, receipt=receipt, hopeless=hopeless, limits=LIMITS) is step
+    assert next_step(batch, job, receipt=receipt, hopeless=hopeless, limits=LIMITS, now=NOW) is step

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -169,6 +170,18 @@ def test_status_ends_with_a_finding_if_a_batch_has_halted_and_says_why_and_what_
     assert "batch 01RUN of route flights after attempt 3: no such column" in result.stdout
     assert "tidegate resume 01RUN" in result.stdout
     assert "1 halted, 1 committed" in result.stdout
+
+
+def test_status_says_when_a_batch_that_failed_before_goes_on_and_that_one_has_no_job(ledger: FakeLedger):
+    assert "delayed" not in run("status").stdout
+    ledger.batches = {"01RUN": replace(RUNNING, attempt=2)}
+    result = run("status")
+    assert result.exit_code == Exit.OK
+    expected = "delayed: batch 01RUN of route flights: attempt 2 began at 2027-01-15T08:00:00Z. If it fails, attempt 3"
+    assert f"{expected} begins at 2027-01-15T08:08:00Z at the earliest" in result.stdout
+    long_ago = int(time.time()) - 10_000
+    ledger.batches = {"01RUN": replace(RUNNING, job_run="", submitted_at=long_ago)}
+    assert "no job of it is on record: settling tries every minute, and logs why it cannot" in run("status").stdout
 
 
 def test_status_as_json_is_what_the_page_shows(ledger: FakeLedger):

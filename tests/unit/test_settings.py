@@ -78,7 +78,7 @@ def with_line(old: str, new: str) -> str:
 def test_the_shipped_file_loads():
     (flights,) = load(SHIPPED).core_routes()
     assert flights.name == "flights"
-    assert flights.limits == BatchLimits(60, 256_000_000, 100_000, 1, 3)
+    assert flights.limits == BatchLimits(60, 256_000_000, 100_000, 1, 5, 120)
 
 
 def test_everything_arrives_where_the_core_needs_it():
@@ -185,6 +185,8 @@ def test_partition_transforms(transform: str):
         ("in_flight = 2", "in_flight = 51", "route.1.batch.in_flight", "less than or equal to 50"),
         ("attempts = 5", "attempts = 0", "route.1.batch.attempts", "greater than or equal to 1"),
         ("attempts = 5", "attempts = 21", "route.1.batch.attempts", "less than or equal to 20"),
+        ("attempts = 5", 'retry_wait = "61m"', "route.1.batch.retry_wait", "longer than 1h"),
+        ("attempts = 5", 'retry_wait = "0s"', "route.1.batch.retry_wait", "a whole number and a unit"),
         ('delimiter = ";"', 'delimiter = ";;"', "route.2.delimiter", "1 character"),
         ('delimiter = ";"', 'delimiter = ""', "route.2.delimiter", "1 character"),
         ('delimiter = ";"', 'delimiter = "\\n"', "route.2.delimiter", "1 character"),
@@ -212,7 +214,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             "[route.batch]",
             "max_waits",
             "route.1.batch.max_waits",
-            ["attempts", "in_flight", "max_wait", "target_bytes", "target_objects"],
+            ["attempts", "in_flight", "max_wait", "retry_wait", "target_bytes", "target_objects"],
         ),
         (
             "[[route]]",

@@ -4,13 +4,13 @@ Fields may be added. If a field changes its name or meaning, `VERSION` changes. 
 "not yet".
 """
 
-import datetime
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tidegate.cli.checks import Check, CheckState
+from tidegate.core import times
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
@@ -128,6 +128,7 @@ def routes(config: Path, routes: Sequence[Route]) -> dict[str, Any]:
                     "target_objects": route.limits.target_objects,
                     "in_flight": route.limits.in_flight,
                     "attempts": route.limits.attempts,
+                    "retry_wait_seconds": route.limits.retry_wait,
                 },
             }
             for route in routes
@@ -183,6 +184,4 @@ def doctor(checks: Sequence[Check]) -> dict[str, Any]:
 
 def iso(seconds: int) -> str | None:
     """Epoch seconds as "2026-11-21T10:21:00Z"; None for 0, which is "not yet"."""
-    if not seconds:
-        return None
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return times.iso(seconds) if seconds else None

@@ -15,6 +15,7 @@ from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import Outcome
+from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.routes import Route
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.recover import Recovered
@@ -62,6 +63,10 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
     if unfinished:
         out.print(_unfinished(unfinished, now))
     for each in statuses:
+        for batch in each.unfinished:
+            if is_delayed(batch, now=now):
+                what = f"batch {batch.id} of route {batch.route}: {outlook(batch, each.route.limits)}"
+                out.print(Text.assemble(("delayed: ", "bold yellow"), what), soft_wrap=True)
         for batch in each.halted:
             what = f"batch {batch.id} of route {batch.route} after attempt {batch.attempt}: {batch.halted}"
             out.print(Text.assemble(("halted: ", "bold red"), what), soft_wrap=True)
@@ -197,7 +202,11 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
                 "hand-off",
                 f"after {duration(limits.max_wait)}, {size(limits.target_bytes)}, {limits.target_objects} objects",
             ),
-            ("jobs", f"{limits.in_flight} at once, {limits.attempts} attempts at a batch"),
+            (
+                "jobs",
+                f"{limits.in_flight} at once, {limits.attempts} attempts at a batch,"
+                f" the second after {duration(limits.retry_wait)}",
+            ),
         ):
             out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
 

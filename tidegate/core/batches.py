@@ -23,13 +23,15 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """When a batch is handed off. `max_wait` is in seconds. `in_flight` is how many jobs of a route may run at once."""
+    """When a batch is handed off, and how often it is attempted. `in_flight` is how many jobs of a route may run at
+    once. `max_wait` and `retry_wait` are in seconds; see `wait_before_next`."""
 
     max_wait: int = 60
     target_bytes: int = 256_000_000
     target_objects: int = 100_000
     in_flight: int = 1
-    attempts: int = 3
+    attempts: int = 5
+    retry_wait: int = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,32 @@ def is_due(batch: Batch, limits: BatchLimits, *, now: int, slot_free: bool, next
     return is_full(batch, limits) or (slot_free and age + next_look >= limits.max_wait) or age >= LONGEST_OPEN
 
 
+LONGEST_RETRY_WAIT = 60 * 60
+"""Seconds. Longer waits would only delay a batch after an outage that is over."""
+
+MOST_TIMES = 30
+"""How many times as long as the first wait the others become. With the default of 2 minutes that is an hour."""
+
+
+def wait_before_next(attempt: int, limits: BatchLimits) -> int:
+    """Seconds from the beginning of this attempt until the next one may begin: `retry_wait`, and four times as long
+    after each further attempt, up to `MOST_TIMES`, and to an hour.
+
+    With the default settings these are 2, 8, 32 and 60 minutes. So the five attempts outlive the outage of a service
+    for an hour.
+    """
+    times: int = min(4 ** (attempt - 1), MOST_TIMES)
+    return min(limits.retry_wait * times, LONGEST_RETRY_WAIT)
+
+
+def next_attempt_from(batch: Batch, limits: BatchLimits) -> int | None:
+    """The time (epoch seconds) from which on the next attempt may begin if the current one fails; None if the batch
+    then halts."""
+    if batch.attempt >= limits.attempts:
+        return None
+    return batch.submitted_at + wait_before_next(batch.attempt, limits)
+
+
 class JobState(Enum):
     """The state of a job run that EMR Serverless reports, as far as settling needs it."""
 
@@ -113,12 +141,13 @@ class Step(Enum):
     HALT = auto()
 
 
-def next_step(batch: Batch, job: JobState, *, receipt: bool, hopeless: bool, limits: BatchLimits) -> Step:
+def next_step(batch: Batch, job: JobState, *, receipt: bool, hopeless: bool, limits: BatchLimits, now: int) -> Step:
     """What to do with a batch that is SUBMITTED.
 
     The caller must read the job's state *before* the receipt. A job writes its receipt and then ends. In the other
     order, a job that does both between the two reads would appear to have ended without a receipt.
-    `hopeless`: the attempt reported that another one could not succeed.
+    `hopeless`: the attempt reported that another one could not succeed. `now` is in epoch seconds: the next attempt
+    begins only after a while, because what failed this one may pass. What waiting cannot cure halts at once.
     """
     if receipt:
         return Step.SETTLE
@@ -128,6 +157,7 @@ def next_step(batch: Batch, job: JobState, *, receipt: bool, hopeless: bool, lim
         return Step.HAND_OFF
     if job is JobState.ACTIVE:
         return Step.WAIT
-    if hopeless or batch.attempt >= limits.attempts:
+    begins = next_attempt_from(batch, limits)
+    if hopeless or begins is None:
         return Step.HALT
-    return Step.NEXT_ATTEMPT
+    return Step.NEXT_ATTEMPT if now >= begins else Step.WAIT

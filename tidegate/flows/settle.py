@@ -8,7 +8,8 @@ receipt that a job wrote. Every step may be repeated, by settling itself or by a
                                       batch they are all its uploads, as ABANDONED
     uploads repeated meanwhile        are sent again, in a new notice, before the endings are noted as written
     SUBMITTED -> COMMITTED            conditional on SUBMITTED, with the route's sums in the same transaction
-    SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k
+    SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k, and not before a wait after the beginning of k. The wait is
+                                      counted from the ledger's record, so a death or a twin does not begin it anew
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -175,6 +176,7 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
         receipt=receipt is not None,
         hopeless=reported is not None and reported.hopeless,
         limits=route.limits,
+        now=ports.clock(),
     )
     match step:
         case Step.SETTLE:

@@ -1,11 +1,14 @@
 """Trace: what happened to every version of one object, from claim to snapshot."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, BatchLimits, State
 from tidegate.core.claims import Claim
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, Outcome
+from tidegate.core.outlook import outlook
+from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
 
 PENDING = "pending"
@@ -13,11 +16,13 @@ PENDING = "pending"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One version: its claim, and its notice and batch if there are any."""
+    """One version: its claim, and its notice and batch if there are any. `limits` are those of the batch's route as the
+    ledger has them, None if no attempt is under way."""
 
     claim: Claim
     notice: NoticeRecord | None
     batch: Batch | None
+    limits: BatchLimits | None = None
 
     @property
     def outcome(self) -> str:
@@ -46,6 +51,8 @@ class Trace:
         batch = self.batch
         if batch.halted:
             return f"batch {batch.id} halted after attempt {batch.attempt}: {batch.halted}"
+        if self.limits is not None:
+            return f"in batch {batch.id}: {outlook(batch, self.limits)}"
         return {
             State.OPEN: f"gathering with {batch.objects} uploads in batch {batch.id}",
             State.SEALED: f"in batch {batch.id}, which waits for a free slot",
@@ -57,9 +64,14 @@ class Trace:
 
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
     """Every live claim on the object, oldest first."""
-    traces = []
+    traces: list[Trace] = []
+    known: Mapping[str, Route] = {}
     for claim in sorted(ports.ledger.claims(bucket, key), key=lambda each: each.claimed_at):
         notice = ports.ledger.notice(claim.notice)
         batch = ports.ledger.batch(notice.batch) if notice and notice.batch else None
-        traces.append(Trace(claim, notice, batch))
+        limits = None
+        if batch is not None and batch.state is State.SUBMITTED and not batch.halted:
+            known = known or ports.ledger.known_routes()
+            limits = known[batch.route].limits if batch.route in known else None
+        traces.append(Trace(claim, notice, batch, limits))
     return traces

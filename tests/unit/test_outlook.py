@@ -1,0 +1,46 @@
+"""How a batch under way goes on, in words."""
+
+from dataclasses import replace
+
+import pytest
+
+from tidegate.core.batches import Batch, BatchLimits, State
+from tidegate.core.outlook import JOB_IS_LATE, is_delayed, outlook
+
+TEN = 1_795_255_200
+"""2026-11-21T10:00:00Z"""
+BATCH = Batch("b", "flights", State.SUBMITTED, TEN, attempt=2, job_run="j", submitted_at=TEN)
+
+
+def test_the_next_attempt_is_announced_with_its_time():
+    assert outlook(BATCH, BatchLimits()) == (
+        "attempt 2 began at 2026-11-21T10:00:00Z. If it fails, attempt 3 begins at 2026-11-21T10:08:00Z at the earliest"
+    )
+
+
+def test_the_last_attempt_is_announced_as_the_last():
+    assert outlook(BATCH, BatchLimits(attempts=2)) == (
+        "attempt 2 began at 2026-11-21T10:00:00Z. If it fails, the batch halts: it is the last"
+    )
+
+
+def test_an_attempt_without_a_job_is_no_attempt_that_can_fail():
+    said = outlook(replace(BATCH, job_run=""), BatchLimits(attempts=2))
+    assert "no job of it is on record: settling tries every minute" in said
+    assert "halts" not in said
+
+
+@pytest.mark.parametrize(
+    ("batch", "later", "delayed"),
+    [
+        (BATCH, 0, True),
+        (replace(BATCH, attempt=1), 10**6, False),
+        (replace(BATCH, attempt=1, job_run=""), JOB_IS_LATE - 1, False),
+        (replace(BATCH, attempt=1, job_run=""), JOB_IS_LATE, True),
+        (replace(BATCH, halted="a reason"), 10**6, False),
+        (replace(BATCH, state=State.SEALED, attempt=0, job_run=""), 10**6, False),
+        (replace(BATCH, state=State.COMMITTED), 10**6, False),
+    ],
+)
+def test_what_is_delayed(batch: Batch, later: int, delayed: bool):
+    assert is_delayed(batch, now=TEN + later) is delayed

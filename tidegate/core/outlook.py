@@ -1,0 +1,28 @@
+"""Outlook: how a batch under way goes on, in words. Only from its record: no job is asked, and no file is read."""
+
+from tidegate.core.batches import Batch, BatchLimits, State, next_attempt_from
+from tidegate.core.times import iso
+
+JOB_IS_LATE = 120
+"""Seconds from the beginning of an attempt. By then settling has tried to start its job once more."""
+
+
+def outlook(batch: Batch, limits: BatchLimits) -> str:
+    """What becomes of the current attempt of a batch that is SUBMITTED and has not halted.
+
+    The record does not say whether the attempt's job still runs. So the sentence holds in either case.
+    """
+    attempt, begun = f"attempt {batch.attempt}", f"began at {iso(batch.submitted_at)}"
+    if not batch.job_run:
+        return f"{attempt} {begun}, and no job of it is on record: settling tries every minute, and logs why it cannot"
+    following = next_attempt_from(batch, limits)
+    if following is None:
+        return f"{attempt} {begun}. If it fails, the batch halts: it is the last"
+    return f"{attempt} {begun}. If it fails, attempt {batch.attempt + 1} begins at {iso(following)} at the earliest"
+
+
+def is_delayed(batch: Batch, *, now: int) -> bool:
+    """Whether a batch under way has failed before, or lacks a job for longer than a start takes."""
+    if batch.state is not State.SUBMITTED or batch.halted:
+        return False
+    return batch.attempt > 1 or (not batch.job_run and now - batch.submitted_at >= JOB_IS_LATE)
