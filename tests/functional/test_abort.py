@@ -10,7 +10,7 @@ import pytest
 from tests.support.fakes import Died, Life, every_death, play_fencing, play_giving_up, play_publishing
 from tests.support.small_sink import SmallSink, committed
 from tests.support.world import World, small_world
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch, State
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder, decode_sealed
 from tidegate.core.outcomes import ABANDONED
@@ -165,14 +165,16 @@ def test_a_fence_that_fails_is_tried_again_and_can_halt_and_be_resumed(world: Wo
     batch = sealed(world)
     abort(batch.id, world.ports)
     world.settle()
-    for attempt in (1, 2, 3):
+    attempts = world.flights.limits.attempts
+    for attempt in range(1, attempts + 1):
         world.jobs.end(batch.id, attempt)
+        world.clock.advance(LONGEST_RETRY_WAIT)
         world.settle()
-    assert world.jobs.started == [(batch.id, 1, True), (batch.id, 2, True), (batch.id, 3, True)]
+    assert world.jobs.started == [(batch.id, attempt, True) for attempt in range(1, attempts + 1)]
     assert world.batch(batch.id).halted
     assert resume(batch.id, world.ports) is Resumed.DONE
     world.settle()
-    assert world.jobs.started[-1] == (batch.id, 4, True)
+    assert world.jobs.started[-1] == (batch.id, attempts + 1, True)
 
 
 # ---- files that differ from the ledger

@@ -545,7 +545,7 @@ def test_a_batch_that_waits_can_be_given_up_at_once(world: World):
     batch = world.submitted()
     world.jobs.end(batch.id, 1)
     assert look(world, batch.id) is Step.WAIT
-    assert abort(batch.id, world.ports) is Resumed.DONE
+    assert abort(batch.id, world.ports) is Aborted.FENCING
     world.settle()
     assert world.jobs.started[-1] == (batch.id, 2, True)
 
