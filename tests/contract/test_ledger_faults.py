@@ -11,6 +11,7 @@ from tests.contract.conftest import TABLES, Opening, opening_of, table_on
 from tests.support.build import BUCKET, notice, part_of, route, upload
 from tests.support.faults import answered
 from tests.support.ledgers import Table
+from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.notices import NoticeRecord
@@ -21,6 +22,7 @@ from tidegate.flows.ledger import Ledger, Registration
 
 ROUTE = "flights"
 ID = "0" * 40
+RUN = AuditRun(ROUTE, "01R", started_at=5, since=1, until=4, watched_since=1)
 
 
 @pytest.fixture(params=TABLES)
@@ -79,13 +81,20 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "halt": lambda ledger: ledger.halt("01B", 1, "reason"),
     "resume": lambda ledger: ledger.resume("01B", ROUTE, 2, False),
     "give_up": lambda ledger: ledger.give_up("01B", ROUTE),
+    "batches": lambda ledger: ledger.batches(["01B"]),
+    "audit": lambda ledger: ledger.audit(ROUTE),
+    "begin_audit": lambda ledger: ledger.begin_audit(RUN, None),
+    "note_audit": lambda ledger: ledger.note_audit(RUN),
 }
 
 
 # ---- what is asked
 
 
-@pytest.mark.parametrize("read", ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route"])
+@pytest.mark.parametrize(
+    "read",
+    ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route", "batches", "audit"],
+)
 def test_what_a_decision_follows_is_read_consistently(ledger: Ledger, table: Table, read: str):
     """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
     asked: list[dict[str, Any]] = []
@@ -133,6 +142,10 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["halt"], "UpdateItem", ("halt", "01B")),
     (CALLS["resume"], "TransactWriteItems", ("attempt 2", "01B")),
     (CALLS["give_up"], "TransactWriteItems", ("give up", "01B")),
+    (CALLS["batches"], "BatchGetItem", ("read batches",)),
+    (CALLS["audit"], "GetItem", ("read", ROUTE)),
+    (CALLS["begin_audit"], "PutItem", ("begin audit", "01R", ROUTE)),
+    (CALLS["note_audit"], "UpdateItem", ("page 0", "01R")),
     (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),
     (lambda ledger: ledger.restore_batch(SEALED, None), "TransactWriteItems", ("batch", "01B")),
 ]

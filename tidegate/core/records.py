@@ -7,6 +7,7 @@
     route     r#<name>         route      a batch of the route opens, is sealed, submitted, or ends
     settings  routes           <name>     a route's settings are deployed, or its first batch opens
     leftover  l#<route>        <batch>    a batch ends, and some of its uploads are quarantined, or it is abandoned
+    audit     a#<name>         audit      an audit of the route begins, or has done a page
 
 Only the transitions of `core.transitions` write them.
 """
@@ -15,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.core.audit import AuditCounts, AuditRun, Marker
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim, CountedAs
 from tidegate.core.errors import Rejected, Retryable
@@ -106,6 +108,10 @@ def leftover_key(route: str, batch_id: str) -> Key:
     return Key(leftovers_pk(route), batch_id)
 
 
+def audit_key(route: str) -> Key:
+    return Key(f"a#{route}", "audit")
+
+
 # ---- decoders. Each raises Retryable if newer code wrote the record
 
 
@@ -192,6 +198,22 @@ def decode_leftover(item: Item) -> Leftover:
 
 def decode_settings(item: Item) -> Route:
     return decode_route(_readable(item)["settings"])
+
+
+def decode_audit(item: Item) -> AuditRun:
+    told = _readable(item)
+    return AuditRun(
+        route=told["pk"].removeprefix("a#"),
+        id=told["run"],
+        started_at=told["started_at"],
+        since=told["since"],
+        until=told["until"],
+        watched_since=told["watched_since"],
+        page=told["page"],
+        after=Marker(told["after_key"], told["after_version"]),
+        counts=AuditCounts.from_dict(told["counts"]),
+        finished_at=told.get("finished_at", 0),
+    )
 
 
 def _readable(item: Item) -> Mapping[str, Any]:

@@ -19,6 +19,8 @@
     resume          that one more attempt is made, or a fence      the attempt is the last; halted, unless for a fence
     give_up         that the first attempt is a fence              the batch is sealed, and was never attempted
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
+    begin_audit     which run audits the route                     the one before is the last, and has ended
+    note_audit      that a page of the run is done                 the run is the last, the page its next
     remember_route, count_refused: no decisions
 
 Decision 3 itself is made in the table (`core.publication`); `end_batch` records it. Nothing else writes the ledger.
@@ -27,6 +29,7 @@ Add a new rule here, and let the model explore it (`simulation/model/`).
 
 from collections.abc import Mapping
 
+from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import CountedAs
 from tidegate.core.items import (
@@ -55,6 +58,7 @@ from tidegate.core.records import (
     BATCH_OUTLIVES_NOTICE,
     NOTICE_OUTLIVES_CLAIM,
     VERSION,
+    audit_key,
     batch_key,
     claim_key,
     leftover_key,
@@ -395,6 +399,41 @@ def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool) -> Tr
         f"put batch {becomes.id} right",
         (Write(batch_key(becomes.id), Put(item), as_read), Write(route_key(becomes.route), listed, (still,))),
     )
+
+
+# ---- audits
+
+
+def begin_audit(run: AuditRun, last: AuditRun | None) -> Transition:
+    """`run` has no page yet. It replaces `last`, which has ended; None if the route was never audited."""
+    item: Item = {
+        "v": VERSION,
+        "run": run.id,
+        "started_at": run.started_at,
+        "since": run.since,
+        "until": run.until,
+        "watched_since": run.watched_since,
+        **_progress(run),
+    }
+    as_read: tuple[Requirement, ...] = (Is("run", last.id), Has("finished_at")) if last else (NeverWritten(),)
+    return _one(f"begin audit {run.id} of route {run.route}", Write(audit_key(run.route), Put(item), as_read))
+
+
+def note_audit(run: AuditRun) -> Transition:
+    """One more page is done: `run` is as it stands after that page."""
+    change = Update(sets=_progress(run))
+    requires = (Is("run", run.id), Is("page", run.page - 1))
+    return _one(f"note page {run.page} of audit {run.id}", Write(audit_key(run.route), change, requires))
+
+
+def _progress(run: AuditRun) -> Item:
+    return {
+        "page": run.page,
+        "after_key": run.after.key,
+        "after_version": run.after.version,
+        "counts": run.counts.as_dict(),
+        **({"finished_at": run.finished_at} if run.finished_at else {}),
+    }
 
 
 # ---- no decisions

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from tidegate.core import transitions
+from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import NEEDS_OWNER, Claim, CountedAs, Ownership, counted, has_let_go, is_live, is_news, judge
 from tidegate.core.errors import Retryable
@@ -25,9 +26,11 @@ from tidegate.core.records import (
     ROUTES,
     Leftover,
     RouteRecord,
+    audit_key,
     batch_key,
     claim_key,
     claims_pk,
+    decode_audit,
     decode_batch,
     decode_claim,
     decode_leftover,
@@ -106,6 +109,10 @@ class Ledger:
     def batch(self, batch_id: str) -> Batch | None:
         item = self._live(self.store.get(batch_key(batch_id)))
         return decode_batch(item) if item else None
+
+    def batches(self, batch_ids: Iterable[str]) -> Mapping[str, Batch]:
+        found = self._all((batch_key(each) for each in batch_ids), "batches")
+        return {batch.id: batch for batch in map(decode_batch, found.values())}
 
     def route(self, name: str) -> RouteRecord:
         return decode_standing(name, self.store.get(route_key(name)))
@@ -342,6 +349,21 @@ class Ledger:
         """SEALED to SUBMITTED(1), to fence the batch instead of publishing it; a free slot is not needed. Settling
         starts the job. False if the batch has moved on meanwhile."""
         return self._applied(transitions.give_up(batch_id, route, now=self.clock()))
+
+    # ---- audits
+
+    def audit(self, route: str) -> AuditRun | None:
+        """The route's scheduled audit that began last."""
+        item = self.store.get(audit_key(route))
+        return decode_audit(item) if item else None
+
+    def begin_audit(self, run: AuditRun, last: AuditRun | None) -> bool:
+        """Begin `run` after `last`, which has ended. False if another process did."""
+        return self._applied(transitions.begin_audit(run, last))
+
+    def note_audit(self, run: AuditRun) -> bool:
+        """Note that the run has done one more page. False if another process did, or if another run has begun."""
+        return self._applied(transitions.note_audit(run))
 
     # ---- putting right what a restored ledger has lost
 

@@ -1,0 +1,75 @@
+"""Which audit of a route is under way, and how far it is: on every store."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.support.ledgers import racing
+from tidegate.core.audit import AuditCounts, AuditRun, Marker
+from tidegate.flows.ledger import Ledger
+
+Another = Callable[[], Ledger]
+RUN = AuditRun("flights", "01R1", started_at=50, since=10, until=40, watched_since=10)
+NEXT = replace(RUN, id="01R2", started_at=90, since=50, until=80)
+
+
+def paged(run: AuditRun, key: str = "flights/ä b.json", *, finished_at: int = 0) -> AuditRun:
+    return replace(
+        run,
+        page=run.page + 1,
+        after=Marker() if finished_at else Marker(key, "v1"),
+        counts=run.counts + AuditCounts(listed=3, lost=1, committed=2),
+        finished_at=finished_at,
+    )
+
+
+def test_a_run_is_read_as_it_was_noted(ledger: Ledger):
+    assert ledger.audit("flights") is None
+    assert ledger.begin_audit(RUN, None)
+    assert ledger.audit("flights") == RUN
+    first = paged(RUN)
+    assert ledger.note_audit(first)
+    assert ledger.audit("flights") == first
+    last = paged(first, finished_at=70)
+    assert ledger.note_audit(last)
+    assert ledger.audit("flights") == last
+    assert ledger.audit("weather") is None
+
+
+def test_a_run_begins_only_after_the_last_has_ended(ledger: Ledger):
+    assert ledger.begin_audit(RUN, None)
+    assert not ledger.begin_audit(NEXT, None)
+    assert not ledger.begin_audit(NEXT, RUN)
+    ended = paged(RUN, finished_at=70)
+    assert ledger.note_audit(ended)
+    assert not ledger.begin_audit(NEXT, replace(ended, id="another"))
+    assert ledger.begin_audit(NEXT, ended)
+    assert ledger.audit("flights") == NEXT
+
+
+def test_a_run_without_pages_ends_as_it_begins(ledger: Ledger):
+    empty = replace(RUN, finished_at=50)
+    assert ledger.begin_audit(empty, None)
+    assert ledger.audit("flights") == empty
+    assert ledger.begin_audit(NEXT, empty)
+
+
+def test_a_late_page_is_refused(ledger: Ledger):
+    """A twin did the same page, or the run has ended and another has begun."""
+    assert ledger.begin_audit(RUN, None)
+    first = paged(RUN)
+    assert ledger.note_audit(first)
+    assert not ledger.note_audit(paged(RUN, "flights/other"))
+    ended = paged(first, finished_at=70)
+    assert ledger.note_audit(ended)
+    assert ledger.begin_audit(NEXT, ended)
+    assert not ledger.note_audit(first)
+    assert ledger.audit("flights") == NEXT
+
+
+def test_one_of_many_begins_and_one_of_many_notes(another: Another):
+    began = racing(*[lambda n=n: another().begin_audit(replace(RUN, id=f"01R{n}"), None) for n in range(6)])
+    assert began.count(True) == 1
+    run = another().audit("flights")
+    assert run is not None
+    noted = racing(*[lambda: another().note_audit(paged(run))] * 6)
+    assert noted.count(True) == 1

@@ -1,0 +1,169 @@
+"""What an audit makes of an upload that is in the bucket."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.build import ETAG, upload
+from tidegate.core.audit import (
+    MARGIN,
+    SENT,
+    AuditCounts,
+    AuditFinding,
+    AuditLimits,
+    AuditRun,
+    Listed,
+    Window,
+    count_findings,
+    is_audit_due,
+    judge_listed,
+    next_run,
+)
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import Claim
+from tidegate.core.notices import NoticeRecord
+from tidegate.core.outcomes import ABANDONED, Outcome
+
+HOUR = 3_600
+DAY = 24 * HOUR
+NOW = 1_800_000_000
+CLAIMED = NOW - DAY
+LIMITS = AuditLimits(min_age=12 * HOUR, max_age=30 * DAY, every=DAY, horizon=45 * DAY)
+
+OWNER = NoticeRecord("n", "flights", "b", "parts/n-1", 1, 10, CLAIMED)
+VOID = NoticeRecord("n", "flights", "", "", 0, 0, CLAIMED)
+VERSIONED = Listed(upload(), CLAIMED - 5)
+BY_ETAG = Listed(upload(version=f"etag:{ETAG}"), CLAIMED - 5)
+
+
+def claim(claimed_at: int = CLAIMED, **given: str) -> Claim:
+    return Claim("v1", "n", claimed_at, claimed_at + 60 * DAY, **given)
+
+
+def batch(state: State) -> Batch:
+    return Batch("b", "flights", state, CLAIMED)
+
+
+def judged(listed: Listed, claim: Claim | None, owner: NoticeRecord | None = None, of: Batch | None = None):
+    return judge_listed(listed, claim, owner, of, now=NOW, min_age=LIMITS.min_age, horizon=LIMITS.horizon)
+
+
+def test_an_upload_without_a_claim_is_lost():
+    assert judged(VERSIONED, None) is AuditFinding.LOST
+
+
+@pytest.mark.parametrize(
+    ("state", "finding"),
+    [
+        (State.OPEN, AuditFinding.PENDING),
+        (State.SEALED, AuditFinding.PENDING),
+        (State.SUBMITTED, AuditFinding.PENDING),
+        (State.COMMITTED, AuditFinding.COMMITTED),
+        (State.ABANDONED, AuditFinding.ABANDONED),
+    ],
+)
+def test_a_registered_upload_is_what_its_batch_is(state: State, finding: AuditFinding):
+    assert judged(VERSIONED, claim(), OWNER, batch(state)) is finding
+    # put again after it was claimed: the same bytes are no new upload while the first may land, or has landed
+    again = replace(BY_ETAG, modified=CLAIMED + MARGIN + 1)
+    assert judged(again, claim(), OWNER, batch(state)) is finding
+
+
+def test_an_upload_of_a_void_notice_is_lost():
+    assert judged(VERSIONED, claim(), VOID) is AuditFinding.LOST
+
+
+def test_a_claim_that_outlived_the_record_of_its_batch_proves_nothing():
+    assert judged(VERSIONED, claim(), OWNER) is AuditFinding.FORGOTTEN
+
+
+@pytest.mark.parametrize(
+    ("age", "finding"),
+    [
+        (0, AuditFinding.PENDING),
+        (LIMITS.min_age - 1, AuditFinding.PENDING),
+        (LIMITS.min_age, AuditFinding.STALE),
+        (LIMITS.horizon, AuditFinding.STALE),
+        (LIMITS.horizon + 1, AuditFinding.FORGOTTEN),
+        (59 * DAY, AuditFinding.FORGOTTEN),
+    ],
+)
+def test_a_claim_without_an_owner_is_stale_only_while_a_registered_owner_would_be_on_record(
+    age: int, finding: AuditFinding
+):
+    assert judged(BY_ETAG, claim(NOW - age)) is finding
+
+
+def test_a_claim_that_lives_on_does_not_hand_its_upload_out_again():
+    """Claimed and committed 100 days ago; the same bytes come every day, and extend the claim."""
+    old = replace(claim(NOW - 100 * DAY, later="0055"), expires_at=NOW + 59 * DAY)
+    assert judged(replace(BY_ETAG, modified=NOW - DAY), old) is AuditFinding.FORGOTTEN
+
+
+@pytest.mark.parametrize("outcome", [Outcome.VANISHED, Outcome.SUPERSEDED])
+@pytest.mark.parametrize("listed", [VERSIONED, BY_ETAG])
+def test_what_ended_as_gone_and_is_there_is_lost(outcome: Outcome, listed: Listed):
+    assert judged(listed, claim(outcome=outcome)) is AuditFinding.LOST
+
+
+@pytest.mark.parametrize(
+    ("outcome", "finding"), [(Outcome.QUARANTINED, AuditFinding.QUARANTINED), (ABANDONED, AuditFinding.ABANDONED)]
+)
+def test_what_ended_without_a_row_is_lost_only_if_it_was_put_again(outcome: str, finding: AuditFinding):
+    ended = claim(outcome=outcome)
+    assert judged(replace(BY_ETAG, modified=CLAIMED + MARGIN), ended) is finding
+    assert judged(replace(BY_ETAG, modified=CLAIMED + MARGIN + 1), ended) is AuditFinding.LOST
+    # a version is put once, whatever the clocks say
+    assert judged(replace(VERSIONED, modified=CLAIMED + MARGIN + 1), ended) is finding
+
+
+def test_the_window_has_both_its_ends_and_nothing_beyond_the_horizon():
+    window = Window(since=NOW - 100, until=NOW - 10, min_age=10, horizon=1_000)
+    at = [NOW - 101, NOW - 100, NOW - 10, NOW - 9]
+    assert [window.has(replace(VERSIONED, modified=each), NOW) for each in at] == [False, True, True, False]
+    later = NOW + 950
+    assert not window.has(replace(VERSIONED, modified=NOW - 51), later)
+    assert window.has(replace(VERSIONED, modified=NOW - 50), later)
+
+
+def test_counts_add_up_and_notice_if_they_do_not():
+    counts = count_findings(5, [AuditFinding.LOST, AuditFinding.STALE, AuditFinding.LOST, AuditFinding.COMMITTED])
+    assert counts == AuditCounts(listed=5, outside=1, lost=2, stale=1, committed=1)
+    assert counts.sent == 3
+    assert counts.holds
+    both = counts + counts
+    assert both.holds
+    assert both.listed == 10
+    assert AuditCounts.from_dict(both.as_dict()) == both
+    assert not replace(both, lost=3).holds
+
+
+def test_every_finding_has_its_count():
+    assert {each.value for each in AuditFinding} | {"listed", "outside"} == set(AuditCounts().as_dict())
+    assert {AuditFinding.LOST, AuditFinding.STALE} == SENT
+
+
+# ---- runs
+
+
+def test_the_first_run_looks_at_nothing_from_before_it():
+    run = next_run("flights", None, LIMITS, run_id="r1", now=NOW)
+    assert (run.since, run.until, run.watched_since) == (NOW, NOW - LIMITS.min_age, NOW)
+    assert run.finished_at == NOW
+
+
+@pytest.mark.parametrize(("days", "since"), [(3, NOW), (40, NOW + 10 * DAY)])
+def test_later_runs_look_back_to_the_first_and_no_further_than_max_age(days: int, since: int):
+    first = replace(next_run("flights", None, LIMITS, run_id="r1", now=NOW), finished_at=NOW + 9)
+    run = next_run("flights", first, LIMITS, run_id="r2", now=NOW + days * DAY)
+    assert (run.since, run.watched_since, run.page, run.finished_at) == (since, NOW, 0, 0)
+    assert run.window(LIMITS) == Window(since, NOW + days * DAY - LIMITS.min_age, LIMITS.min_age, LIMITS.horizon)
+
+
+def test_a_run_begins_once_the_last_has_ended_and_began_long_enough_ago():
+    last = AuditRun("flights", "r1", NOW, NOW - DAY, NOW, NOW - DAY)
+    assert is_audit_due(None, LIMITS, now=NOW)
+    assert not is_audit_due(last, LIMITS, now=NOW + 9 * DAY), "it is not finished, and goes on"
+    ended = replace(last, finished_at=NOW + HOUR)
+    assert not is_audit_due(ended, LIMITS, now=NOW + DAY - 1)
+    assert is_audit_due(ended, LIMITS, now=NOW + DAY)

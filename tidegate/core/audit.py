@@ -1,0 +1,239 @@
+"""The audit: what the listing of a bucket and the ledger say of one upload.
+
+S3 announces uploads "probably once": some notifications never come, and some messages expire. An audit lists a route's
+bucket, compares each upload with the ledger, and sends what is lost through the same path as every other upload. What
+it finds is a suspicion. Decision 1 decides: an upload that was claimed meanwhile is refused.
+
+The ledger must remember longer than an audit looks back. An audit looks at uploads, and voids owners of claims, that
+are not older than the *horizon* (`retention.look_back`), which is shorter than claims are kept.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import Enum
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import Claim
+from tidegate.core.notices import NoticeRecord
+from tidegate.core.outcomes import ABANDONED, Outcome
+from tidegate.core.uploads import Upload
+
+MARGIN = 60
+"""Seconds by which S3's clock and a function's may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One upload of a listing. `modified` is S3's Last-Modified in epoch seconds: when the object was put, or when its
+    multipart upload was begun."""
+
+    upload: Upload
+    modified: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Where a listing goes on: after this version of this key. The empty marker is the beginning."""
+
+    key: str = ""
+    version: str = ""
+
+
+BEGINNING = Marker()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which uploads are compared: those modified in [since, until] (epoch seconds).
+
+    `min_age` (seconds): how long a claim may stay without a decision on its notice. `horizon` (seconds): nothing older
+    is touched.
+    """
+
+    since: int
+    until: int
+    min_age: int
+    horizon: int
+
+    def has(self, listed: Listed, now: int) -> bool:
+        """A run may last for days, and the horizon moves on."""
+        return max(self.since, now - self.horizon) <= listed.modified <= self.until
+
+
+class AuditFinding(Enum):
+    """What the ledger says of an upload that is in the bucket."""
+
+    LOST = "lost"  # no notice will bring it: send it
+    STALE = "stale"  # claimed by a notice that never registered: void that notice, then send the upload
+    PENDING = "pending"
+    COMMITTED = "committed"
+    QUARANTINED = "quarantined"
+    ABANDONED = "abandoned"  # its batch was given up: a person decides what becomes of it
+    FORGOTTEN = "forgotten"  # its claim has outlived the record of its notice or batch, which had been registered
+
+
+SENT = frozenset({AuditFinding.LOST, AuditFinding.STALE})
+
+
+def judge_listed(
+    listed: Listed,
+    claim: Claim | None,
+    owner: NoticeRecord | None,
+    batch: Batch | None,
+    *,
+    now: int,
+    min_age: int,
+    horizon: int,
+) -> AuditFinding:
+    """What has become of an upload that is in the bucket now, and was modified within the horizon.
+
+    `owner` is the record of the notice in the claim, `batch` that of the notice's batch. `min_age` and `horizon` are in
+    seconds.
+
+    **An upload without a claim is lost.** A claim is put after its upload, hence within the horizon, and expires only
+    after it.
+
+    **A claim whose owner has no record is stale** if it is at least `min_age` old and not older than the horizon. The
+    danger is an owner that did register, in a batch that may be committed, and whose record has expired: its uploads
+    must never be sent again, and `void` takes an expired record for none. A notice registers after it has claimed, and
+    its record is kept for longer than `claims`, counted from then. So while the claim was made within the horizon,
+    which is shorter than `claims`, the record of a registered owner is still there. An older claim proves nothing: it
+    lives on while its bytes come again (docs/adr/0038), and its owner's record may have expired. It counts as
+    FORGOTTEN, and nothing is done.
+
+    This rests on `horizon` being shorter than `claims` was when the claim was made: who raises both must not raise the
+    horizon beyond the old `claims` before the claims of that time are gone.
+
+    **An upload that ended without a row is lost again** if it was put again and no notification told of that. In a
+    bucket with versions a version is put once. A version that had vanished and is listed is there all the same. A
+    version id cannot tell the same bytes apart in a bucket without versions, but time can: the object was modified
+    after it was claimed.
+    """
+    if claim is None:
+        return AuditFinding.LOST
+    if claim.outcome:
+        return _judge_ended(listed, claim)
+    if owner is None:
+        age = now - claim.claimed_at
+        if age > horizon:
+            return AuditFinding.FORGOTTEN
+        return AuditFinding.PENDING if age < min_age else AuditFinding.STALE
+    if owner.void:
+        return AuditFinding.LOST
+    if batch is None:
+        return AuditFinding.FORGOTTEN
+    if batch.state is State.ABANDONED:
+        # settling is about to write it into the claim
+        return AuditFinding.ABANDONED
+    return AuditFinding.COMMITTED if batch.state is State.COMMITTED else AuditFinding.PENDING
+
+
+def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
+    if claim.outcome in (Outcome.VANISHED, Outcome.SUPERSEDED):
+        return AuditFinding.LOST
+    if listed.upload.etag is not None and listed.modified > claim.claimed_at + MARGIN:
+        return AuditFinding.LOST
+    return AuditFinding.ABANDONED if claim.outcome == ABANDONED else AuditFinding.QUARANTINED
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """How many uploads were listed, and how many of them are outside the window, or were found to be what."""
+
+    listed: int = 0
+    outside: int = 0
+    lost: int = 0
+    stale: int = 0
+    pending: int = 0
+    committed: int = 0
+    quarantined: int = 0
+    abandoned: int = 0
+    forgotten: int = 0
+
+    @property
+    def sent(self) -> int:
+        """Uploads that were lost, for whichever reason."""
+        return self.lost + self.stale
+
+    @property
+    def holds(self) -> bool:
+        """Whether each listed upload is counted once."""
+        return self.listed == sum(self.as_dict().values()) - self.listed
+
+    def __add__(self, other: "AuditCounts") -> "AuditCounts":
+        return AuditCounts(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+
+    def as_dict(self) -> dict[str, int]:
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, int]) -> "AuditCounts":
+        return AuditCounts(**{field.name: values.get(field.name, 0) for field in fields(AuditCounts)})
+
+
+def count_findings(listed: int, findings: Iterable[AuditFinding]) -> AuditCounts:
+    """Of `listed` uploads those with a finding are within the window."""
+    found = Counter(each.value for each in findings)
+    return AuditCounts(listed=listed, outside=listed - found.total(), **found)
+
+
+# ---- runs
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLimits:
+    """When a scheduled run begins, and what it looks at; all in seconds (`[audit]`, and `retention.look_back`)."""
+
+    min_age: int
+    max_age: int
+    every: int
+    horizon: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRun:
+    """The route's scheduled run that began last, as the ledger has it. Times are in epoch seconds, 0 for "not yet".
+
+    `page` is how many pages are done, and `after` where the next one begins. `watched_since` is when the route's first
+    run began: a scheduled run does not look at uploads from before.
+    """
+
+    route: str
+    id: str
+    started_at: int
+    since: int
+    until: int
+    watched_since: int
+    page: int = 0
+    after: Marker = BEGINNING
+    counts: AuditCounts = AuditCounts()
+    finished_at: int = 0
+
+    def window(self, limits: AuditLimits) -> Window:
+        return Window(self.since, self.until, limits.min_age, limits.horizon)
+
+
+def is_audit_due(last: AuditRun | None, limits: AuditLimits, *, now: int) -> bool:
+    """Whether a new run begins. A run that is not finished goes on, however long ago it began."""
+    return last is None or (last.finished_at > 0 and now - last.started_at >= limits.every)
+
+
+def next_run(route: str, last: AuditRun | None, limits: AuditLimits, *, run_id: str, now: int) -> AuditRun:
+    """The run that follows `last`, before its first page.
+
+    It looks at nothing from before the route was watched. The bucket may have been there long before the route, and
+    nobody announced what was in it, nor asked for it to be loaded. So the first run has nothing to look at, and has
+    ended.
+    """
+    watched_since = last.watched_since if last else now
+    since, until = max(watched_since, now - limits.max_age), now - limits.min_age
+    return AuditRun(
+        route=route,
+        id=run_id,
+        started_at=now,
+        since=since,
+        until=until,
+        watched_since=watched_since,
+        finished_at=now if since > until else 0,
+    )
