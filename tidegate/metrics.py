@@ -64,7 +64,10 @@ class Metric(Enum):
     RECORDS_SET_ASIDE = Measured("RecordsSetAside", "a record could not be parsed", BY_DEPLOYMENT)
     UPLOADS_REGISTERED = Measured("UploadsRegistered", "a notice joined a batch")
     DUPLICATES_REFUSED = Measured("DuplicatesRefused", "uploads were claimed already")
-    UPLOADS_AGAIN = Measured("UploadsAgain", "the same bytes were uploaded again after they had ended without a row")
+    UPLOADS_AGAIN = Measured(
+        "UploadsAgain",
+        "uploads were sent again: their same bytes had ended without a row, or their notice is void",
+    )
     NOTICES_VOID = Measured("NoticesVoid", "a notice was delivered after it had been voided")
     BATCHES_SEALED = Measured("BatchesSealed", "a batch was sealed")
     JOBS_STARTED = Measured("JobsStarted", "an attempt's job was started, or found started")
@@ -81,7 +84,7 @@ class Metric(Enum):
     SETTLED_ROWS = Measured("SettledRows", "settling recorded that rows are in the table")
     HAND_OFFS_FAILED = Measured("HandOffsFailed", "dispatch could not seal or hand off; settle tries again")
     SETTLING_TROUBLES = Measured("SettlingTroubles", "settling met an error; it tries again in a minute", BY_DEPLOYMENT)
-    UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "not counted yet: there is no audit")
+    UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "the audit found lost uploads, and sent them")
     OLDEST_PENDING_SECONDS = Measured(
         "OldestPendingSeconds",
         "the age of the route's oldest unfinished batch, 0 if there is none",

@@ -16,7 +16,7 @@ from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import Outcome
-from tidegate.core.records import DAY
+from tidegate.core.records import DAY, claim_key
 from tidegate.core.uploads import Upload
 from tidegate.flows.dispatch import ROUNDS, dispatch, receive
 from tidegate.flows.ledger import CLOCKS, Registration
@@ -91,7 +91,7 @@ def test_a_duplicate_alone_opens_no_batch(world: World):
     assert world.record.unfinished == (batch.id,)
 
 
-def test_a_void_notice_changes_nothing(world: World):
+def test_a_void_notice_is_not_registered_and_loses_no_upload(world: World):
     of = notice(*KEYS)
     world.ledger.void(of.id, "flights")
     world.dispatch(of)
@@ -99,6 +99,74 @@ def test_a_void_notice_changes_nothing(world: World):
     assert world.ledger.claims(BUCKET, KEYS[0]) == []
     assert world.count.of(Metric.NOTICES_VOID, "flights") == 1
     assert world.count[Metric.DUPLICATES_REFUSED] == 0
+    (again,) = world.topic.published
+    assert [(entry.upload.key, entry.takes_from) for entry in again.entries] == [(key, of.id) for key in KEYS]
+    world.dispatch(again)
+    assert (world.open.notices, world.open.objects) == (1, 3)
+
+
+def test_a_void_notice_delivered_again_makes_the_same_notice(world: World):
+    of = notice(*KEYS)
+    world.ledger.void(of.id, "flights")
+    world.dispatch(of)
+    world.dispatch(of)
+    first, second = world.topic.published
+    assert first == second
+    assert first.id != of.id
+    world.dispatch(first)
+    world.dispatch(of)
+    assert world.topic.published == [first, second], "another notice owns all of it"
+    assert world.count[Metric.DUPLICATES_REFUSED] == 3
+
+
+def test_what_others_own_stays_theirs_when_a_notice_is_void(world: World):
+    world.dispatch(notice(KEYS[0]))
+    of = notice(*KEYS)
+    world.ledger.claim(of)
+    world.ledger.void(of.id, "flights")
+    world.dispatch(of)
+    (again,) = world.topic.published
+    assert [entry.upload.key for entry in again.entries] == KEYS[1:]
+    world.dispatch(again)
+    assert (world.open.notices, world.open.objects) == (2, 3)
+    assert world.count[Metric.DUPLICATES_REFUSED] == 1
+
+
+def test_a_void_notice_that_was_to_take_over_passes_that_on(world: World):
+    first = notice(*KEYS[:2])
+    world.ledger.claim(first)
+    world.ledger.void(first.id, "flights")
+    second = notice(*KEYS[:2], origin="audit-1", takes_from=first.id)
+    world.ledger.claim(second)
+    # as if it had died between its two take-overs
+    world.edit(claim_key(BUCKET, KEYS[1], "v1"), notice=first.id)
+    world.ledger.void(second.id, "flights")
+    world.dispatch(second)
+    (again,) = world.topic.published
+    assert [(entry.upload.key, entry.takes_from) for entry in again.entries] == [
+        (KEYS[0], second.id),
+        (KEYS[1], first.id),
+    ]
+    world.dispatch(again)
+    assert (world.open.notices, world.open.objects) == (1, 2)
+
+
+def test_a_slow_twin_that_claims_for_a_void_notice_keeps_nothing(world: World):
+    of = notice(*KEYS)
+    world.ledger.void(of.id, "flights")
+    world.dispatch(of)
+    world.ledger.claim(of)  # by a twin that had read the notice before it was void
+    (again,) = world.topic.published
+    world.dispatch(again)
+    assert world.open.objects == 3
+
+
+def test_a_void_notice_is_given_back_while_the_topic_takes_nothing(world: World):
+    of = notice(*KEYS)
+    world.ledger.void(of.id, "flights")
+    world.topic.broken = True
+    with pytest.raises(Retryable):
+        world.dispatch(of)
 
 
 def test_a_notice_voided_after_it_claimed_is_not_registered(world: World):
@@ -116,9 +184,12 @@ def test_a_notice_voided_after_it_claimed_is_not_registered(world: World):
     assert world.ledger.notice(of.id).void
     assert world.open.notices == 0
     assert world.count.of(Metric.NOTICES_VOID, "flights") == 1
-    # what the audit made takes the uploads over, and they land once
+    # what the audit made takes the uploads over, and so does what dispatch made: they land once
+    (again,) = world.topic.published
     world.dispatch(notice(*KEYS, origin="audit:1", takes_from=of.id))
+    world.dispatch(again)
     assert (world.open.notices, world.open.objects) == (1, 3)
+    assert world.count[Metric.DUPLICATES_REFUSED] == 3
 
 
 def test_a_batch_sealed_meanwhile_is_left_for_the_next(world: World):
@@ -280,7 +351,7 @@ def test_when_the_topic_does_not_take_the_new_notice_the_old_one_is_given_back(w
     quarantined(world, *KEYS[:2])
     later = notice(*(written(key, "00A2") for key in KEYS))
     world.topic.accepts = lambda made: False
-    with pytest.raises(Retryable, match="did not take the notice of 2 repeated uploads"):
+    with pytest.raises(Retryable, match="did not take the notice of 2 uploads to send again"):
         world.dispatch(later)
     world.topic.accepts = lambda made: True
     world.dispatch(later)
@@ -490,3 +561,10 @@ def test_a_notice_that_was_decided_long_ago_is_acknowledged(world: World):
     world.clock.advance(DAY + 1)
     assert not isinstance(receive(of.encode(), world.ports, routes=world.routes), Rejected)
     assert not world.dead_letters.letters
+
+
+def test_a_void_notice_that_is_too_old_sends_nothing_on(world: World):
+    of = aged(world, RETENTION)
+    assert world.ledger.void(of.id, "flights")
+    assert isinstance(receive(of.encode(), world.ports, routes=world.routes), Rejected)
+    assert not world.topic.published

@@ -9,6 +9,17 @@
     5 register the notice     the message comes again; step 1 finds it decided and acknowledges
     6 acknowledge
 
+If step 1 or step 5 finds that the notice is void, its uploads go into a new notice, and this one is acknowledged:
+
+    1 read the claims         nothing has happened
+    2 publish a new notice    the message comes again; of the uploads that nobody has taken since, it makes a notice
+                              again, perhaps the same
+
+The new notice takes from the void one (rule 4: void is final). Twins publish it twice, or two that share uploads, and
+so may whoever voided the notice. Each take-over requires that the claim still names the void notice, so one gets it. An
+upload that nobody has claimed is in it too: a slow twin may claim it for the void notice yet, and then it is taken from
+there. So is an upload that the void notice was itself to take from another, or that was uploaded again.
+
 Twins (the same notice in two invocations) share their claims, since these name the same notice. One of the two
 registers.
 
@@ -25,7 +36,7 @@ from contextlib import suppress
 from tidegate.core.claims import CountedAs
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
-from tidegate.core.notices import Notice, decode
+from tidegate.core.notices import ORIGIN_AGAIN, Notice, decode
 from tidegate.core.routes import Route
 from tidegate.flows.ledger import Registration
 from tidegate.flows.ports import Ports
@@ -52,11 +63,9 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
             f"notice {notice.id} is of route {notice.route!r}, which neither tidegate.toml nor the ledger has: it is"
             " given back, as the route may be just being deployed. If there is no such route, delete the message"
         )
-    if decided := ports.ledger.notice(notice.id):
-        if decided.void:
-            ports.measure(Metric.NOTICES_VOID, 1, notice.route)
-        else:
-            _refuse(notice.route, len(notice.entries), ports)
+    decided = ports.ledger.notice(notice.id)
+    if decided and not decided.void:
+        _refuse(notice.route, len(notice.entries), ports)
         return route
     if ports.ledger.may_have_forgotten(notice.at):
         raise Rejected(
@@ -65,6 +74,9 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
             f" them in the table by _source_uri and _source_version: the first is s3://{notice.bucket}/"
             f"{notice.entries[0].upload.key}. What is not there can be uploaded again"
         )
+    if decided:
+        _send_on(notice, ports)
+        return route
     claimed = ports.ledger.claim(notice)
     if claimed.refused:
         _refuse(notice.route, len(claimed.refused), ports)
@@ -104,8 +116,7 @@ def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], 
                 _refuse(notice.route, len(notice.entries), ports)
                 return
             case Registration.VOID:
-                # its uploads belong to another notice: only recovering makes notices void so far
-                ports.measure(Metric.NOTICES_VOID, 1, notice.route)
+                _send_on(notice, ports)
                 return
             case Registration.BATCH_CLOSED:
                 continue
@@ -116,6 +127,16 @@ def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], 
 
 def _date(at: int) -> str:
     return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%d")
+
+
+def _send_on(notice: Notice, ports: Ports) -> None:
+    """Send what a void notice leaves in a new one. Other notices own the rest, or it has ended."""
+    ports.measure(Metric.NOTICES_VOID, 1, notice.route)
+    left = ports.ledger.left_to(notice)
+    # the origin names the void notice, so that the new one is never the void one over again
+    send_again(notice.route, left, ports, origin=f"{ORIGIN_AGAIN}-{notice.id}")
+    if len(left) < len(notice.entries):
+        _refuse(notice.route, len(notice.entries) - len(left), ports)
 
 
 def _refuse(route: str, uploads: int, ports: Ports) -> None:

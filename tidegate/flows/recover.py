@@ -27,10 +27,10 @@ What may happen at the same time:
 
 - Dispatch registers a notice in a batch before line 5: that changes the header, line 5 is refused, and the batch is
   read again.
-- Dispatch has claimed uploads for a notice and not registered it: line 2 may void the notice, if it has a part.
-  Dispatch then acknowledges it, and line 4 sends its part's uploads. Only uploads that dispatch claims for this notice
-  between the two are left over. Their part is written next, and another recover sends them. So switch dispatch off; if
-  it was on, run recover once more.
+- Dispatch has claimed uploads for a notice and not registered it: line 2 may void the notice, if it has a part. Line 4
+  sends its part's uploads, and dispatch sends what the void notice still owns. One of the two takes each upload over.
+- An audit finds uploads without claims, which line 3 has not claimed yet, and sends them. Their notices wait for
+  dispatch. So switch dispatch and the audit off; if one was on, run recover once more.
 - Settle seals and hands off consistent batches, and line 5 leaves these alone. It halts the others, and line 5 removes
   the halt. It settles a batch only after line 5, when the claims exist.
 - A job reads the manifest and the table. It never reads the ledger.

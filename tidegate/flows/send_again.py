@@ -1,14 +1,15 @@
-"""Send again: send uploads that ended without a row in a new notice: their same bytes came again, or a person said so.
+"""Send again: send uploads whose owner has let go of them in a new notice.
 
-The notice names their owners, because an ordinary notice takes nothing over (rule 4, docs/adr/0020). Its id is a hash
-of its content: a repeat, after a crash or by a twin, makes the same notice.
+Their same bytes had ended without a row and were uploaded again, or their notice is void, or a person redrives them.
+The new notice names their owners, because an ordinary notice takes nothing over (rule 4, docs/adr/0020). Its id is a
+hash of its content: a repeat, after a crash or by a twin, makes the same notice.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
 
 from tidegate.core.errors import Retryable
-from tidegate.core.notices import ORIGIN_AGAIN, Entry, pack_entries
+from tidegate.core.notices import ORIGIN_AGAIN, ORIGIN_REDRIVE, Entry, pack_entries
 from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
 
@@ -23,6 +24,6 @@ def send_again(route: str, entries: Iterable[Entry], ports: Ports, *, origin: st
     for bucket, found in by_bucket.items():
         notices = list(pack_entries(route, bucket, found, origin=origin, at=ports.clock()))
         if len(ports.topic.publish(notices)) < len(notices):
-            raise Retryable(f"route {route}: the topic did not take the notice of {len(found)} repeated uploads")
-        if origin == ORIGIN_AGAIN:
+            raise Retryable(f"route {route}: the topic did not take the notice of {len(found)} uploads to send again")
+        if not origin.startswith(ORIGIN_REDRIVE):
             ports.measure(Metric.UPLOADS_AGAIN, len(found), route)
