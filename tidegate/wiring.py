@@ -17,6 +17,7 @@ from botocore.config import Config
 from ulid import ULID
 
 from tidegate.aws.jobs import EmrServerless, hand_off_records
+from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import Route
@@ -85,6 +86,7 @@ class Deployment:
             measure=measure,
             clock=clock,
             new_id=new_id,
+            listing=S3Listing(_lazy("s3"), self.resources.account),
         )
 
     def _jobs(self, lambda_context: "LambdaContext | None") -> EmrServerless:

@@ -206,6 +206,9 @@ class _Nobody:
     def set_aside(self, body: str, reason: str) -> None:
         raise NotImplementedError
 
+    def page(self, bucket: str, prefix: str, after: Any, owner: str) -> Any:
+        raise NotImplementedError
+
 
 def ports(call: Any, actor: Actor) -> Ports:
     """The ports of one actor of the model; `call` makes its steps."""
@@ -220,6 +223,7 @@ def ports(call: Any, actor: Actor) -> Ports:
         measure=lambda metric, value, route="": None,
         clock=lambda: NOW,
         new_id=lambda: f"B-{actor.name}{next(numbers)}",
+        listing=_Nobody(),
     )
 
 

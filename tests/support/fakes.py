@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidegate.core.audit import Listed, Marker
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
@@ -12,7 +13,8 @@ from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, Outcome
 from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, tally_of
 from tidegate.core.routes import Dataset
-from tidegate.flows.ports import JobReport, Ports, Work
+from tidegate.core.uploads import Upload
+from tidegate.flows.ports import JobReport, ListedPage, Ports, Work
 from tidegate.metrics import Metric
 
 
@@ -90,6 +92,29 @@ class MemoryWork:
         inside = (name.removeprefix(prefix) for name in self.names(prefix))
         found = {name.split("/")[0] for name in inside if "/" in name}
         return iter(sorted(each for each in found if each >= first))
+
+
+@dataclass
+class MemoryListing:
+    """Landing buckets in memory: every version that is there, in the order in which S3 lists them."""
+
+    there: dict[Upload, int] = field(default_factory=dict)
+    """When each was modified, in epoch seconds."""
+    size: int = 1_000
+    asked: list[tuple[str, str, Marker, str]] = field(default_factory=list)
+
+    def page(self, bucket: str, prefix: str, after: Marker, owner: str) -> ListedPage:
+        self.asked.append((bucket, prefix, after, owner))
+        found = [
+            Listed(each, modified)
+            for each, modified in sorted(self.there.items(), key=lambda item: item[0].identity)
+            if each.bucket == bucket
+            and each.key.startswith(prefix)
+            and (each.key, each.version) > (after.key, after.version)
+        ]
+        page = found[: self.size]
+        more = len(found) > self.size
+        return ListedPage(tuple(page), Marker(page[-1].upload.key, page[-1].upload.version) if more else None)
 
 
 @dataclass
@@ -206,7 +231,7 @@ class Life:
 
     def over(self, ports: Ports) -> Ports:
         """The ports of a process that may die."""
-        mortal = {name: self.wrap(getattr(ports, name)) for name in ("ledger", "work", "jobs", "topic")}
+        mortal = {name: self.wrap(getattr(ports, name)) for name in ("ledger", "work", "jobs", "topic", "listing")}
         return replace(ports, **mortal)
 
 

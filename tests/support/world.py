@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.build import BUCKET, route, uploads
-from tests.support.fakes import Counts, MemoryDeadLetters, MemoryJobs, MemoryTopic, MemoryWork
+from tests.support.fakes import Counts, MemoryDeadLetters, MemoryJobs, MemoryListing, MemoryTopic, MemoryWork
 from tests.support.ledgers import RETENTION, SettableClock
 from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch
 from tidegate.core.claims import Claim
@@ -36,6 +36,7 @@ class World:
     topic: MemoryTopic = field(default_factory=MemoryTopic)
     dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
     count: Counts = field(default_factory=Counts)
+    listing: MemoryListing = field(default_factory=MemoryListing)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -58,6 +59,7 @@ class World:
             measure=self.count,
             clock=self.clock,
             new_id=self.new_id,
+            listing=self.listing,
         )
 
     def new_id(self) -> str:

@@ -22,7 +22,7 @@ class _Where(TypedDict):
 REFUSALS = ("SlowDown", "ServiceUnavailable")
 """S3 refuses requests that come too fast with the status 503
 (https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html): no object was read or written."""
-_asking = partial(asking, refusals=REFUSALS)
+asking_s3 = partial(asking, refusals=REFUSALS)
 
 
 class S3Work:
@@ -37,7 +37,7 @@ class S3Work:
             self._where["ExpectedBucketOwner"] = owner
 
     def get(self, name: str) -> bytes | None:
-        with _asking(f"read s3://{self._bucket}/{name}"):
+        with asking_s3(f"read s3://{self._bucket}/{name}"):
             try:
                 answer = self._client.get_object(**self._where, Key=name)
             except ClientError as error:
@@ -48,11 +48,11 @@ class S3Work:
         return body
 
     def put(self, name: str, body: bytes) -> None:
-        with _asking(f"write s3://{self._bucket}/{name}"):
+        with asking_s3(f"write s3://{self._bucket}/{name}"):
             self._client.put_object(**self._where, Key=name, Body=body)
 
     def put_if_absent(self, name: str, body: bytes) -> bool:
-        with _asking(f"write s3://{self._bucket}/{name}"):
+        with asking_s3(f"write s3://{self._bucket}/{name}"):
             try:
                 self._client.put_object(**self._where, Key=name, Body=body, IfNoneMatch="*")
             except ClientError as error:
@@ -64,7 +64,7 @@ class S3Work:
 
     def names(self, prefix: str) -> Iterator[str]:
         pages = self._client.get_paginator("list_objects_v2").paginate(**self._where, Prefix=prefix)
-        with _asking(f"list s3://{self._bucket}/{prefix}"):
+        with asking_s3(f"list s3://{self._bucket}/{prefix}"):
             for page in pages:
                 for found in page.get("Contents", ()):
                     yield found["Key"]
@@ -75,7 +75,7 @@ class S3Work:
         pages = self._client.get_paginator("list_objects_v2").paginate(
             **self._where, Prefix=prefix, Delimiter="/", StartAfter=prefix + first
         )
-        with _asking(f"list the folders of s3://{self._bucket}/{prefix}"):
+        with asking_s3(f"list the folders of s3://{self._bucket}/{prefix}"):
             for page in pages:
                 for found in page.get("CommonPrefixes", ()):
                     yield found["Prefix"].removeprefix(prefix).rstrip("/")

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tidegate.core.audit import Listed, Marker
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.notices import Notice
 from tidegate.core.routes import Dataset
@@ -66,6 +67,23 @@ class Jobs(Protocol):
     def report(self, job_run: str) -> JobReport: ...
 
 
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    """Some uploads of a listing, in its order, and where the next page begins; None after the last page."""
+
+    listed: tuple[Listed, ...]
+    after: Marker | None
+
+
+class Listing(Protocol):
+    """The listings of the landing buckets."""
+
+    def page(self, bucket: str, prefix: str, after: Marker, owner: str) -> ListedPage:
+        """The versions of objects under `prefix` that follow `after`, without delete markers. In a bucket without
+        versions these are its objects. `owner` is the account that owns the bucket, empty for the deployment's own."""
+        ...
+
+
 class Measure(Protocol):
     """Writes one metric, by route if the metric is: the increase of a counter, or the current value of a gauge."""
 
@@ -87,6 +105,7 @@ class Ports:
     measure: Measure
     clock: Clock
     new_id: NewId
+    listing: Listing
 
 
 @dataclass(frozen=True, slots=True)
