@@ -12,6 +12,7 @@ from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
 from tidegate.settings import (
+    AuditSettings,
     BatchSettings,
     CatalogSettings,
     DeploymentSettings,
@@ -33,6 +34,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[retention]", RetentionSettings),
     ("[limits]", LimitSettings),
     ("[operations]", OperationsSettings),
+    ("[audit]", AuditSettings),
     ("[[route]]", RouteSettings),
     ("[route.batch]", BatchSettings),
 )
@@ -109,8 +111,11 @@ When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retentio
   ([Amazon SQS message quotas](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)).
 - `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, the time that a message can travel.
 - `claims` is longer than `look_back`.
+- `max_age` of `[audit]` is not longer than `look_back`, and `min_age` is shorter than it.
 
-There is no audit yet. `look_back` is checked, and not used otherwise.
+Not checked: what the settings were before. If you raise `claims`, the ledger has kept older claims for the old time
+only. Raise `look_back` or `max_age` beyond the old `claims` only after the old claims have expired. Otherwise an audit
+takes uploads that the ledger has forgotten for lost ones, and their rows land twice.
 
 When the stack is synthesized (`infra.sizing.check`):
 

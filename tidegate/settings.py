@@ -23,9 +23,11 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from tidegate.core.audit import AuditLimits
 from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS, Option, options_of_all
+from tidegate.schedule import AUDIT_SCHEDULE
 
 DEFAULT_FILE = Path("tidegate.toml")
 
@@ -302,6 +304,33 @@ class OperationsSettings(_Section):
         return tuple((bucket, prefix) for bucket, _, prefix in places)
 
 
+class AuditSettings(_Section):
+    """The audit: it compares each route's bucket with the ledger, and sends what S3 never announced."""
+
+    min_age: Duration = Field(
+        "12h",
+        validate_default=True,
+        description="How old an upload, or a claim without a registered notice, must be before it may count as lost. "
+        "Notifications were seen 6 hours late.",
+    )
+    max_age: Duration = Field(
+        "30d",
+        validate_default=True,
+        description="How old an upload may be. At most `look_back`; if that is shorter than 30d, it is the default.",
+    )
+    rate: int = Field(500, ge=1, le=100_000, description="Lost uploads that are sent, in a second.")
+    every: Duration = Field(
+        "1d", validate_default=True, description="How often an audit of a route begins: every hour, or less often."
+    )
+
+    @field_validator("every")
+    @classmethod
+    def _as_the_schedule_allows(cls, seconds: int) -> int:
+        if seconds < AUDIT_SCHEDULE:
+            raise ValueError("the audit looks once an hour whether one is due: 1h at least")
+        return seconds
+
+
 class BatchSettings(_Section):
     """When a batch is handed off to a Spark job."""
 
@@ -491,7 +520,22 @@ class Settings(_Section):
     catalog: CatalogSettings = Field(CatalogSettings(), description="The Iceberg catalog.")
     retention: RetentionSettings = Field(RetentionSettings(), description="How long messages and claims are kept.")
     operations: OperationsSettings = Field(OperationsSettings(), description="Who receives alarms.")
+    audit: AuditSettings = Field(AuditSettings(), description="The search for uploads that S3 never announced.")
     routes: tuple[RouteSettings, ...] = Field((), alias="route", description="The routes, one or more.")
+
+    @model_validator(mode="after")
+    def _an_audit_within_the_horizon(self) -> Self:
+        look_back = self.retention.look_back
+        if "max_age" in self.audit.model_fields_set and self.audit.max_age > look_back:
+            raise _misplaced(
+                f"this must not be longer than `look_back` in [retention], {look_back // HOUR}h: otherwise an audit"
+                " takes an upload that the ledger has forgotten for a lost one, and its rows are in the table twice",
+                *("audit", "max_age"),
+            )
+        given = self.audit.model_fields_set & {"min_age", "max_age"}
+        if given and self.audit.min_age >= min(self.audit.max_age, look_back):
+            raise _misplaced("`min_age` must be shorter than `max_age` and `look_back`", "audit", min(given))
+        return self
 
     @model_validator(mode="after")
     def _routes_do_not_collide(self) -> Self:
@@ -529,6 +573,12 @@ class Settings(_Section):
 
     def core_routes(self) -> tuple[Route, ...]:
         return tuple(each.route() for each in self.routes)
+
+    def audit_limits(self) -> AuditLimits:
+        """The section [audit] as `tidegate.core` has it. Defaults give way to a shorter horizon."""
+        horizon = self.retention.look_back
+        max_age = min(self.audit.max_age, horizon)
+        return AuditLimits(min(self.audit.min_age, max_age), max_age, self.audit.every, horizon)
 
 
 def load(path: Path) -> Settings:

@@ -5,7 +5,7 @@ It builds them for the handlers and the CLI, from the environment (see `Resource
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -113,6 +113,11 @@ def this_deployment() -> Deployment:
 def settings_file(environment: Mapping[str, str]) -> Path:
     """Where `tidegate.toml` is: `TIDEGATE_CONFIG`, else in the function's bundle, else here."""
     return Path(environment.get("TIDEGATE_CONFIG") or Path(environment.get("LAMBDA_TASK_ROOT", ".")) / "tidegate.toml")
+
+
+def paced(rate: int) -> Callable[[int], None]:
+    """Waits after so many uploads were sent, so that they are `rate` a second at most."""
+    return lambda sent: time.sleep(sent / rate)
 
 
 def clock() -> int:

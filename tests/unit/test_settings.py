@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from tidegate.core.audit import AuditLimits
 from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS
-from tidegate.settings import DAY, BatchSettings, SettingsError, load, parse
+from tidegate.settings import DAY, HOUR, BatchSettings, SettingsError, load, parse
 
 SHIPPED = Path(__file__).parents[2] / "tidegate.toml"
 
@@ -240,8 +241,8 @@ def test_an_unknown_section_is_refused_with_the_names_allowed():
     message = refusal(GOOD + "\n[notifications]\nemail = 'a@b.c'\n")
     line = len(LINES) + 2
     assert message == (
-        f"tidegate.toml:{line}: notifications: unknown field; allowed here: catalog, deployment, limits, network,"
-        " operations, retention, route, security"
+        f"tidegate.toml:{line}: notifications: unknown field; allowed here: audit, catalog, deployment, limits,"
+        " network, operations, retention, route, security"
     )
 
 
@@ -517,3 +518,34 @@ def test_errors_name_the_file_that_was_read(tmp_path: Path):
     path.write_text(with_line("attempts = 5", "attempts = 0"))
     with pytest.raises(SettingsError, match=re.escape(f"{path}:{line_of('attempts = 5')}: route.1.batch.attempts")):
         load(path)
+
+
+AUDIT = """
+[audit]
+min_age = "6h"
+max_age = "20d"
+rate = 100
+every = "12h"
+"""
+
+
+def test_an_audit_looks_from_min_age_to_max_age_and_never_beyond_look_back():
+    assert parse(GOOD).audit_limits() == AuditLimits(HOUR * 12, DAY * 30, every=DAY, horizon=DAY * 45)
+    assert parse(GOOD + AUDIT).audit_limits() == AuditLimits(HOUR * 6, DAY * 20, every=HOUR * 12, horizon=DAY * 45)
+    short = GOOD.replace('"4d"', '"1d"').replace('"14d"', '"2d"').replace('"45d"', '"8d"').replace('"60d"', '"9d"')
+    assert parse(short).audit_limits() == AuditLimits(HOUR * 12, DAY * 8, every=DAY, horizon=DAY * 8)
+
+
+@pytest.mark.parametrize(
+    ("field", "becomes", "complaint"),
+    [
+        ('max_age = "20d"', 'max_age = "46d"', "audit.max_age: .*not be longer than `look_back`.* 1080h"),
+        ('min_age = "6h"', 'min_age = "20d"', "audit.m.._age: .*shorter than `max_age`"),
+        ('every = "12h"', 'every = "59m"', "audit.every: .*1h at least"),
+        ("rate = 100", "rate = 0", "audit.rate"),
+    ],
+)
+def test_an_audit_that_cannot_be_is_refused_where_it_is_said(field: str, becomes: str, complaint: str):
+    source = GOOD + AUDIT.replace(field, becomes)
+    with pytest.raises(SettingsError, match=f"tidegate.toml:[0-9]+: {complaint}"):
+        parse(source)
