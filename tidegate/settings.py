@@ -44,14 +44,15 @@ class SettingsError(Exception):
     """The configuration cannot be used; the text names the file, the line, and what is allowed."""
 
 
-def _duration(value: object) -> int:
+def duration(value: object) -> int:
+    """The seconds in text such as "15m". Raises ValueError."""
     match = re.fullmatch(r"([1-9][0-9]*)\s*([smhd])", value) if isinstance(value, str) else None
     if not match:
         raise ValueError('a duration is a whole number and a unit (s, m, h, d) in quotes, such as "60s" or "14d"')
     return int(match[1]) * _UNITS[match[2]]
 
 
-Duration = Annotated[int, BeforeValidator(_duration, json_schema_input_type=str)]
+Duration = Annotated[int, BeforeValidator(duration, json_schema_input_type=str)]
 """Seconds, written as "60s", "15m", "12h" or "14d"."""
 
 ShortName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
@@ -318,7 +319,7 @@ class AuditSettings(_Section):
         validate_default=True,
         description="How old an upload may be. At most `look_back`; if that is shorter than 30d, it is the default.",
     )
-    rate: int = Field(500, ge=1, le=100_000, description="Lost uploads that are sent, in a second.")
+    rate: int = Field(500, ge=10, le=100_000, description="Lost uploads that are sent in a second, at most.")
     every: Duration = Field(
         "1d", validate_default=True, description="How often an audit of a route begins: every hour, or less often."
     )

@@ -395,7 +395,7 @@ def test_the_sender_waits_for_what_it_sends(world: World):
 def by_hand(world: World, tell: Callable[..., None], *, dry: bool) -> AuditCounts:
     now = world.clock()
     window = Window(now - LIMITS.max_age, now - LIMITS.min_age, LIMITS.min_age, LIMITS.horizon)
-    return audit_window(world.flights, Look("by-hand", window, lambda sent: None, tell, dry), world.ports)
+    return audit_window(world.flights, Look("by-hand", window, tell, dry), world.ports, pace=lambda sent: None)
 
 
 def test_a_rehearsal_counts_and_tells_and_changes_nothing(world: World):

@@ -11,6 +11,7 @@ from typing import Any
 
 from tidegate.cli.checks import Check, CheckState
 from tidegate.core import times
+from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
@@ -168,6 +169,31 @@ def quarantine(found: Sequence[Quarantined], *, more: bool) -> dict[str, Any]:
                 "error": each.error,
             }
             for each in found
+        ],
+    }
+
+
+def audited(
+    window: Window,
+    counts: Mapping[str, AuditCounts],
+    first: Sequence[tuple[Listed, AuditFinding]],
+    *,
+    dry_run: bool,
+) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "since": iso(window.since),
+        "until": iso(window.until),
+        "sent": sum(each.sent for each in counts.values()),
+        "routes": [{"route": name, **each.as_dict(), "holds": each.holds} for name, each in counts.items()],
+        "first": [
+            {
+                "uri": each.upload.uri,
+                "version": each.upload.version,
+                "modified": iso(each.modified),
+                "finding": finding.value,
+            }
+            for each, finding in first
         ],
     }
 

@@ -12,6 +12,7 @@ from botocore.exceptions import BotoCoreError
 from typer.core import TyperGroup
 
 from tidegate.cli import deployment, json_output, plugins, render
+from tidegate.cli.audit import audit
 from tidegate.cli.checks import verdict
 from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
 from tidegate.cli.ledger import app as ledger_app
@@ -63,6 +64,7 @@ app = typer.Typer(
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(quarantine_app, name="quarantine")
 app.command()(redrive)
+app.command()(audit)
 
 
 def _exit(code: Exit) -> NoReturn:

@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
+from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import Outcome
 from tidegate.core.outlook import is_delayed, outlook
@@ -268,6 +269,25 @@ def in_quarantine(each: Quarantined) -> None:
         ("error", each.error),
     ):
         out.print(Text.assemble((f"{name:<10}", "bold"), value), soft_wrap=True)
+
+
+# --- audit ---
+
+
+def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, AuditFinding]], *, dry_run: bool) -> None:
+    out = console()
+    if dry_run:
+        out.print(Text("nothing was sent; without --dry-run what is lost or stale would be", "bold"))
+    for name, found in counts.items():
+        out.print(f"route {name}", soft_wrap=True)
+        for what, count in found.as_dict().items():
+            out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
+    sent = sum(found.sent for found in counts.values())
+    for each, finding in first:
+        line = f"{each.upload}, of {iso(each.modified)}"
+        out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
+    if sent > len(first):
+        out.print(f"and {sent - len(first)} more", soft_wrap=True)
 
 
 # --- doctor ---

@@ -7,13 +7,13 @@
     3 void each notice that is stale        void is final; the next pass over the page finds it void: its uploads are
                                             lost, and are sent
     4 publish what is lost                  the next pass finds it pending, or publishes it again: claims refuse repeats
-    5 wait, so that jobs keep up            as 4
-    6 count what was found (a metric)       the next pass counts again what is still lost; none is left uncounted
-    7 note the page in the route's run      done; the next invocation begins with the next page
+    5 count what was found (a metric)       the next pass counts again what is still lost; none is left uncounted
+    6 note the page in the route's run      done; the next invocation begins with the next page
+    7 wait, so that the queue keeps up      nothing: the next invocation does not know of the wait
 
 Twins (two invocations on one run, or a person's run beside the scheduled one) list and judge the same pages. Both may
 publish an upload. In one run it is the same notice, if they found the same. In two runs decision 1 lets one notice own
-it: an entry that takes over names the owner, and the put requires that owner. A twin's late step 7 is refused, and the
+it: an entry that takes over names the owner, and the put requires that owner. A twin's late step 6 is refused, and the
 twin stops.
 
 What else may happen between two steps:
@@ -78,7 +78,6 @@ class Look:
 
     id: str
     window: Window
-    pace: Pace
     tell: TellLost = _no_one
     dry: bool = False
 
@@ -106,7 +105,7 @@ def audit_route(
         last = begun
     run = last
     assert run is not None, "a route without a run is due"
-    look = Look(run.id, run.window(limits), pace, tell)
+    look = Look(run.id, run.window(limits), tell)
     while not run.finished_at and go_on():
         counts, after = _audit_page(route, look, run.after, ports)
         run = replace(
@@ -118,15 +117,19 @@ def audit_route(
         )
         if not ports.ledger.note_audit(run):
             return None
+        pace(counts.sent)
     return run
 
 
-def audit_window(route: Route, look: Look, ports: Ports) -> AuditCounts:
+def audit_window(route: Route, look: Look, ports: Ports, *, pace: Pace) -> AuditCounts:
     """A run that is not on record: all pages at once. If it dies, it is begun again from the first page."""
-    counts, after = _audit_page(route, look, BEGINNING, ports)
+    counts = AuditCounts()
+    after: Marker | None = BEGINNING
     while after:
-        more, after = _audit_page(route, look, after, ports)
-        counts += more
+        found, after = _audit_page(route, look, after, ports)
+        counts += found
+        if not look.dry:
+            pace(found.sent)
     return counts
 
 
@@ -184,4 +187,3 @@ def _send_lost(route: Route, lost: list[Entry], look: Look, ports: Ports) -> Non
     notices = list(pack_entries(route.name, route.bucket, lost, origin=f"audit-{look.id}"))
     if len(ports.topic.publish(notices)) < len(notices):
         raise Retryable(f"route {route.name}: the topic did not take the notices of {len(lost)} lost uploads")
-    look.pace(len(lost))

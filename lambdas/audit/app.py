@@ -1,0 +1,56 @@
+"""Audit: once an hour, go on with each route's audit, or begin one that is due."""
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from lambdas.shared import logger, measure
+from tidegate import wiring
+from tidegate.core.audit import AuditFinding, Listed
+from tidegate.flows.audit import audit_route
+
+ENOUGH_FOR_A_PAGE = 30
+"""Seconds, without the wait after it."""
+LARGEST_PAGE = 1_000
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
+    deployment = wiring.this_deployment()
+    ports = deployment.ports(context.aws_request_id, measure=measure)
+    rate = deployment.settings.audit.rate
+    needed = 1_000 * (ENOUGH_FOR_A_PAGE + LARGEST_PAGE / rate)
+    lost: list[Listed] = []
+    troubles: list[Exception] = []
+
+    def tell(listed: Listed, finding: AuditFinding) -> None:
+        lost.append(listed)
+        if len(lost) == 1:
+            logger.warning("an upload was lost and is sent", extra={"upload": str(listed.upload), "why": finding.value})
+
+    for route in deployment.routes.values():
+        if route.retired:
+            continue
+        try:
+            run = audit_route(
+                route,
+                deployment.settings.audit_limits(),
+                ports,
+                go_on=lambda: context.get_remaining_time_in_millis() > needed,
+                pace=wiring.paced(rate),
+                tell=tell,
+            )
+        except Exception as error:
+            # one route's bucket must not stop the others
+            logger.error("the audit of a route failed", extra={"route": route.name, "reason": str(error)})
+            troubles.append(error)
+            continue
+        if run and run.page:
+            logger.info(
+                "audited",
+                extra={"route": route.name, "run": run.id, "finished": run.finished_at > 0, **run.counts.as_dict()},
+            )
+    if troubles:
+        # an error of the function sounds its alarm, and Lambda calls it twice more
+        raise troubles[0]
+    return {"lost": len(lost)}

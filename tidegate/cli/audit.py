@@ -1,0 +1,104 @@
+"""The verb `audit`: compare buckets with the ledger now, and send what is lost."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import typer
+
+from tidegate import wiring
+from tidegate.cli import deployment, json_output, render
+from tidegate.cli.exits import Exit
+from tidegate.cli.options import DeploymentOption, JsonOption
+from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
+from tidegate.core.routes import Route
+from tidegate.flows.audit import Look, audit_window
+from tidegate.settings import HOUR, Settings, duration
+
+SHOWN = 20
+"""How many lost uploads are printed."""
+
+
+@dataclass
+class Audited:
+    """What was found, by route; and the first lost uploads."""
+
+    window: Window
+    dry_run: bool
+    counts: dict[str, AuditCounts] = field(default_factory=dict)
+    first: list[tuple[Listed, AuditFinding]] = field(default_factory=list)
+
+    def tell(self, listed: Listed, finding: AuditFinding) -> None:
+        if len(self.first) < SHOWN:
+            self.first.append((listed, finding))
+
+    @property
+    def total(self) -> AuditCounts:
+        return sum(self.counts.values(), AuditCounts())
+
+
+def window_of(since: str | None, until: str | None, settings: Settings, now: int) -> Window:
+    """The window of ages such as "30d". Raises BadParameter."""
+    limits = settings.audit_limits()
+    oldest, youngest = _age(since, limits.max_age), _age(until, limits.min_age)
+    if oldest > limits.horizon:
+        raise typer.BadParameter(
+            f"an audit looks back {limits.horizon // HOUR}h at most (`look_back` in [retention]): the ledger may have"
+            " forgotten what is older"
+        )
+    if oldest <= youngest:
+        raise typer.BadParameter("--since must be longer ago than --until")
+    return Window(now - oldest, now - youngest, youngest, limits.horizon)
+
+
+def _age(given: str | None, default: int) -> int:
+    if given is None:
+        return default
+    try:
+        return duration(given)
+    except ValueError as error:
+        raise typer.BadParameter(f"{given!r}: {error}") from None
+
+
+def _routes(named: str | None, settings: Settings) -> list[Route]:
+    there = {route.name: route for route in settings.core_routes() if not route.retired}
+    if named is None:
+        return list(there.values())
+    if named not in there:
+        raise typer.BadParameter(f"there is no route {named!r} that takes uploads: see `tidegate routes`")
+    return [there[named]]
+
+
+def audit(
+    route: Annotated[str | None, typer.Option("--route", metavar="ROUTE", help="Default: each route.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="AGE", help='The oldest uploads to look at: "30d". Default: `max_age`.'),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="AGE", help='The youngest uploads to look at: "12h". Default: `min_age`.'),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count and print. Send nothing.")] = False,
+    folder: DeploymentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare the buckets with the ledger, and send the uploads that S3 never announced. Ends with 1 if there were any.
+
+    It looks at every upload in the window, also at those from before the route was there: they are sent too. Try
+    --dry-run first.
+    """
+    deployed = deployment.find(folder)
+    found = Audited(window_of(since, until, deployed.settings, wiring.clock()), dry_run)
+    routes = _routes(route, deployed.settings)
+    run = f"by-hand-{wiring.new_id()}"
+    ports = deployed.ports(run)
+    look = Look(run, found.window, found.tell, dry_run)
+    pace = wiring.paced(deployed.settings.audit.rate)
+    for each in routes:
+        found.counts[each.name] = audit_window(each, look, ports, pace=pace)
+    if as_json:
+        typer.echo(json_output.dumps(json_output.audited(found.window, found.counts, found.first, dry_run=dry_run)))
+    else:
+        render.audited(found.counts, found.first, dry_run=dry_run)
+    if found.total.sent:
+        raise typer.Exit(int(Exit.FINDING))
