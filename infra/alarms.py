@@ -179,7 +179,6 @@ class Alarms(Construct):
         # after a single failure, the schedule tries again within a minute
         add(Alarm.HAND_OFFS_FAILED, Metric.HAND_OFFS_FAILED, periods=LASTING, of_them=LASTING - 1)
         add(Alarm.UPLOADS_QUARANTINED, Metric.SETTLED_QUARANTINED)
-        # there is no audit yet, so nothing counts these
         add(Alarm.UPLOADS_LOST, Metric.UPLOADS_FOUND_LOST)
         if route.expect_every:
             period, periods = silence(route.expect_every)

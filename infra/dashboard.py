@@ -29,6 +29,7 @@ UPLOADS = {
     "quarantined": Metric.SETTLED_QUARANTINED,
     "superseded": Metric.SETTLED_SUPERSEDED,
     "vanished": Metric.SETTLED_VANISHED,
+    "found lost": Metric.UPLOADS_FOUND_LOST,
 }
 JOBS = {
     "jobs started": Metric.JOBS_STARTED,

@@ -82,6 +82,12 @@ class LandingBuckets(Construct):
             *dict.fromkeys(_bucket_arn(self, route.bucket) for route in self._routes),
         )
 
+    def grant_list(self, role: iam.Role) -> None:
+        """Let `role` list the uploads of the routes that take any, versions included."""
+        told = dict.fromkeys(_bucket_arn(self, route.bucket) for route in self._routes if not route.retired)
+        if told:
+            allow(role, ["s3:ListBucketVersions"], *told)
+
     def notify_after(self, reader: IDependable) -> None:
         """Let S3 notify nothing new before `reader` is up to date. When a route is added, the old code has no route for
         its uploads, and drops them."""

@@ -46,16 +46,19 @@ class LedgerTable(Construct):
         """Read all routes' settings together."""
         allow(role, ["dynamodb:Query"], self.table.table_arn)
 
+    def grant_change(self, role: iam.Role) -> None:
+        """Read and change items by their keys, and delete none."""
+        allow(role, ACTIONS, self.table.table_arn)
+
     def grant_use(self, role: iam.Role) -> None:
         """Everything except deleting: claims, notices and batches expire.
 
         Only the records of hand-offs may be deleted. Powertools does that when the start of the job raised.
         """
-        arn = self.table.table_arn
-        allow(role, ACTIONS, arn)
+        self.grant_change(role)
         allow(
             role,
             ["dynamodb:DeleteItem"],
-            arn,
+            self.table.table_arn,
             conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{HAND_OFFS}*"]}},
         )

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from infra.sizing import DISPATCH, INTAKE, MEMORY_MB, SETTLE_TIMEOUT, Source
-from tidegate.schedule import SCHEDULE
+from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, MEMORY_MB, SETTLE_TIMEOUT, Source
+from tidegate.schedule import AUDIT_SCHEDULE, SCHEDULE
 from tidegate.settings import LimitSettings
 
 STANDARD_LIBRARY = "the standard library"
@@ -39,6 +39,8 @@ class May(Enum):
     USE_WORK = auto()
     START_JOBS = auto()
     ASK_FOR_JOBS = auto()
+    LIST_UPLOADS = auto()
+    CHANGE_LEDGER = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +121,13 @@ ROSTER = (
         ),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
         meanwhile="It runs again within a minute.",
+    ),
+    RosterRow(
+        name="audit",
+        started_by=Schedule(AUDIT_SCHEDULE, AUDIT_TIMEOUT, missed="uploads that S3 did not announce are not found"),
+        concurrency=lambda limits: 1,
+        may=(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS),
+        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
+        meanwhile="It goes on within an hour.",
     ),
 )

@@ -152,9 +152,9 @@ class Alarm(Enum):
     )
     UPLOADS_LOST = Advice(
         "uploads-lost",
-        "The audit found uploads of this route that are not in the ledger, and sent them on.",
-        "Find out why S3 did not notify them. Check the bucket's notifications and the buffer's policy.",
-        "alarms",
+        "The audit found uploads of this route that no notice would bring, and sent them.",
+        "Find out why S3 did not announce them, or why their notices never registered.",
+        "uploads-that-were-lost",
     )
     NOTHING_RECEIVED = Advice(
         "nothing-received",

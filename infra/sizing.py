@@ -47,6 +47,7 @@ class Source:
 INTAKE = Source(timeout=MINUTE, batch_size=1_000, window=2, receives=5)
 DISPATCH = Source(timeout=2 * MINUTE, batch_size=10, receives=5)
 SETTLE_TIMEOUT = 2 * MINUTE
+AUDIT_TIMEOUT = LAMBDA_LONGEST_TIMEOUT
 
 HAND_OFF_REMEMBERED = 24 * HOUR
 """How long hand-off remembers that it started a job (`tidegate.aws.jobs.REMEMBER_SECONDS`)."""

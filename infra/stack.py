@@ -124,6 +124,8 @@ class TidegateStack(cdk.Stack):
                 May.USE_WORK: [work.grant_use],
                 May.START_JOBS: [emr.grant_start],
                 May.ASK_FOR_JOBS: [emr.grant_ask],
+                May.LIST_UPLOADS: [landing.grant_list],
+                May.CHANGE_LEDGER: [ledger.grant_change, encryption.grant_table],
             },
         )
         with bundling.functions(sources, config, dependencies=not local) as folder:

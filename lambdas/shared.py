@@ -1,4 +1,4 @@
-"""The logger of the three functions, and their metrics in CloudWatch."""
+"""The logger of the functions, and their metrics in CloudWatch."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The three Lambda handlers, as Lambda calls them: real events, moto behind boto3, metrics on standard output."""
+"""The Lambda handlers, as Lambda calls them: real events, moto behind boto3, metrics on standard output."""
 
 import hashlib
 import json
@@ -162,7 +162,8 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
         clock = SettableClock()
         monkeypatch.setattr(wiring, "clock", clock)
         create_table(wiring._client("dynamodb"), "ledger")
-        wiring._client("s3").create_bucket(Bucket="work")
+        for bucket in ("work", "landing"):
+            wiring._client("s3").create_bucket(Bucket=bucket)
         wiring.this_deployment.cache_clear()
         wiring._ledger.cache_clear()  # it would keep the clock and the client of whoever asked first
         yield Deployment(EMR, clock, resources)

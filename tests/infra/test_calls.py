@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
+import time_machine
 
 from infra.roster import ROSTER, Feed, FeedQueue, Schedule
 from lambdas.dispatch.app import handler as dispatch
@@ -27,6 +28,7 @@ from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome
 from tidegate.flows.abort import abort
 from tidegate.flows.resume import resume
+from tidegate.settings import DAY
 
 ACCOUNT = "123456789012"
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
@@ -83,6 +85,8 @@ def s3(name: str, asked: dict[str, Any]) -> Asked:
             return {("s3:PutObject", f"{bucket}/{asked['Key']}")}
         case "ListObjectsV2":
             return {("s3:ListBucket", bucket)}
+        case "ListObjectVersions":
+            return {("s3:ListBucketVersions", bucket)}
     raise AssertionError(f"say which action {name} is")
 
 
@@ -225,6 +229,16 @@ def every_path(stage: Stage) -> None:
         stage.look()
     stage.look()
 
+    # uploads that nobody announced, and one whose notice died after it had claimed it
+    held = upload("flights/held.json", f"etag:{ETAG}")
+    with time_machine.travel(there.clock.now, tick=False):
+        for key in ("flights/lost.json", held.key):
+            wiring._client("s3").put_object(Bucket="landing", Key=key, Body=b"{}")
+    listed = wiring._client("s3").head_object(Bucket="landing", Key=held.key)
+    there.ledger.claim(notice(replace(held, version=f"etag:{listed['ETag'].strip(chr(34))}")))
+    there.clock.advance(DAY)
+    stage.look()
+
     # a batch that is given up
     fenced = stage.running_batch("weather")
     abort(fenced, there.ports)
@@ -255,6 +269,9 @@ def allowed(template: Any, who: str, there: Deployment) -> set[tuple[str, str]]:
     for statement in statements(template, who):
         for action in listed(statement["Action"]):
             for resource in map(text, listed(statement["Resource"])):
+                if resource == "arn:<AWS::Partition>:s3:::example-landing":
+                    found.add((action, "arn:aws:s3:::landing"))
+                    continue
                 name, _, rest = resource.removeprefix("<").partition(">")
                 found.add((action, arns.get(name[:-8], f"<{name[:-8]}>") + rest))
     return found

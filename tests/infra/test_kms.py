@@ -115,10 +115,16 @@ USE = {"kms:Decrypt", "kms:GenerateDataKey"}
 USE_TABLE = {*USE, "kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo"}
 
 
+OF_THE_LEDGER = who_may(May.USE_LEDGER, May.LIST_ROUTES, May.CHANGE_LEDGER)
+
+
 @pytest.mark.parametrize(
     ("who", "actions"),
     [
-        *((who, USE_TABLE if who in who_may(May.USE_LEDGER, May.LIST_ROUTES) else USE) for who in FUNCTIONS),
+        *(
+            (who, USE_TABLE if who in who_may(May.USE_LEDGER, May.LIST_ROUTES, May.CHANGE_LEDGER) else USE)
+            for who in FUNCTIONS
+        ),
         ("job", USE),
     ],
 )

@@ -326,7 +326,7 @@ def written(
     deployment: Deployment,  # noqa: F811
     capsys: pytest.CaptureFixture[str],
 ) -> list[Emitted]:
-    """What the three handlers write while everything that is ever counted happens to them."""
+    """What the handlers write while everything that is ever counted happens to them."""
     ledger, work, emr = deployment.ledger, deployment.work, deployment.emr
 
     def run() -> None:

@@ -25,6 +25,8 @@ MAY = {
     May.USE_WORK: {"s3:GetObject", "s3:ListBucket", "s3:PutObject"},
     May.START_JOBS: {"emr-serverless:StartJobRun", "emr-serverless:TagResource", "iam:PassRole"},
     May.ASK_FOR_JOBS: {"emr-serverless:GetJobRun"},
+    May.LIST_UPLOADS: {"s3:ListBucketVersions"},
+    May.CHANGE_LEDGER: LEDGER - {"dynamodb:DeleteItem"},
 }
 JOB = {
     *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
