@@ -307,3 +307,14 @@ def test_an_upload_goes_the_whole_way_and_its_repeated_notification_goes_nowhere
     assert [len(stack.ledger.claims(BUCKET, key)) for key in keys] == [1, 1]
     for queue in ("Buffer", "Notices", "DeadLetters", "NoticesDeadLetters"):
         assert stack.messages(queue) == []
+
+
+# ---- audit
+
+
+def test_the_audit_begins_to_watch_each_route(stack: Deployed):
+    assert stack.invoke("audit", event("settle_schedule")) == {"lost": 0}
+    assert {item["pk"]["S"] for item in stack.items()} == {"a#flights", "a#weather"}
+    before = stack.items()
+    assert stack.invoke("audit", event("settle_schedule")) == {"lost": 0}
+    assert stack.items() == before, "nothing is due"
