@@ -85,13 +85,13 @@ class Alarm(Enum):
     BUFFER_DEAD_LETTERS = Advice(
         "buffer-dead-letters",
         "Notifications from S3 failed too often, or could not be parsed. The uploads that they name have not landed.",
-        "Read their `reason`, remove the cause, and move them back to the buffer before they expire.",
+        "Read their `reason`, remove the cause, and run `tidegate redrive dead-letters` before they expire.",
         "queues-and-dead-letters",
     )
     NOTICES_DEAD_LETTERS = Advice(
         "notices-dead-letters",
         "Notices failed too often, have no known route, or could not be delivered. Their uploads have not landed.",
-        "Read their `reason`, remove the cause, and move them back to the queue of notices before they expire.",
+        "Read their `reason`, remove the cause, and run `tidegate redrive dead-letters` before they expire.",
         "queues-and-dead-letters",
     )
     SETTLING_TROUBLES = Advice(

@@ -17,6 +17,7 @@ from botocore.config import Config
 from ulid import ULID
 
 from tidegate.aws.jobs import EmrServerless, hand_off_records
+from tidegate.aws.letters import SqsLetters
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.work import S3Work
@@ -87,6 +88,14 @@ class Deployment:
             clock=clock,
             new_id=new_id,
             listing=S3Listing(_lazy("s3"), self.resources.account),
+        )
+
+    def letters(self) -> tuple[SqsLetters, SqsLetters]:
+        """The dead letters of the buffer, and those of the notices' queue."""
+        named = self.resources
+        return (
+            SqsLetters(_lazy("sqs"), named.dead_letters, named.buffer),
+            SqsLetters(_lazy("sqs"), named.notices_dead_letters, named.notices),
         )
 
     def _jobs(self, lambda_context: "LambdaContext | None") -> EmrServerless:

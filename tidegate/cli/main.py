@@ -18,7 +18,7 @@ from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
 from tidegate.cli.ledger import app as ledger_app
 from tidegate.cli.options import ConfigOption, DeploymentOption, DirOption, JsonOption, PortOption, bucket_and_key
 from tidegate.cli.quarantine import app as quarantine_app
-from tidegate.cli.quarantine import redrive
+from tidegate.cli.redrive import redrive
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
 from tidegate.environment import STACK_DIR

@@ -1,4 +1,4 @@
-"""The verbs for what ended without a row: list it, show it, send it again."""
+"""The verbs for what is in quarantine: list it, show it, release it."""
 
 import uuid
 from collections.abc import Iterator
@@ -12,7 +12,6 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption, YesOption, bucket_and_key, point_in_time
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Quarantined, Selection, quarantined
-from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object
 from tidegate.flows.redrive import release as send_again
 from tidegate.wiring import Deployment
 
@@ -109,61 +108,9 @@ def release(
         count = sum(1 for _ in _found(deployed, ports, route, selection))
         typer.confirm(f"Release {count} uploads?", abort=True, err=True)
     found = _found(deployed, ports, route, selection)
-    done = send_again(found, ports, run=ports.new_id(), on_sent=_progress)
+    done = send_again(found, ports, run=ports.new_id(), on_sent=sent_so_far)
     typer.echo(f"{done.sent} uploads are released: `tidegate status` shows how they end")
 
 
-def redrive(
-    what: Annotated[
-        str, typer.Argument(metavar="BATCH_OR_URI", help="An abandoned batch, or one object, not URL-encoded.")
-    ],
-    version: Annotated[
-        str, typer.Option("--version", metavar="VERSION", help="Of an object: only this version, as `trace` prints it.")
-    ] = "",
-    folder: DeploymentOption = None,
-) -> None:
-    """Send uploads that ended without a row again: of an abandoned batch, or the versions of one object.
-
-    It may be repeated: an upload lands once. Ends with 1 if there was nothing to send.
-    """
-    is_object = what.startswith("s3://")
-    if version and not is_object:
-        raise typer.BadParameter("--version goes with s3://BUCKET/KEY")
-    bucket, key = bucket_and_key(what) if is_object else ("", "")
-    ports = deployment.find(folder).ports(f"redrive-{uuid.uuid4().hex}")
-    run = ports.new_id()
-    if is_object:
-        done = redrive_object(bucket, key, ports, run=run, version=version)
-    else:
-        done = redrive_batch(what, ports, run=run, on_sent=_progress)
-    _tell(what, done)
-
-
-def _progress(sent: int) -> None:
+def sent_so_far(sent: int) -> None:
     typer.echo(f"  {sent} uploads sent", err=True)
-
-
-def _tell(what: str, done: Redrive) -> None:
-    name = what if what.startswith("s3://") else f"batch {what}"
-    elsewhere = f"; {done.elsewhere} landed, are pending, or belong to a later upload" if done.elsewhere else ""
-    match done.ended:
-        case Redriven.SENT:
-            typer.echo(f"{done.sent} uploads of {name} are sent again{elsewhere}: `tidegate status` shows how they end")
-            return
-        case Redriven.NOTHING_LEFT:
-            render.error(f"nothing of {name} is left to send{elsewhere}")
-        case Redriven.NO_SUCH_BATCH:
-            render.error(f"there is no batch {what}: a batch is remembered for the setting `claims` after it has ended")
-        case Redriven.NOT_ABANDONED:
-            render.error(
-                f"batch {what} is not abandoned, so its rows are in the table or may yet be. `tidegate abort {what}`"
-                " gives it up; wait until `tidegate status` counts it as abandoned"
-            )
-        case Redriven.MISSING:
-            render.error(
-                f"the manifest or a part of batch {what} is missing in the work bucket: {done.sent} uploads were sent."
-                " Restore the missing version of the object there, then run this again"
-            )
-        case Redriven.UNKNOWN:
-            render.error(f"the ledger knows no such upload of {name}: see `tidegate trace {what}`")
-    raise typer.Exit(int(Exit.FINDING))

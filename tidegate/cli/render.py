@@ -18,6 +18,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import Outcome
 from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.routes import Route
+from tidegate.flows.letters import LettersMoved
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
@@ -256,6 +257,17 @@ def quarantine(found: Sequence[Quarantined], *, more: bool) -> None:
         out.print(Text(f"the first {len(found)}; --limit 0 lists all", "bold"))
     elif not found:
         out.print("nothing is in quarantine")
+
+
+def letters(name: str, done: LettersMoved, *, dry_run: bool) -> None:
+    out = console()
+    moved = "would be moved back" if dry_run else "moved back"
+    out.print(f"dead letters of {name}: {done.moved} {moved}, {done.kept} can never succeed", soft_wrap=True)
+    for body, why in done.shown:
+        out.print(Text.assemble("    ", (why, "red")), soft_wrap=True)
+        out.print(Text(f"        {body[:200]}", "dim"), soft_wrap=True)
+    if done.kept > len(done.shown):
+        out.print(f"    and {done.kept - len(done.shown)} more")
 
 
 def in_quarantine(each: Quarantined) -> None:

@@ -1,0 +1,87 @@
+"""A dead-letter queue on SQS, and the queue that its letters came from."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tidegate.aws.errors import asking
+from tidegate.flows.letters import Letter
+
+if TYPE_CHECKING:
+    from types_boto3_sqs import SQSClient
+    from types_boto3_sqs.type_defs import (
+        MessageAttributeValueOutputTypeDef,
+        MessageAttributeValueTypeDef,
+        MessageTypeDef,
+    )
+
+HIDDEN = 15 * 60
+"""Seconds for which a letter that was received is hidden from others."""
+PATIENCE = 2
+"""Seconds. A receive that waits asks all of SQS's servers; one that does not may miss letters
+(https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html)."""
+REASON, JUDGED = "reason", "judged"
+
+
+class SqsLetters:
+    """`flows.letters.LetterBox`. `letters` and `queue` are URLs, both of FIFO queues or both of standard ones."""
+
+    def __init__(self, client: "SQSClient", letters: str, queue: str) -> None:
+        self._client = client
+        self._letters = letters
+        self._queue = queue
+        self._fifo = letters.endswith(".fifo")
+
+    def receive(self) -> Sequence[Letter]:
+        with asking(f"receive from {self._letters}"):
+            answer = self._client.receive_message(
+                QueueUrl=self._letters,
+                MaxNumberOfMessages=10,
+                VisibilityTimeout=HIDDEN,
+                WaitTimeSeconds=PATIENCE,
+                MessageAttributeNames=[REASON, JUDGED],
+            )
+        return [_letter(message) for message in answer.get("Messages", ())]
+
+    def move_back(self, letter: Letter, group: str) -> None:
+        self._send(self._queue, letter, group)
+        self._delete(letter)
+
+    def leave(self, letter: Letter, run: str) -> None:
+        if not self._fifo:
+            return  # it is hidden for a while, and hides no other
+        self._send(self._letters, letter, "judged", {JUDGED: run, **({REASON: letter.reason} if letter.reason else {})})
+        self._delete(letter)
+
+    def _send(self, url: str, letter: Letter, group: str, texts: Mapping[str, str] | None = None) -> None:
+        attributes: dict[str, MessageAttributeValueTypeDef] = {
+            name: {"DataType": "String", "StringValue": text} for name, text in (texts or {}).items()
+        }
+        with asking(f"send a dead letter to {url}"):
+            if self._fifo:
+                self._client.send_message(
+                    QueueUrl=url,
+                    MessageBody=letter.body,
+                    MessageAttributes=attributes,
+                    MessageGroupId=group,
+                    # a new id each time: SQS would drop a message of the same id within five minutes
+                    MessageDeduplicationId=uuid.uuid4().hex,
+                )
+            else:
+                self._client.send_message(QueueUrl=url, MessageBody=letter.body, MessageAttributes=attributes)
+
+    def _delete(self, letter: Letter) -> None:
+        with asking(f"delete a dead letter from {self._letters}"):
+            self._client.delete_message(QueueUrl=self._letters, ReceiptHandle=letter.handle)
+
+
+def _letter(message: "MessageTypeDef") -> Letter:
+    attributes: Mapping[str, MessageAttributeValueOutputTypeDef] = message.get("MessageAttributes", {})
+    texts = {name: each.get("StringValue", "") for name, each in attributes.items()}
+    return Letter(
+        id=message["MessageId"],
+        handle=message["ReceiptHandle"],
+        body=message["Body"],
+        reason=texts.get(REASON, ""),
+        judged_in=texts.get(JUDGED, ""),
+    )
