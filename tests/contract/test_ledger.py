@@ -1212,6 +1212,27 @@ def test_a_batch_that_leaves_something_outside_is_found_by_its_leftover(
     assert ledger.leftovers(ROUTE) == []
 
 
+def test_a_paused_route_begins_no_batch_until_the_pause_ends(ledger: Ledger, another: Another, new_id: NewId):
+    batch = ledger.open_batch(ROUTE, new_id)
+    join(ledger, notice("a"), batch.id)
+    assert ledger.seal(batch.id, ROUTE)
+    assert (ledger.pause(ROUTE), another().pause(ROUTE)) == (True, False)
+    assert ledger.route(ROUTE).paused == ledger.clock()
+    assert not another().begin_attempt(batch.id, ROUTE, 1, in_flight=10)
+    assert (ledger.unpause(ROUTE), another().unpause(ROUTE)) == (True, False)
+    assert not ledger.route(ROUTE).paused
+    assert another().begin_attempt(batch.id, ROUTE, 1, in_flight=10)
+
+
+def test_what_has_begun_goes_on_while_its_route_is_paused(ledger: Ledger, new_id: NewId):
+    batch = ledger.open_batch(ROUTE, new_id)
+    join(ledger, notice("a"), batch.id)
+    submitted(ledger, batch.id)
+    assert ledger.pause(ROUTE)
+    assert ledger.begin_attempt(batch.id, ROUTE, 2, in_flight=1)
+    assert ledger.commit(batch.id, ROUTE, receipt(batch.id, tally=Tally(committed=1)))
+
+
 def test_commit_and_abort_race_and_the_batch_ends_once(another: Another, new_id: NewId):
     (batch_id,) = sealed_batches(another(), new_id, 1)
     another().begin_attempt(batch_id, ROUTE, 1, in_flight=1)

@@ -46,6 +46,8 @@ def test_a_transition_that_no_set_up_takes_is_named():
         "put_batch_right",
         "begin_audit",  # which pages were looked at decides nothing about an upload: tests/functional/test_audit.py
         "note_audit",
+        "pause",  # they decide when a batch begins, not what lands: tests/functional/test_pause.py
+        "unpause",
     }
 
 

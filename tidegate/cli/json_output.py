@@ -43,6 +43,7 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
         "route": status.route.name,
         "configured": status.configured,
         "table": status.route.dataset.table,
+        "paused_at": iso(status.paused),
         "uploads": {
             "notified": status.uploads.notified,
             "committed": ended.committed,

@@ -25,6 +25,9 @@ from tidegate.environment import STACK_DIR
 from tidegate.flows.abort import Aborted
 from tidegate.flows.abort import abort as ask_abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
+from tidegate.flows.pause import PauseResult
+from tidegate.flows.pause import pause as ask_pause
+from tidegate.flows.pause import unpause as ask_unpause
 from tidegate.flows.resume import Resumed
 from tidegate.flows.resume import resume as ask_resume
 from tidegate.flows.status import everything as ask_status
@@ -158,6 +161,38 @@ def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
             render.error(f"batch {batch} has not halted, so there is nothing to resume: see `tidegate status`")
         case Resumed.MOVED_ON:
             render.error(f"batch {batch} changed just now: run `tidegate status` again")
+    _exit(Exit.FINDING)
+
+
+RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE", help="The route's name, as `routes` prints it.")]
+
+
+@app.command()
+def pause(route: RouteArgument, folder: DeploymentOption = None) -> None:
+    """Hand off no new batch of a route, for example while its table is changed. Uploads are still gathered."""
+    deployed = deployment.find(folder)
+    done = ask_pause(route, deployed.routes, deployed.ports())
+    _tell_pause(route, done, "is paused: jobs that have begun go on, and uploads gather", "is paused already")
+
+
+@app.command()
+def unpause(route: RouteArgument, folder: DeploymentOption = None) -> None:
+    """End a route's pause. Settling hands off what has gathered within a minute."""
+    deployed = deployment.find(folder)
+    done = ask_unpause(route, deployed.routes, deployed.ports())
+    _tell_pause(route, done, "goes on: what has gathered is handed off within a minute", "is not paused")
+
+
+def _tell_pause(route: str, done: PauseResult, success: str, already: str) -> None:
+    match done:
+        case PauseResult.DONE:
+            typer.echo(f"route {route} {success}")
+            return
+        case PauseResult.ALREADY:
+            typer.echo(f"route {route} {already}")
+            return
+        case PauseResult.NO_SUCH_ROUTE:
+            render.error(f"neither tidegate.toml nor the ledger has a route {route!r}: see `tidegate routes`")
     _exit(Exit.FINDING)
 
 

@@ -109,6 +109,8 @@ def conservation(statuses: Sequence[RouteStatus]) -> Table:
     table.add_row("duplicates refused", *(str(each.refused) for each in statuses))
     table.add_row("Spark jobs", *(str(each.jobs) for each in statuses))
     table.add_row("batches", *(_batches(each) for each in statuses))
+    if any(each.paused for each in statuses):
+        table.add_row("paused since", *(iso(each.paused) or "" for each in statuses))
     return table
 
 

@@ -51,6 +51,8 @@ class RouteRecord:
     committed_batches: int = 0
     abandoned_batches: int = 0
     abandoned_objects: int = 0
+    paused: int = 0
+    """Since when a person has paused the route, in epoch seconds; 0 if it is not paused."""
     back: Mapping[str, int] = field(default_factory=dict)
     """How many uploads came back to be gathered anew, by what they were counted as: an outcome, or abandoned."""
 
@@ -168,7 +170,7 @@ def decode_batch(item: Item) -> Batch:
     )
 
 
-_OF_A_ROUTE = ("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects")
+_OF_A_ROUTE = ("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects", "paused")
 
 
 def decode_standing(name: str, item: Item | None) -> RouteRecord:

@@ -18,6 +18,7 @@
     halt            that nothing is started until a person acts    the attempt is the last
     resume          that one more attempt is made, or a fence      the attempt is the last; halted, unless for a fence
     give_up         that the first attempt is a fence              the batch is sealed, and was never attempted
+    pause, unpause  that the route begins no new batch             it is not paused yet; it is
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
     begin_audit     which run audits the route                     the one before is the last, and has ended
     note_audit      that a page of the run is done                 the run is the last, the page its next
@@ -204,8 +205,8 @@ def note_manifest(batch_id: str, digest: str) -> Transition:
 
 
 def begin_attempt(batch_id: str, route: str, attempt: int, *, in_flight: int, now: int) -> Transition:
-    """SEALED to SUBMITTED(1), if fewer than `in_flight` batches of the route are submitted; or SUBMITTED(attempt - 1)
-    to SUBMITTED(attempt), if the batch has not halted."""
+    """SEALED to SUBMITTED(1), if fewer than `in_flight` batches of the route are submitted and it is not paused; or
+    SUBMITTED(attempt - 1) to SUBMITTED(attempt), if the batch has not halted."""
     begun = Update(
         sets={"state": State.SUBMITTED.value, "attempt": attempt, "submitted_at": now},
         removes=("job_run", "dataset", "halted"),
@@ -214,7 +215,7 @@ def begin_attempt(batch_id: str, route: str, attempt: int, *, in_flight: int, no
     if attempt == 1:
         batch = Write(batch_key(batch_id), begun, (Is("state", State.SEALED.value), before))
         taken = Update(adds={"jobs": 1}, joins={"running": batch_id}, leaves={"sealed": batch_id})
-        slot = Write(route_key(route), taken, (FewerThan("running", in_flight),))
+        slot = Write(route_key(route), taken, (FewerThan("running", in_flight), Lacks("paused")))
     else:
         batch = Write(batch_key(batch_id), begun, (Is("state", State.SUBMITTED.value), Lacks("halted"), before))
         slot = Write(route_key(route), Update(adds={"jobs": 1}))
@@ -335,6 +336,18 @@ def give_up(batch_id: str, route: str, *, now: int) -> Transition:
 
 def _under_way(attempt: int) -> tuple[Requirement, ...]:
     return (Is("state", State.SUBMITTED.value), Is("attempt", attempt))
+
+
+# ---- a route that waits
+
+
+def pause(route: str, *, now: int) -> Transition:
+    return _one(f"pause route {route}", Write(route_key(route), Update(sets={"paused": now}), (Lacks("paused"),)))
+
+
+def unpause(route: str) -> Transition:
+    change = Update(removes=("paused",))
+    return _one(f"end the pause of route {route}", Write(route_key(route), change, (Has("paused"),)))
 
 
 # ---- putting right what a restored ledger has lost

@@ -315,7 +315,8 @@ class Ledger:
 
     def begin_attempt(self, batch_id: str, route: str, attempt: int, in_flight: int) -> bool:
         """SEALED to SUBMITTED(1), or SUBMITTED(attempt - 1) to SUBMITTED(attempt). False if another process did it, if
-        the batch has halted, or if attempt 1 would exceed the `in_flight` submitted batches of the route."""
+        the batch has halted, or if attempt 1 would exceed the `in_flight` submitted batches of the route, or the route
+        is paused."""
         return self._applied(transitions.begin_attempt(batch_id, route, attempt, in_flight=in_flight, now=self.clock()))
 
     def fix_dataset(self, batch_id: str, attempt: int, dataset: str) -> str | None:
@@ -363,6 +364,16 @@ class Ledger:
         """SEALED to SUBMITTED(1), to fence the batch instead of publishing it; a free slot is not needed. Settling
         starts the job. False if the batch has moved on meanwhile."""
         return self._applied(transitions.give_up(batch_id, route, now=self.clock()))
+
+    # ---- a route that waits
+
+    def pause(self, route: str) -> bool:
+        """Begin no new batch of the route until `unpause`. False if it is paused already."""
+        return self._applied(transitions.pause(route, now=self.clock()))
+
+    def unpause(self, route: str) -> bool:
+        """False if the route is not paused."""
+        return self._applied(transitions.unpause(route))
 
     # ---- audits
 

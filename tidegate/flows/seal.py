@@ -29,7 +29,7 @@ def seal_if_due(route: Route, ports: Ports, *, next_look: int) -> bool:
     if batch is None:
         return False
     # a sealed batch that waits for a slot gets it first
-    slot_free = len(record.running) + len(record.sealed) < route.limits.in_flight
+    slot_free = not record.paused and len(record.running) + len(record.sealed) < route.limits.in_flight
     if not is_due(batch, route.limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):
         return False
     return seal(route, batch.id, ports)

@@ -12,7 +12,7 @@ from tidegate.flows.ports import Ports
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
     """One route: the conservation of its uploads, its batches, and the number of refused uploads (rule 10).
-    `configured`: the configuration still has the route."""
+    `configured`: the configuration still has the route. `paused` as in `RouteRecord`."""
 
     route: Route
     uploads: Conservation
@@ -22,6 +22,7 @@ class RouteStatus:
     committed_batches: int
     abandoned_batches: int
     configured: bool = True
+    paused: int = 0
 
     @property
     def halted(self) -> tuple[Batch, ...]:
@@ -55,6 +56,7 @@ def _status(route: Route, ports: Ports) -> RouteStatus:
         route=route,
         uploads=Conservation(notified, ended, pending),
         refused=record.refused,
+        paused=record.paused,
         jobs=record.jobs,
         unfinished=batches,
         committed_batches=record.committed_batches,
