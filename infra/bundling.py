@@ -134,9 +134,10 @@ def _fault(path: Path, target: Target) -> str:
 
 
 def _copy(root: Path, sources: Path, *packages: str) -> None:
-    compiled = shutil.ignore_patterns("__pycache__", "*.pyc")
+    # nothing that runs in AWS has a command line
+    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "cli")
     for package in packages:
-        shutil.copytree(sources / package, root / package, ignore=compiled)
+        shutil.copytree(sources / package, root / package, ignore=left_out)
 
 
 def _install(root: Path, sources: Path, target: Target, *extras: str) -> None:

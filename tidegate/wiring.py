@@ -17,7 +17,6 @@ from botocore.config import Config
 from ulid import ULID
 
 from tidegate.aws.jobs import EmrServerless, hand_off_records
-from tidegate.aws.letters import SqsLetters
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.work import S3Work
@@ -30,6 +29,8 @@ from tidegate.stores.dynamodb import THREADS, DynamoDbStore
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from tidegate.aws.letters import SqsLetters
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,10 @@ class Deployment:
             listing=S3Listing(_lazy("s3"), self.resources.account),
         )
 
-    def letters(self) -> tuple[SqsLetters, SqsLetters]:
+    def letters(self) -> "tuple[SqsLetters, SqsLetters]":
         """The dead letters of the buffer, and those of the notices' queue."""
+        from tidegate.aws.letters import SqsLetters  # no function needs it
+
         named = self.resources
         return (
             SqsLetters(_lazy("sqs"), named.dead_letters, named.buffer),

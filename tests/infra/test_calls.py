@@ -24,6 +24,7 @@ from tests.support.emr import APPLICATION
 from tests.support.fakes import play_fencing, play_giving_up, play_publishing
 from tests.support.faults import answered
 from tidegate import wiring
+from tidegate.core.batches import BatchLimits
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome
 from tidegate.flows.abort import abort
@@ -196,6 +197,7 @@ def every_path(stage: Stage) -> None:
     # a job that ends without a receipt, one that gives up, a person who resumes, one that publishes with exceptions
     weather = stage.running_batch("weather")
     there.emr.end("run-1", "FAILED")
+    there.clock.advance(BatchLimits().retry_wait)
     stage.look()
     play_giving_up(there.work, weather, 2, "the table is gone", hopeless=True)
     there.emr.end("run-2", "FAILED")
