@@ -357,6 +357,12 @@ class BatchSettings(_Section):
         description="How long after the beginning of the first attempt the second one may begin, 1h at most. For the"
         " attempts after it the wait is 4, 16 and then 30 times as long, and 1h at most.",
     )
+    step_aside: Duration = Field(
+        "1h",
+        validate_default=True,
+        description="How long a halted batch keeps its slot. Then the route goes on with its next batches, and the"
+        " halted one waits for a person without a slot.",
+    )
 
     @field_validator("retry_wait")
     @classmethod
@@ -500,6 +506,7 @@ class RouteSettings(_FormatOptions):
                 in_flight=self.batch.in_flight,
                 attempts=self.batch.attempts,
                 retry_wait=self.batch.retry_wait,
+                step_aside=self.batch.step_aside,
             ),
             retired=self.retired,
             owner=self.bucket_owner or "",

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from simulation.model import setups
 from tidegate.core import transitions
 from tidegate.core.claims import Ownership
-from tidegate.core.items import Holds, Is, Lacks, Transition, Vacant
+from tidegate.core.items import Has, Is, Lacks, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
 from tidegate.flows import ledger
 
@@ -47,6 +47,25 @@ def requires_less(name: str, *kinds: type, of: str = "") -> Breaking:
         return replace(whole, writes=writes)
 
     return _patched(transitions, name, less)
+
+
+def leaves_less(name: str, attribute: str) -> Breaking:
+    """The transition `name`, and nothing leaves the set `attribute`."""
+    real: Callable[..., Transition] = getattr(transitions, name)
+
+    def less(*arguments: Any, **named: Any) -> Transition:
+        whole = real(*arguments, **named)
+        writes = tuple(replace(each, change=_left_in(attribute, each.change)) for each in whole.writes)
+        assert writes != whole.writes, f"{name} takes nothing out of {attribute}"
+        return replace(whole, writes=writes)
+
+    return _patched(transitions, name, less)
+
+
+def _left_in(attribute: str, change: Put | Update) -> Put | Update:
+    if isinstance(change, Put):
+        return change
+    return replace(change, leaves={name: member for name, member in change.leaves.items() if name != attribute})
 
 
 def judged(was: Ownership, becomes: Ownership) -> Breaking:
@@ -147,7 +166,25 @@ VARIANTS: Sequence[Variant] = (
         "ended twice",
         "A batch that has ended is ended once more.",
         "uploaded again",
-        requires_less("end_batch", Is, Holds),
+        requires_less("end_batch", Is),
+    ),
+    Variant(
+        "aside for ever",
+        "A batch that ends while it is aside stays in that list of its route.",
+        "aside",
+        leaves_less("end_batch", "aside"),
+    ),
+    Variant(
+        "aside while it is under way",
+        "A batch steps aside although it was resumed meanwhile.",
+        "aside",
+        requires_less("step_aside", Is, Has, of="b#"),
+    ),
+    Variant(
+        "resumed, and still aside",
+        "A batch that is resumed stays aside.",
+        "aside",
+        leaves_less("resume", "aside"),
     ),
     Variant(
         "the same bytes noted too late",

@@ -22,12 +22,18 @@ from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import Ports
 from tidegate.flows.publish import Attempt
 from tidegate.flows.redrive import redrive_object
-from tidegate.flows.seal import seal_if_due
-from tidegate.flows.settle import settle_batch
+from tidegate.flows.resume import resume
+from tidegate.flows.seal import seal, seal_if_due
+from tidegate.flows.settle import settle_batch, step_aside_if_due
 from tidegate.flows.sink import Hopeless, Staged
 
 ROUTE = Route(
-    "r", "bucket", "", "", Dataset("lake.t", "id bigint", "json"), BatchLimits(max_wait=0, in_flight=1, attempts=3)
+    "r",
+    "bucket",
+    "",
+    "",
+    Dataset("lake.t", "id bigint", "json"),
+    BatchLimits(max_wait=0, in_flight=1, attempts=3, step_aside=0),
 )
 ROUTES = {"r": ROUTE}
 TABLE: Cell = ("table",)
@@ -109,6 +115,22 @@ def settling(name: str, batch_id: str) -> Actor:
             settle_batch(ROUTE, replace(batch, job_run=""), ports)
 
     return Actor(name, look)
+
+
+def stepping_aside(name: str, batch_id: str) -> Actor:
+    """Settling has found the batch halted for long."""
+
+    def look(ports: Ports) -> None:
+        batch = ports.ledger.batch(batch_id)
+        if batch is not None:
+            step_aside_if_due(ROUTE, batch, ports)
+
+    return Actor(name, look)
+
+
+def resuming(name: str, batch_id: str) -> Actor:
+    """A person has the batch tried once more."""
+    return Actor(name, lambda ports: resume(batch_id, ports))
 
 
 @dataclass
@@ -227,7 +249,7 @@ def _route_disagrees(cells: Mapping[Cell, Any]) -> str:
     items = {cell[1:]: item for cell, item in cells.items() if cell[0] == "item"}
     batches = {pk[2:]: item for (pk, _), item in items.items() if pk.startswith("b#")}
     route = decode_standing("r", items.get(route_key("r")))
-    said = {"OPEN": {route.open_batch} - {""}, "SEALED": set(route.sealed), "SUBMITTED": set(route.running)}
+    said = {"OPEN": {route.open_batch} - {""}, "SEALED": set(route.sealed), "SUBMITTED": set(route.submitted)}
     for state, listed in said.items():
         there = {batch for batch, header in batches.items() if header["state"] == state}
         if there != listed:
@@ -235,7 +257,12 @@ def _route_disagrees(cells: Mapping[Cell, Any]) -> str:
     ended = sum(header["state"] not in said for header in batches.values())
     if ended != route.committed_batches + route.abandoned_batches:
         return f"{ended} batches have ended, and the route counts otherwise"
-    slots = [batch for batch in route.running if not batches[batch].get("fencing")]
+    if len(set(route.submitted)) < len(route.submitted):
+        return f"{route.running} are in a slot, and {route.aside} aside"
+    if under_way := [batch for batch in route.aside if "halted" not in batches[batch]]:
+        return f"{under_way} are aside, and have not halted"
+    # a batch that a person gives up needs no free slot, and neither does one that is resumed after it stepped aside
+    slots = [batch for batch in route.running if not {"fencing", "aside_at"} & {*batches[batch]}]
     if len(slots) > ROUTE.limits.in_flight:
         return f"{len(slots)} batches are submitted"
     inside = Counter(item["batch"] for (pk, _), item in items.items() if pk.startswith("n#") and "batch" in item)
@@ -365,6 +392,29 @@ def abandoned() -> Cells:
 def with_table() -> Cells:
     """The same, before its job has begun."""
     return {**handed_off(), TABLE: (EMPTY.ancestors, ())}
+
+
+BEHIND = "B-c1"
+"""The batch that `halted_before_another` seals."""
+
+
+def halted_before_another() -> Cells:
+    """A batch is halted, and a zombie has published it all the same. Another one waits for its slot."""
+    cells = published(Tally(committed=1, rows=1))()
+    run(cells, Actor("k", lambda ports: ports.ledger.halt(BATCH, 1, "no reason")))
+    run(cells, delivery("c", FOURTH))
+    run(cells, Actor("s", lambda ports: seal(ROUTE, BEHIND, ports)))
+    return cells
+
+
+def both_go_on(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Once the faults stop, the published batch is settled, and the other one is submitted."""
+    run(cells, settling("z", BATCH))
+    run(cells, handing_off("g"))
+    states = [cells["item", *batch_key(batch)]["state"] for batch in (BATCH, BEHIND)]
+    if states != ["COMMITTED", "SUBMITTED"]:
+        return f"afterwards the batches are {states}"
+    return lands_once(cells)
 
 
 def as_it_was_begun(cells: Mapping[Cell, Any]) -> str:
@@ -526,6 +576,18 @@ SETUPS = (
         joined_with_table,
         safe=as_it_was_begun,
         ends_well=given_up_or_published,
+    ),
+    Setup(
+        "aside",
+        "a halted batch steps aside and is resumed while a zombie's receipt is settled, and another batch handed off",
+        (
+            stepping_aside("v", BATCH),
+            resuming("p", BATCH),
+            settling("x", BATCH),
+            handing_off("h"),
+        ),
+        halted_before_another,
+        ends_well=both_go_on,
     ),
     Setup("drivers", "two drivers of a batch meet at the table", DRIVERS, with_table, ends_well=decided),
     Setup("fenced", "a driver and a fence meet at the table", (DRIVERS[0], FENCE), with_table, ends_well=decided),

@@ -6,7 +6,11 @@ from tidegate.core.batches import BatchLimits
 TABLES = ("lake.sim.events", "lake.sim.plain", "lake.sim.closed")
 
 
-def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
+NEVER = "365d"
+"""No world lasts as long. What is halted keeps its slot until a person acts, as people may configure it."""
+
+
+def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: str = NEVER) -> str:
     """Two routes, one of a bucket with versions and one of a bucket without; a third one, if its bucket is to close.
     `retired` are routes that once were in the place of the first one."""
     tables = (TABLES[0], TABLES[0] if knobs.one_table else TABLES[1], TABLES[2])
@@ -18,7 +22,7 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
     limits = {"in_flight": knobs.in_flight, "attempts": knobs.attempts, "max_wait": f'"{knobs.max_wait}s"'}
     differing = [name for name in limits if getattr(knobs, name) != getattr(BatchLimits(), name)]
     turned = [f"{name} = {limits[name]}" for name in differing]
-    batch = "\n".join(["[route.batch]", *turned, ""]) if turned else ""
+    batch = "\n".join(["[route.batch]", f'step_aside = "{step_aside}"', *turned, ""])
     return "\n".join(
         f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
         for name, where, table in [

@@ -300,13 +300,14 @@ class World(Landing):
         answered = seen.asked_of_dynamodb(self.happened, operation, asked, self.dynamodb.answer)
         if operation == "TransactWriteItems":
             for (_, pk, _), route in self.dynamodb.items.on("r#"):
-                # a batch that a person gives up needs no free slot
-                slots = [each for each in route.get("running", ()) if not self._is_fenced(each)]
+                slots = [each for each in route.get("running", ()) if not self._needs_no_slot(each)]
                 self.most_running[pk[2:]] = max(self.most_running[pk[2:]], len(slots))
         return answered
 
-    def _is_fenced(self, batch: str) -> bool:
-        return bool(self.dynamodb.items.get(("ledger", f"b#{batch}", "batch"), {}).get("fencing"))
+    def _needs_no_slot(self, batch: str) -> bool:
+        """A person gives up a batch without a free slot, and resumes one that stepped aside."""
+        item = self.dynamodb.items.get(("ledger", f"b#{batch}", "batch"), {})
+        return bool(item.get("fencing") or item.get("aside_at"))
 
     def _situation(self, batch: str) -> tuple[str, str]:
         """(state of the batch, state of its last job), as the ledger and EMR have it now."""

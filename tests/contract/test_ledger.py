@@ -221,6 +221,11 @@ def keep_in_a_halted_batch(ledger: Ledger, of: Notice, new_id: NewId) -> None:
     ledger.halt(ledger.route(ROUTE).running[0], 1, "out of attempts")
 
 
+def keep_in_a_batch_that_stepped_aside(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    keep_in_a_halted_batch(ledger, of, new_id)
+    assert ledger.step_aside(ledger.route(ROUTE).running[0], ROUTE, 1)
+
+
 def keep_in_a_batch_being_fenced(ledger: Ledger, of: Notice, new_id: NewId) -> None:
     keep_in_a_halted_batch(ledger, of, new_id)
     assert ledger.resume(ledger.route(ROUTE).running[0], ROUTE, 2, fencing=True)
@@ -245,6 +250,7 @@ KEEPS = [
     keep_in_a_sealed_batch,
     keep_in_a_submitted_batch,
     keep_in_a_halted_batch,
+    keep_in_a_batch_that_stepped_aside,
     keep_in_a_batch_being_fenced,
     keep_in_a_committed_batch,
 ]
@@ -832,9 +838,9 @@ def test_of_many_that_race_to_seal_one_did_it(another: Another, batch: Batch):
 
 def sealed_batches(ledger: Ledger, new_id: NewId, count: int) -> list[str]:
     found = []
-    for number in range(count):
+    for _ in range(count):
         batch = ledger.open_batch(ROUTE, new_id)
-        join(ledger, notice(f"of batch {number}"), batch.id)
+        join(ledger, notice(f"of {batch.id}"), batch.id)
         assert ledger.seal(batch.id, ROUTE)
         found.append(batch.id)
     return found
@@ -954,7 +960,7 @@ def test_a_job_run_is_not_recorded_for_a_batch_that_never_was(ledger: Ledger):
     assert ledger.batch("01NEVER") is None
 
 
-# ---- halting and resuming
+# ---- halting
 
 
 def halted_batch(ledger: Ledger, new_id: NewId) -> str:
@@ -993,6 +999,161 @@ def test_a_reason_of_any_length_halts(ledger: Ledger, new_id: NewId):
     ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
     ledger.halt(batch_id, 1, "😀" * 500_000)
     assert ledger.batch(batch_id).halted.startswith("😀" * 100)
+
+
+@pytest.mark.parametrize("attempt", [0, 1], ids=["sealed", "submitted"])
+def test_a_batch_has_halted_since_its_first_reason(ledger: Ledger, new_id: NewId, clock: SettableClock, attempt: int):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    if attempt:
+        ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.halt(batch_id, attempt, "a part is missing")
+    since = clock.now
+    clock.advance(60)
+    ledger.halt(batch_id, attempt, "another part is missing")
+    found = ledger.batch(batch_id)
+    assert (found.halted, found.halted_at) == ("another part is missing", since)
+
+
+def goes_on_by_itself(ledger: Ledger, batch_id: str) -> bool:
+    return ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+
+
+def is_given_up(ledger: Ledger, batch_id: str) -> bool:
+    return ledger.give_up(batch_id, ROUTE)
+
+
+def is_resumed(ledger: Ledger, batch_id: str) -> bool:
+    return ledger.resume(batch_id, ROUTE, 2, fencing=False)
+
+
+def is_published(ledger: Ledger, batch_id: str) -> bool:
+    return ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=Tally(committed=1)))
+
+
+@pytest.mark.parametrize("over", [goes_on_by_itself, is_given_up, is_resumed, is_published])
+def test_a_halt_that_is_over_leaves_no_time_behind(ledger: Ledger, new_id: NewId, over: Callable[[Ledger, str], bool]):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    attempt = 1 if over in (is_resumed, is_published) else 0
+    if attempt:
+        ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.halt(batch_id, attempt, "enough")
+    assert ledger.batch(batch_id).halted_at
+    assert over(ledger, batch_id)
+    assert (ledger.batch(batch_id).halted, ledger.batch(batch_id).halted_at) == ("", 0)
+
+
+# ---- stepping aside
+
+
+def aside(ledger: Ledger, new_id: NewId) -> str:
+    batch_id = halted_batch(ledger, new_id)
+    assert ledger.step_aside(batch_id, ROUTE, 1)
+    return batch_id
+
+
+def test_a_halted_batch_gives_up_its_slot_and_nothing_else(ledger: Ledger, new_id: NewId, clock: SettableClock):
+    batch_id = halted_batch(ledger, new_id)
+    (behind,) = sealed_batches(ledger, new_id, 1)
+    before = ledger.batch(batch_id)
+    assert not ledger.begin_attempt(behind, ROUTE, 1, in_flight=1)
+    clock.advance(60)
+    assert ledger.step_aside(batch_id, ROUTE, 1)
+    assert ledger.batch(batch_id) == replace(before, aside_at=clock.now)
+    record = ledger.route(ROUTE)
+    assert (record.running, record.aside, record.sealed) == ((), (batch_id,), (behind,))
+    assert record.unfinished == (behind, batch_id)
+    assert ledger.begin_attempt(behind, ROUTE, 1, in_flight=1)
+    assert ledger.route(ROUTE).submitted == (batch_id, behind)
+    # and not twice
+    clock.advance(60)
+    assert not ledger.step_aside(batch_id, ROUTE, 1)
+    assert ledger.batch(batch_id).aside_at == clock.now - 60
+
+
+@pytest.mark.parametrize(
+    "state", ["open", "sealed", "sealed, halted", "submitted", "resumed", "committed", "abandoned", "never was"]
+)
+def test_only_a_batch_that_was_submitted_and_has_halted_steps_aside(ledger: Ledger, new_id: NewId, state: str):
+    batch_id = "01NEVER"
+    if state == "open":
+        batch_id = join_new(ledger, new_id)
+    elif state == "resumed":
+        batch_id = halted_batch(ledger, new_id)
+        assert ledger.resume(batch_id, ROUTE, 2, fencing=False)
+    elif state != "never was":
+        (batch_id,) = sealed_batches(ledger, new_id, 1)
+    if state == "sealed, halted":
+        ledger.halt(batch_id, 0, "a part is missing")
+    if state in ("submitted", "committed", "abandoned"):
+        ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    if state in ("committed", "abandoned"):
+        ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=state == "abandoned"))
+    before = ledger.batch(batch_id), ledger.route(ROUTE)
+    for attempt in (0, 1, 2):
+        assert not ledger.step_aside(batch_id, ROUTE, attempt)
+    assert (ledger.batch(batch_id), ledger.route(ROUTE)) == before
+
+
+def test_the_halt_of_an_earlier_attempt_moves_nothing_aside(ledger: Ledger, new_id: NewId):
+    batch_id = halted_batch(ledger, new_id)
+    assert ledger.resume(batch_id, ROUTE, 2, fencing=False)
+    ledger.halt(batch_id, 2, "again")
+    assert not ledger.step_aside(batch_id, ROUTE, 1), "this attempt has just halted"
+    assert ledger.step_aside(batch_id, ROUTE, 2)
+
+
+@pytest.mark.parametrize("fencing", [False, True], ids=["publish", "fence"])
+def test_a_batch_that_is_aside_is_taken_back_into_work_without_a_free_slot(
+    ledger: Ledger, new_id: NewId, fencing: bool
+):
+    batch_id = aside(ledger, new_id)
+    one, two = sealed_batches(ledger, new_id, 2)
+    assert ledger.begin_attempt(one, ROUTE, 1, in_flight=1)
+    assert ledger.resume(batch_id, ROUTE, 2, fencing=fencing)
+    record = ledger.route(ROUTE)
+    assert (record.running, record.aside) == ((batch_id, one), ())
+    assert not ledger.begin_attempt(two, ROUTE, 1, in_flight=2), "it has a slot like any other"
+    assert ledger.begin_attempt(batch_id, ROUTE, 3, in_flight=1)
+    ledger.halt(batch_id, 3, "again")
+    assert ledger.step_aside(batch_id, ROUTE, 3)
+    assert ledger.route(ROUTE).aside == (batch_id,)
+
+
+@pytest.mark.parametrize("fence", [False, True], ids=["published", "fenced"])
+def test_a_batch_that_is_aside_ends_as_any_other(ledger: Ledger, new_id: NewId, fence: bool):
+    batch_id = aside(ledger, new_id)
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=fence, tally=Tally() if fence else ONE))
+    assert ledger.batch(batch_id).state is (State.ABANDONED if fence else State.COMMITTED)
+    sums = {"abandoned_batches": 1, "abandoned_objects": 1} if fence else {"committed_batches": 1, "tally": ONE}
+    assert ledger.route(ROUTE) == RouteRecord(ROUTE, jobs=1, notified=1, **sums)
+    assert not ledger.commit(batch_id, ROUTE, receipt(batch_id, tally=ONE))
+    assert ledger.route(ROUTE).notified == 1
+
+
+ONE = Tally(committed=1)
+
+
+def test_stepping_aside_resuming_and_settling_race_and_the_batch_is_in_one_place(another: Another, new_id: NewId):
+    for _ in range(5):
+        batch_id = halted_batch(another(), new_id)
+        *stepped, resumed = racing(
+            *[lambda: another().step_aside(batch_id, ROUTE, 1)] * 3,  # noqa: B023
+            lambda: another().resume(batch_id, ROUTE, 2, fencing=False),  # noqa: B023
+        )
+        assert resumed
+        assert stepped.count(True) <= 1
+        assert (another().route(ROUTE).running, another().route(ROUTE).aside) == ((batch_id,), ())
+        another().halt(batch_id, 2, "again")
+        _, ended, twin = racing(
+            lambda: another().step_aside(batch_id, ROUTE, 2),  # noqa: B023
+            *[lambda: another().commit(batch_id, ROUTE, receipt(batch_id, tally=ONE))] * 2,  # noqa: B023
+        )
+        assert {ended, twin} == {True, False}
+        assert another().route(ROUTE).submitted == ()
+    assert (another().route(ROUTE).committed_batches, another().route(ROUTE).tally) == (5, Tally(committed=5))
+
+
+# ---- resuming
 
 
 @pytest.mark.parametrize("fencing", [False, True], ids=["publish", "fence"])

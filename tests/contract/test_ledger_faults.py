@@ -79,6 +79,7 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "note_endings": lambda ledger: ledger.note_endings("01B", 1),
     "commit": lambda ledger: ledger.commit("01B", ROUTE, receipt("01B")),
     "halt": lambda ledger: ledger.halt("01B", 1, "reason"),
+    "step_aside": lambda ledger: ledger.step_aside("01B", ROUTE, 1),
     "resume": lambda ledger: ledger.resume("01B", ROUTE, 2, False),
     "pause": lambda ledger: ledger.pause(ROUTE),
     "unpause": lambda ledger: ledger.unpause(ROUTE),
@@ -142,6 +143,7 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["record_endings"], "UpdateItem", ("record", f"s3://{BUCKET}/a", "vanished")),
     (CALLS["note_endings"], "UpdateItem", ("endings", "01B")),
     (CALLS["halt"], "UpdateItem", ("halt", "01B")),
+    (CALLS["step_aside"], "TransactWriteItems", ("step aside", "01B")),
     (CALLS["resume"], "TransactWriteItems", ("attempt 2", "01B")),
     (CALLS["pause"], "UpdateItem", ("pause", ROUTE)),
     (CALLS["unpause"], "UpdateItem", ("pause", ROUTE)),
@@ -211,7 +213,7 @@ CONFLICTS = pytest.mark.parametrize(
 
 
 @CONFLICTS
-@pytest.mark.parametrize("name", ["register", "seal", "begin_attempt", "resume", "give_up", "open_batch"])
+@pytest.mark.parametrize("name", ["register", "seal", "begin_attempt", "step_aside", "resume", "give_up", "open_batch"])
 def test_a_transaction_that_is_cancelled_again_and_again_is_given_back_after_some_patience(
     table: Table, naps: list[float], codes: tuple[str, ...], name: str
 ):

@@ -221,6 +221,19 @@ def test_a_batch_with_a_receipt_is_submitted_whatever_it_was(ledger: Ledger):
     assert (record.open_batch, record.sealed, record.running) == ("", (), (SEALED.id,))
 
 
+@pytest.mark.parametrize("becomes", [State.SEALED, State.SUBMITTED])
+def test_a_batch_that_is_put_right_is_aside_no_more(ledger: Ledger, becomes: State):
+    running = replace(SEALED, state=State.SUBMITTED, attempt=1, submitted_at=7)
+    assert ledger.restore_batch(running, None)
+    ledger.halt(SEALED.id, 1, "enough")
+    assert ledger.step_aside(SEALED.id, ROUTE, 1)
+    assert ledger.restore_batch(running if becomes is State.SUBMITTED else SEALED, running)
+    found, record = ledger.batch(SEALED.id), ledger.route(ROUTE)
+    assert found is not None
+    assert (found.state, found.halted, found.halted_at, found.aside_at) == (becomes, "", 0, 0)
+    assert (record.submitted, record.aside) == ((SEALED.id,) if becomes is State.SUBMITTED else (), ())
+
+
 def test_another_open_batch_stays_open(ledger: Ledger, batch: Batch):
     assert ledger.restore_batch(SEALED, None)
     assert ledger.route(ROUTE).open_batch == batch.id

@@ -23,13 +23,13 @@ from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.receipts import Outcomes, Receipt
-from tidegate.core.records import DAY, RouteRecord
+from tidegate.core.records import DAY, RouteRecord, batch_key
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import JobReport
 from tidegate.flows.resume import Resumed, resume
-from tidegate.flows.settle import SETTLED, Standing, advance, settle, settle_batch, standing
+from tidegate.flows.settle import SETTLED, Standing, advance, settle, settle_batch, standing, step_aside_if_due
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 from tidegate.metrics import Metric
@@ -664,6 +664,142 @@ def halted(world: World) -> Batch:
     return world.batch(batch.id)
 
 
+# ---- a halted batch steps aside
+
+
+HOUR = 60 * 60
+
+
+def stepped_aside(world: World) -> Batch:
+    batch = halted(world)
+    world.clock.advance(HOUR)
+    assert world.settle() == []
+    assert world.record.aside == (batch.id,)
+    return world.batch(batch.id)
+
+
+def test_the_route_goes_on_past_a_batch_that_has_been_halted_for_an_hour(world: World):
+    batch = halted(world)
+    behind = world.sealed(prefix="flights/behind")
+    world.clock.advance(HOUR - 1)
+    assert world.settle() == []
+    assert (world.record.running, world.record.sealed) == ((batch.id,), (behind.id,))
+    world.clock.advance(1)
+    assert world.settle() == []
+    assert (world.record.running, world.record.aside, world.record.sealed) == ((behind.id,), (batch.id,), ())
+    assert world.jobs.started[-1] == (behind.id, 1, False)
+    assert (world.batch(batch.id).state, world.batch(batch.id).halted) == (State.SUBMITTED, batch.halted)
+    # it is reported as before, and its uploads are pending
+    assert stands(world).halted == 1
+    (told,) = status([world.flights], world.ports)
+    assert (told.halted, told.uploads.pending) == ((world.batch(batch.id),), 6)
+    assert conserved(world)
+
+
+def test_what_is_aside_stays_there_and_gets_no_job(world: World):
+    batch = stepped_aside(world)
+    jobs = list(world.jobs.started)
+    for _ in range(3):
+        world.clock.advance(DAY)
+        assert world.settle() == []
+    assert (world.batch(batch.id), world.jobs.started) == (batch, jobs)
+
+
+def test_a_zombie_that_publishes_what_is_aside_is_believed(world: World):
+    batch = stepped_aside(world)
+    behind = world.submitted(prefix="flights/behind")
+    play_publishing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+    assert (world.record.aside, world.record.running) == ((), (behind.id,))
+    assert world.record.tally.committed == 3
+    assert conserved(world)
+
+
+def test_what_is_aside_is_resumed_beside_the_batch_that_went_past_it(world: World):
+    batch = stepped_aside(world)
+    behind = world.submitted(prefix="flights/behind")
+    assert resume(batch.id, world.ports) is Resumed.DONE
+    assert world.settle() == []
+    assert world.jobs.started[-1] == (batch.id, 2, False)
+    assert (world.record.running, world.record.aside) == ((batch.id, behind.id), ())
+    for each in (batch, behind):
+        play_publishing(world.work, each.id)
+    assert world.settle() == []
+    assert (world.record.unfinished, world.record.committed_batches) == ((), 2)
+
+
+def test_what_is_resumed_and_halts_again_has_its_slot_for_another_hour(world: World):
+    batch = stepped_aside(world)
+    resume(batch.id, world.ports)
+    world.settle()
+    play_giving_up(world.work, batch.id, 2, "the floor is gone", hopeless=True)
+    world.jobs.end(batch.id, 2)
+    world.settle()
+    assert world.batch(batch.id).halted
+    world.clock.advance(HOUR - 1)
+    world.settle()
+    assert world.record.running == (batch.id,)
+    world.clock.advance(1)
+    world.settle()
+    assert world.record.aside == (batch.id,)
+
+
+def test_what_is_aside_is_given_up_as_any_other_batch(world: World):
+    batch = stepped_aside(world)
+    assert abort(batch.id, world.ports) is Aborted.FENCING
+    assert (world.record.running, world.record.aside) == ((batch.id,), ())
+    world.settle()
+    play_fencing(world.work, batch.id)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.ABANDONED
+    assert world.record.unfinished == ()
+
+
+def test_a_batch_whose_files_differ_steps_aside_though_each_look_at_it_fails(world: World):
+    batch = world.submitted()
+    play_receipt(world, batch.id, Tally(committed=batch.objects - 1, rows=5))
+    assert len(world.settle()) == 1
+    world.clock.advance(HOUR)
+    assert len(world.settle()) == 1
+    assert world.record.aside == (batch.id,)
+    behind = world.submitted(prefix="flights/behind")
+    assert world.record.running == (behind.id,)
+    assert len(world.settle()) == 1, "what is wrong with it is still told"
+
+
+def test_a_batch_that_an_earlier_version_halted_counts_from_its_last_attempt(world: World):
+    batch = halted(world)
+    world.edit(batch_key(batch.id), halted_at=None)
+    assert world.batch(batch.id).halted_at == 0
+    world.clock.now = batch.submitted_at + HOUR
+    world.settle()
+    assert world.record.aside == (batch.id,)
+
+
+def test_the_route_waits_as_long_as_its_setting_says():
+    world = small_world(step_aside=DAY)
+    batch = halted(world)
+    world.clock.advance(DAY - 1)
+    world.settle()
+    assert world.record.running == (batch.id,)
+    world.clock.advance(1)
+    world.settle()
+    assert world.record.aside == (batch.id,)
+
+
+def test_a_batch_that_is_resumed_while_settling_looks_at_it_stays_in_work(world: World):
+    batch = halted(world)
+    world.clock.advance(HOUR)
+    # settling has read the halted batch, and before it writes somebody resumes it
+    life = Life(calls=1, before=lambda: resume(batch.id, world.ports))
+    assert not step_aside_if_due(world.flights, batch, replace(world.ports, ledger=life.wrap(world.ledger)))
+    assert (world.record.running, world.record.aside) == ((batch.id,), ())
+
+
+# ---- resuming
+
+
 def test_a_resumed_batch_is_started_by_the_next_look(world: World):
     batch = halted(world)
     assert resume(batch.id, world.ports) is Resumed.DONE
@@ -899,6 +1035,12 @@ def ready_for_the_next_attempt(world: World) -> None:
     world.wait()
 
 
+def ready_to_step_aside(world: World) -> None:
+    halted(world)
+    world.sealed(prefix="flights/behind")
+    world.clock.advance(HOUR)
+
+
 def ready_to_halt(world: World) -> None:
     batch = world.submitted()
     play_giving_up(world.work, batch.id, 1, "no floor", hopeless=True)
@@ -917,7 +1059,9 @@ def settle_with(world: World, life: Life) -> None:
     )
 
 
-@pytest.mark.parametrize("ready", [ready_to_commit, ready_for_the_next_attempt, ready_to_halt, ready_to_seal])
+@pytest.mark.parametrize(
+    "ready", [ready_to_commit, ready_for_the_next_attempt, ready_to_halt, ready_to_step_aside, ready_to_seal]
+)
 def test_dying_at_any_step_of_settling_and_looking_again_ends_the_same(ready: Any):
     world = small_world(max_wait=300)
     ready(world)

@@ -41,7 +41,6 @@ def test_a_transition_that_no_set_up_takes_is_named():
         for setup in SMALL:
             explore(setup.begins(), setup.actors, safe=lambda cells: "", at_most=4_000)
     assert there - taken == {
-        "halt",
         "put_notice_right",  # recovering: every moment of a history is restored in tests/functional/test_recover.py
         "put_batch_right",
         "begin_audit",  # which pages were looked at decides nothing about an upload: tests/functional/test_audit.py

@@ -1,6 +1,7 @@
 """When a batch is due, and every next step there is."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from tidegate.core.batches import (
     JobState,
     State,
     Step,
+    gives_way,
     is_due,
     is_full,
     next_attempt_from,
@@ -114,6 +116,21 @@ def test_a_short_first_wait_stays_short():
     """The others are 4, 16, 30 and 30 times as long: a stack for tests waits for seconds."""
     limits = BatchLimits(retry_wait=1)
     assert [wait_before_next(attempt, limits) for attempt in range(1, 6)] == [1, 4, 16, 30, 30]
+
+
+@given(waits=st.integers(0, 10**6), begun=st.integers(1, 10**9), later=st.integers(0, 10**6))
+def test_a_halted_batch_gives_way_after_its_time_and_no_other_does(waits: int, begun: int, later: int):
+    limits = BatchLimits(step_aside=waits)
+    batch = Batch("b", "r", State.SUBMITTED, 0, attempt=1, submitted_at=begun)
+    halted = replace(batch, halted="why", halted_at=begun + later)
+    now = halted.halted_at + waits
+    assert gives_way(halted, limits, now=now)
+    assert not gives_way(halted, limits, now=now - 1)
+    assert not gives_way(batch, limits, now=now)
+    assert not gives_way(replace(halted, state=State.SEALED, attempt=0), limits, now=now), "it has no slot"
+    # the version that halted it did not say when
+    assert gives_way(replace(halted, halted_at=0), limits, now=begun + waits)
+    assert not gives_way(replace(halted, halted_at=0), limits, now=begun + waits - 1)
 
 
 @given(

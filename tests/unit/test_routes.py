@@ -112,7 +112,7 @@ OPTIONS = st.dictionaries(
     TEXT.filter(lambda name: name not in {field.name for field in fields(Dataset)}), TEXT | COUNTS | st.booleans()
 ).map(lambda options: tuple(sorted(options.items())))
 DATASETS = st.builds(Dataset, TEXT, TEXT, TEXT, st.lists(TEXT, max_size=3).map(tuple), COUNTS, OPTIONS)
-LIMITS = st.builds(BatchLimits, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+LIMITS = st.builds(BatchLimits, *[COUNTS] * 7)
 ROUTES = st.builds(Route, TEXT, TEXT, TEXT, TEXT, DATASETS, LIMITS, st.booleans(), TEXT)
 
 
@@ -126,16 +126,16 @@ def test_a_route_survives_being_written_down(of: Route):
     assert decode_route(encode_route(of)) == of
 
 
-def test_a_route_that_was_recorded_before_attempts_waited_keeps_its_attempts_and_gets_the_default_wait():
+def test_a_route_that_was_recorded_before_attempts_waited_keeps_its_attempts_and_gets_the_default_waits():
     written = (
         '{"bucket":"landing","dataset":{"format":"json","max_object_bytes":9,"partition_by":[],"schema":"s","table":"t"},'
         '"limits":{"attempts":3,"in_flight":1,"max_wait":60,"target_bytes":5,"target_objects":6},'
         '"name":"flights","owner":"","prefix":"","retired":false,"suffix":""}'
     )
     found = decode_route(written)
-    assert found.limits == BatchLimits(60, 5, 6, 1, attempts=3, retry_wait=120)
+    assert found.limits == BatchLimits(60, 5, 6, 1, attempts=3, retry_wait=120, step_aside=3600)
     again = encode_route(found)
-    assert again == written.replace('"max_wait":60,', '"max_wait":60,"retry_wait":120,')
+    assert again == written.replace('"max_wait":60,', '"max_wait":60,"retry_wait":120,"step_aside":3600,')
     assert decode_route(again) == found
 
 

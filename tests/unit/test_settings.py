@@ -79,7 +79,7 @@ def with_line(old: str, new: str) -> str:
 def test_the_shipped_file_loads():
     (flights,) = load(SHIPPED).core_routes()
     assert flights.name == "flights"
-    assert flights.limits == BatchLimits(60, 256_000_000, 100_000, 1, 5, 120)
+    assert flights.limits == BatchLimits(60, 256_000_000, 100_000, 1, 5, 120, 3600)
 
 
 def test_everything_arrives_where_the_core_needs_it():
@@ -188,6 +188,8 @@ def test_partition_transforms(transform: str):
         ("attempts = 5", "attempts = 21", "route.1.batch.attempts", "less than or equal to 20"),
         ("attempts = 5", 'retry_wait = "61m"', "route.1.batch.retry_wait", "longer than 1h"),
         ("attempts = 5", 'retry_wait = "0s"', "route.1.batch.retry_wait", "a whole number and a unit"),
+        ("attempts = 5", 'step_aside = "0s"', "route.1.batch.step_aside", "a whole number and a unit"),
+        ("attempts = 5", "step_aside = 60", "route.1.batch.step_aside", '"60s" or "14d"'),
         ('delimiter = ";"', 'delimiter = ";;"', "route.2.delimiter", "1 character"),
         ('delimiter = ";"', 'delimiter = ""', "route.2.delimiter", "1 character"),
         ('delimiter = ";"', 'delimiter = "\\n"', "route.2.delimiter", "1 character"),
@@ -215,7 +217,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             "[route.batch]",
             "max_waits",
             "route.1.batch.max_waits",
-            ["attempts", "in_flight", "max_wait", "retry_wait", "target_bytes", "target_objects"],
+            ["attempts", "in_flight", "max_wait", "retry_wait", "step_aside", "target_bytes", "target_objects"],
         ),
         (
             "[[route]]",

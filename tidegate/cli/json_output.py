@@ -131,6 +131,7 @@ def routes(config: Path, routes: Sequence[Route]) -> dict[str, Any]:
                     "in_flight": route.limits.in_flight,
                     "attempts": route.limits.attempts,
                     "retry_wait_seconds": route.limits.retry_wait,
+                    "step_aside_seconds": route.limits.step_aside,
                 },
             }
             for route in routes

@@ -209,7 +209,8 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
             (
                 "jobs",
                 f"{limits.in_flight} at once, {limits.attempts} attempts at a batch,"
-                f" the second after {duration(limits.retry_wait)}",
+                f" the second after {duration(limits.retry_wait)}; a halted one steps aside after"
+                f" {duration(limits.step_aside)}",
             ),
         ):
             out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)

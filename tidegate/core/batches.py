@@ -4,7 +4,7 @@
                                                   `-> ABANDONED   (only once its fence is in the table)
 
 A batch that ran out of attempts is *halted*. It is still SUBMITTED, because a zombie may yet publish it. No job is
-started for it until a person acts.
+started for it until a person acts. After a while it steps *aside*: it gives up its slot, and the route goes on.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class State(StrEnum):
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
     """When a batch is handed off, and how often it is attempted. `in_flight` is how many jobs of a route may run at
-    once. `max_wait` and `retry_wait` are in seconds; see `wait_before_next`."""
+    once. `max_wait`, `retry_wait` and `step_aside` are in seconds; see `wait_before_next` and `gives_way`."""
 
     max_wait: int = 60
     target_bytes: int = 256_000_000
@@ -32,6 +32,7 @@ class BatchLimits:
     in_flight: int = 1
     attempts: int = 5
     retry_wait: int = 120
+    step_aside: int = 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Batch:
     `dataset`      how the current attempt reads the files (JSON, see `core.routes`); decided when its job is first
                    started, so that its twins read alike
     `floors`       how often a person has decided that the batch is not in the table
+    `halted_at`    when it halted; 0 also if the version that halted it did not record it
+    `aside_at`     when it last gave up its slot. It stays when the batch is resumed: the route's record says whether it
+                   is aside now
     """
 
     id: str
@@ -69,6 +73,8 @@ class Batch:
     dataset: str = ""
     floors: int = 0
     sealed_for: str = ""
+    halted_at: int = 0
+    aside_at: int = 0
 
 
 MAX_NOTICES = 50_000
@@ -121,6 +127,17 @@ def next_attempt_from(batch: Batch, limits: BatchLimits) -> int | None:
     if batch.attempt >= limits.attempts:
         return None
     return batch.submitted_at + wait_before_next(batch.attempt, limits)
+
+
+def gives_way(batch: Batch, limits: BatchLimits, *, now: int) -> bool:
+    """Whether a batch has been halted for so long that its route goes on without it.
+
+    Only a submitted batch has a slot to give up. The slot saves money and nothing rests on it, so a wrong clock, or a
+    setting that changes meanwhile, frees it too early or too late and does no other harm.
+    """
+    if batch.state is not State.SUBMITTED or not batch.halted:
+        return False
+    return now - (batch.halted_at or batch.submitted_at) >= limits.step_aside
 
 
 class JobState(Enum):

@@ -38,12 +38,14 @@ BATCH_OUTLIVES_NOTICE = DAY
 
 @dataclass(frozen=True, slots=True)
 class RouteRecord:
-    """The state of a route: its unfinished batches, and the sums over the finished ones."""
+    """The state of a route: its unfinished batches, and the sums over the finished ones. A submitted batch is either
+    `running`, in a slot, or `aside`, without one."""
 
     name: str
     open_batch: str = ""
     sealed: tuple[str, ...] = ()
     running: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
     refused: int = 0
     jobs: int = 0
     notified: int = 0
@@ -58,7 +60,12 @@ class RouteRecord:
 
     @property
     def unfinished(self) -> tuple[str, ...]:
-        return (*((self.open_batch,) if self.open_batch else ()), *self.sealed, *self.running)
+        return (*((self.open_batch,) if self.open_batch else ()), *self.sealed, *self.submitted)
+
+    @property
+    def submitted(self) -> tuple[str, ...]:
+        """Oldest first, in a slot or not."""
+        return tuple(sorted((*self.running, *self.aside)))  # ULIDs sort by age
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +154,7 @@ def decode_notice(item: Item) -> NoticeRecord:
 
 _OF_A_BATCH = (
     *("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot"),
-    *("endings", "floors"),
+    *("endings", "floors", "halted_at", "aside_at"),
 )
 
 
@@ -181,6 +188,7 @@ def decode_standing(name: str, item: Item | None) -> RouteRecord:
         open_batch=told.get("open_batch", ""),
         sealed=tuple(sorted(told.get("sealed", ()))),
         running=tuple(sorted(told.get("running", ()))),
+        aside=tuple(sorted(told.get("aside", ()))),
         tally=Tally.from_dict(told),
         back={name: told[f"back_{name}"] for name in COMES_BACK if f"back_{name}" in told},
         **{each: told.get(each, 0) for each in _OF_A_ROUTE},

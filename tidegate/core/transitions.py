@@ -14,8 +14,9 @@
     record_job      which job run an attempt has                   the attempt is under way, and has none
     record_ending   how an upload ended, if not committed          its owner is the notice that the ending names
     note_endings    how many endings are recorded                  the batch is submitted
-    end_batch       3, after the table: published, or fenced       the batch is submitted, and in a slot
+    end_batch       3, after the table: published, or fenced       the batch is submitted
     halt            that nothing is started until a person acts    the attempt is the last
+    step_aside      that the route goes on past it                 the attempt is the last; halted, and in a slot
     resume          that one more attempt is made, or a fence      the attempt is the last; halted, unless for a fence
     give_up         that the first attempt is a fence              the batch is sealed, and was never attempted
     pause, unpause  that the route begins no new batch             it is not paused yet; it is
@@ -182,6 +183,10 @@ def void(notice_id: str, route: str, *, now: int, retention: int) -> Transition:
 
 # ---- the life of a batch
 
+_HALT = ("halted", "halted_at")
+_OF_THE_LAST_ATTEMPT = ("job_run", "dataset", *_HALT)
+"""What the batch's record says about an attempt, and a further attempt begins without."""
+
 
 def seal(batch_id: str, route: str, *, table: str, dataset: str, now: int) -> Transition:
     """OPEN to SEALED, with this table and this dataset (JSON)."""
@@ -208,8 +213,7 @@ def begin_attempt(batch_id: str, route: str, attempt: int, *, in_flight: int, no
     """SEALED to SUBMITTED(1), if fewer than `in_flight` batches of the route are submitted and it is not paused; or
     SUBMITTED(attempt - 1) to SUBMITTED(attempt), if the batch has not halted."""
     begun = Update(
-        sets={"state": State.SUBMITTED.value, "attempt": attempt, "submitted_at": now},
-        removes=("job_run", "dataset", "halted"),
+        sets={"state": State.SUBMITTED.value, "attempt": attempt, "submitted_at": now}, removes=_OF_THE_LAST_ATTEMPT
     )
     before = Is("attempt", attempt - 1)
     if attempt == 1:
@@ -256,7 +260,13 @@ def note_endings(batch_id: str, done: int) -> Transition:
 
 def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Transition:
     """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence. If it leaves uploads outside the table that
-    a person may want, a leftover is written, so that they are found without a search through all batches."""
+    a person may want, a leftover is written, so that they are found without a search through all batches.
+
+    It is counted once, because the batch is SUBMITTED once at most when this is applied: no transition leads back from
+    COMMITTED or ABANDONED, and `put_batch_right` requires the state that recovering has read, which was neither. So the
+    route's record requires nothing. The batch may be in a slot or aside, and may change between the two while its
+    receipt is read: it leaves both sets, and the one that lacks it stays as it is.
+    """
     expires_at = now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE
     ended = Update(
         sets={
@@ -266,14 +276,14 @@ def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Tr
             "tally": receipt.tally.as_dict(),
             "expires_at": expires_at,
         },
-        removes=("halted",),
+        removes=_HALT,
     )
     sums = (
         {"abandoned_batches": 1, "abandoned_objects": batch.objects}
         if receipt.fence
         else {"committed_batches": 1, **receipt.tally.as_dict()}
     )
-    summed = Update(adds={"notified": batch.objects, **sums}, leaves={"running": batch.id})
+    summed = Update(adds={"notified": batch.objects, **sums}, leaves={"running": batch.id, "aside": batch.id})
     quarantined, abandoned = receipt.tally.quarantined, batch.objects if receipt.fence else 0
     left: Item = {
         "v": VERSION,
@@ -286,31 +296,64 @@ def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Tr
         f"settle batch {batch.id}",
         (
             Write(batch_key(batch.id), ended, (Is("state", State.SUBMITTED.value),)),
-            Write(route_key(batch.route), summed, (Holds("running", batch.id),)),
+            Write(route_key(batch.route), summed),
             *((Write(leftover_key(batch.route, batch.id), Put(left)),) if quarantined or abandoned else ()),
         ),
     )
 
 
-def halt(batch_id: str, attempt: int, reason: str) -> Transition:
+def halt(batch_id: str, attempt: int, reason: str, *, now: int) -> Transition:
+    """A batch that has halted may get another reason. It has halted since the first one."""
     either = Is("state", State.SEALED.value, (State.SUBMITTED.value,))
-    change = Update(sets={"halted": reason[:MAX_REASON]})
+    change = Update(sets={"halted": reason[:MAX_REASON]}, sets_once={"halted_at": now})
     return _one(f"halt batch {batch_id}", Write(batch_key(batch_id), change, (either, Is("attempt", attempt))))
 
 
+def step_aside(batch_id: str, route: str, attempt: int, *, now: int) -> Transition:
+    """A halted batch gives up its slot. It stays SUBMITTED, keeps its claims and its place in the route's sums, and is
+    settled if a driver publishes it.
+
+    beside it                     what happens
+    a twin                        one transaction succeeds: the batch leaves `running` once
+    `resume`                      if it is first, the attempt is another one, and this is refused; if it is second, it
+                                  takes the batch back. So what is under way is never aside
+    `end_batch`                   if it is first, the batch is not SUBMITTED, and this is refused; if it is second, it
+                                  takes the batch out of `aside`
+    `halt`, with another reason   the batch is aside with the new reason
+    `begin_attempt` of the next   it gets the slot if it comes second, and waits for the next look otherwise
+    """
+    halted = (Is("state", State.SUBMITTED.value), Has("halted"), Is("attempt", attempt))
+    return Transition(
+        f"let batch {batch_id} step aside",
+        (
+            Write(batch_key(batch_id), Update(sets={"aside_at": now}), halted),
+            Write(
+                route_key(route),
+                Update(joins={"aside": batch_id}, leaves={"running": batch_id}),
+                (Holds("running", batch_id),),
+            ),
+        ),
+    )
+
+
 def resume(batch_id: str, route: str, attempt: int, *, fencing: bool, floors: int, now: int) -> Transition:
-    """Begin `attempt` of a halted batch. A fence needs no halt: the table decides between it and a running job."""
+    """Begin `attempt` of a halted batch. A fence needs no halt: the table decides between it and a running job.
+
+    It needs no free slot. A batch that stepped aside is in work again beside those that went past it, and their number
+    may exceed `in_flight` until one of them ends. A batch that is in its slot stays there.
+    """
     begun = Update(
         sets={"attempt": attempt, "submitted_at": now, "fencing": fencing, "floors": floors},
-        removes=("job_run", "dataset", "halted"),
+        removes=_OF_THE_LAST_ATTEMPT,
     )
+    back = Update(adds={"jobs": 1}, joins={"running": batch_id}, leaves={"aside": batch_id})
     halted = () if fencing else (Has("halted"),)
     requires = (Is("state", State.SUBMITTED.value), Is("attempt", attempt - 1), *halted)
     return Transition(
         f"begin attempt {attempt} of batch {batch_id} on request",
         (
             Write(batch_key(batch_id), begun, requires),
-            Write(route_key(route), Update(adds={"jobs": 1})),
+            Write(route_key(route), back),
         ),
     )
 
@@ -319,10 +362,11 @@ def give_up(batch_id: str, route: str, *, now: int) -> Transition:
     """SEALED to SUBMITTED(1), to fence the batch instead of publishing it. Beside `begin_attempt`, one of the two is
     refused: attempt 1 is either a fence or not.
 
-    It needs no free slot. A person gives up what waits behind a halted batch, too, and that batch has the slot."""
+    It needs no free slot. A person gives up what waits behind a halted batch, too, and that batch may have the
+    slot."""
     begun = Update(
         sets={"state": State.SUBMITTED.value, "attempt": 1, "submitted_at": now, "fencing": True},
-        removes=("job_run", "dataset", "halted"),
+        removes=_OF_THE_LAST_ATTEMPT,
     )
     taken = Update(adds={"jobs": 1}, joins={"running": batch_id}, leaves={"sealed": batch_id})
     return Transition(
@@ -405,8 +449,13 @@ def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool) -> Tr
     as_read: tuple[Requirement, ...] = (NeverWritten(),)
     if there:
         as_read = (Is("state", there.state.value), Is("notices", there.notices), Is("objects", there.objects))
+    # the header is replaced, and with it the halt: the batch is aside no more
     enters, left = ("running", "sealed") if becomes.state is State.SUBMITTED else ("sealed", "running")
-    listed = Update(removes=("open_batch",) if is_open else (), joins={enters: becomes.id}, leaves={left: becomes.id})
+    listed = Update(
+        removes=("open_batch",) if is_open else (),
+        joins={enters: becomes.id},
+        leaves={left: becomes.id, "aside": becomes.id},
+    )
     still = Is("open_batch", becomes.id) if is_open else IsNot("open_batch", becomes.id)
     return Transition(
         f"put batch {becomes.id} right",

@@ -351,11 +351,16 @@ class Ledger:
     def halt(self, batch_id: str, attempt: int, reason: str) -> None:
         """Start no more jobs for this batch until a person acts. A sealed batch, which has no attempt yet, is only
         marked as halted: hand-off goes on trying."""
-        self.store.apply(transitions.halt(batch_id, attempt, reason))
+        self.store.apply(transitions.halt(batch_id, attempt, reason, now=self.clock()))
+
+    def step_aside(self, batch_id: str, route: str, attempt: int) -> bool:
+        """A batch that halted in this attempt gives up its slot. False if it has none, or has moved on meanwhile."""
+        return self._applied(transitions.step_aside(batch_id, route, attempt, now=self.clock()))
 
     def resume(self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0) -> bool:
         """Begin `attempt` of a halted batch; or (`fencing`) of any submitted one, to fence it instead of publishing it.
-        `floors` as in `Batch`. Settling starts the job. False if the batch has moved on meanwhile."""
+        `floors` as in `Batch`. Settling starts the job; a free slot is not needed. False if the batch has moved on
+        meanwhile."""
         return self._applied(
             transitions.resume(batch_id, route, attempt, fencing=fencing, floors=floors, now=self.clock())
         )

@@ -412,7 +412,7 @@ class _Run:
         decided = self._receipt(look) is not None
         if there and _fits(there, sealed):
             record = self.ports.ledger.route(sealed.route)
-            if there.state is State.SUBMITTED and look.id in record.running:
+            if there.state is State.SUBMITTED and look.id in record.submitted:
                 return True
             if there.state is State.SEALED and look.id in record.sealed and not decided:
                 return True

@@ -10,12 +10,16 @@ receipt that a job wrote. Every step may be repeated, by settling itself or by a
     SUBMITTED -> COMMITTED            conditional on SUBMITTED, with the route's sums in the same transaction
     SUBMITTED(k) -> SUBMITTED(k + 1)  conditional on k, and not before a wait after the beginning of k. The wait is
                                       counted from the ledger's record, so a death or a twin does not begin it anew
+    a halted batch steps aside        conditional on k, on the halt and on its slot. If the process dies before, the
+                                      next run does it; after it, another batch of the route gets the slot. What is
+                                      aside is looked at as before. If the setting changes meanwhile, the batch that is
+                                      aside stays there until it is resumed or ends
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tidegate.core.batches import Batch, JobState, State, Step, next_step
+from tidegate.core.batches import Batch, JobState, State, Step, gives_way, next_step
 from tidegate.core.errors import OutcomeUnknown, TidegateError
 from tidegate.core.manifests import batch_folder, decode_part
 from tidegate.core.outcomes import ABANDONED
@@ -96,11 +100,14 @@ def settle(route: Route, ports: Ports) -> list[TidegateError]:
     if not record.unfinished:
         # an idle route costs one read; a batch that is opened after it is settled in a minute
         return troubles
-    for batch_id in sorted(record.running):
+    for batch_id in record.submitted:
         batch = ports.ledger.batch(batch_id)
         if batch is None or batch.state is not State.SUBMITTED:
             continue
         try:
+            if batch_id in record.running:
+                # first: what is wrong with a batch's files is raised by every look at it
+                step_aside_if_due(route, batch, ports)
             settle_batch(route, batch, ports)
         except Exception as error:
             troubles.append(_trouble(f"settling batch {batch_id}", error))
@@ -196,6 +203,13 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
         case Step.WAIT:
             pass
     return step
+
+
+def step_aside_if_due(route: Route, batch: Batch, ports: Ports) -> bool:
+    """Let a batch of the route that has been halted for long give up its slot. True if this call did it."""
+    return gives_way(batch, route.limits, now=ports.clock()) and ports.ledger.step_aside(
+        batch.id, route.name, batch.attempt
+    )
 
 
 def _record(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -> None:
