@@ -9,6 +9,7 @@ import pytest
 from tests.support.build import BUCKET
 from tests.support.fakes import Died, Life, MemoryTopic, play_fencing
 from tests.support.history import EVERY_UPLOAD, ONCE_MORE, History, Items, packed, put_items, small_history, upload
+from tests.support.world import small_world
 from tidegate.core.batches import State
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder
@@ -17,7 +18,7 @@ from tidegate.core.outcomes import ABANDONED
 from tidegate.core.records import RouteRecord
 from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.ledger import Ledger
-from tidegate.flows.recover import Recovered, SilentTopic
+from tidegate.flows.recover import Recovered, SilentTopic, recover
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 from tidegate.stores.memory import Rehearsal
@@ -206,6 +207,19 @@ def test_a_batch_that_was_sealed_with_other_uploads_is_put_right(history: Histor
         assert history.recover().complete
         history.dispatch(*history.sent(), *traffic(history))
         check(history)
+
+
+def test_a_batch_that_stepped_aside_and_fits_its_manifest_stays_aside():
+    """To put it right would take it into a slot again, and its reason away from whoever has to act."""
+    world = small_world()
+    world.ledger.remember_route(world.flights)
+    batch = world.submitted()
+    world.ledger.halt(batch.id, 1, "no reason")
+    assert world.ledger.step_aside(batch.id, "flights", 1)
+    before = world.batch(batch.id), world.record
+    done = recover(world.ports, configured=world.routes, oldest="", made_at=lambda _: 1)
+    assert (done.complete, done.submitted, done.sealed) == (True, 0, 0)
+    assert (world.batch(batch.id), world.record) == before
 
 
 def test_what_was_sealed_anew_before_is_told_as_a_clash_and_ends_with_abort(history: History):
