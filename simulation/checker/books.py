@@ -3,19 +3,24 @@
 They are compared with the puts, deletions and refusals, and with the snapshots of the tables.
 """
 
-import hashlib
 import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from simulation.world.redriving import claims_pk
 from simulation.world.s3 import SUSPENDED, Version
 from simulation.world.table import Stored
 from simulation.world.world import ManifestUpload, World
 
 OUTCOMES = ("committed", "quarantined", "superseded", "vanished")
 FINAL = ("COMMITTED", "ABANDONED")
+COMES_BACK = ("quarantined", "superseded", "vanished", "abandoned")
+"""What an upload may have been counted as before it is gathered anew."""
+
+Batches = Mapping[str, Mapping[str, Any]]
+"""The last record of each batch."""
 
 
 def mistaken(world: World) -> list[str]:
@@ -30,7 +35,7 @@ def mistaken(world: World) -> list[str]:
     for batch, item in batches.items():
         if item["state"] in FINAL:
             broken += (f"batch {batch}: {each}" for each in _batch(world, batch, item))
-    return [*broken, *_sums(world, batches)]
+    return [*broken, *_sums(world, batches), *_leftovers(world, batches), *_status(world, batches)]
 
 
 # ---- a batch that has ended
@@ -95,6 +100,10 @@ def refenced(world: World, batch: str) -> bool:
     return world.decided.get(batch) is False and len(of_batch) > 1 and not any(each.files for each in of_batch)
 
 
+def _claim_key(each: ManifestUpload) -> tuple[str, str]:
+    return claims_pk(each.bucket, each.key), each.version
+
+
 def _place(each: ManifestUpload) -> tuple[str, str, str]:
     return each.bucket, each.key, each.version
 
@@ -143,8 +152,7 @@ def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
 def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str]) -> Iterator[str]:
     """The claims of the batch's notices, without those that expired or that another notice took over."""
     for each in world.manifest_of(batch):
-        hashed = hashlib.sha256(f"{each.bucket}\0{each.key}".encode()).hexdigest()[:40]
-        claim = world.dynamodb.items.get(("ledger", f"o#{hashed}", each.version))
+        claim = world.dynamodb.items.get(("ledger", *_claim_key(each)))
         if claim is None or claim["notice"] != each.notice:
             continue
         if claim.get("outcome", "") != endings[_place(each)]:
@@ -154,8 +162,9 @@ def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str
 # ---- sums
 
 
-def _sums(world: World, batches: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Each batch that has ended is in its route's sums once (rule 10)."""
+def _sums(world: World, batches: Batches) -> Iterator[str]:
+    """Each batch that has ended is in its route's sums once (rule 10), and so is each upload that came back."""
+    came_back = _came_back(world, batches)
     for (_, pk, _), route in world.dynamodb.items.on("r#"):
         of_route = [item for item in batches.values() if item["route"] == pk[2:]]
         ended = [item for item in of_route if item["state"] in FINAL]
@@ -173,3 +182,84 @@ def _sums(world: World, batches: Mapping[str, Mapping[str, Any]]) -> Iterator[st
         if said != expected:
             differing = {name: (said[name], expected[name]) for name in expected if said[name] != expected[name]}
             yield f"sums: route {pk[2:]} (says, should say): {differing}"
+        back = {name: (route.get(f"back_{name}", 0), came_back[pk[2:], name]) for name in COMES_BACK}
+        for name, (counted, happened) in back.items():
+            # a registration that a restored ledger forgot is put right without them
+            if counted != happened and (world.forgotten_from == math.inf or counted > happened):
+                yield f"sums: {happened} uploads of route {pk[2:]} came back as {name}, it says {counted}"
+
+
+def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
+    """(route, how it had ended): how many uploads a batch has gathered that another one had counted. They are those
+    whose live claim another notice took over, which a batch registered."""
+    came_back: Counter[tuple[str, str]] = Counter()
+    if not world.taken_over:
+        return came_back
+    registered: dict[tuple[str, str, str], tuple[str, str]] = {}
+    for batch, item in batches.items():
+        endings = _recorded(world, batch) if item["state"] == "COMMITTED" else {}
+        usual = "committed" if item["state"] == "COMMITTED" else "abandoned"
+        for each in world.manifest_of(batch) if item["state"] in FINAL else ():
+            registered[(*_claim_key(each), each.notice)] = item["route"], endings.get(_place(each), usual)
+    for pk, sk, notice in world.taken_over.keys() & registered.keys():
+        owner, passed = notice, set()
+        # an owner that no batch registered was counted nowhere: what it had taken over before counts
+        while (taken := world.taken_over.get((pk, sk, owner))) and taken.known and owner not in passed:
+            passed.add(owner)
+            owner = taken.owner
+            if (pk, sk, owner) in registered:
+                came_back[registered[pk, sk, owner]] += 1
+                break
+    return came_back
+
+
+def _recorded(world: World, batch: str) -> dict[tuple[str, str, str], str]:
+    """The recorded outcomes of a published batch's uploads that were not committed."""
+    left = dict(world.left_in(f"batches/{batch}/"))
+    staged = json.loads(left.get(f"batches/{batch}/receipt.json", b"{}")).get("staged")
+    lines = left.get(f"batches/{batch}/outcomes/{staged}.jsonl.gz", b"").decode().splitlines()
+    return {(each["bucket"], each["key"], each["version"]): each["outcome"] for each in map(json.loads, lines[1:])}
+
+
+def _status(world: World, batches: Batches) -> Iterator[str]:
+    """What `tidegate status` prints: each upload once, however often it came back, and how it ended the last time."""
+    routes = {pk[2:]: route for (_, pk, _), route in world.dynamodb.items.on("r#")}
+    notified = pending = 0
+    for name, route in routes.items():
+        back = {each: route.get(f"back_{each}", 0) for each in COMES_BACK}
+        printed = {each: route.get(each, 0) - back.get(each, 0) for each in OUTCOMES}
+        printed["pending"] = route.get("abandoned_objects", 0) - back["abandoned"]
+        printed["notified"] = route.get("notified", 0) - sum(back.values())
+        pending += printed["pending"]
+        notified += printed["notified"]
+        if min(printed.values()) < 0:
+            yield f"status: route {name} has {printed}"
+        if printed["notified"] != sum(printed[each] for each in (*OUTCOMES, "pending")):
+            yield f"status: the sums of route {name} do not hold: {printed}"
+    # a claim that has expired, or that a restored ledger has forgotten, does not tell that an upload came back
+    if world.knobs.horizon or world.forgotten_from < math.inf:
+        return
+    ended = [batch for batch, item in batches.items() if item["state"] in FINAL]
+    uploads = {_claim_key(each) for batch in ended for each in world.manifest_of(batch)}
+    if notified != len(uploads):
+        yield f"status: {notified} uploads were notified, and {len(uploads)} different ones registered"
+    if world.knobs.redrives and pending:
+        yield f"status: {pending} uploads are pending, and all abandoned batches were redriven"
+
+
+def _leftovers(world: World, batches: Batches) -> Iterator[str]:
+    """Each batch that left uploads outside the table when it ended is listed by its route, and no other one is."""
+    found = {(pk[2:], sk): item for (_, pk, sk), item in world.dynamodb.items.on("l#")}
+    for batch, item in batches.items():
+        left = found.pop((item["route"], batch), {})
+        if ("ledger", f"b#{batch}", "batch") not in world.dynamodb.items:
+            continue  # expired, and so has what it left
+        fenced, quarantined = item["state"] == "ABANDONED", item.get("tally", {}).get("quarantined", 0)
+        expected = {"quarantined": quarantined, "abandoned": item["objects"] if fenced else 0}
+        said = {name: left.get(name, 0) for name in expected}
+        if said != expected:
+            yield f"leftovers: batch {batch} has left {expected}, its route lists {said}"
+        if left and not any(expected.values()):
+            yield f"leftovers: batch {batch} has left nothing, and its route lists it"
+    if found:
+        yield f"leftovers: of {sorted(found)}, which are no batches"

@@ -60,6 +60,8 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "cut": (0.15, (0.3, 0.7)),
     "cut_undone": (0.5, (True,)),
     "restored": (0.15, (20.0, 100.0, 400.0, 2_000.0)),
+    "redrives": (0.5, (True,)),
+    "releases": (0.25, (1, 3, 6)),
 }
 """The share of the seeds that use each knob, and the values."""
 

@@ -92,7 +92,7 @@ def _excused(world: World, version: Version) -> bool:
     """Whether the upload may end without its rows: it could not be read, a person gave it up, or it was overwritten or
     deleted where that destroys it."""
     place = (version.bucket, version.key)
-    if place in world.refused or (*place, version.sequencer) in given_up(world) | forgotten(world):
+    if place in refused(world) or (*place, version.sequencer) in given_up(world) | forgotten(world):
         return True
     if version.version_id not in ("", SUSPENDED):
         return False
@@ -102,8 +102,17 @@ def _excused(world: World, version: Version) -> bool:
     )
 
 
+def refused(world: World) -> set[tuple[str, str]]:
+    """(bucket, key) of the objects that S3 refused. If the person on call releases what S3 hands out again, only of
+    those that it refuses to the end."""
+    return set(world.s3.refused) if world.knobs.releases else world.refused
+
+
 def given_up(world: World) -> set[tuple[str, str, str]]:
-    """(bucket, key, sequencer) of the uploads in batches whose fence is in a table."""
+    """(bucket, key, sequencer) of the uploads in batches whose fence is in a table. None if the person on call redrives
+    such batches."""
+    if world.knobs.redrives:
+        return set()
     fenced = {batch for batch, _, stored in world.published() if not stored.files}
     return {(item.bucket, item.key, item.sequencer) for batch in fenced for item in world.manifest_of(batch)}
 
@@ -133,7 +142,7 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         world.notified,
         [second_opinion.FinalRow(*row) for row in rows],  # type: ignore[arg-type]
         given_up(world) | forgotten(world),
-        {each.number for each in world.history if (each.bucket, each.key) in world.refused},
+        {each.number for each in world.history if (each.bucket, each.key) in refused(world)},
     )
     for what in ("repeated", "torn", "lost", "foreign"):
         mine = sum(broken.startswith(what) for broken in judgement.broken)

@@ -24,8 +24,10 @@ lost: its rows may be missing. They may also be there, because an audit may find
 **Excuses.** A put is excused, and its rows may be missing,
 
 - if its file is bad, or has no rows;
-- if S3 refused to hand it out at some time, even if it hands out the same bytes later, from another put;
-- if it was given up or forgotten, that very put: its sequencer says so;
+- if S3 refused to hand it out at some time, even if it hands out the same bytes later, from another put; but where
+  somebody releases whatever S3 hands out again, only if S3 refused it to the end;
+- if it was given up or forgotten, that very put: its sequencer says so. Where somebody redrives whatever was given up,
+  nothing is given up;
 - if it has no version id of its own, and could not be read at every moment from its put to the end. Such an upload is
   read as what its key holds, and only while that has its ETag. So the excuse holds if a later put under the key has
   another ETag, or is one that S3 refuses to hand out; or if the key was deleted later. It holds even if the same bytes

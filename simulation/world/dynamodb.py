@@ -73,6 +73,8 @@ class DynamoDb:
         """Whether an answer to BatchGetItem leaves some of its keys unprocessed."""
         self.page = 0
         """The number of items in a page of a query; 0 for all."""
+        self.on_replaced: Callable[[TableKey, StoredItem, StoredItem], None] = lambda key, before, after: None
+        """Called with each item that is about to be replaced or updated, and with the item after that."""
         self._tokens: dict[str, float] = {}
         self._before: dict[TableKey, tuple[float, StoredItem | None]] = {}
         """The time of each item's last write, and the item before it."""
@@ -211,7 +213,10 @@ class DynamoDb:
             raise Refusal(400, "ConditionalCheckFailedException", "The conditional request failed", **extra)
         self.writes += bool(after)
         for key, item in after.items():
-            self._before[key] = self.kernel.now, self.items.get(key)
+            there = self.items.get(key)
+            if there is not None and item is not None:
+                self.on_replaced(key, there, item)
+            self._before[key] = self.kernel.now, there
             if item is None:
                 self.items.pop(key, None)
             else:

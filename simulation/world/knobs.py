@@ -87,6 +87,11 @@ class Knobs:
     """The person on call comes after two days instead of hours."""
     receives: int = 5
     """The number of deliveries after which a message is a dead letter."""
+    redrives: bool = False
+    """The person on call redrives every abandoned batch."""
+    releases: int = 0
+    """How many times a person releases what is in quarantine, and redrives batches and objects, while other work goes
+    on. The person on call releases what S3 refused for a while."""
     horizon: float = 0.0
     """For how many seconds S3 announces, and people upload."""
     bundled: bool = False

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from simulation.world import restored
+from simulation.world import redriving, restored
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
 from tidegate.flows.abort import Aborted, abort
@@ -24,8 +24,8 @@ UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 
 def attend(world: "World") -> int:
     """Follow the runbook: decide what the table cannot say, resume halted batches, recover a restored ledger, move dead
-    letters back. Returns the number of acts."""
-    return _look_after_halted(world) + _recover_again(world) + move_back(world)
+    letters back, send again what ended without a row. Returns the number of acts."""
+    return _look_after_halted(world) + _recover_again(world) + move_back(world) + redriving.look_after(world)
 
 
 def move_back(world: "World") -> int:

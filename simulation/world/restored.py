@@ -47,6 +47,8 @@ def restore(world: "World", at: float, forgets: float) -> None:
         world.dynamodb.become(kept)  # type: ignore[arg-type]
         world.forgotten_from = world.started + then
         world.happened[RESTORED] += 1
+        # a notice that was dispatched while the ledger was behind may have been refused
+        world.sent_again.clear()
         _recover(world)
 
     world.kernel.after(then, keep)

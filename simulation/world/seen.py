@@ -25,6 +25,9 @@ MOVED_BACK = "dead letters were moved back"
 RESTORED = "the ledger was restored"
 RECOVERED_AGAIN = "recovering took more than one run"
 CUT = "somebody else: cut"
+REDRIVEN = "an abandoned batch was redriven"
+RELEASED = "what S3 had refused was released"
+TAKEN_OVER = "an upload that ended without a row was taken over"
 QUARANTINED, SUPERSEDED, VANISHED = ("an upload was quarantined", "an upload was superseded", "an upload vanished")
 
 

@@ -11,10 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 from infra.sizing import DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
-from simulation.world import driver, foreign, people, product, restored, seen
+from simulation.world import driver, foreign, people, product, redriving, restored, seen
 from simulation.world.configs import configured
-from simulation.world.dynamodb import DynamoDb
+from simulation.world.dynamodb import DynamoDb, TableKey
 from simulation.world.emr import Emr, SimulatedJobRun
+from simulation.world.expressions import StoredItem
 from simulation.world.faults import At, Kind, Plan
 from simulation.world.kernel import START, Kernel
 from simulation.world.knobs import PLAIN, Knobs
@@ -49,6 +50,15 @@ class ManifestUpload:
     sequencer: str
 
 
+@dataclass(frozen=True)
+class TakenOver:
+    """A live claim that another notice took over. `owner` is the notice that had it, `known` whether the ledger still
+    had the owner's record then."""
+
+    owner: str
+    known: bool
+
+
 @dataclass
 class World(Landing):
     """Create it, set what is uploaded, and `run` it."""
@@ -69,6 +79,7 @@ class World(Landing):
             "work": Bucket(versioned=False),
         }
         self.dynamodb = DynamoDb(kernel)
+        self.dynamodb.on_replaced = self._replaced
         self.sqs = Sqs(kernel)
         self.sns = Sns(kernel)
         self.emr = Emr(kernel, driver.drive, self._job_ended)
@@ -121,6 +132,10 @@ class World(Landing):
         """The batches that a person decided about, and whether as published."""
         self.fenced_from: dict[str, int] = {}
         """The batches that a person gave up, and the attempt from which on only a fence may be published."""
+        self.taken_over: dict[tuple[str, str, str], TakenOver] = {}
+        """By (pk, sk, new owner) of the claim."""
+        self.sent_again: set[Any] = set()
+        """The batches that the person on call has redriven, and the keys of the claims that are released."""
         self.noticed: list[str] = []
         """Promises that were broken during the run."""
         self._ticking = False
@@ -177,6 +192,7 @@ class World(Landing):
                 runs.skew = one_of(knobs.skew)
         meddlers = [foreign.commit_one] * knobs.foreign
         meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
+        meddlers += [redriving.meddle] * knobs.releases
         for meddler in meddlers:
             self.kernel.after(self._some_time(), lambda meddler=meddler: meddler(self))
         self.buffer.receives = self.notices.receives = knobs.receives
@@ -184,6 +200,10 @@ class World(Landing):
             # the person on call comes at the end of it, and a dead letter lives for two weeks
             for letters in (self.dead_letters, self.notices_dead_letters):
                 letters.on_message = lambda: self.kernel.after(DAY, lambda: people.move_back(self) and None)
+            if knobs.redrives or knobs.releases:
+                # before the ledger forgets what ended without a row
+                for day in range(1, int(2 * knobs.horizon / DAY) + 1):
+                    self.kernel.after(day * DAY, lambda: redriving.look_after(self) and None)
         if knobs.away:
             self.kernel.most_events *= 4  # each visit of the person on call takes days of looks
         if knobs.two_versions:
@@ -308,6 +328,17 @@ class World(Landing):
         """A person gives up a batch without a free slot, and resumes one that stepped aside."""
         item = self.dynamodb.items.get(("ledger", f"b#{batch}", "batch"), {})
         return bool(item.get("fencing") or item.get("aside_at"))
+
+    def _replaced(self, key: TableKey, before: StoredItem, after: StoredItem) -> None:
+        _, pk, sk = key
+        if not pk.startswith("o#") or before["notice"] == after["notice"]:
+            return
+        now = self.kernel.now
+        if before.get("expires_at", math.inf) > now:
+            owner = self.dynamodb.items.get(("ledger", f"n#{before['notice']}", "notice"), {})
+            known = owner.get("expires_at", -math.inf) > now
+            self.taken_over[pk, sk, after["notice"]] = TakenOver(before["notice"], known)
+            self.happened[seen.TAKEN_OVER] += 1
 
     def _situation(self, batch: str) -> tuple[str, str]:
         """(state of the batch, state of its last job), as the ledger and EMR have it now."""

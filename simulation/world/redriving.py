@@ -1,0 +1,111 @@
+"""People who send uploads again: the person on call, by the runbook, and others, at bad moments.
+
+They act as the command line does: through the product's flows, in a process that faults may strike.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Callable
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from simulation.world.kernel import Process
+from simulation.world.seen import REDRIVEN, RELEASED
+from tidegate import wiring
+from tidegate.flows.quarantine import EVERYTHING, quarantined
+from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object, release
+
+if TYPE_CHECKING:
+    from simulation.world.world import World
+
+ENDED_WELL = frozenset({Redriven.SENT, Redriven.NOTHING_LEFT, Redriven.NO_SUCH_BATCH})
+"""After these there is no reason to run the command again. A batch is forgotten months after it has ended."""
+
+
+def look_after(world: "World") -> int:
+    """Redrive what is abandoned, and release what was quarantined because S3 refused it, once S3 hands it out. A
+    command that was interrupted is run again at the next visit. Returns the number of acts."""
+    acts = 0
+    for batch in abandoned(world) if world.knobs.redrives else ():
+        acts += 1
+        _send_again(world, REDRIVEN, {batch}, lambda batch=batch: redrive_one_batch(batch))
+    if world.knobs.releases and (there := readable_again(world)):
+        acts += 1
+        _send_again(world, RELEASED, there, release_all)
+    return acts
+
+
+def abandoned(world: "World") -> list[str]:
+    """The abandoned batches that nobody has redriven yet."""
+    ended = (pk[2:] for (_, pk, _), item in world.dynamodb.items.on("b#") if item["state"] == "ABANDONED")
+    return [batch for batch in ended if batch not in world.sent_again]
+
+
+def readable_again(world: "World") -> set[tuple[str, str]]:
+    """The keys of the claims on uploads that S3 refused and now hands out, which a batch that has ended quarantined,
+    and that nobody has released since."""
+    found = set()
+    items = world.dynamodb.items
+    for bucket, key in world.refused - world.s3.refused.keys():
+        pk = claims_pk(bucket, key)
+        for claim in (item for (_, each, _), item in items.on("o#") if each == pk):
+            place = (pk, claim["sk"])
+            if claim.get("outcome") != "quarantined" or place in world.sent_again:
+                continue
+            owner = items.get(("ledger", f"n#{claim['notice']}", "notice"), {})
+            batch = items.get(("ledger", f"b#{owner.get('batch')}", "batch"), {})
+            if batch.get("state") == "COMMITTED" and claim["expires_at"] > world.kernel.now:
+                found.add(place)
+    return found
+
+
+def claims_pk(bucket: str, key: str) -> str:
+    """The partition of the ledger with the claims on an object's versions."""
+    return "o#" + hashlib.sha256(f"{bucket}\0{key}".encode()).hexdigest()[:40]
+
+
+def meddle(world: "World") -> None:
+    """Release what is in quarantine, and redrive batches and objects, whatever has become of them. Sometimes two people
+    do the same at once."""
+    chance = world.kernel.random
+    batches = [pk[2:] for (_, pk, _), _ in world.dynamodb.items.on("b#")]
+    places = sorted({(each.bucket, each.key) for each in world.history})
+    acts: list[Callable[[], Redrive]] = [release_all]
+    acts += [lambda batch=batch: redrive_one_batch(batch) for batch in chance.sample(batches, min(2, len(batches)))]
+    acts += [lambda place=place: redrive_one_object(*place) for place in chance.sample(places, min(2, len(places)))]
+    for act in acts:
+        for _ in range(chance.choice((1, 1, 2))):
+            world.kernel.spawn("person", act)
+
+
+def _send_again(world: "World", what: str, these: set[Any], act: Callable[[], Redrive]) -> None:
+    def ended(process: Process) -> None:
+        if not process.failed and process.answer.ended in ENDED_WELL:
+            world.sent_again |= these
+            world.happened[what] += process.answer.ended is Redriven.SENT
+
+    world.kernel.spawn("person", act, ended)
+
+
+# ---- the commands, with the same flows
+
+
+def release_all() -> Redrive:
+    """`tidegate quarantine release` of every route."""
+    deployed = wiring.this_deployment()
+    ports = deployed.ports(f"release-{uuid.uuid4().hex}")
+    names = sorted({*deployed.routes, *ports.ledger.known_routes()})
+    found = chain.from_iterable(quarantined(name, EVERYTHING, ports) for name in names)
+    return release(found, ports, run=ports.new_id())
+
+
+def redrive_one_batch(batch: str) -> Redrive:
+    """`tidegate redrive BATCH`."""
+    ports = wiring.this_deployment().ports(f"redrive-{uuid.uuid4().hex}")
+    return redrive_batch(batch, ports, run=ports.new_id())
+
+
+def redrive_one_object(bucket: str, key: str) -> Redrive:
+    """`tidegate redrive s3://BUCKET/KEY`."""
+    ports = wiring.this_deployment().ports(f"redrive-{uuid.uuid4().hex}")
+    return redrive_object(bucket, key, ports, run=ports.new_id())
