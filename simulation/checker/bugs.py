@@ -22,6 +22,7 @@ from simulation.checker.mistakes import (
     publishing,
     reading,
     recovering,
+    redriving,
 )
 from simulation.checker.planting import Bug, find, hurried, show
 
@@ -36,6 +37,7 @@ BUGS: tuple[Bug, ...] = (
     *endings.BUGS,
     *asking.BUGS,
     *recovering.BUGS,
+    *redriving.BUGS,
 )
 
 HARMLESS: tuple[Bug, ...] = (
@@ -44,6 +46,7 @@ HARMLESS: tuple[Bug, ...] = (
     *batches.HARMLESS,
     *asking.HARMLESS,
     *recovering.HARMLESS,
+    *redriving.HARMLESS,
 )
 
 UNSEEN: tuple[Bug, ...] = (

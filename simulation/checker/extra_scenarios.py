@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simulation.checker.scenarios import BAD, GOOD, MORE, Scenario
-from simulation.world import foreign, people
+from simulation.world import foreign, people, redriving
 from simulation.world.configs import configured
 from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
@@ -24,6 +24,7 @@ from simulation.world.table import Metadata, Stored
 from simulation.world.world import CONFIG, LOOK, World
 from tidegate import wiring
 from tidegate.flows.abort import Aborted
+from tidegate.flows.redrive import Redrive
 from tidegate.flows.resume import Resumed, resume
 from tidegate.sinks.iceberg.marks import IcebergSnapshot
 
@@ -550,6 +551,91 @@ def given_up_again_and_again(world: World) -> None:
     world.lasts = 40_000.0
 
 
+# ---- what people send again
+
+
+def redriven(world: World) -> None:
+    """A job does not start for long, and a person gives its batch up. The person on call redrives it."""
+    world.knobs = replace(world.knobs, redrives=True)
+    startups = iter((1_500.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+
+
+def redriven_again(world: World) -> None:
+    """The same, and two other people redrive it too: at once, and when its uploads have landed."""
+    redriven(world)
+    for after in (1_700.0, 1_700.0, 3_000.0):
+        _ask_of_each_batch(world, redriving.redrive_one_batch, after=after)
+
+
+def redriven_in_passing(world: World) -> None:
+    """A person redrives a batch whose job runs, against the runbook, and again when it is in the table."""
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+    for after in (90.0, 300.0):
+        _ask_of_each_batch(world, redriving.redrive_one_batch, after=after)
+
+
+def redriven_by_name_in_passing(world: World) -> None:
+    """The same with the batch's objects, by two people at once. The notices' queue keeps no order, and several notices
+    are handled at once."""
+    world.notices.fifo = world.sns.ordered = False
+    world.from_notices.concurrency = 4
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+        act = partial(redriving.redrive_one_object, "landing", f"events/{name}.json")
+        for after in (90.0, 90.0, 300.0):
+            world.kernel.after(after, lambda act=act: world.kernel.spawn("person", act) and None)
+
+
+def released(world: World) -> None:
+    """S3 refuses an object until its batch has ended, and one file is broken. The person on call releases both."""
+    world.knobs = replace(world.knobs, attempts=1, releases=1)
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", GOOD)
+    world.upload("events/c.json", BAD)
+    world.refuse("landing", "events/b.json", "AccessDenied", 400.0)
+
+
+def released_page_by_page(world: World) -> None:
+    """Two batches of a route quarantine a file, and a page has one item."""
+    world.knobs = replace(world.knobs, attempts=1, releases=1)
+    world.s3.page = world.dynamodb.page = 1
+    world.upload("events/c.json", BAD)
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD, after=100.0)
+    world.refuse("landing", "events/b.json", "AccessDenied", 600.0)
+
+
+def released_by_two(world: World) -> None:
+    """S3 refuses an object for a while, and one file is broken. Two other people release both at once, and again a
+    minute later. The notices' queue keeps no order, and several notices are handled at once."""
+    world.notices.fifo = world.sns.ordered = False
+    world.from_notices.concurrency = 4
+    released(world)
+    for after in (500.0, 500.0, 560.0):
+        world.kernel.after(after, lambda: world.kernel.spawn("person", redriving.release_all) and None)
+
+
+def released_from_two_snapshots(world: World) -> None:
+    """S3 refuses an object to the first driver of a run, and hands it out to the second one, which stages it. The first
+    one publishes. The person on call releases the object."""
+    world.knobs = replace(world.knobs, attempts=1, releases=1)
+    world.emr.twin_after = lambda: 0.06
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", GOOD)
+    drivers = itertools.count(1)
+
+    def begins(run: SimulatedJobRun) -> None:
+        if next(drivers) == 1:
+            world.refuse("landing", "events/b.json", "AccessDenied", 0.15)
+
+    world.emr.on_driver = begins
+
+
 EXTRA: dict[str, Scenario] = {
     each.__name__: each
     for each in (
@@ -599,6 +685,14 @@ EXTRA: dict[str, Scenario] = {
         resumed_in_passing,
         recovered_in_passing,
         given_up_again_and_again,
+        redriven,
+        redriven_again,
+        redriven_in_passing,
+        redriven_by_name_in_passing,
+        released,
+        released_page_by_page,
+        released_by_two,
+        released_from_two_snapshots,
     )
 }
 
@@ -661,7 +755,7 @@ def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
 
 
-def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Resumed], *, after: float) -> None:
+def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Redrive | Resumed], *, after: float) -> None:
     def asked() -> None:
         for _, pk, _ in list(world.dynamodb.items):
             if pk.startswith("b#"):
