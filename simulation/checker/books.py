@@ -119,16 +119,15 @@ def _endings(
     there: dict[tuple[str, str], int] = defaultdict(int)
     for uri, version, *_ in _rows(world, stored):
         there[uri, version] += 1
-    puts = {(each.bucket, each.key, each.sequencer): each for each in world.history}
     for each in world.manifest_of(batch):
-        put, outcome = puts.get((each.bucket, each.key, each.sequencer)), endings.get(_place(each), "committed")
-        if put is None:
+        puts, outcome = world.puts_of(each), endings.get(_place(each), "committed")
+        if not puts:
             yield f"{_place(each)} with sequencer {each.sequencer!r} is in its manifest, and nobody uploaded it"
             continue
         rows = there.pop((f"s3://{each.bucket}/{each.key}", each.version), 0)
-        if (rows > 0) is not (outcome == "committed") and not (outcome == "committed" and not put.body):
+        if (rows > 0) is not (outcome == "committed") and not (outcome == "committed" and not puts[0].body):
             yield f"{_place(each)} is recorded as {outcome}, and has {rows} rows in its snapshot"
-        if not _true(world, put, outcome, last):
+        if not any(_true(world, put, outcome, last) for put in puts):
             yield f"{_place(each)} is recorded as {outcome}, which nothing that happened to it explains"
     if there:
         yield f"its snapshot has rows of {sorted(there)}, which are not in its manifest"

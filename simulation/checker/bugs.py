@@ -14,6 +14,7 @@ from simulation.checker.explore import Result, simulation
 from simulation.checker.mistakes import (
     asking,
     attempts,
+    auditing,
     batches,
     claiming,
     deployed,
@@ -38,6 +39,7 @@ BUGS: tuple[Bug, ...] = (
     *asking.BUGS,
     *recovering.BUGS,
     *redriving.BUGS,
+    *auditing.BUGS,
 )
 
 HARMLESS: tuple[Bug, ...] = (
@@ -45,6 +47,7 @@ HARMLESS: tuple[Bug, ...] = (
     *notices.HARMLESS,
     *batches.HARMLESS,
     *asking.HARMLESS,
+    *auditing.HARMLESS,
     *recovering.HARMLESS,
     *redriving.HARMLESS,
 )

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simulation.checker.scenarios import BAD, GOOD, MORE, Scenario
-from simulation.world import foreign, people, redriving
+from simulation.world import audits, foreign, people, redriving
 from simulation.world.configs import configured
 from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
@@ -236,6 +236,62 @@ def late_at_the_second(world: World) -> None:
     """An upload comes just before the late request of the first one is applied."""
     world.upload("events/a.json", GOOD)
     world.upload("events/b.json", MORE, after=1_498.0)
+
+
+# ---- what nobody announces
+
+
+def unannounced(world: World) -> None:
+    """Of three uploads S3 announces only one. An audit runs each hour."""
+    _audited(world, min_age=120.0)
+    world.announce = lambda version: [1.0] if version.key.endswith("a.json") else []
+    world.upload("events/a.json", GOOD, after=60.0)
+    world.upload("events/b.json", MORE, after=60.0)
+    world.upload("b.json", GOOD, bucket="plain", after=60.0)
+
+
+def unannounced_versions(world: World) -> None:
+    """An object is overwritten twice, and S3 announces none of the three. A page of a listing has one version."""
+    _audited(world, min_age=120.0)
+    world.s3.page = 1
+    world.announce = lambda version: []
+    for number, body in enumerate((GOOD, MORE, GOOD)):
+        world.upload("events/a.json", body, after=60.0 + number)
+
+
+def claimed_and_purged(world: World) -> None:
+    """A person purges the queue of notices. An audit runs each hour."""
+    _audited(world, min_age=120.0)
+    world.upload("events/a.json", GOOD, after=60.0)
+    world.kernel.after(300.0, world.notices.messages.clear)
+
+
+def audited_under_way(world: World) -> None:
+    """Dispatch is slow with a notice of two uploads. Meanwhile a person audits twice what was put after the first one.
+    No schedule audits the buckets."""
+    world.knobs = replace(world.knobs, audit=6.0)
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=1.5)
+
+    def latency() -> float:
+        caller = world.kernel.current
+        return 0.9 if caller is not None and caller.name.startswith("dispatch") else 0.005
+
+    world.network.latency = latency
+    for after in (8.0, 13.0):
+        world.kernel.after(after, lambda: people.audit(world, since=START + 1.0))
+
+
+def audited_for_months(world: World) -> None:
+    """Unversioned: the same bytes are uploaded on the first day, on day 40, and on day 70. S3 announces the first two,
+    so the claim lives on, and its notice's record expires. Another object stays as it is. An audit runs every six
+    days."""
+    _audited(world, min_age=7_200.0, horizon=72.0 * DAY)
+    world.lasts = 72.0 * DAY
+    world.announce = lambda version: [1.0] if world.kernel.now < START + 50 * DAY else []
+    world.upload("events/a.json", GOOD, after=60.0)
+    for day in (0, 40, 70):
+        world.upload("a.json", GOOD, bucket="plain", after=60.0 + day * DAY)
 
 
 # ---- what happens to the table
@@ -654,6 +710,11 @@ EXTRA: dict[str, Scenario] = {
         replicas_behind,
         stuck_behind_the_topic,
         notices_purged,
+        unannounced,
+        unannounced_versions,
+        claimed_and_purged,
+        audited_under_way,
+        audited_for_months,
         slow_dispatch,
         part_mislaid,
         a_job_that_takes_days,
@@ -716,6 +777,12 @@ class _Blocked:
             return self._queue.send(body, **options)
         self._refused = True
         return False
+
+
+def _audited(world: World, *, min_age: float, horizon: float = 0.0) -> None:
+    """From the beginning the schedule audits the buckets."""
+    world.knobs = replace(world.knobs, audit=min_age, horizon=horizon)
+    audits.begin(world)
 
 
 def _announced_as(world: World, message: Callable[[Version], dict[str, Any]]) -> None:

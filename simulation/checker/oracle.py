@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
 from simulation.checker.books import mistaken, refenced
+from simulation.world.audits import watched_since
 from simulation.world.s3 import SUSPENDED, Version
 from simulation.world.world import World
 
@@ -71,11 +72,11 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
             judgement.broken.append(f"repeated: {name} has rows {dict(times)}, at most 1 each")
         if there and set(there) != set(expected):
             judgement.broken.append(f"torn: {name} has rows {sorted(there)}, its file has {expected or 'none'}")
-        heard = [version for version in versions if world.notified.get(version.number)]
+        heard = [each for each in versions if world.notified.get(each.number) or each.number in to_be_found(world)]
         judgement.unheard += not there and not world.notified.get(versions[-1].number)
         if not there and expected and heard and not _excused(world, heard[-1]):
             judgement.lost += 1
-            judgement.broken.append(f"lost: {name} was notified, could be read all the time, and is not there")
+            judgement.broken.append(f"lost: {name} was announced or audited, could be read, and is not there")
     for name in found:
         judgement.broken.append(f"foreign: rows of {name}, which nobody uploaded")
 
@@ -114,7 +115,16 @@ def given_up(world: World) -> set[tuple[str, str, str]]:
     if world.knobs.redrives:
         return set()
     fenced = {batch for batch, _, stored in world.published() if not stored.files}
-    return {(item.bucket, item.key, item.sequencer) for batch in fenced for item in world.manifest_of(batch)}
+    listed = (item for batch in fenced for item in world.manifest_of(batch))
+    return {(put.bucket, put.key, put.sequencer) for item in listed for put in world.puts_of(item)}
+
+
+def to_be_found(world: World) -> set[int]:
+    """The numbers of the puts that an audit must have found: they are in an audited bucket in the end."""
+    since = watched_since(world)
+    kept = (each for bucket in world.s3.buckets.values() for each in (bucket.current, bucket.versions))
+    there = {version for each in kept for version in each.values()}
+    return {each.number for each in there if each.at >= since.get(each.bucket, math.inf)}
 
 
 def forgotten(world: World) -> set[tuple[str, str, str]]:
@@ -143,6 +153,7 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         [second_opinion.FinalRow(*row) for row in rows],  # type: ignore[arg-type]
         given_up(world) | forgotten(world),
         {each.number for each in world.history if (each.bucket, each.key) in refused(world)},
+        watched_since(world),
     )
     for what in ("repeated", "torn", "lost", "foreign"):
         mine = sum(broken.startswith(what) for broken in judgement.broken)

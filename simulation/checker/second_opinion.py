@@ -15,11 +15,13 @@ name. Of a bad file no row is there. What is not so is *torn*.
 **Once.** No row number of a name is there twice, whoever put it and however often. What is not so is *repeated*. The
 copies may also be torn: two of one row, and none of another.
 
-**There.** An upload was heard if a notification of it reached the queue at least once. Of the puts with one name, the
-last that was heard decides. If nothing excuses that one, rows of the name are there; if none is, the name is *lost*.
-An earlier put of the name does not count, because the last one may have been taken in its place. A later one that was
-not heard does not count either, because nothing was taken in its place. So a name of which nothing was heard is never
-lost: its rows may be missing. They may also be there, because an audit may find them.
+**There.** An upload was heard if a notification of it reached the queue at least once, or if an audit had to find it:
+its bucket was watched when it was put, and it is there in the end. A put with a version id of its own stays for good.
+Any other put is there if its key was neither put nor deleted later. Of the puts with one name, the last that was heard
+decides. If nothing excuses that one, rows of the name are there; if none is, the name is *lost*. An earlier put of the
+name does not count, because the last one may have been taken in its place. A later one that was not heard does not
+count either, because nothing was taken in its place. So a name of which nothing was heard is never lost: its rows may
+be missing. They may also be there, because an audit may find more than it had to.
 
 **Excuses.** A put is excused, and its rows may be missing,
 
@@ -44,6 +46,7 @@ An excuse is for being missing. Rows that are there are whole and once, excused 
 import json
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 Name = tuple[str, str]
 """(uri, version) in a row's lineage."""
@@ -107,8 +110,10 @@ def second_opinion(
     rows: Sequence[FinalRow],
     given_up: Set[tuple[str, str, str]],
     unreadable: Set[int],
+    watched: Mapping[str, float] = MappingProxyType({}),
 ) -> Opinion:
-    """Judge a table. Raises ValueError for a history that contradicts itself."""
+    """Judge a table. `watched`: since when an audit watches each bucket. Raises ValueError for a history that
+    contradicts itself."""
     _refuse_contradictions(puts, heard)
     of_name: dict[Name, list[ObjectPut]] = {}
     of_key: dict[tuple[str, str], list[ObjectPut]] = {}
@@ -132,6 +137,14 @@ def second_opinion(
                 return True
         return any(remove.at >= put.at for remove in removed.get((put.bucket, put.key), []))
 
+    def to_be_found(put: ObjectPut) -> bool:
+        if put.bucket not in watched or put.at < watched[put.bucket]:
+            return False
+        if put.has_version:
+            return True
+        gone = any(remove.at >= put.at for remove in removed.get((put.bucket, put.key), []))
+        return not gone and of_key[put.bucket, put.key][-1] is put
+
     opinion = Opinion()
     for name, same in of_name.items():
         ids = read(same[0].body)
@@ -140,7 +153,7 @@ def second_opinion(
             opinion.repeated.add(name)
         if there and (ids is None or {(row.number, row.id) for row in there} != set(enumerate(ids))):
             opinion.torn.add(name)
-        told = [put for put in same if heard.get(put.number, 0) > 0]
+        told = [put for put in same if heard.get(put.number, 0) > 0 or to_be_found(put)]
         if not there and ids and told and not excused(told[-1]):
             opinion.lost.add(name)
     opinion.foreign.update(found.keys() - of_name.keys())

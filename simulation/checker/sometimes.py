@@ -7,6 +7,7 @@ from simulation.world.seen import (
     CUT,
     DECIDED,
     FENCE_LOST,
+    FOUND_LOST,
     HALTED,
     MOVED_BACK,
     OPEN_BATCH_LOST,
@@ -25,6 +26,7 @@ from simulation.world.seen import (
     TAKEN_OVER,
     TOLD,
     VANISHED,
+    VOIDED,
 )
 
 SOMETIMES = (
@@ -49,6 +51,8 @@ SOMETIMES = (
     REDRIVEN,
     RELEASED,
     TAKEN_OVER,
+    FOUND_LOST,
+    VOIDED,
     QUARANTINED,
     SUPERSEDED,
     VANISHED,

@@ -10,6 +10,11 @@ NEVER = "365d"
 """No world lasts as long. What is halted keeps its slot until a person acts, as people may configure it."""
 
 
+def audit_every(knobs: Knobs) -> float:
+    """How often an audit begins, in seconds: each hour, and seldom in a world of months."""
+    return max(3_600.0, knobs.horizon / 12)
+
+
 def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: str = NEVER) -> str:
     """Two routes, one of a bucket with versions and one of a bucket without; a third one, if its bucket is to close.
     `retired` are routes that once were in the place of the first one."""
@@ -23,7 +28,8 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     differing = [name for name in limits if getattr(knobs, name) != getattr(BatchLimits(), name)]
     turned = [f"{name} = {limits[name]}" for name in differing]
     batch = "\n".join(["[route.batch]", f'step_aside = "{step_aside}"', *turned, ""])
-    return "\n".join(
+    audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{audit_every(knobs):.0f}s"\n' if knobs.audit else ""
+    return audited + "\n".join(
         f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
         for name, where, table in [
             *routes[: 3 if knobs.closed_bucket else 2],

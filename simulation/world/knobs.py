@@ -69,6 +69,9 @@ class Knobs:
     """Notices, portions of endings and runs of settling take a few uploads only."""
     two_versions: bool = False
     """For some minutes half of the invocations have another configuration."""
+    audit: float = 0.0
+    """The setting: how old an upload, or a claim without a decision, must be before an audit takes it for lost, in
+    seconds. Without it, no audit runs."""
 
     # ---- who else acts
     foreign: int = 0
@@ -77,6 +80,8 @@ class Knobs:
     """How many times a person gives up every unfinished batch, whatever its state."""
     resumes: int = 0
     """How many times a person resumes halted batches and moves dead letters back while other work goes on."""
+    audits: int = 0
+    """How many times a person audits the buckets while other work goes on, in a world with an audit."""
     cut: float = 0.0
     """How often a table loses its history while a driver works on it."""
     cut_undone: bool = False

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from simulation.world import redriving, restored
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
+from tidegate.core.audit import Window
 from tidegate.flows.abort import Aborted, abort
+from tidegate.flows.audit import Look, audit_window
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import resume
 
@@ -125,6 +127,25 @@ def decide_unasked(world: "World") -> None:
     for (_, pk, _), item in world.dynamodb.items.on("b#"):
         if item["state"] == "SUBMITTED":
             _spawn(world, lambda batch=pk[2:]: _decide_unasked(world, batch))
+
+
+def audit(world: "World", since: float = 0.0) -> None:
+    """Audit the buckets by hand, with the settings' limits, as `tidegate audit` does, or what was put `since` (epoch
+    seconds). Not while the ledger is restored: the runbook says so."""
+    if world.rules_enabled:
+        _spawn(world, lambda: _audited(int(since)))
+
+
+def _audited(since: int) -> None:
+    deployment = wiring.this_deployment()
+    run = f"by-hand-{wiring.new_id()}"
+    limits, ports = deployment.settings.audit_limits(), deployment.ports(run)
+    now = ports.clock()
+    since, until = max(since, now - limits.max_age), now - limits.min_age
+    look = Look(run, Window(since, until, limits.min_age, limits.horizon))
+    for route in deployment.routes.values():
+        if not route.retired:
+            audit_window(route, look, ports, pace=wiring.paced(deployment.settings.audit.rate))
 
 
 def _resume(world: "World", batch: str) -> None:

@@ -66,6 +66,8 @@ _S3_QUERY = {
     "start-after": "StartAfter",
     "continuation-token": "ContinuationToken",
     "max-keys": "MaxKeys",
+    "key-marker": "KeyMarker",
+    "version-id-marker": "VersionIdMarker",
 }
 
 
@@ -132,8 +134,9 @@ def _listing(operation: str, answered: dict[str, Any]) -> str:
     versions = operation == "ListObjectVersions"
     root, each_is = ("ListVersionsResult", "Version") if versions else ("ListBucketResult", "Contents")
     pieces = [f"<IsTruncated>{str(answered['IsTruncated']).lower()}</IsTruncated>"]
-    if token := answered.get("NextContinuationToken"):
-        pieces.append(f"<NextContinuationToken>{escape(token)}</NextContinuationToken>")
+    for name in ("NextContinuationToken", "NextKeyMarker", "NextVersionIdMarker"):
+        if token := answered.get(name):
+            pieces.append(f"<{name}>{escape(token)}</{name}>")
     for found in answered.get("Versions" if versions else "Contents", ()):
         fields = "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in found.items())
         pieces.append(f"<{each_is}>{fields}</{each_is}>")

@@ -1,8 +1,10 @@
 """S3: versions, conditional reads and writes, consistent listings."""
 
+import datetime
 import hashlib
 import io
 import itertools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +40,10 @@ def _rolled_up(key: str, prefix: str, delimiter: str) -> str:
 
 def _folder(key: str) -> str:
     return key[: key.rfind("/") + 1]
+
+
+def _listed_id(version: Version) -> str:
+    return version.version_id or SUSPENDED
 
 
 @dataclass
@@ -113,7 +119,7 @@ class S3:
         if operation == "HeadBucket":
             return {}
         if operation == "ListObjectVersions":
-            return self._list_versions(bucket, request.get("Prefix", ""), request["MaxKeys"])
+            return self._list_versions(bucket, request)
         assert operation == "ListObjectsV2", f"S3 {operation} is not simulated"
         return self._list(bucket, request)
 
@@ -164,7 +170,31 @@ class S3:
         more = {"NextContinuationToken": page[-1]} if len(page) < len(found) else {}
         return {"Contents": contents, "CommonPrefixes": folders, "IsTruncated": bool(more), **more}
 
-    def _list_versions(self, bucket: Bucket, prefix: str, most: int) -> dict[str, Any]:
-        found = sorted((key, each.number, each) for (key, _), each in bucket.versions.items() if key.startswith(prefix))
-        listed = [{"Key": key, "VersionId": each.version_id, "Size": len(each.body)} for key, _, each in found[:most]]
-        return {"Versions": listed, "IsTruncated": len(found) > most}
+    def _list_versions(self, bucket: Bucket, request: Mapping[str, Any]) -> dict[str, Any]:
+        """The keys in order, of each the newest version first. What was put without a version has the id `null`. Delete
+        markers are not listed: they would only take places of a page."""
+        prefix, most = request.get("Prefix", ""), request.get("MaxKeys", self.page)
+        after, after_version = request.get("KeyMarker", ""), request.get("VersionIdMarker", "")
+        there = {*bucket.versions.values(), *bucket.current.values()}
+        found = sorted((each.key, -each.number, each) for each in there if each.key.startswith(prefix))
+        # a marker without a version is after the whole key; one whose version is gone is before it
+        marked = [each.number for each in there if (each.key, _listed_id(each)) == (after, after_version)]
+        before = (marked[0] if marked else math.inf) if after_version else -math.inf
+        left = [each for key, _, each in found if key > after or (key == after and each.number < before)]
+        page = left[:most]
+        answered: dict[str, Any] = {
+            "Versions": [
+                {
+                    "Key": each.key,
+                    "VersionId": _listed_id(each),
+                    "ETag": f'"{each.etag}"',
+                    "Size": len(each.body),
+                    "LastModified": datetime.datetime.fromtimestamp(int(each.at), datetime.UTC),
+                }
+                for each in page
+            ],
+            "IsTruncated": len(page) < len(left),
+        }
+        if answered["IsTruncated"]:
+            answered |= {"NextKeyMarker": page[-1].key, "NextVersionIdMarker": _listed_id(page[-1])}
+        return answered

@@ -24,6 +24,8 @@ DECIDED = "a person decided"
 MOVED_BACK = "dead letters were moved back"
 RESTORED = "the ledger was restored"
 RECOVERED_AGAIN = "recovering took more than one run"
+FOUND_LOST = "an audit found lost uploads"
+VOIDED = "a notice was voided"
 CUT = "somebody else: cut"
 REDRIVEN = "an abandoned batch was redriven"
 RELEASED = "what S3 had refused was released"
@@ -43,6 +45,8 @@ def asked_of_dynamodb(
         if refusal.code in ("ConditionalCheckFailedException", "TransactionCanceledException"):
             happened.update(_refused(operation, asked))
         raise
+    if operation == "PutItem" and asked["Item"]["pk"]["S"].startswith("n#"):
+        happened[VOIDED] += 1  # a registration is part of a transaction
     if operation == "UpdateItem":
         after = answered.get("Attributes", {})
         if asked["Key"]["pk"]["S"].startswith("o#") and "later" in after and "outcome" not in after:
@@ -67,8 +71,9 @@ def _refused(operation: str, asked: Mapping[str, Any]) -> list[str]:
 
 
 def asked_of_sns(happened: Counter[str], asked: Mapping[str, Any], answered: dict[str, Any]) -> dict[str, Any]:
-    if any(json.loads(entry["Message"])["origin"] == "again" for entry in asked["PublishBatchRequestEntries"]):
-        happened[SENT_AGAIN] += 1
+    origins = [json.loads(entry["Message"])["origin"] for entry in asked["PublishBatchRequestEntries"]]
+    happened[SENT_AGAIN] += any(origin == "again" for origin in origins)
+    happened[FOUND_LOST] += any(origin.startswith("audit-") for origin in origins)
     return answered
 
 

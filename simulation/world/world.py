@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-from infra.sizing import DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
-from simulation.world import driver, foreign, people, product, redriving, restored, seen
+from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
+from simulation.world import audits, driver, foreign, people, product, redriving, restored, seen
 from simulation.world.configs import configured
 from simulation.world.dynamodb import DynamoDb, TableKey
 from simulation.world.emr import Emr, SimulatedJobRun
@@ -104,6 +104,7 @@ class World(Landing):
         self.buffer = self._queue("buffer", INTAKE, self.dead_letters)
         self.notices_dead_letters = self.sqs.add(Queue(kernel, "notices-dead-letters.fifo"))
         self.notices = self._queue("notices.fifo", DISPATCH, self.notices_dead_letters)
+        from lambdas.audit.app import handler as audit
         from lambdas.dispatch.app import handler as dispatch
         from lambdas.intake.app import handler as intake
         from lambdas.settle.app import handler as settle
@@ -111,6 +112,7 @@ class World(Landing):
         self.intake = SimulatedFunction(kernel, "intake", intake, INTAKE.timeout)
         self.dispatch = SimulatedFunction(kernel, "dispatch", dispatch, DISPATCH.timeout)
         self.settle = SimulatedFunction(kernel, "settle", settle, SETTLE_TIMEOUT)
+        self.audit = SimulatedFunction(kernel, "audit", audit, AUDIT_TIMEOUT)
         self.from_buffer = EventSource(
             self.network, self.buffer, self.intake, batch_size=INTAKE.batch_size, window=INTAKE.window
         )
@@ -120,6 +122,9 @@ class World(Landing):
         self._open()
         self.acts = 0
         """The acts of the person on call."""
+        self.audited = False
+        """Whether the schedule audits the buckets."""
+        self.audited_at_the_end = 0
         self.committed: dict[str, tuple[str, int]] = {}
         self.ended: dict[str, Mapping[str, Any]] = {}
         """The last record of each ended batch, because the ledger forgets it one day."""
@@ -188,7 +193,7 @@ class World(Landing):
         self.emr.outlives = lambda: knobs.outlived
         self.emr.forgets = sometimes(knobs.forgotten_runs)
         if knobs.skew != PLAIN.skew:
-            for runs in (self.intake, self.dispatch, self.settle, self.emr):
+            for runs in (self.intake, self.dispatch, self.settle, self.audit, self.emr):
                 runs.skew = one_of(knobs.skew)
         meddlers = [foreign.commit_one] * knobs.foreign
         meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
@@ -221,6 +226,10 @@ class World(Landing):
         self.emr.on_driver = lambda run: self._cut() if cut() and next(cuts, None) is not None else None
         if knobs.restored:
             restored.restore(self, self._some_time() + knobs.restored, knobs.restored)
+        if knobs.audit:
+            audits.begin(self)
+            for _ in range(knobs.audits):
+                self.kernel.after(self._some_time(), lambda: people.audit(self))
 
     def _cut(self) -> None:
         """While a driver works, somebody adds a snapshot and expires all history below it."""
@@ -392,12 +401,19 @@ class World(Landing):
             self._manifests[batch] = found
         return self._manifests[batch]
 
+    def puts_of(self, each: ManifestUpload) -> list[Version]:
+        """The puts that an upload of a manifest may be. A listing has no sequencers: without one it may be any put of
+        the same bytes."""
+        there = [put for put in self.history if (put.bucket, put.key) == (each.bucket, each.key)]
+        if each.sequencer:
+            return [put for put in there if put.sequencer == each.sequencer]
+        return [put for put in there if each.version in (put.version_id, f"etag:{put.etag}")]
+
     def landed_at(self, put: Version) -> float | None:
         """The time when the rows of an upload came into a table; None if they are not there."""
-        place = (put.bucket, put.key, put.sequencer)
         for batch, _, stored in self.published():
             registered = self.manifest_of(batch) if stored.files else []
-            if any((each.bucket, each.key, each.sequencer) == place for each in registered):
+            if any(put in self.puts_of(each) for each in registered):
                 return self.catalog.came_at[stored.snapshot.id]
         return None
 
@@ -412,7 +428,9 @@ class World(Landing):
     @property
     def errors(self) -> list[BaseException]:
         """The errors that the functions raised."""
-        return [error for function in (self.intake, self.dispatch, self.settle) for error in function.errors]
+        return [
+            error for function in (self.intake, self.dispatch, self.settle, self.audit) for error in function.errors
+        ]
 
     @property
     def unfinished(self) -> bool:
@@ -470,7 +488,7 @@ class World(Landing):
             acts = people.attend(self)
             self.acts += acts
             self._looks_in_vain = 0
-            if not acts:
+            if not acts and not (quiet and audits.again(self)):
                 break
             # the next runs of the schedule do what the person requested
             self.kernel.run(lambda: False, self.kernel.now + 2 * SCHEDULE)

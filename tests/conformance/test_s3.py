@@ -231,6 +231,41 @@ def test_a_listing_of_folders_names_each_once_however_many_pages_it_takes(s3: St
     assert folders(s3, "b/", StartAfter="b/021") == (["b/03/"], ["b/beside"])
 
 
+def versions(s3: Store, bucket: str, prefix: str, size: int) -> list[tuple[str, str, int, str]]:
+    """(key, ETag, size, version id) of each listed version, page by page. A version id of its own is left out."""
+    pages = s3.client.get_paginator("list_object_versions").paginate(
+        Bucket=bucket, Prefix=prefix, PaginationConfig={"PageSize": size}
+    )
+    found = [each for page in pages for each in page.get("Versions", ())]
+    assert all(each["LastModified"].tzinfo is not None for each in found)
+    return [
+        (each["Key"], each["ETag"], each["Size"], "null" if each["VersionId"] == "null" else "one of its own")
+        for each in found
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 2, 1_000])
+def test_versions_are_listed_by_key_and_the_newest_first(s3: Store, size: int) -> None:
+    for key, body in (("b/1", b"one"), ("a", b"a"), ("b/1", b"three"), ("b/2", b"two"), ("b/1", b"one")):
+        s3.put(VERSIONED, key, body)
+    s3.client.delete_object(Bucket=VERSIONED, Key="b/2")
+    own = "one of its own"
+    assert versions(s3, VERSIONED, "b/", size) == [
+        ("b/1", etag(b"one"), 3, own),
+        ("b/1", etag(b"three"), 5, own),
+        ("b/1", etag(b"one"), 3, own),
+        ("b/2", etag(b"two"), 3, own),
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 1_000])
+def test_without_versions_what_is_there_is_listed_as_null(s3: Store, size: int) -> None:
+    for key, body in (("b", b"one"), ("a", b"one"), ("b", b"two"), ("c", b"gone")):
+        s3.put(PLAIN, key, body)
+    s3.client.delete_object(Bucket=PLAIN, Key="c")
+    assert versions(s3, PLAIN, "", size) == [("a", etag(b"one"), 3, "null"), ("b", etag(b"two"), 3, "null")]
+
+
 def test_the_bucket_of_another_account_is_refused(s3: Store) -> None:
     s3.put(PLAIN, "a", b"one")
     assert code_of(lambda: s3.read(PLAIN, "a", ExpectedBucketOwner="999999999999")) == "AccessDenied"

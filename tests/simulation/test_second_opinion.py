@@ -50,8 +50,9 @@ def judge(
     heard: Mapping[int, int] | None = None,
     given_up: Sequence[ObjectPut] = (),
     unreadable: Sequence[ObjectPut] = (),
+    watched: Mapping[str, float] | None = None,
 ) -> Opinion:
-    """Of what is not said otherwise, everything was heard once."""
+    """Of what is not said otherwise, everything was heard once, and nothing is watched."""
     puts = [event for event in events if isinstance(event, ObjectPut)]
     return second_opinion(
         puts,
@@ -60,6 +61,7 @@ def judge(
         rows,
         {(each.bucket, each.key, each.sequencer) for each in given_up},
         {each.number for each in unreadable},
+        watched or {},
     )
 
 
@@ -252,6 +254,35 @@ def test_what_was_not_heard_may_be_missing_or_there_whole_and_once(heard: Mappin
     assert judge(put(1), heard=heard, rows=rows) == RIGHT
     assert judge(put(1), heard=heard, rows=rows[:1]) == Opinion(torn={put(1).name})
     assert judge(put(1), heard=heard, rows=rows * 2) == Opinion(repeated={put(1).name})
+
+
+WATCHED = {"landing": 2.0}
+
+
+@pytest.mark.parametrize("version", [None, *WITHOUT])
+def test_what_an_audit_had_to_find_is_lost_if_it_is_missing(version: str | None) -> None:
+    one = put(2, version=version)
+    assert judge(one, heard={}, watched=WATCHED) == lost(one)
+    assert judge(one, heard={}, watched=WATCHED, rows=rows_of(one)) == RIGHT
+    assert judge(one, heard={}, watched=WATCHED, given_up=[one]) == RIGHT
+
+
+@pytest.mark.parametrize("one", [put(1), put(3, bucket="other")])
+def test_what_no_audit_watched_may_be_missing(one: ObjectPut) -> None:
+    assert judge(one, heard={}, watched=WATCHED) == RIGHT
+
+
+@pytest.mark.parametrize("version", WITHOUT)
+def test_what_was_gone_before_an_audit_may_be_missing(version: str) -> None:
+    one = put(2, version=version)
+    assert judge(one, removed(3.0), heard={}, watched=WATCHED) == RIGHT
+    other = put(3, OTHER, version=version)
+    assert judge(one, other, heard={}, watched=WATCHED) == lost(other)
+
+
+def test_an_audit_finds_a_version_that_was_overwritten_and_deleted() -> None:
+    one, other = put(2), put(3, OTHER)
+    assert judge(one, other, removed(4.0), heard={}, watched=WATCHED) == lost(one, other)
 
 
 @pytest.mark.parametrize("version", ["v1", *WITHOUT])
