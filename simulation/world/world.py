@@ -149,7 +149,8 @@ class World(Landing):
         self.started = self.kernel.now
         self.forgotten_from = math.inf
         """From when on (epoch seconds) a restored ledger has forgotten everything."""
-        self.intake.on_invoke = self.dispatch.on_invoke = self.wake_schedule
+        for function in (self.intake, self.dispatch, self.audit):
+            function.on_invoke = self.wake_schedule
         self._turn(self.knobs)
 
     def _queue(self, name: str, source: Source, dead_letters: Queue) -> Queue:
