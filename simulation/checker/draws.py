@@ -62,7 +62,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "restored": (0.15, (20.0, 100.0, 400.0, 2_000.0)),
     "redrives": (0.5, (True,)),
     "releases": (0.25, (1, 3, 6)),
-    "audit": (0.3, (1.0, 120.0, 1_800.0, 2 * 3_600.0)),
+    "audit": (0.2, (1.0, 120.0, 1_800.0, 2 * 3_600.0)),
     "audits": (0.5, (1, 3, 8)),
 }
 """The share of the seeds that use each knob, and the values."""
