@@ -1,13 +1,15 @@
 """Redrive and release: what ended without a row lands once when a person sends it again, and the sums stay right."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from tests.support.build import BUCKET, notice
 from tests.support.fakes import Died, Life, every_death, play_fencing, play_publishing, uploads_of
+from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
-from tidegate.core.errors import Retryable
+from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import ABANDONED, Conservation, Outcome, Tally
@@ -298,3 +300,21 @@ def test_a_claim_that_was_taken_over_says_how_its_upload_was_counted(world: Worl
     deliver(world)
     item = world.store.items[claim_key(BUCKET, KEYS[0], world.claim(KEYS[0]).version)]
     assert (item["was"], item["was_of"]) == (ABANDONED, "flights")
+
+
+def test_what_is_redriven_is_as_old_as_the_look_at_its_claims(world: World):
+    """A command that was frozen for months before it published must not make an upload new."""
+    batch = abandoned(world)
+    before = world.clock.now
+    real = world.topic.publish
+
+    def later(notices: Sequence[Notice]) -> frozenset[str]:
+        world.clock.advance(RETENTION)
+        return real(notices)
+
+    world.topic.publish = later  # type: ignore[method-assign]
+    redrive_batch(batch, world.ports, run="1")
+    assert [each.at for each in world.topic.published] == [before]
+    redrive_object(BUCKET, KEYS[0], world.ports, run="2")
+    with pytest.raises(Rejected, match="longer ago than the ledger remembers"):
+        world.dispatch(world.topic.published[0])

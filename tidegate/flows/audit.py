@@ -148,7 +148,7 @@ def _audit_page(route: Route, look: Look, after: Marker, ports: Ports) -> tuple[
             sent.append(Entry(each.upload, takes_from=claim.notice if claim else ""))
             look.tell(each, finding)
     if sent and not look.dry:
-        _send_lost(route, sent, look, ports)
+        _send_lost(route, sent, look, ports, at=now)
         ports.measure(Metric.UPLOADS_FOUND_LOST, len(sent), route.name)
     return count_findings(len(listed), found.values()), page.after
 
@@ -182,8 +182,9 @@ def _judge_page(
     return found
 
 
-def _send_lost(route: Route, lost: list[Entry], look: Look, ports: Ports) -> None:
-    """Raises Retryable if the topic did not take all of them: the page is not noted then, and is repeated."""
-    notices = list(pack_entries(route.name, route.bucket, lost, origin=f"audit-{look.id}"))
+def _send_lost(route: Route, lost: list[Entry], look: Look, ports: Ports, *, at: int) -> None:
+    """`at` is a time before the claims were read. Raises Retryable if the topic did not take all of them: the page is
+    not noted then, and is repeated."""
+    notices = list(pack_entries(route.name, route.bucket, lost, origin=f"audit-{look.id}", at=at))
     if len(ports.topic.publish(notices)) < len(notices):
         raise Retryable(f"route {route.name}: the topic did not take the notices of {len(lost)} lost uploads")

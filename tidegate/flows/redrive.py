@@ -75,20 +75,22 @@ def redrive_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = la
         if part is None:
             return Redrive(Redriven.MISSING, sent, elsewhere)
         owned = decode_part(part)
+        now = ports.clock()
         entries = _still_owned(owned, ports)
-        send_again(batch.route, entries, ports, origin=_origin(run))
+        send_again(batch.route, entries, ports, origin=_origin(run), at=now)
         sent, elsewhere = sent + len(entries), elsewhere + len(owned) - len(entries)
         on_sent(sent)
     return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, elsewhere)
 
 
 def release(found: Iterable[Quarantined], ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Redrive:
-    """Send what is in quarantine again. `run` as in `redrive_batch`."""
+    """Send what is in quarantine again. `run` as in `redrive_batch`. `found` is read from now on, not before."""
     sent = 0
     coming = iter(found)
+    began = ports.clock()
     while portion := list(islice(coming, AT_ONCE)):
         for route, entries in _by_route(portion, ports).items():
-            send_again(route, entries, ports, origin=_origin(run))
+            send_again(route, entries, ports, origin=_origin(run), at=began)
             sent += len(entries)
         on_sent(sent)
     return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent)
@@ -96,6 +98,7 @@ def release(found: Iterable[Quarantined], ports: Ports, *, run: str, on_sent: On
 
 def redrive_object(bucket: str, key: str, ports: Ports, *, run: str, version: str = "") -> Redrive:
     """Send the versions of one object again that ended without a row; `version` names one of them."""
+    now = ports.clock()
     claims = [each for each in ports.ledger.claims(bucket, key) if version in ("", each.version)]
     if not claims:
         return Redrive(Redriven.UNKNOWN)
@@ -109,7 +112,7 @@ def redrive_object(bucket: str, key: str, ports: Ports, *, run: str, version: st
             listed = _listed(owner.batch, {owner.part}, ports) if owner.batch else {}
             by_route[owner.route].append(Entry(listed.get(upload.identity, upload), takes_from=claim.notice))
     for route, entries in by_route.items():
-        send_again(route, entries, ports, origin=_origin(run))
+        send_again(route, entries, ports, origin=_origin(run), at=now)
     sent = sum(map(len, by_route.values()))
     return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, len(claims) - sent)
 
