@@ -224,3 +224,16 @@ def test_dying_while_writing_the_manifest_leaves_it_to_the_next(world: World, de
     body = manifest_of(world, batch.id)
     assert body is not None
     assert decode_sealed(body).objects == 3
+
+
+def test_a_sealed_batch_that_halted_does_not_delay_the_next(world: World):
+    stuck = world.sealed()
+    (part,) = world.parts(stuck.id)
+    del world.work.objects[f"batches/{stuck.id}/{part}"]
+    world.settle()
+    assert world.batch(stuck.id).halted
+    world.arrive(prefix="flights/next-")
+    waiting = world.open
+    world.clock.advance(world.flights.limits.max_wait)
+    world.settle()
+    assert world.batch(waiting.id).state is State.SUBMITTED

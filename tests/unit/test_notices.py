@@ -333,3 +333,18 @@ def test_an_age_that_is_none_is_refused(at: Any):
     message = {**json.loads(notice("a").encode()), "at": at}
     with pytest.raises(Rejected, match="which is no time"):
         decode(json.dumps(message))
+
+
+def test_what_is_too_old_takes_nothing_new_along():
+    of = [replace(upload("flights/old.json"), at=1_000), *(replace(each, at=90 * 86_400) for each in uploads(99))]
+    assert [len(each.entries) for each in packed(of)] == [1, 99]
+    assert [each.at for each in packed(of)] == [1_000, 90 * 86_400]
+
+
+@pytest.mark.parametrize(
+    "fields", [["k", "v", 1, None], ["k", "v", 1, 5], ["k", "v", 1, "", 7], ["\ud800", "v", 1, ""]]
+)
+def test_an_upload_of_wrong_types_is_refused(fields: list[Any]):
+    message = {**json.loads(notice("a").encode()), "uploads": [fields]}
+    with pytest.raises(Rejected):
+        decode(json.dumps(message))

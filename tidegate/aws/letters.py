@@ -47,11 +47,18 @@ class SqsLetters:
         self._send(self._queue, letter, group)
         self._delete(letter)
 
-    def leave(self, letter: Letter, run: str) -> None:
+    def leave(self, letter: Letter, run: str) -> bool:
         if not self._fifo:
-            return  # it is hidden for a while, and hides no other
+            return True  # it hides no other
         self._send(self._letters, letter, "judged", {JUDGED: run, **({REASON: letter.reason} if letter.reason else {})})
         self._delete(letter)
+        return False
+
+    def show(self, letter: Letter) -> None:
+        with asking(f"show a dead letter of {self._letters} again"):
+            self._client.change_message_visibility(
+                QueueUrl=self._letters, ReceiptHandle=letter.handle, VisibilityTimeout=0
+            )
 
     def _send(self, url: str, letter: Letter, group: str, texts: Mapping[str, str] | None = None) -> None:
         attributes: dict[str, MessageAttributeValueTypeDef] = {

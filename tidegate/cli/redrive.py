@@ -62,7 +62,11 @@ def _move_back(deployed: Deployment, *, dry_run: bool) -> None:
     notifications, notices = deployed.letters()
     kept = 0
     for name, box, judge in (
-        ("notifications", notifications, lambda body: judge_notification(body, tuple(routes.values()))),
+        (
+            "notifications",
+            notifications,
+            lambda body: judge_notification(body, tuple(routes.values()), ports.ledger.may_have_forgotten),
+        ),
         ("notices", notices, lambda body: judge_notice(body, known, ports.ledger.may_have_forgotten)),
     ):
         done = redrive_letters(box, judge, run=run, dry_run=dry_run)

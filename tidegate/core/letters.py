@@ -17,15 +17,23 @@ class LetterJudgement:
     group: str = ""
 
 
-def judge_notification(body: str, routes: Sequence[Route]) -> LetterJudgement:
-    """A message of the buffer: it may succeed if a route takes one of its uploads."""
+TOO_OLD = "its uploads are older than `claims`: look for them in the table, and upload what is missing"
+
+
+def judge_notification(
+    body: str, routes: Sequence[Route], may_have_forgotten: Callable[[int], bool]
+) -> LetterJudgement:
+    """A message of the buffer: it may succeed if a route takes one of its uploads that is not too old."""
     reasons = []
     for record in parse(body):
         match record:
             case Notified(upload):
-                if route_of(upload, routes):
+                if not route_of(upload, routes):
+                    reasons.append(f"no route takes {upload.uri}")
+                elif may_have_forgotten(upload.at):
+                    reasons.append(TOO_OLD)
+                else:
                     return LetterJudgement("")
-                reasons.append(f"no route takes {upload.uri}")
             case Garbage(_, reason):
                 reasons.append(reason)
     return LetterJudgement(reasons[0] if reasons else "it announces no upload")
@@ -40,7 +48,5 @@ def judge_notice(body: str, known: Container[str], may_have_forgotten: Callable[
     if notice.route not in known:
         return LetterJudgement(f"neither tidegate.toml nor the ledger has route {notice.route!r}")
     if may_have_forgotten(notice.at):
-        return LetterJudgement(
-            "its uploads are older than `claims`: look for them in the table, and upload what is missing"
-        )
+        return LetterJudgement(TOO_OLD)
     return LetterJudgement("", notice.route)

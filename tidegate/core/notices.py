@@ -152,23 +152,28 @@ def pack_entries(
 ) -> Iterator[Notice]:
     """As few notices as can hold `entries`, each at most `max_bytes` when encoded as UTF-8. `at` as in `make_notice`.
 
-    The entries are sorted first, so the same set packs into the same notices.
+    The entries are sorted first, so the same set packs into the same notices. Uploads of different days travel apart:
+    a notice is as old as its oldest upload, and one that is too old must not take new ones along (rule 12).
     """
     about = {"v": WIRE_VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin}
-    coming = sorted(entries, key=lambda each: each.upload.identity)
+    coming = sorted(entries, key=lambda each: (_day(each), each.upload.identity))
     latest = max([at, *(each.upload.at for each in coming)])
     envelope = len(_json({**about, "at": latest} if latest else about)) + 20
     gathered: list[Entry] = []
     size = envelope
     for entry in coming:
         length = len(_json(_encode_entry(entry))) + 1  # and its comma; _json is ASCII, so characters are bytes
-        if gathered and size + length > max_bytes:
+        if gathered and (size + length > max_bytes or _day(gathered[0]) != _day(entry)):
             yield make_notice(route, bucket, origin, gathered, at=at)
             gathered, size = [], envelope
         gathered.append(entry)
         size += length
     if gathered:
         yield make_notice(route, bucket, origin, gathered, at=at)
+
+
+def _day(entry: Entry) -> int:
+    return entry.upload.at // (24 * 60 * 60)
 
 
 def _encode_entry(entry: Entry) -> list[Any]:
@@ -179,9 +184,14 @@ def _encode_entry(entry: Entry) -> list[Any]:
 
 def _decode_entry(bucket: str, fields: list[Any]) -> Entry:
     key, version, size, sequencer, *rest = fields
-    if not (isinstance(key, str) and isinstance(version, str) and isinstance(size, int)):
+    takes_from = rest[0] if rest else ""
+    if not (isinstance(size, int) and all(isinstance(each, str) for each in (key, version, sequencer, takes_from))):
         raise Rejected(f"the notice has an upload that is none: {fields!r}")
-    return Entry(Upload(bucket, key, version, size, sequencer), rest[0] if rest else "")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise Rejected(f"the notice has a key that is not valid Unicode: {key!r}") from None
+    return Entry(Upload(bucket, key, version, size, sequencer), takes_from)
 
 
 def _json(value: Any) -> str:

@@ -8,7 +8,8 @@
     4 delete the dead letter   done                               the other delete finds nothing
 
 A letter that stays in a FIFO queue would hide those behind it in its group, until it is visible again. So it is sent to
-the end of its own queue, marked with this run, and deleted. A letter with the mark of this run is passed over.
+the end of its own queue, marked with this run, and deleted. A letter with the mark of this run is passed over. What was
+received and stays is shown again at the end, so that the next run finds it.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,8 +45,12 @@ class LetterBox(Protocol):
         """Send it to the queue that it came from, in this message group; then delete it here."""
         ...
 
-    def leave(self, letter: Letter, run: str) -> None:
-        """Leave it here, in the way of no other, marked as judged in this run."""
+    def leave(self, letter: Letter, run: str) -> bool:
+        """Leave it here, in the way of no other, marked as judged in this run. True if this delivery stays hidden."""
+        ...
+
+    def show(self, letter: Letter) -> None:
+        """Let others receive it at once."""
         ...
 
 
@@ -63,9 +68,11 @@ def redrive_letters(
 ) -> LettersMoved:
     """Judge every letter once. With `dry_run` all of them stay, and `moved` counts those that would be moved."""
     done, seen = LettersMoved(), set[str]()
+    hidden: list[Letter] = []
     while letters := box.receive():
         for letter in letters:
             if letter.judged_in == run or letter.id in seen:
+                hidden.append(letter)
                 continue
             seen.add(letter.id)
             judgement = judge(letter.body)
@@ -75,8 +82,10 @@ def redrive_letters(
                     done.shown.append((letter.body, judgement.why))
             else:
                 done.moved += 1
-            if judgement.why or dry_run:
-                box.leave(letter, run)
-            else:
+            if not judgement.why and not dry_run:
                 box.move_back(letter, judgement.group)
+            elif box.leave(letter, run):
+                hidden.append(letter)
+    for letter in hidden:
+        box.show(letter)
     return done

@@ -8,6 +8,7 @@ sealed batch without a manifest. The next hand-off writes it.
 from tidegate.core.batches import Batch, is_due
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_of_part
+from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route, encode_dataset
 from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
@@ -28,11 +29,18 @@ def seal_if_due(route: Route, ports: Ports, *, next_look: int) -> bool:
     batch = ports.ledger.batch(record.open_batch) if record.open_batch else None
     if batch is None:
         return False
-    # a sealed batch that waits for a slot gets it first
-    slot_free = not record.paused and len(record.running) + len(record.sealed) < route.limits.in_flight
+    slot_free = not record.paused and len(record.running) + _waiting(record, route, ports) < route.limits.in_flight
     if not is_due(batch, route.limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):
         return False
     return seal(route, batch.id, ports)
+
+
+def _waiting(record: RouteRecord, route: Route, ports: Ports) -> int:
+    """How many sealed batches wait for a slot, and get it first. One that halted over its files waits for a person."""
+    if len(record.running) >= route.limits.in_flight:
+        return 0
+    batches = (ports.ledger.batch(each) for each in record.sealed)
+    return sum(1 for batch in batches if batch and not batch.halted)
 
 
 def seal(route: Route, batch_id: str, ports: Ports) -> bool:
