@@ -96,7 +96,7 @@ def test_a_void_notice_is_not_registered_and_loses_no_upload(world: World):
     world.ledger.void(of.id, "flights")
     world.dispatch(of)
     assert world.record.open_batch == ""
-    assert world.ledger.claims(BUCKET, KEYS[0]) == []
+    assert world.claim(KEYS[0]).notice == of.id, "it claims what a slow twin could claim for it yet"
     assert world.count.of(Metric.NOTICES_VOID, "flights") == 1
     assert world.count[Metric.DUPLICATES_REFUSED] == 0
     (again,) = world.topic.published
@@ -145,10 +145,35 @@ def test_a_void_notice_that_was_to_take_over_passes_that_on(world: World):
     (again,) = world.topic.published
     assert [(entry.upload.key, entry.takes_from) for entry in again.entries] == [
         (KEYS[0], second.id),
-        (KEYS[1], first.id),
+        (KEYS[1], second.id),
     ]
     world.dispatch(again)
     assert (world.open.notices, world.open.objects) == (1, 2)
+
+
+def test_a_slow_twin_that_was_to_take_over_for_a_void_notice_leaves_nothing_without_a_message(world: World):
+    """Its message is acknowledged by the delivery that found the notice void."""
+    first = notice(*KEYS)
+    world.ledger.claim(first)
+    world.ledger.void(first.id, "flights")
+    second = notice(*KEYS, origin="redrive 1", takes_from=first.id)
+    store = world.store
+    real, calls = store.apply_each, []
+
+    def apply_each(transitions: Any) -> Any:
+        calls.append(transitions)
+        if len(calls) == 2:  # the twin is about to take over
+            store.apply_each = real
+            world.ledger.void(second.id, "flights")
+            world.dispatch(second)
+        return real(transitions)
+
+    store.apply_each = apply_each  # type: ignore[method-assign]
+    world.ledger.claim(second)  # the twin dies after this
+    assert len(calls) == 2
+    (again,) = world.topic.published
+    world.dispatch(again)
+    assert (world.open.notices, world.open.objects) == (1, 3)
 
 
 def test_a_slow_twin_that_claims_for_a_void_notice_keeps_nothing(world: World):

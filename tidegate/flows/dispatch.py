@@ -11,14 +11,13 @@
 
 If step 1 or step 5 finds that the notice is void, its uploads go into a new notice, and this one is acknowledged:
 
-    1 read the claims         nothing has happened
+    1 claim all it can        claims that name the void notice are its own; it lets go of them
     2 publish a new notice    the message comes again; of the uploads that nobody has taken since, it makes a notice
                               again, perhaps the same
 
 The new notice takes from the void one (rule 4: void is final). Twins publish it twice, or two that share uploads, and
-so may whoever voided the notice. Each take-over requires that the claim still names the void notice, so one gets it. An
-upload that nobody has claimed is in it too: a slow twin may claim it for the void notice yet, and then it is taken from
-there. So is an upload that the void notice was itself to take from another, or that was uploaded again.
+so may whoever voided the notice. Each take-over requires that the claim still names the void notice, so one gets it.
+Step 1 is there for slow twins: what they could yet claim for the void notice, it owns by then.
 
 Twins (the same notice in two invocations) share their claims, since these name the same notice. One of the two
 registers.

@@ -244,18 +244,13 @@ class Ledger:
         return {claim: counted(claim, *owner) for claim, owner in judged.items() if has_let_go(claim, *owner)}
 
     def left_to(self, notice: Notice) -> tuple[Entry, ...]:
-        """What a void notice leaves to a new one: the entries that no other notice has claimed or could refuse. Those
-        that it claimed itself, or may claim yet, are to be taken from it."""
-        there = self.claims_on(entry.upload for entry in notice.entries)
-        left: list[Entry] = []
-        for entry in notice.entries:
-            claim = there.get(entry.upload.identity)
-            ownership = judge(claim, notice.id, entry) if claim else Ownership.MINE
-            if ownership in NEEDS_OWNER:
-                left.append(entry)
-            elif ownership is Ownership.MINE and not (claim and claim.outcome):
-                left.append(Entry(entry.upload, takes_from=notice.id))
-        return tuple(left)
+        """What a void notice leaves to a new one, which takes it from the void one.
+
+        The void notice first claims all that it can, as any delivery of it does: a slow twin may still do so, and then
+        a new notice that named the former owners would be refused.
+        """
+        claimed = self.claim(notice)
+        return (*(Entry(upload, takes_from=notice.id) for upload in claimed.owned), *claimed.again)
 
     # ---- decision 2
 
