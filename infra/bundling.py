@@ -134,10 +134,9 @@ def _fault(path: Path, target: Target) -> str:
 
 
 def _copy(root: Path, sources: Path, *packages: str) -> None:
-    # nothing that runs in AWS has a command line
-    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "cli")
+    compiled = shutil.ignore_patterns("__pycache__", "*.pyc")
     for package in packages:
-        shutil.copytree(sources / package, root / package, ignore=left_out)
+        shutil.copytree(sources / package, root / package, ignore=compiled)
 
 
 def _install(root: Path, sources: Path, target: Target, *extras: str) -> None:

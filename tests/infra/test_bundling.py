@@ -18,7 +18,7 @@ from tests.infra.test_permissions import resources
 ROOT = Path(__file__).parents[2]
 EMR_HAS = {"pyspark", "py4j"}
 PARTS_OF_A_JOB = ("aws", "core", "flows", "formats", "reading", "spark")
-OUR_BYTES = 500_000
+OUR_BYTES = 650_000
 """More than our own code in a bundle."""
 
 
@@ -76,7 +76,6 @@ def test_neither_bundle_carries_the_stack_of_one_machine(functions, spark):
     for folder in (functions, spark):
         assert present(folder, "tidegate")
         assert not present(folder, "tidegate_local")
-        assert not (folder / "tidegate" / "cli").exists()
         ours = [each for each in (folder / "tidegate", folder / "lambdas") if each.exists()]
         assert not {"tidegate_local", "moto", "flask", "werkzeug"} & imported(*ours)
         assert sum(path.stat().st_size for each in ours for path in each.rglob("*.py")) < OUR_BYTES

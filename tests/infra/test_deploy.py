@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from infra.roster import ROSTER
 from tests.support.cloud import ACCOUNT, ENVIRONMENT, REGION, Cloud, as_text, cloud, run_function
 from tidegate_local.intrinsics import NO_VALUE, Resolver
 
@@ -605,7 +606,7 @@ def test_what_the_services_cannot_say_is_in_the_deployed_template(first, second)
 def test_the_functions_are_told_the_names_that_were_given(account, first):
     """The values that the functions get name things that are there."""
     told = [it.properties["Environment"]["Variables"] for it in first.handlers.values()]
-    assert len(told) == 3
+    assert len(told) == len(ROSTER)
     names = {each.name for each in first.of(*HOLD_DATA).values()}
     for variables in told:
         assert variables["TIDEGATE_LEDGER"] in names

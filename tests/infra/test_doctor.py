@@ -186,7 +186,8 @@ def feed(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
 
 def schedule(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
     events = cloud.client("events")
-    (rule,) = (each for each in events.list_rules()["Rules"] if "ScheduleExpression" in each)
+    rules = (each for each in events.list_rules()["Rules"] if "ScheduleExpression" in each)
+    (rule,) = (each for each in rules if "SettleSchedule" in each["Name"])
     (events.enable_rule if on else events.disable_rule)(Name=rule["Name"])
 
 
