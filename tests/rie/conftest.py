@@ -55,6 +55,7 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "60s"
+retry_wait = "1s"
 
 [[route]]
 name = "weather"
@@ -67,6 +68,7 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "60s"
+retry_wait = "1s"
 target_objects = 2
 """
 """A batch of weather is full with two uploads; one of flights is due at the next look of the schedule."""

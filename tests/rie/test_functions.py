@@ -3,11 +3,13 @@
 import filecmp
 import json
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from infra.roster import ROSTER
 from tests.rie.conftest import EVENTS, Deployed, event, failures
 from tests.support.build import BUCKET
 from tests.support.emf import emitted
@@ -42,7 +44,7 @@ def test_the_bundle_is_what_the_template_names_and_what_that_needs(stack: Deploy
         each for each in stack.built.assembly.template["Resources"].values() if each["Type"] == "AWS::Lambda::Function"
     ]
     handled = [each for each in functions if each["Properties"]["Handler"].startswith("lambdas.")]
-    assert len(handled) == len(stack.emulators) == 3
+    assert len(handled) == len(stack.emulators) == len(ROSTER)
     (asset,) = {stack.built.assembly.folder / each["Metadata"]["aws:asset:path"] for each in handled}
     code = stack.built.code
     packed = [path.relative_to(asset) for path in sorted(asset.rglob("*")) if path.is_file()]
@@ -274,6 +276,7 @@ def test_a_job_that_failed_is_tried_again_under_another_token(stack: Deployed):
     stack.invoke("dispatch", event("dispatch_two_groups"))
     weather = stack.running("weather")
     stack.end_job(weather.job_run, code=1)
+    time.sleep(1.1)  # until its wait is over
     assert stack.invoke("settle", event("settle_job_state_change")) == {"troubles": 0}
     assert [token for token in stack.started() if weather.id in token] == [f"{weather.id}-1", f"{weather.id}-2"]
     assert stack.running("weather").attempt == 2
