@@ -127,3 +127,14 @@ def test_a_batch_that_is_not_abandoned_names_the_way(world: World):
 
 def test_a_version_without_an_object_is_refused(world: World):
     assert run("redrive", "01B", "--version", "v").exit_code == Exit.USAGE
+
+
+def test_one_object_is_shown_without_a_search_through_other_batches(world: World):
+    other = committed_with(world, "flights/other/0000-00000.json", prefix="flights/other/")
+    committed_with(world, KEYS[0])
+    read: list[str] = []
+    real = world.work.get
+    world.work.get = lambda name: read.append(name) or real(name)  # type: ignore[method-assign,func-returns-value]
+    assert run("quarantine", "show", URI).exit_code == Exit.OK
+    assert read
+    assert not [name for name in read if other in name]

@@ -16,7 +16,15 @@ from tidegate.cli.audit import audit
 from tidegate.cli.checks import verdict
 from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
 from tidegate.cli.ledger import app as ledger_app
-from tidegate.cli.options import ConfigOption, DeploymentOption, DirOption, JsonOption, PortOption, bucket_and_key
+from tidegate.cli.options import (
+    ConfigOption,
+    DeploymentOption,
+    DirOption,
+    JsonOption,
+    PortOption,
+    YesOption,
+    bucket_and_key,
+)
 from tidegate.cli.quarantine import app as quarantine_app
 from tidegate.cli.redrive import redrive
 from tidegate.core.routes import route_of
@@ -200,7 +208,7 @@ def _tell_pause(route: str, done: PauseResult, success: str, already: str) -> No
 def abort(
     batch: BatchArgument,
     folder: DeploymentOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Give an unfinished batch up for good: its uploads stay out of the table, unless a job was faster.
 
@@ -248,7 +256,7 @@ def decide(
         typer.Option("--staged", metavar="SNAPSHOT", help="With --published: the staged snapshot in the table."),
     ] = None,
     folder: DeploymentOption = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Record whether a halted batch is in the table, if the table's history cannot prove it.
 

@@ -11,7 +11,7 @@ from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption, YesOption, bucket_and_key, point_in_time
 from tidegate.flows.ports import Ports
-from tidegate.flows.quarantine import Quarantined, Selection, quarantined
+from tidegate.flows.quarantine import Quarantined, Selection, quarantined, quarantined_object
 from tidegate.flows.redrive import release as send_again
 from tidegate.wiring import Deployment
 
@@ -77,8 +77,7 @@ def show(
     """Show everything that is known of an object's versions in quarantine. Ends with 1 if there is none."""
     bucket, key = bucket_and_key(uri)
     deployed = deployment.find(folder)
-    literal = "".join(f"[{each}]" if each in "*?[" else each for each in key)
-    found = [each for each in _found(deployed, deployed.ports(), None, Selection(key=literal)) if each.bucket == bucket]
+    found = list(quarantined_object(bucket, key, deployed.ports()))
     if not found:
         render.error(f"no version of {uri} is in quarantine: see `tidegate trace {uri}`")
         raise typer.Exit(int(Exit.FINDING))

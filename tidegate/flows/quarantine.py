@@ -4,10 +4,12 @@ The outcomes of a batch are the truth about what it quarantined and why: its cla
 An upload has left quarantine if another notice has taken its claim over, or if the claim has expired.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 
+from tidegate.core.batches import Batch
 from tidegate.core.manifests import batch_folder
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending, decode_outcomes, decode_receipt
@@ -59,21 +61,46 @@ def quarantined(route: str, selection: Selection, ports: Ports) -> Iterator[Quar
     for left in ports.ledger.leftovers(route):
         if not left.quarantined or not selection.covers(left.ended_at):
             continue
-        batch = ports.ledger.batch(left.batch)
-        endings = [each for each in _endings(left.batch, ports) if selection.has(each)]
-        for start in range(0, len(endings), CLAIMS_AT_ONCE):
-            for each in _still_there(endings[start : start + CLAIMS_AT_ONCE], ports):
-                yield Quarantined(
-                    route=route,
-                    batch=left.batch,
-                    attempt=batch.attempt if batch else 0,
-                    ended_at=left.ended_at,
-                    notice=each.notice,
-                    bucket=each.bucket,
-                    key=each.key,
-                    version=each.version,
-                    error=each.error,
-                )
+        yield from _of_batch(route, left.batch, ports.ledger.batch(left.batch), left.ended_at, selection.has, ports)
+
+
+def quarantined_object(bucket: str, key: str, ports: Ports) -> Iterator[Quarantined]:
+    """The versions of one object that are in quarantine, by their claims: no other batch is read."""
+    claims = [each for each in ports.ledger.claims(bucket, key) if each.outcome == Outcome.QUARANTINED]
+    for owner in ports.ledger.notices(each.notice for each in claims).values():
+        batch = ports.ledger.batch(owner.batch) if owner.batch else None
+        if batch is not None:
+            yield from _of_batch(
+                owner.route, batch.id, batch, batch.ended_at, partial(_is_of, owner.id, bucket, key), ports
+            )
+
+
+def _is_of(notice: str, bucket: str, key: str, ending: Ending) -> bool:
+    return (ending.notice, ending.bucket, ending.key) == (notice, bucket, key)
+
+
+def _of_batch(
+    route: str,
+    batch_id: str,
+    batch: Batch | None,
+    ended_at: int,
+    wanted: Callable[[Ending], bool],
+    ports: Ports,
+) -> Iterator[Quarantined]:
+    endings = [each for each in _endings(batch_id, ports) if wanted(each)]
+    for start in range(0, len(endings), CLAIMS_AT_ONCE):
+        for each in _still_there(endings[start : start + CLAIMS_AT_ONCE], ports):
+            yield Quarantined(
+                route=route,
+                batch=batch_id,
+                attempt=batch.attempt if batch else 0,
+                ended_at=ended_at,
+                notice=each.notice,
+                bucket=each.bucket,
+                key=each.key,
+                version=each.version,
+                error=each.error,
+            )
 
 
 def _endings(batch_id: str, ports: Ports) -> list[Ending]:
