@@ -1,17 +1,16 @@
 """A dead-letter queue on SQS, and the queue that its letters came from."""
 
-import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tidegate.aws.errors import asking
+from tidegate.aws.topic import send
 from tidegate.flows.letters import Letter
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient
     from types_boto3_sqs.type_defs import (
         MessageAttributeValueOutputTypeDef,
-        MessageAttributeValueTypeDef,
         MessageTypeDef,
     )
 
@@ -61,21 +60,8 @@ class SqsLetters:
             )
 
     def _send(self, url: str, letter: Letter, group: str, texts: Mapping[str, str] | None = None) -> None:
-        attributes: dict[str, MessageAttributeValueTypeDef] = {
-            name: {"DataType": "String", "StringValue": text} for name, text in (texts or {}).items()
-        }
         with asking(f"send a dead letter to {url}"):
-            if self._fifo:
-                self._client.send_message(
-                    QueueUrl=url,
-                    MessageBody=letter.body,
-                    MessageAttributes=attributes,
-                    MessageGroupId=group,
-                    # a new id each time: SQS would drop a message of the same id within five minutes
-                    MessageDeduplicationId=uuid.uuid4().hex,
-                )
-            else:
-                self._client.send_message(QueueUrl=url, MessageBody=letter.body, MessageAttributes=attributes)
+            send(self._client, url, letter.body, texts or {}, group=group)
 
     def _delete(self, letter: Letter) -> None:
         with asking(f"delete a dead letter from {self._letters}"):

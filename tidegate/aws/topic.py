@@ -1,7 +1,7 @@
 """The SNS FIFO topic that carries notices, and the dead-letter queues."""
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from tidegate.aws.errors import asking
@@ -78,6 +78,18 @@ class _Place(TypedDict, total=False):
     MessageDeduplicationId: str
 
 
+def send(client: "SQSClient", url: str, body: str, texts: Mapping[str, str], *, group: str) -> None:
+    """Send a message to a queue, with these attributes. `group` is used if it is a FIFO queue."""
+    attributes: dict[str, MessageAttributeValueTypeDef] = {
+        name: {"DataType": "String", "StringValue": text} for name, text in texts.items()
+    }
+    fifo: _Place = {}
+    if url.endswith(".fifo"):
+        # a new id each time: SQS would drop a message of the same id within five minutes
+        fifo = {"MessageGroupId": group, "MessageDeduplicationId": uuid.uuid4().hex}
+    client.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=attributes, **fifo)
+
+
 class SqsDeadLetters:
     """`flows.ports.DeadLetters` on a queue, standard or FIFO; the reason travels as an attribute.
 
@@ -90,17 +102,9 @@ class SqsDeadLetters:
         self._url = url
 
     def set_aside(self, body: str, reason: str) -> None:
-        attributes: dict[str, MessageAttributeValueTypeDef] = {
-            "reason": {"DataType": "String", "StringValue": _printable(reason)[:MAX_ATTRIBUTE_CHARACTERS] or "unknown"}
-        }
-        fifo: _Place = {}
-        if self._url.endswith(".fifo"):
-            # a new id each time: SQS would drop a message of the same id within five minutes
-            fifo = {"MessageGroupId": "set-aside", "MessageDeduplicationId": uuid.uuid4().hex}
+        texts = {"reason": _printable(reason)[:MAX_ATTRIBUTE_CHARACTERS] or "unknown"}
         with asking(f"set a message aside in {self._url}"):
-            self._client.send_message(
-                QueueUrl=self._url, MessageBody=_sendable(body) or "(empty)", MessageAttributes=attributes, **fifo
-            )
+            send(self._client, self._url, _sendable(body) or "(empty)", texts, group="set-aside")
 
 
 def _sendable(text: str) -> str:
