@@ -137,7 +137,7 @@ def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
     """Whether an upload can have this ending. `last`: its batch is in its last attempt."""
     place, can_be_destroyed = (put.bucket, put.key), put.version_id in ("", SUSPENDED)
     if outcome == "quarantined":
-        return b'"id": \n' in put.body or (place in world.refused and last)
+        return _cannot_be_decoded(put) or (place in world.refused and last)
     if outcome == "vanished":
         return can_be_destroyed and any((bucket, key) == place and at >= put.at for at, bucket, key in world.removed)
     if outcome == "superseded":
@@ -145,7 +145,11 @@ def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
             (each.bucket, each.key) == place and each.number > put.number and each.etag != put.etag
             for each in world.history
         )
-    return outcome == "committed" and b'"id": \n' not in put.body
+    return outcome == "committed" and not _cannot_be_decoded(put)
+
+
+def _cannot_be_decoded(put: Version) -> bool:
+    return b'"id": \n' in put.body or b'{"deadly' in put.body
 
 
 def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str]) -> Iterator[str]:

@@ -64,7 +64,8 @@ def _open(world: World) -> Iterator[str]:
 
 
 def strikes(world: World) -> int:
-    return sum(world.network.struck.values())
+    """The faults that struck, and the deaths of those that read files."""
+    return sum(world.network.struck.values()) + world.network.readers_died
 
 
 def _acts(world: World) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from simulation.checker.scenarios import BAD, GOOD, MORE, Scenario
 from simulation.world import audits, foreign, people, redriving
 from simulation.world.configs import configured
+from simulation.world.driver import DEADLY
 from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
 from simulation.world.knobs import Knobs
@@ -656,6 +657,12 @@ def released(world: World) -> None:
     world.refuse("landing", "events/b.json", "AccessDenied", 400.0)
 
 
+def a_file_that_kills_its_reader(world: World) -> None:
+    """One file of three kills each process that decodes it. Attempts end before anybody must help."""
+    for name, body in (("a", GOOD), ("b", DEADLY), ("c", MORE)):
+        world.upload(f"events/{name}.json", body)
+
+
 def released_page_by_page(world: World) -> None:
     """Two batches of a route quarantine a file, and a page has one item."""
     world.knobs = replace(world.knobs, attempts=1, releases=1)
@@ -750,6 +757,7 @@ EXTRA: dict[str, Scenario] = {
         redriven_again,
         redriven_in_passing,
         redriven_by_name_in_passing,
+        a_file_that_kills_its_reader,
         released,
         released_page_by_page,
         released_by_two,

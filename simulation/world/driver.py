@@ -20,7 +20,9 @@ from simulation.world.table import ModelCatalog, ModelTable, Rows
 from simulation.world.wire import Refusal
 from tidegate import wiring
 from tidegate.core.manifests import OwnedUpload
-from tidegate.reading import fetch
+from tidegate.flows.sink import ReaderDied
+from tidegate.reading import fetch, reader
+from tidegate.reading.decoding import Decode, Decoding, Refused
 from tidegate.reading.reader import LINEAGE, LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg import sink
 from tidegate.sinks.iceberg.endings import Endings
@@ -56,6 +58,34 @@ def _spark() -> Any:
     return SimpleNamespace(sparkContext=SimpleNamespace(accumulator=_Accumulator), stop=lambda: None)
 
 
+DEADLY = b'{"id": 1}\n{"deadly'
+"""A file that kills the process that decodes it."""
+
+
+class SimulatedDecoding(Decoding):
+    def __call__(self, key: str, body: bytes) -> Any:
+        if body == DEADLY:
+            raise _Killed
+        return super().__call__(key, body)
+
+
+class _Killed(BaseException):
+    """The process that decodes is dead. No handler of the product sees this."""
+
+
+@contextmanager
+def _careful(decoding: Decoding, name: str) -> Iterator[Decode]:
+    """`tidegate.reading.careful` without its child processes."""
+
+    def decode(key: str, body: bytes) -> Any:
+        try:
+            return decoding(key, body)
+        except _Killed:
+            return Refused("its reader died of it")
+
+    yield decode
+
+
 @dataclass
 class SimulatedSink(sink.IcebergSink):
     """`IcebergSink` with the model in place of Iceberg, and a loop in place of executors."""
@@ -67,11 +97,16 @@ class SimulatedSink(sink.IcebergSink):
         return ModelTable(CATALOG.of(HERE.network), HERE.network, self.dataset.table, lambda: _struct(full))
 
     def _rows(self, reader: Reader, items: Sequence[OwnedUpload], endings: Any) -> Any:
-        read = [
-            tuple(row.values())
-            for batch in reader.read(list(enumerate(items)), lambda position, ended: endings.add({position: ended}))
-            for row in batch.select(["_source_uri", "_source_version", "_source_row", "id"]).to_pylist()
-        ]
+        try:
+            read = [
+                tuple(row.values())
+                for batch in reader.read(list(enumerate(items)), lambda position, ended: endings.add({position: ended}))
+                for row in batch.select(["_source_uri", "_source_version", "_source_row", "id"]).to_pylist()
+            ]
+        except _Killed:
+            assert HERE.network is not None
+            HERE.network.readers_died += 1
+            raise ReaderDied("SparkException: Python worker exited unexpectedly (crashed)") from None
         return Rows(("id", *LINEAGE.names), tuple(read))
 
 
@@ -136,6 +171,8 @@ def installed() -> Iterator[None]:
         stack.enter_context(patch.object(job, "SparkSession", SimpleNamespace(builder=builder)))
         stack.enter_context(patch.object(job, "IcebergSink", SimulatedSink))
         stack.enter_context(patch.object(sink, "_struct", _struct))
+        stack.enter_context(patch.object(reader, "Decoding", SimulatedDecoding))
+        stack.enter_context(patch.object(reader, "careful", _careful))
         stack.enter_context(patch.object(job, "boto3", SimpleNamespace(client=wiring._client)))
         stack.enter_context(patch.object(fetch, "_store", lambda bucket, owner: _Store(bucket)))
         stack.enter_context(patch.object(fetch, "_client", lambda: wiring._client("s3")))

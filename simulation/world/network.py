@@ -49,6 +49,8 @@ class Network:
         """The site of every call so far, and the faults that could strike it."""
         self.struck: Counter[tuple[str, Kind]] = Counter()
         self.struck_at: list[int] = []
+        self.readers_died = 0
+        """How often a file killed those that read it."""
         self._services = services
         self.long_road_only = False
         self.situation: Callable[[str], tuple[str, str]] = lambda batch: ("-", "-")

@@ -30,6 +30,8 @@ def s3_endpoint() -> Iterator[str]:
         "AWS_SECRET_ACCESS_KEY": "testing",
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
+        # Spark's worker processes import what the tests plant
+        "PYTHONPATH": os.getcwd(),
     }
     before = {name: os.environ.get(name) for name in changed}
     os.environ.update(changed)

@@ -79,7 +79,7 @@ class SmallSink:
         with self._open() as database:
             return _history(database, floor)
 
-    def stage(self, items: Sequence[OwnedUpload]) -> Staged:
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         reads: dict[int, Read | None] = {}
         rows: list[Any] = []
         for position, item in enumerate(items):

@@ -5,7 +5,7 @@ import pickle
 import pytest
 from pyspark.errors import PySparkException
 
-from tidegate.sinks.iceberg.causes import TaskFailed, cause
+from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
 
 
 def raised(reason: str) -> TaskFailed:
@@ -35,3 +35,23 @@ def test_it_travels_between_processes():
 @pytest.mark.parametrize("rest", ["", "{", "[]", '{"kind": "E"}', "null"])
 def test_what_was_cut_off_on_its_way_is_told_by_sparks_own_words(rest: str):
     assert cause(PySparkException(f"Job aborted.\ntidegate-task-failed:{rest}")) == "PySparkException: Job aborted."
+
+
+@pytest.mark.parametrize(
+    ("text", "died"),
+    [
+        ("Job aborted due to stage failure: ... Python worker exited unexpectedly (crashed)", True),
+        ("Job aborted due to stage failure: ... ExecutorLostFailure (executor 1 exited caused by ...)", True),
+        ("java.lang.OutOfMemoryError: Java heap space", True),
+        ("Connection refused", False),
+    ],
+)
+def test_whether_a_worker_died_is_in_sparks_words(text: str, died: bool):
+    assert reader_died(PySparkException(text)) is died
+
+
+def test_a_lack_of_memory_counts_as_a_death_and_another_error_of_a_task_does_not():
+    with pytest.raises(TaskFailed) as found, TaskFailed.told():
+        raise MemoryError("of Arrow")
+    assert reader_died(PySparkException(f"Job aborted.\nTaskFailed: {found.value}"))
+    assert not reader_died(PySparkException(f"ExecutorLostFailure in a text\nTaskFailed: {raised('gone')}"))

@@ -21,16 +21,13 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from tidegate.core.manifests import OwnedUpload
-from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Dataset
-from tidegate.core.uploads import Upload
 from tidegate.formats.decode import decoder
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import FORMATS
-from tidegate.reading import reader as module
+from tidegate.reading import decoding as module
+from tidegate.reading.decoding import Decoding, Refused
 from tidegate.reading.decompress import decompress
-from tidegate.reading.reader import Read, Reader
 
 UTC = datetime.UTC
 FLAT = pa.schema(
@@ -221,32 +218,31 @@ def test_a_damaged_stream_is_undecodable_or_decompressed(suffix: str, compress: 
     assert refused > 200
 
 
-def reader(**options: Any) -> Reader:
+def decoding(**options: Any) -> Decoding:
     dataset = Dataset("lake.raw.t", "unused", **{"format": "json", **options})
-    schema = pa.schema([("i", pa.int32()), ("region", pa.string())])
-    return Reader(dataset, schema, "B1", datetime.datetime(2024, 1, 1, tzinfo=UTC))
+    return Decoding(dataset, pa.schema([("i", pa.int32()), ("region", pa.string())]))
 
 
-def decoded(reader: Reader, decode: Callable[[bytes], pa.Table], body: bytes = b"{}", key: str = "in/a") -> Any:
-    return reader._decode(OwnedUpload("n1", Upload("landing", key, "v1", len(body))), body, decode)
+def decoded(decoding: Decoding, decode: Callable[[bytes], pa.Table], body: bytes = b"{}") -> Any:
+    decoding.__dict__["_decode"] = decode
+    return decoding("in/a", body)
 
 
-class TestTheReader:
+class TestDecoding:
     def test_an_error_of_the_decoder_ends_this_upload_alone(self):
         def decode(body: bytes) -> pa.Table:
             raise KeyError("of the decoder\nand more")
 
-        ended = decoded(reader(), decode)
-        assert isinstance(ended, Read)
-        assert ended.outcome is Outcome.QUARANTINED
-        assert "the decoder failed" in ended.error
-        assert "KeyError" in ended.error
-        assert "\n" not in ended.error
+        refused = decoded(decoding(), decode)
+        assert isinstance(refused, Refused)
+        assert "the decoder failed" in refused.reason
+        assert "KeyError" in refused.reason
+        assert "\n" not in refused.reason
 
     def test_an_error_of_decompressing_does_too(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(module, "decompress", lambda *_: 1 / 0)
-        ended = decoded(reader(), lambda body: pa.table({}))
-        assert ended.error.endswith("ZeroDivisionError: division by zero")
+        refused = decoded(decoding(), lambda body: pa.table({}))
+        assert refused.reason.endswith("ZeroDivisionError: division by zero")
 
     @pytest.mark.parametrize("lack", [MemoryError("of Python"), pa.lib.ArrowMemoryError("of Arrow")])
     def test_a_lack_of_memory_says_nothing_of_the_file(self, lack: Exception):
@@ -254,17 +250,15 @@ class TestTheReader:
             raise lack
 
         with pytest.raises(MemoryError):
-            decoded(reader(), decode)
+            decoded(decoding(), decode)
 
     def test_a_value_that_no_path_can_hold_ends_this_upload_alone(self):
-        schema = reader().schema
-        decode = decoder("json", schema)
+        decode = decoder("json", decoding().schema)
         body = json.dumps({"region": "x" * 300}).encode()
-        ended = decoded(reader(partition_by=("region",)), decode, body)
-        assert isinstance(ended, Read)
-        assert ended.outcome is Outcome.QUARANTINED
-        assert "column region" in ended.error
-        assert decoded(reader(partition_by=("bucket(4, region)",)), decode, body).num_rows == 1
+        refused = decoded(decoding(partition_by=("region",)), decode, body)
+        assert isinstance(refused, Refused)
+        assert "column region" in refused.reason
+        assert decoded(decoding(partition_by=("bucket(4, region)",)), decode, body).num_rows == 1
 
 
 @pytest.mark.parametrize("name", FILES)

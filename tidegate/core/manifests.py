@@ -107,6 +107,11 @@ def floor_name(number: int) -> str:
     return f"floor-{number}.json" if number else "floor.json"
 
 
+def failure_name(folder: str, attempt: int) -> str:
+    """The file in which this attempt of the batch of `folder` reports why it gave up."""
+    return f"{folder}failures/{attempt}.json"
+
+
 def make_part(notice_id: str, bucket: str, uploads: Iterable[Upload]) -> Part:
     ordered = sorted(uploads, key=lambda each: each.identity)
     lines = [json.dumps({"v": VERSION, "notice": notice_id, "bucket": bucket})]

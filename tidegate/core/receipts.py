@@ -108,12 +108,13 @@ def decode_receipt(body: bytes) -> Receipt:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why an attempt gave up. `hopeless`: another attempt would fail alike, and a person must act. `undecided`: the
-    person must decide whether the batch is in the table."""
+    person must decide whether the batch is in the table. `died`: a process that read files died, or lacked memory."""
 
     attempt: int
     reason: str
     hopeless: bool
     undecided: bool = False
+    died: bool = False
 
     def encode(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
@@ -123,7 +124,21 @@ def decode_failure(body: bytes) -> Failure:
     data = _load(body, "the report of a failed attempt")
     # version 0.1.0 wrote it only in the reason
     undecided = data.get("undecided", "a person has to decide" in data["reason"])
-    return Failure(data["attempt"], data["reason"], data["hopeless"], undecided)
+    return Failure(data["attempt"], data["reason"], data["hopeless"], undecided, data.get("died", False))
+
+
+DEATHS = 2
+"""So many attempts that died may have had another cause than a file: a machine, a cancelled job."""
+
+
+def reads_carefully(earlier: Iterable[Failure | None], *, last: bool) -> bool:
+    """Whether an attempt must read its files one by one, each in a process of its own (`tidegate.reading.careful`).
+
+    `earlier` are the reports of the attempts before. A driver that died left none, so None counts as a death. The
+    `last` attempt that follows by itself does not wait for a second death.
+    """
+    deaths = sum(failure is None or failure.died for failure in earlier)
+    return deaths >= (1 if last else DEATHS)
 
 
 def encode_floor(floor: Floor) -> bytes:

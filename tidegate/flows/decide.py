@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.manifests import batch_folder
+from tidegate.core.manifests import batch_folder, failure_name
 from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_outcomes
 from tidegate.flows.ports import Ports
 
@@ -78,7 +78,7 @@ def _halted(batch_id: str, ports: Ports) -> Batch | Decided:
     folder = batch_folder(batch_id)
     if ports.work.get(folder + "receipt.json"):
         return Decided.RECEIPT
-    failure = ports.work.get(f"{folder}failures/{batch.attempt}.json")
+    failure = ports.work.get(failure_name(folder, batch.attempt))
     return batch if failure and decode_failure(failure).undecided else Decided.NOT_ASKED
 
 

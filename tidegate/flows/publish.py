@@ -15,13 +15,20 @@ part of step 5, and of each try of its commit. Nothing is deleted before the tab
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from tidegate.core.errors import OutcomeUnknown, Retryable
-from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed, floor_name
+from tidegate.core.manifests import (
+    OwnedUpload,
+    batch_folder,
+    decode_part,
+    decode_sealed,
+    failure_name,
+    floor_name,
+)
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
 from tidegate.core.receipts import (
@@ -29,18 +36,21 @@ from tidegate.core.receipts import (
     Failure,
     Outcomes,
     Receipt,
+    decode_failure,
     decode_floor,
     decode_outcomes,
     encode_floor,
+    reads_carefully,
     tally_of,
 )
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.flows.ports import Work
-from tidegate.flows.sink import Hopeless, Sink, Staged
+from tidegate.flows.sink import Hopeless, ReaderDied, Sink, Staged
 
 log = logging.getLogger("tidegate")
 
 PUBLISH_TRIES = 8
+ATTEMPTS_LOOKED_AT = 10
 RESTORED = "Nothing was published. If the ledger was restored from a backup, see `tidegate ledger recover --help`"
 
 
@@ -216,10 +226,16 @@ class Attempt:
     def stage(self) -> int:
         """Read every object, stage the rows, write the outcomes. Returns the id of the staged snapshot."""
         items = self.manifest()
-        staged = self.sink.stage(items)
+        staged = self.sink.stage(items, careful=reads_carefully(self._failures(), last=self.last))
         outcomes = self._account_for(items, staged)
         self.work.put(f"{self.folder}outcomes/{staged.id}.jsonl.gz", outcomes.encode())
         return staged.id
+
+    def _failures(self) -> Iterator[Failure | None]:
+        """The reports of the attempts before this one: of the latest, since a person may resume a batch for ever."""
+        for attempt in range(max(1, self.attempt - ATTEMPTS_LOOKED_AT), self.attempt):
+            body = self.work.get(failure_name(self.folder, attempt))
+            yield decode_failure(body) if body else None
 
     def stage_fence(self) -> int:
         staged = self.sink.stage_nothing()
@@ -328,9 +344,10 @@ def run(attempt: Attempt, mode: str) -> int:
         told = isinstance(error, (Hopeless, Retryable, OutcomeUnknown))
         reason = str(error) if told else f"{type(error).__name__}: {error}"
         log.error("attempt %s of batch %s gave up: %s", attempt.attempt, attempt.batch, reason, exc_info=not hopeless)
-        failure = Failure(attempt.attempt, reason, hopeless, undecided=isinstance(error, Undecided))
+        undecided, died = isinstance(error, Undecided), isinstance(error, (ReaderDied, MemoryError))
+        failure = Failure(attempt.attempt, reason, hopeless, undecided, died)
         try:
-            attempt.work.put(f"{attempt.folder}failures/{attempt.attempt}.json", failure.encode())
+            attempt.work.put(failure_name(attempt.folder, attempt.attempt), failure.encode())
         except Exception:
             log.exception("the reason could not be written to the work bucket")
         return 1

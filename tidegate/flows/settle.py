@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.core.batches import Batch, JobState, State, Step, gives_way, next_step
 from tidegate.core.errors import OutcomeUnknown, TidegateError
-from tidegate.core.manifests import batch_folder, decode_part
+from tidegate.core.manifests import batch_folder, decode_part, failure_name
 from tidegate.core.outcomes import ABANDONED
 from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
@@ -175,7 +175,7 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
     # the job first and the receipt second: see `next_step`
     report = ports.jobs.report(batch.job_run) if batch.job_run else JobReport(JobState.UNKNOWN)
     receipt = ports.work.get(folder + "receipt.json")
-    failure = ports.work.get(f"{folder}failures/{batch.attempt}.json")
+    failure = ports.work.get(failure_name(folder, batch.attempt))
     reported = decode_failure(failure) if failure else None
     step = next_step(
         batch,

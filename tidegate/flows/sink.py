@@ -19,6 +19,10 @@ class Hopeless(Exception):
     """Another attempt would fail alike: a person must act. The text names the object and the action."""
 
 
+class ReaderDied(Retryable):
+    """A process that read files died, or lacked memory. One of the files may be the cause."""
+
+
 class StagedIsGone(Retryable):
     """The staged snapshot is not in the table any more: stage again."""
 
@@ -65,9 +69,10 @@ class Sink(Protocol):
         """One consistent reading of the table, from its head down to the floor."""
         ...
 
-    def stage(self, items: Sequence[OwnedUpload]) -> Staged:
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         """Read every upload and write its rows where no reader sees them and no property of the table publishes
-        them."""
+        them. `careful`: a file that kills its reader is found and ends as quarantined, which takes longer. Raises
+        ReaderDied if a reader died and the file that it had is not known."""
         ...
 
     def stage_nothing(self) -> int:

@@ -1,10 +1,10 @@
 """The files of a task become Arrow batches, and each file's ending is reported."""
 
 import datetime
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,13 +12,9 @@ import pyarrow as pa
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
-from tidegate.formats.decode import Decoder, decoder
-from tidegate.formats.paths import unplaceable
-from tidegate.formats.reasons import Undecodable, first_line
-from tidegate.reading.decompress import decompress
+from tidegate.reading.careful import careful
+from tidegate.reading.decoding import Decode, Decoding, Refused
 from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld, fetch
-
-log = logging.getLogger("tidegate.reading")
 
 FETCH_THREADS = 16
 FETCH_AHEAD_BYTES = 64_000_000
@@ -50,14 +46,24 @@ class Reader:
     ingested_at: datetime.datetime
     owner: str = ""
     """The account that the uploads' bucket must belong to; see `fetch`."""
+    careful: bool = False
+    """Decode each file in a process of its own; see `tidegate.reading.careful`."""
+
+    @property
+    def decoding(self) -> Decoding:
+        return Decoding(self.dataset, self.schema)
 
     def read(
         self, items: Sequence[tuple[int, OwnedUpload]], report: Callable[[int, Read], None]
     ) -> Iterator[pa.RecordBatch]:
         """Batches of `schema` plus lineage. `report` receives each item's ending before its rows are emitted."""
-        decode = decoder(
-            self.dataset.format, self.schema, self.dataset.options, max_bytes=self.dataset.max_object_bytes
-        )
+        decoding = self.decoding
+        with careful(decoding, self.batch) if self.careful else nullcontext(decoding) as decode:
+            yield from self._read(items, decode, report)
+
+    def _read(
+        self, items: Sequence[tuple[int, OwnedUpload]], decode: Decode, report: Callable[[int, Read], None]
+    ) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.Table] = []
         size = 0
         for position, item, body in self._fetch_ahead(items):
@@ -92,7 +98,7 @@ class Reader:
                 done = ahead.popleft()
                 yield done[0], done[1], done[2].result()
 
-    def _decode(self, item: OwnedUpload, body: Fetched, decode: Decoder) -> pa.Table | Read:
+    def _decode(self, item: OwnedUpload, body: Fetched, decode: Decode) -> pa.Table | Read:
         limit = self.dataset.max_object_bytes
         if isinstance(body, Missed):
             return Read(body.outcome, 0, body.reason)
@@ -103,20 +109,8 @@ class Reader:
             return Read(Outcome.QUARANTINED, 0, reason, refused=True)
         if isinstance(body, TooLarge):
             return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
-        try:
-            table = decode(decompress(item.upload.key, body, limit))
-            unplaced = unplaceable(table, self.dataset.partition_by)
-        except Undecodable as error:
-            return Read(Outcome.QUARANTINED, 0, str(error))
-        except MemoryError:
-            # not the fault of the file: another worker, or the next attempt, may have the memory
-            raise
-        except Exception as error:
-            # other files must land, whatever this one contains
-            log.exception("decoding %s failed", item.upload.uri)
-            reason = f"the decoder failed, which is a bug of the decoder: {type(error).__name__}: {first_line(error)}"
-            return Read(Outcome.QUARANTINED, 0, reason)
-        return Read(Outcome.QUARANTINED, 0, unplaced) if unplaced else table
+        table = decode(item.upload.key, body)
+        return Read(Outcome.QUARANTINED, 0, table.reason) if isinstance(table, Refused) else table
 
     def _with_lineage(self, table: pa.Table, item: OwnedUpload) -> pa.Table:
         count = table.num_rows

@@ -52,6 +52,15 @@ def _without_a_fence(real: Any) -> Any:
     return abort
 
 
+def _never_careful(real: Any) -> Any:
+    return lambda earlier, *, last: False
+
+
+def _reports_do_not_count(real: Any) -> Any:
+    """Only a driver that left no report is a death."""
+    return lambda earlier, *, last: real((each for each in earlier if each is None), last=last)
+
+
 def _receipt_first(real: Any) -> Any:
     def settle_batch(route: Any, batch: Any, ports: Any) -> Any:
         name, work = f"batches/{batch.id}/receipt.json", ports.work
@@ -231,6 +240,18 @@ BUGS = (
         (rewritten("b#", _gives_up_in_any_state),),
         "given_up_while_it_gathers",
         (Strike("person dynamodb.TransactWriteItems b,r", Kind.PAUSE, 2),),
+    ),
+    Bug(
+        "a file kills each attempt",
+        "No attempt reads carefully: a file that kills its reader halts its batch, and its neighbours never land.",
+        (replaced("tidegate.core.receipts:reads_carefully", _never_careful),),
+        "a_file_that_kills_its_reader",
+    ),
+    Bug(
+        "deaths that were reported do not count",
+        "An attempt reads carefully only if drivers died, and not if those that read files for them did.",
+        (replaced("tidegate.core.receipts:reads_carefully", _reports_do_not_count),),
+        "a_file_that_kills_its_reader",
     ),
     Bug(
         "halted for good",

@@ -63,5 +63,17 @@ def cause(error: Exception) -> str:
     return f"{type(error).__name__}: {_first_line(str(error))}"
 
 
+def reader_died(error: Exception) -> bool:
+    """Whether a process that ran tasks died, or lacked memory. Spark reports that in words only (4.1.1: `PythonWorker`,
+    `ExecutorLostFailure`, `TaskSetManager`)."""
+    text = str(error)
+    failed = TaskFailed.found_in(text)
+    if failed is not None:
+        return failed.kind in ("MemoryError", "ArrowMemoryError")
+    return any(
+        said in text for said in ("Python worker exited unexpectedly", "ExecutorLostFailure", "OutOfMemoryError")
+    )
+
+
 def _first_line(text: str) -> str:
     return (text.strip().splitlines() or [""])[0]

@@ -23,10 +23,10 @@ from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import OwnedUpload, bin_pack
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.routes import Dataset
-from tidegate.flows.sink import Hopeless, Staged
+from tidegate.flows.sink import Hopeless, ReaderDied, Staged
 from tidegate.formats.decode import decoder
 from tidegate.reading.reader import LINEAGE_DDL, Reader
-from tidegate.sinks.iceberg.causes import TaskFailed, cause
+from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
@@ -146,10 +146,14 @@ class IcebergSink:
 
     # ---- staging
 
-    def stage(self, items: Sequence[OwnedUpload]) -> Staged:
-        struct = _struct(self.dataset.schema)
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         reader = Reader(
-            self.dataset, to_arrow_schema(struct), self.batch, datetime.datetime.now(datetime.UTC), self.landing_owner
+            self.dataset,
+            to_arrow_schema(_struct(self.dataset.schema)),
+            self.batch,
+            datetime.datetime.now(datetime.UTC),
+            self.landing_owner,
+            careful,
         )
         endings: Any = self.spark.sparkContext.accumulator({}, Endings())
         with _asking():
@@ -205,7 +209,7 @@ def _asking() -> Iterator[None]:
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        raise Retryable(cause(error)) from error
+        raise (ReaderDied if reader_died(error) else Retryable)(cause(error)) from error
 
 
 def _struct(ddl: str) -> StructType:

@@ -1,0 +1,184 @@
+"""Careful mode: each file is decoded in a child process with limits, so that a file that kills its reader is found.
+
+A file can make a decoder crash, or need more memory than there is. Then the process that decodes it dies, and says
+nothing. A batch whose attempts died so is read in this mode (see `core.receipts.reads_carefully`):
+
+- One task at a time on each executor, so that a file has all the memory there is.
+- The task's process decodes nothing itself. It hands one file after the other to a child, so it knows which one the
+  child had when it died.
+- That file gets a second chance, in a new child: an earlier file may have damaged the first one. If the new child dies
+  too, the file is refused by name, and its neighbours land.
+
+No network is used in the child: an object that cannot be fetched is no fault of its content. The time limit counts the
+child's processor time, so a slow machine refuses nothing. A wall-clock limit, ten times as long, is for a child that
+hangs.
+"""
+
+import fcntl
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.core.routes import Dataset
+from tidegate.reading.decoding import Decode, Decoding, Refused
+
+CHANCES = 2
+BYTES_PER_SECOND = 1_000_000
+"""No decoder is that slow: the slowest measured reads 31 MB of text a second."""
+LEAST_SECONDS = 60
+MEMORY_TIMES = 24
+"""How many times its largest size a file may need in memory: more than an executor's task has in ordinary mode."""
+LEAST_MEMORY = 1 << 30
+HANGS_AFTER = 10
+"""How many times its processor time a child may take by the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of decoding one file: bytes of memory, and seconds of processor time."""
+
+    memory: int
+    seconds: int
+
+
+def limits_for(dataset: Dataset, *, machine_memory: int) -> Limits:
+    """In proportion to `max_object_bytes`; of memory at most half of what there is, since the task's process and Spark
+    need the other half."""
+    largest = dataset.max_object_bytes
+    memory = min(max(LEAST_MEMORY, MEMORY_TIMES * largest), machine_memory // 2)
+    return Limits(memory, LEAST_SECONDS + largest // BYTES_PER_SECOND)
+
+
+def machine_memory(limit_file: Path = Path("/sys/fs/cgroup/memory.max")) -> int:
+    """The bytes of memory of this container, or of the machine."""
+    there: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(there, int(limit_file.read_text()))
+    except (OSError, ValueError):  # no container, or one without a limit
+        return there
+
+
+@contextmanager
+def careful(decoding: Decoding, name: str) -> Iterator[Decode]:
+    """Decode as `decoding` does, in a child process, alone among the tasks of this executor. `name` is the batch's."""
+    limits = limits_for(decoding.dataset, machine_memory=machine_memory())
+    with _alone(name), Supervisor(decoding, limits) as supervisor:
+        yield supervisor.decode
+
+
+@contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """One task at a time. The lock belongs to the open file, so the system frees it if this process dies."""
+    with open(Path(tempfile.gettempdir()) / f"tidegate-{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass
+class Supervisor:
+    """Hands files to a child process, one at a time. A child that lives decodes the next file too."""
+
+    decoding: Decode
+    limits: Limits
+    _child: "_Child | None" = field(default=None, init=False)
+
+    def __enter__(self) -> "Supervisor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def decode(self, key: str, body: bytes) -> pa.Table | Refused:
+        died = ""
+        for _ in range(CHANCES):
+            self._child = self._child or _Child(self.decoding, self.limits)
+            answer = self._child.decode(key, body)
+            if not isinstance(answer, _Died):
+                return answer
+            self._end()
+            died = answer.how
+        return Refused(f"its reader died of it, {CHANCES} times, alone in a process: {died}")
+
+    def _end(self) -> None:
+        if self._child:
+            self._child.end()
+        self._child = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Died:
+    how: str
+
+
+class _Child:
+    def __init__(self, decoding: Decode, limits: Limits) -> None:
+        # a fork would copy the fetching threads' locks, and the memory of this process
+        context = multiprocessing.get_context("spawn")
+        self._limits = limits
+        self._pipe, theirs = context.Pipe()
+        self._process: BaseProcess = context.Process(target=_serve, args=(theirs, decoding, limits), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def decode(self, key: str, body: bytes) -> pa.Table | Refused | _Died:
+        patience = HANGS_AFTER * self._limits.seconds
+        try:
+            self._pipe.send((key, body))
+            if not wait([self._pipe, self._process.sentinel], patience):
+                return _Died(f"it was not done after {patience} seconds")
+            answer: pa.Table | Refused | None = self._pipe.recv()
+        except (EOFError, OSError):
+            self._process.join()
+            return _Died(_how(self._process.exitcode, self._limits))
+        return _Died(f"it needs more than {self._limits.memory} bytes of memory") if answer is None else answer
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
+
+
+def _how(exit_code: int | None, limits: Limits) -> str:
+    if exit_code == -signal.SIGXCPU:
+        return f"it needs more than {limits.seconds} seconds of processor time"
+    if exit_code is not None and exit_code < 0:
+        return f"{signal.Signals(-exit_code).name}"
+    return f"it ended with code {exit_code}"
+
+
+def _serve(pipe: Connection, decoding: Decode, limits: Limits) -> None:
+    """The child: decode what comes, until the parent is gone. None is the answer if the memory was not enough."""
+    _, most = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (_least(limits.memory, most), most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    while True:
+        try:
+            key, body = pipe.recv()
+        except EOFError:
+            return
+        # the limit counts from the start of the process
+        _, most = resource.getrlimit(resource.RLIMIT_CPU)
+        until = _least(int(time.process_time()) + 1 + limits.seconds, most)
+        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+        answer: Any
+        try:
+            answer = decoding(key, body)
+        except MemoryError:
+            answer = None
+        pipe.send(answer)
+
+
+def _least(wanted: int, most: int) -> int:
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
