@@ -18,7 +18,7 @@ from simulation.world.network import Network
 from simulation.world.seen import REBASED, REFUSED_BY_CONDITION
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, down_to, verdict
 from tidegate.flows.sink import StagedIsGone
-from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
+from tidegate.sinks.iceberg.marks import BATCH, PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
 from tidegate.sinks.iceberg.table import BEGUN, BRANCH_TRIES
 
 Row = tuple[Any, ...]
@@ -259,6 +259,14 @@ class ModelTable:
     def history(self, floor: Floor) -> History:
         metadata = self._load()
         return History(metadata.uuid, down_to(floor, (each.plain for each in metadata.ancestors())))
+
+    def in_line(self, snapshot: int) -> bool:
+        return snapshot in {each.id for each in self._load().ancestors()}
+
+    def rows_of(self, batch_id: str, position: Floor) -> int:
+        metadata = replace(self._load(), head=position.head)
+        added = {each.snapshot.id: each.snapshot.summary.get(BATCH) for each in metadata.line()}
+        return sum(len(self.catalog.files[name]) for at, name in metadata.held() if added[at] == batch_id)
 
     def stage(self, rows: Rows, branch: str, properties: Mapping[str, str]) -> tuple[int, int]:
         number = next(self.catalog.ids)

@@ -79,6 +79,20 @@ class SmallSink:
         with self._open() as database:
             return _history(database, floor)
 
+    def in_line(self, version: int) -> bool:
+        with self._open() as database:
+            return version in {each.id for each in _line(database)}
+
+    def held(self, position: Floor) -> int:
+        """Every row of a version is of the batch that it publishes."""
+        with self._open() as database:
+            found = _back_from(database, position.head)
+            return sum(len(json.loads(_rows(database, each.id))) for each in found if self.batch in each.publishes)
+
+    def roll_back(self, to: int) -> None:
+        with self._open() as database:
+            database.execute("UPDATE about SET head = ?", (to,))
+
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         reads: dict[int, Read | None] = {}
         rows: list[Any] = []
@@ -147,6 +161,10 @@ def _history(database: sqlite3.Connection, floor: Floor) -> History:
 
 def _line(database: sqlite3.Connection) -> Iterator[Snapshot]:
     (at,) = database.execute("SELECT head FROM about").fetchone()
+    return _back_from(database, at)
+
+
+def _back_from(database: sqlite3.Connection, at: int | None) -> Iterator[Snapshot]:
     while at is not None:
         found = database.execute("SELECT parent, publishes, source FROM versions WHERE id = ?", (at,)).fetchone()
         if found is None:

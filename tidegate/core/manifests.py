@@ -107,6 +107,11 @@ def floor_name(number: int) -> str:
     return f"floor-{number}.json" if number else "floor.json"
 
 
+def outcomes_name(folder: str, staged: int) -> str:
+    """The file of the outcomes of a staged snapshot of the batch of `folder`."""
+    return f"{folder}outcomes/{staged}.jsonl.gz"
+
+
 def failure_name(folder: str, attempt: int) -> str:
     """The file in which this attempt of the batch of `folder` reports why it gave up."""
     return f"{folder}failures/{attempt}.json"

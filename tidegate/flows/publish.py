@@ -28,6 +28,7 @@ from tidegate.core.manifests import (
     decode_sealed,
     failure_name,
     floor_name,
+    outcomes_name,
 )
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
@@ -95,6 +96,11 @@ class Attempt:
     @property
     def folder(self) -> str:
         return batch_folder(self.batch)
+
+    @property
+    def failure_name(self) -> str:
+        """Where this attempt reports why it gave up."""
+        return failure_name(self.folder, self.attempt)
 
     # ---- the two modes
 
@@ -228,7 +234,7 @@ class Attempt:
         items = self.manifest()
         staged = self.sink.stage(items, careful=reads_carefully(self._failures(), last=self.last))
         outcomes = self._account_for(items, staged)
-        self.work.put(f"{self.folder}outcomes/{staged.id}.jsonl.gz", outcomes.encode())
+        self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id
 
     def _failures(self) -> Iterator[Failure | None]:
@@ -240,7 +246,7 @@ class Attempt:
     def stage_fence(self) -> int:
         staged = self.sink.stage_nothing()
         outcomes = Outcomes(staged, fence=True, tally=tally_of([], 0))
-        self.work.put(f"{self.folder}outcomes/{staged}.jsonl.gz", outcomes.encode())
+        self.work.put(outcomes_name(self.folder, staged), outcomes.encode())
         return staged
 
     def manifest(self) -> list[OwnedUpload]:
@@ -321,7 +327,7 @@ class Attempt:
 
     def write_receipt(self, decided: Published) -> Receipt:
         """Write the table's decision, whichever driver published. To overwrite it writes the same bytes."""
-        body = self.work.get(f"{self.folder}outcomes/{decided.staged}.jsonl.gz")
+        body = self.work.get(outcomes_name(self.folder, decided.staged))
         if body is None:
             raise Hopeless(
                 f"batch {self.batch} is published as snapshot {decided.snapshot}, but the outcomes of its staged"
@@ -336,9 +342,14 @@ class Attempt:
 
 
 def run(attempt: Attempt, mode: str) -> int:
-    """Run one attempt completely; 0 if the table has decided. Never raises: it writes the reason for settling."""
+    """Run one attempt completely, to `ingest` or to `fence` the batch."""
+    return run_verb(attempt, Attempt.ingest if mode == "ingest" else Attempt.fence)
+
+
+def run_verb(attempt: Attempt, verb: Callable[[Attempt], Receipt]) -> int:
+    """0 if the table has decided. Never raises: it writes the reason, for settling or for a person."""
     try:
-        receipt = attempt.ingest() if mode == "ingest" else attempt.fence()
+        receipt = verb(attempt)
     except Exception as error:
         hopeless = isinstance(error, Hopeless)
         told = isinstance(error, (Hopeless, Retryable, OutcomeUnknown))
@@ -347,7 +358,7 @@ def run(attempt: Attempt, mode: str) -> int:
         undecided, died = isinstance(error, Undecided), isinstance(error, (ReaderDied, MemoryError))
         failure = Failure(attempt.attempt, reason, hopeless, undecided, died)
         try:
-            attempt.work.put(failure_name(attempt.folder, attempt.attempt), failure.encode())
+            attempt.work.put(attempt.failure_name, failure.encode())
         except Exception:
             log.exception("the reason could not be written to the work bucket")
         return 1

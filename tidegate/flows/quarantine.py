@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from tidegate.core.batches import Batch
-from tidegate.core.manifests import batch_folder
+from tidegate.core.manifests import batch_folder, outcomes_name
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending, decode_outcomes, decode_receipt
 from tidegate.core.uploads import Upload
@@ -106,7 +106,7 @@ def _of_batch(
 def _endings(batch_id: str, ports: Ports) -> list[Ending]:
     folder = batch_folder(batch_id)
     receipt = ports.work.get(folder + "receipt.json")
-    body = ports.work.get(f"{folder}outcomes/{decode_receipt(receipt).staged}.jsonl.gz") if receipt else None
+    body = ports.work.get(outcomes_name(folder, decode_receipt(receipt).staged)) if receipt else None
     found = decode_outcomes(body).endings if body else ()
     return [each for each in found if each.outcome == Outcome.QUARANTINED]
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.core.batches import Batch, JobState, State, Step, gives_way, next_step
 from tidegate.core.errors import OutcomeUnknown, TidegateError
-from tidegate.core.manifests import batch_folder, decode_part, failure_name
+from tidegate.core.manifests import batch_folder, decode_part, failure_name, outcomes_name
 from tidegate.core.outcomes import ABANDONED
 from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
@@ -259,7 +259,7 @@ def _ended(batch: Batch, receipt: Receipt, ports: Ports) -> Iterator[Portion]:
             f" {batch.objects}. It stays as it is; compare parts/ and outcomes/ in the work bucket",
             ports,
         )
-    name = f"{batch_folder(batch.id)}outcomes/{receipt.staged}.jsonl.gz"
+    name = outcomes_name(batch_folder(batch.id), receipt.staged)
     body = ports.work.get(name)
     if body is None:
         raise halted(batch, f"batch {batch.id}: it is published, but {name} is missing in the work bucket", ports)

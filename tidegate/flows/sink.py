@@ -69,6 +69,14 @@ class Sink(Protocol):
         """One consistent reading of the table, from its head down to the floor."""
         ...
 
+    def in_line(self, version: int) -> bool:
+        """Whether this version is the head of the table, or an ancestor of it that is still in the history."""
+        ...
+
+    def held(self, position: Floor) -> int:
+        """How many rows of the batch the table holds at this position."""
+        ...
+
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         """Read every upload and write its rows where no reader sees them and no property of the table publishes
         them. `careful`: a file that kills its reader is found and ends as quarantined, which takes longer. Raises

@@ -10,14 +10,14 @@ from pyspark.sql import SparkSession
 
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import decode_dataset
-from tidegate.flows.publish import Attempt, run
+from tidegate.flows.publish import Attempt, run, run_verb
 from tidegate.reading.fetch import a_neighbour_is_readable
 from tidegate.sinks.iceberg.sink import IcebergSink
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence", "selftest"))
+    parser.add_argument("mode", choices=("ingest", "fence", "land-again", "selftest"))
     parser.add_argument("--batch", required=True)
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -46,6 +46,11 @@ def main(argv: list[str] | None = None) -> None:
         last=arguments.last,
         can_read_near=lambda upload: a_neighbour_is_readable(upload, owner),
     )
-    code = run(attempt, arguments.mode)
+    if arguments.mode == "land-again":
+        from tidegate.flows.land_again import land_again  # no other job needs it
+
+        code = run_verb(attempt, land_again)
+    else:
+        code = run(attempt, arguments.mode)
     spark.stop()
     sys.exit(code)

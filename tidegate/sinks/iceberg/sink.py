@@ -144,6 +144,14 @@ class IcebergSink:
         with _asking():
             return self.iceberg.history(floor)
 
+    def in_line(self, version: int) -> bool:
+        with _asking():
+            return self.iceberg.in_line(version)
+
+    def held(self, position: Floor) -> int:
+        with _asking():
+            return self.iceberg.rows_of(self.batch, position)
+
     # ---- staging
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:

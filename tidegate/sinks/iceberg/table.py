@@ -92,6 +92,20 @@ class IcebergTable:
         metadata = self._load().operations().current()
         return History(str(metadata.uuid()), down_to(floor, (each.plain for each in self._ancestors(metadata))))
 
+    def in_line(self, snapshot: int) -> bool:
+        """Whether this snapshot is the head of `main`, or an ancestor of it that has not expired."""
+        table = self._load()
+        if table.currentSnapshot() is None:
+            return False
+        return bool(self._jvm.org.apache.iceberg.util.SnapshotUtil.isAncestorOf(table, snapshot))
+
+    def rows_of(self, batch_id: str, position: Floor) -> int:
+        """How many rows at this position are marked with the batch."""
+        if position.head is None:
+            return 0
+        rows = self._spark.sql(f"SELECT _batch_id FROM {quoted(self.name)} VERSION AS OF {position.head}")
+        return int(rows.where(rows["_batch_id"] == batch_id).count())
+
     def main(self) -> list[IcebergSnapshot]:
         """All ancestors of `main`, its head first: for people and tests. Its cost grows with the history."""
         return list(self._ancestors(self._load().operations().current()))
