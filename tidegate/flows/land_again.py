@@ -8,16 +8,16 @@ by the rows at that position that the batch is not below it.
     step                              if the driver dies right after it     if a twin, or a zombie, runs beside it
     1 the batch's receipt             nothing has happened                  the same
     2 is its snapshot still in main?  the same                              the same
-    3 the floor: the head; rows of    the same                              a publication after the floor is found by the
-      the batch below it?                                                   condition; one before it by its rows
+    3 the floor: the head; rows of    the same                              a publication after the floor is met by
+      the batch below it?                                                   the condition; one before it shows by rows
     4 write the outcomes under the    found by their name; harmless         the same bytes
       name of what is published
     5 publish, on condition           the next run finds the rows at 3      the table accepts one of them
     6 write the receipt               it names a snapshot that is not in    both write the table's decision
                                       main: 3 finds the rows all the same
 
-A zombie of the batch's first attempts has the first floor. Where that is still in the history, its check meets what this
-driver published; where it is not, its check proves nothing and it publishes nothing.
+A zombie of the batch's first attempts has the first floor. Where that is still in the history, its check meets what
+this driver published; where it is not, its check proves nothing and it publishes nothing.
 
 Rows that somebody deleted are no rollback: the snapshot that brought them is still in main, and step 2 refuses. If that
 snapshot has expired as well, nothing but the person who asked for it can tell the two apart.
