@@ -12,6 +12,7 @@ from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
 from tidegate.settings import (
+    AnnounceSettings,
     AuditSettings,
     BatchSettings,
     CatalogSettings,
@@ -35,6 +36,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[limits]", LimitSettings),
     ("[operations]", OperationsSettings),
     ("[audit]", AuditSettings),
+    ("[announce]", AnnounceSettings),
     ("[[route]]", RouteSettings),
     ("[route.batch]", BatchSettings),
 )

@@ -18,6 +18,8 @@ ACTIONS = (
 """A transaction needs the actions of its items and none of its own."""
 HAND_OFFS = "h#"
 """How the partition keys of hand-off records begin."""
+OUTBOX = "outbox"
+"""The partition key of what is to be announced."""
 
 
 class LedgerTable(Construct):
@@ -53,12 +55,20 @@ class LedgerTable(Construct):
     def grant_use(self, role: iam.Role) -> None:
         """Everything except deleting: claims, notices and batches expire.
 
-        Only the records of hand-offs may be deleted. Powertools does that when the start of the job raised.
+        Only the records of hand-offs may be deleted. Powertools does that when the start of the job raised. Who
+        announces batches may also delete what is in the outbox (`grant_take_out`).
         """
         self.grant_change(role)
+        self._grant_delete(role, f"{HAND_OFFS}*")
+
+    def grant_take_out(self, role: iam.Role) -> None:
+        """Delete what was announced from the outbox."""
+        self._grant_delete(role, OUTBOX)
+
+    def _grant_delete(self, role: iam.Role, keys: str) -> None:
         allow(
             role,
             ["dynamodb:DeleteItem"],
             self.table.table_arn,
-            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [f"{HAND_OFFS}*"]}},
+            conditions={"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [keys]}},
         )

@@ -41,6 +41,7 @@ class May(Enum):
     ASK_FOR_JOBS = auto()
     LIST_UPLOADS = auto()
     CHANGE_LEDGER = auto()
+    ANNOUNCE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ ROSTER = (
         concurrency=lambda limits: 2,
         may=(
             *(May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
-            *(May.ASK_FOR_JOBS, May.LIST_ROUTES),
+            *(May.ASK_FOR_JOBS, May.LIST_ROUTES, May.ANNOUNCE),
         ),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
         meanwhile="It runs again within a minute.",

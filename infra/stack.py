@@ -10,6 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra import bundling, sizing
+from infra.announcing import grant_announce
 from infra.buckets import Buckets, WorkBucket
 from infra.buffer import Buffer
 from infra.catalogs import make_catalog
@@ -126,6 +127,9 @@ class TidegateStack(cdk.Stack):
                 May.ASK_FOR_JOBS: [emr.grant_ask],
                 May.LIST_UPLOADS: [landing.grant_list],
                 May.CHANGE_LEDGER: [ledger.grant_change, encryption.grant_table],
+                May.ANNOUNCE: [ledger.grant_take_out, grant_announce(settings.announce.bus)]
+                if settings.announce.enabled
+                else [],
             },
         )
         with bundling.functions(sources, config, dependencies=not local) as folder:

@@ -98,3 +98,10 @@ class Metric(Enum):
         BY_DEPLOYMENT,
         gauge=True,
     )
+    OLDEST_UNANNOUNCED_SECONDS = Measured(
+        "OldestUnannouncedSeconds",
+        "how long the oldest batch that is committed and not announced has been waiting, 0 if there is none",
+        BY_DEPLOYMENT,
+        unit=Unit.SECONDS,
+        gauge=True,
+    )

@@ -332,6 +332,22 @@ class AuditSettings(_Section):
         return seconds
 
 
+class AnnounceSettings(_Section):
+    """The events that tell others of committed batches (see docs/consumers.md)."""
+
+    enabled: bool = Field(
+        True,
+        description="Send an event to EventBridge for each batch that is committed. If false, batches that are"
+        " committed meanwhile are never announced.",
+    )
+    bus: str = Field(
+        "default",
+        pattern=r"^[A-Za-z0-9._-]{1,256}$",
+        description="The name of an event bus of the deployment's account and region. It must exist. default: the"
+        " account's default bus.",
+    )
+
+
 class BatchSettings(_Section):
     """When a batch is handed off to a Spark job."""
 
@@ -529,6 +545,7 @@ class Settings(_Section):
     retention: RetentionSettings = Field(RetentionSettings(), description="How long messages and claims are kept.")
     operations: OperationsSettings = Field(OperationsSettings(), description="Who receives alarms.")
     audit: AuditSettings = Field(AuditSettings(), description="The search for uploads that S3 never announced.")
+    announce: AnnounceSettings = Field(AnnounceSettings(), description="Events that tell others of committed batches.")
     routes: tuple[RouteSettings, ...] = Field((), alias="route", description="The routes, one or more.")
 
     @model_validator(mode="after")

@@ -16,6 +16,7 @@ from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.config import Config
 from ulid import ULID
 
+from tidegate.aws.bus import EventBridge
 from tidegate.aws.jobs import EmrServerless, hand_off_records
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
@@ -89,7 +90,14 @@ class Deployment:
             clock=clock,
             new_id=new_id,
             listing=S3Listing(_lazy("s3"), self.resources.account),
+            bus=self._bus(),
         )
+
+    def _bus(self) -> EventBridge | None:
+        announced = self.settings.announce
+        if not announced.enabled:
+            return None
+        return EventBridge(_lazy("events"), announced.bus, self.resources.deployment)
 
     def letters(self) -> "tuple[SqsLetters, SqsLetters]":
         """The dead letters of the buffer, and those of the notices' queue."""
@@ -150,6 +158,11 @@ def made_at(batch_id: str) -> int:
     return int(ULID.from_str(batch_id).timestamp)
 
 
+_HURRIED = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
+"""For EventBridge. The default timeouts of a minute would use up a run of settling; what fails is sent again in a
+minute."""
+
+
 @cache
 def _ledger(table: str, claim_retention: int) -> Ledger:
     """One for each process: it keeps threads, and a warm function is invoked many times."""
@@ -169,9 +182,8 @@ else:
     @cache
     def _client(service):  # noqa: ANN001
         # one connection for each claiming thread; standard retries are bounded, and only for errors worth a retry
-        return boto3.client(
-            service, config=Config(max_pool_connections=THREADS, retries={"mode": "standard", "total_max_attempts": 4})
-        )
+        config = Config(max_pool_connections=THREADS, retries={"mode": "standard", "total_max_attempts": 4})
+        return boto3.client(service, config=config.merge(_HURRIED) if service == "events" else config)
 
     class _lazy:  # noqa: N801
         """A client that is created at its first use: a command that only reads the ledger creates no other."""

@@ -115,6 +115,9 @@ class Bus:
                 entries.append({"ErrorCode": "MalformedDetail", "ErrorMessage": "Detail is malformed."})
                 continue
             event = make_event(entry["Source"], entry["DetailType"], detail, entry.get("Resources", []))
+            bus = entry.get("EventBusName", "default")
+            # the only place where the events that no rule takes can be seen
+            _log("received", bus=bus, event={name: event[name] for name in ("source", "detail-type", "detail")})
             self.publish(event)
             entries.append({"EventId": event["id"]})
         return answer({"Entries": entries, "FailedEntryCount": sum("ErrorCode" in each for each in entries)})

@@ -22,7 +22,7 @@ HARMLESS = frozenset(
     {
         *("latency", "delivery", "startup", "behind", "held_back", "page", "skew", "expiry_at_once", "bundled"),
         *("in_flight", "attempts", "max_wait", "one_table", "small", "forgotten_tokens", "unordered"),
-        *("horizon", "missed_looks", "redrives"),
+        *("horizon", "missed_looks", "redrives", "announced"),
     }
 )
 """Knobs that cost nobody time, and no further job."""

@@ -12,6 +12,7 @@ import argparse
 
 from simulation.checker.explore import Result, simulation
 from simulation.checker.mistakes import (
+    announcing,
     asking,
     attempts,
     auditing,
@@ -40,6 +41,7 @@ BUGS: tuple[Bug, ...] = (
     *recovering.BUGS,
     *redriving.BUGS,
     *auditing.BUGS,
+    *announcing.BUGS,
 )
 
 HARMLESS: tuple[Bug, ...] = (

@@ -64,6 +64,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "releases": (0.25, (1, 3, 6)),
     "audit": (0.2, (1.0, 120.0, 1_800.0, 2 * 3_600.0)),
     "audits": (0.5, (1, 3, 8)),
+    "announced": (0.25, (True,)),
 }
 """The share of the seeds that use each knob, and the values."""
 

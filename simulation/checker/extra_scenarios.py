@@ -699,6 +699,26 @@ def released_from_two_snapshots(world: World) -> None:
     world.emr.on_driver = begins
 
 
+# ---- announced
+
+
+def announced(world: World) -> None:
+    """Two batches one after the other, with a broken file. EventBridge refuses the first entry that it gets."""
+    world.knobs = replace(world.knobs, announced=True)
+    refusals = iter([True])
+    world.eventbridge.refuses = lambda: next(refusals, False)
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", BAD)
+    world.upload("a.json", MORE, bucket="plain")
+    world.upload("events/c.json", MORE, after=95.0)
+
+
+def announced_and_given_up(world: World) -> None:
+    """One batch is given up, another one is committed."""
+    world.knobs = replace(world.knobs, announced=True)
+    aborted(world)
+
+
 EXTRA: dict[str, Scenario] = {
     each.__name__: each
     for each in (
@@ -762,6 +782,8 @@ EXTRA: dict[str, Scenario] = {
         released_page_by_page,
         released_by_two,
         released_from_two_snapshots,
+        announced,
+        announced_and_given_up,
     )
 }
 

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
+from simulation.checker.announced import misannounced
 from simulation.checker.books import mistaken, refenced
 from simulation.world.audits import watched_since
 from simulation.world.s3 import SUSPENDED, Version
@@ -44,7 +45,7 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
     _judge_uploads(world, rows, judgement)
     _compare(world, rows, judgement)
     _each_batch_once(world, judgement)
-    judgement.broken += [*mistaken(world), *world.noticed]
+    judgement.broken += [*mistaken(world), *misannounced(world), *world.noticed]
     return judgement
 
 

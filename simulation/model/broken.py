@@ -11,7 +11,7 @@ from tidegate.core import transitions
 from tidegate.core.claims import Ownership
 from tidegate.core.items import Has, Is, Lacks, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
-from tidegate.flows import ledger
+from tidegate.flows import announce, ledger
 
 Breaking = Callable[[], AbstractContextManager[Any]]
 
@@ -87,6 +87,19 @@ def _unregistered_is_let_go(claim: Any, owner: Any, batch: Any) -> bool:
 
 
 _has_let_go = ledger.has_let_go
+
+
+def _noted_first(group: Any, bus: Any, ports: Any) -> dict[str, str]:
+    ports.ledger.note_announced(group)
+    return dict(bus.send(group))
+
+
+_to_announce = transitions._to_announce
+
+
+def _elsewhere(batch: Any, receipt: Any, now: int) -> Any:
+    written = _to_announce(batch, receipt, now)
+    return replace(written, key=written.key._replace(pk="elsewhere"))
 
 
 VARIANTS: Sequence[Variant] = (
@@ -197,6 +210,18 @@ VARIANTS: Sequence[Variant] = (
         "The first attempt becomes a fence although it has begun as another one.",
         "given up early",
         requires_less("give_up", Is),
+    ),
+    Variant(
+        "noted before it is sent",
+        "An announcement leaves the outbox before the bus has taken it.",
+        "announced",
+        _patched(announce, "_send", _noted_first),
+    ),
+    Variant(
+        "not written with the end",
+        "A batch is committed, and its announcement is written by nobody.",
+        "announced",
+        _patched(transitions, "_to_announce", _elsewhere),
     ),
     Variant(
         "published without the condition",

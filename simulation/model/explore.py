@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, TypeAlias
 
+from tidegate.core.announcements import Announcement
 from tidegate.core.errors import TidegateError
 from tidegate.core.items import Applied, Key, Refused, Transition
 from tidegate.core.notices import Notice
@@ -41,11 +42,13 @@ class NotYet(BaseException):
 @dataclass(frozen=True)
 class Actor:
     """`run` is given the ports. `name` tells it from the others, and begins the ids of the batches that it opens.
-    `backwards` is one whose independent writes come about in the opposite order."""
+    `backwards` is one whose independent writes come about in the opposite order. `announces`: its deployment has a
+    bus."""
 
     name: str
     run: Callable[[Ports], object]
     backwards: bool = False
+    announces: bool = False
 
 
 @dataclass
@@ -59,12 +62,14 @@ class Shared:
     def get(self, key: Key) -> Any:
         return self.cells.get(("item", *key))
 
-    def query(self, pk: str, what: str) -> Any:
-        return [self.cells[cell] for cell in sorted(self.cells) if cell[:2] == ("item", pk)]
+    def query(self, pk: str, what: str, most: int) -> Any:
+        return [self.cells[cell] for cell in sorted(self.cells) if cell[:2] == ("item", pk)][: most or None]
 
     def apply(self, transition: Transition) -> Applied | Refused:
         store = MemoryStore({Key(*cell[1:]): item for cell, item in self.cells.items() if cell[0] == "item"})
         done = store.apply(transition)
+        for write in transition.writes:
+            self.cells.pop(("item", *write.key), None)
         self.cells.update({("item", *key): item for key, item in store.items.items()})
         return done
 
@@ -91,6 +96,12 @@ class Shared:
     def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
         self.cells.update({("sent", notice.id): notice for notice in notices})
         return frozenset(notice.id for notice in notices)
+
+    def send(self, announcements: Sequence[Announcement]) -> Mapping[str, str]:
+        for each in announcements:
+            name = "event", each.id
+            self.cells[name] = self.cells.get(name, 0) + 1
+        return {}
 
     def start(self, batch: str, attempt: int, fencing: bool) -> str:
         self.cells["job", batch, str(attempt)] = fencing
@@ -149,8 +160,8 @@ class _StoreOfSteps:
         found = {key: self._call("get", key) for key in keys}
         return {key: item for key, item in found.items() if item is not None}
 
-    def query(self, pk: str, what: str) -> Any:
-        return self._call("query", pk, what)
+    def query(self, pk: str, what: str, most: int = 0) -> Any:
+        return self._call("query", pk, what, most)
 
     def apply(self, transition: Transition) -> Any:
         if all(write.key == route_key("r") and not write.requires for write in transition.writes):
@@ -202,6 +213,14 @@ class _Jobs:
         raise NotImplementedError
 
 
+class _ModelBus:
+    def __init__(self, call: _Caller) -> None:
+        self._call = call
+
+    def send(self, announcements: Sequence[Announcement]) -> Any:
+        return self._call("send", announcements)
+
+
 class _Nobody:
     def set_aside(self, body: str, reason: str) -> None:
         raise NotImplementedError
@@ -224,6 +243,7 @@ def ports(call: Any, actor: Actor) -> Ports:
         clock=lambda: NOW,
         new_id=lambda: f"B-{actor.name}{next(numbers)}",
         listing=_Nobody(),
+        bus=_ModelBus(call) if actor.announces else None,
     )
 
 

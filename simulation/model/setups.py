@@ -13,10 +13,11 @@ from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import Outcome, Read, Tally
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
 from tidegate.core.receipts import Ending, Outcomes, Receipt, decode_outcomes, decode_receipt
-from tidegate.core.records import batch_key, claim_key, decode_standing, route_key
+from tidegate.core.records import OUTBOX, batch_key, claim_key, decode_standing, route_key
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
+from tidegate.flows.announce import announce
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import Ports
@@ -115,6 +116,16 @@ def settling(name: str, batch_id: str) -> Actor:
             settle_batch(ROUTE, replace(batch, job_run=""), ports)
 
     return Actor(name, look)
+
+
+def announcing(name: str, batch_id: str) -> Actor:
+    """One run of settling in a deployment with a bus: a look at the batch, then what waits is announced."""
+
+    def look(ports: Ports) -> None:
+        settling(name, batch_id).run(ports)
+        announce(ports)
+
+    return Actor(name, look, announces=True)
 
 
 def stepping_aside(name: str, batch_id: str) -> Actor:
@@ -417,6 +428,24 @@ def both_go_on(cells: Cells, acknowledged: frozenset[str]) -> str:
     return lands_once(cells)
 
 
+def announces_what_is_committed(cells: Mapping[Cell, Any]) -> str:
+    """Nothing is announced before it is committed, or under another id."""
+    sent = {cell[1] for cell in cells if cell[0] == "event"}
+    if sent and cells["item", *batch_key(BATCH)]["state"] != "COMMITTED":
+        return f"{sorted(sent)} was announced, and the batch is not committed"
+    return f"{sorted(sent)} was announced" if sent - {f"{BATCH}-8"} else lands_once(cells)
+
+
+def announced_in_the_end(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Once the faults stop, the batch was announced, and nothing waits."""
+    run(cells, announcing("z", BATCH))
+    if ("event", f"{BATCH}-8") not in cells:
+        return "afterwards the batch is committed, and was not announced"
+    if any(cell[:2] == ("item", OUTBOX) for cell in cells):
+        return "afterwards something is still to be announced"
+    return announces_what_is_committed(cells)
+
+
 def as_it_was_begun(cells: Mapping[Cell, Any]) -> str:
     """A job of an attempt fences the batch if the ledger says that the attempt is a fence, and only then."""
     for cell, fencing in cells.items():
@@ -588,6 +617,14 @@ SETUPS = (
         ),
         halted_before_another,
         ends_well=both_go_on,
+    ),
+    Setup(
+        "announced",
+        "a published batch is settled and announced, twice at once",
+        (announcing("x", BATCH), announcing("y", BATCH)),
+        published(Tally(committed=1, rows=1)),
+        safe=announces_what_is_committed,
+        ends_well=announced_in_the_end,
     ),
     Setup("drivers", "two drivers of a batch meet at the table", DRIVERS, with_table, ends_well=decided),
     Setup("fenced", "a driver and a fence meet at the table", (DRIVERS[0], FENCE), with_table, ends_well=decided),

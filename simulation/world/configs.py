@@ -29,10 +29,15 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     turned = [f"{name} = {limits[name]}" for name in differing]
     batch = "\n".join(["[route.batch]", f'step_aside = "{step_aside}"', *turned, ""])
     audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{audit_every(knobs):.0f}s"\n' if knobs.audit else ""
-    return audited + "\n".join(
-        f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
-        for name, where, table in [
-            *routes[: 3 if knobs.closed_bucket else 2],
-            *((name, routes[0][1] + "\nretired = true", tables[0]) for name in retired),
-        ]
+    announced = "" if knobs.announced else "[announce]\nenabled = false\n"
+    return (
+        announced
+        + audited
+        + "\n".join(
+            f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
+            for name, where, table in [
+                *routes[: 3 if knobs.closed_bucket else 2],
+                *((name, routes[0][1] + "\nretired = true", tables[0]) for name in retired),
+            ]
+        )
     )

@@ -144,7 +144,8 @@ class DynamoDb:
         found = sorted(key for key, _ in on if key[:2] == (request["TableName"], values[":pk"]))
         if start := request.get("ExclusiveStartKey"):
             found = [key for key in found if key > _key(request, start)]
-        page = found[: self.page] if self.page else found
+        most = min(filter(None, (self.page, request.get("Limit", 0))), default=0)
+        page = found[:most] if most else found
         read = [self._read(key, request.get("ConsistentRead", False)) for key in page]
         items = [_typed(item) for item in read if item is not None]
         more = {"LastEvaluatedKey": {"pk": {"S": page[-1][1]}, "sk": {"S": page[-1][2]}}} if page != found else {}

@@ -69,6 +69,8 @@ class Knobs:
     """Notices, portions of endings and runs of settling take a few uploads only."""
     two_versions: bool = False
     """For some minutes half of the invocations have another configuration."""
+    announced: bool = False
+    """The setting: committed batches are announced, and a consumer counts the rows."""
     audit: float = 0.0
     """The setting: how old an upload, or a claim without a decision, must be before an audit takes it for lost, in
     seconds. Without it, no audit runs."""

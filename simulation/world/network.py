@@ -28,6 +28,7 @@ THROTTLED = {
     "sns": (400, "Throttling"),
     "sqs": (400, "RequestThrottled"),
     "emr-serverless": (429, "ThrottlingException"),
+    "events": (400, "ThrottlingException"),
 }
 INTERNAL = {
     "dynamodb": "InternalServerError",
@@ -35,6 +36,7 @@ INTERNAL = {
     "sns": "InternalFailure",
     "sqs": "InternalFailure",
     "emr-serverless": "InternalServerException",
+    "events": "InternalException",
 }
 
 

@@ -29,7 +29,7 @@ from simulation.world.network import Network
 from tidegate import wiring
 from tidegate.settings import load
 
-SERVICES = ("dynamodb", "emr-serverless", "s3", "sns", "sqs")
+SERVICES = ("dynamodb", "emr-serverless", "events", "s3", "sns", "sqs")
 
 RESOURCES = {
     "deployment": "simulated",

@@ -93,6 +93,7 @@ def _s3(operation: str, request: AWSPreparedRequest) -> Parameters:
 _READ: Mapping[str, Callable[[str, AWSPreparedRequest], Parameters]] = {
     "dynamodb": _json,
     "emr-serverless": _emr,
+    "events": _json,
     "s3": _s3,
     "sns": _sns,
     "sqs": _json,
@@ -148,6 +149,7 @@ def _listing(operation: str, answered: dict[str, Any]) -> str:
 _WRITE: Mapping[str, Callable[[str, dict[str, Any]], HttpAnswer]] = {
     "dynamodb": _as_json,
     "emr-serverless": _as_json,
+    "events": _as_json,
     "s3": _as_s3,
     "sns": _as_sns,
     "sqs": _as_json,

@@ -11,10 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
-from simulation.world import audits, driver, foreign, people, product, redriving, restored, seen
+from simulation.world import audits, consumer, driver, foreign, people, product, redriving, restored, seen
 from simulation.world.configs import configured
 from simulation.world.dynamodb import DynamoDb, TableKey
 from simulation.world.emr import Emr, SimulatedJobRun
+from simulation.world.eventbridge import SimulatedBus
 from simulation.world.expressions import StoredItem
 from simulation.world.faults import At, Kind, Plan
 from simulation.world.kernel import START, Kernel
@@ -80,6 +81,8 @@ class World(Landing):
         }
         self.dynamodb = DynamoDb(kernel)
         self.dynamodb.on_replaced = self._replaced
+        self.totals = DynamoDb(kernel)
+        """The tables of a consumer, which no restore of the ledger touches."""
         self.sqs = Sqs(kernel)
         self.sns = Sns(kernel)
         self.emr = Emr(kernel, driver.drive, self._job_ended)
@@ -96,6 +99,7 @@ class World(Landing):
                 ),
                 "sqs": self.sqs.answer,
                 "emr-serverless": self.emr.answer,
+                "events": lambda operation, asked: self.eventbridge.answer(operation, asked),
             },
             self.plan,
         )
@@ -104,6 +108,11 @@ class World(Landing):
         self.buffer = self._queue("buffer", INTAKE, self.dead_letters)
         self.notices_dead_letters = self.sqs.add(Queue(kernel, "notices-dead-letters.fifo"))
         self.notices = self._queue("notices.fifo", DISPATCH, self.notices_dead_letters)
+        self.events = self.sqs.add(Queue(kernel, "events"))
+        self.eventbridge = SimulatedBus(kernel, self.events, self._deliver_event)
+        self.eventbridge.on_sent = self._event_sent
+        self.sent: list[Mapping[str, Any]] = []
+        """The detail of each event that EventBridge accepted."""
         from lambdas.audit.app import handler as audit
         from lambdas.dispatch.app import handler as dispatch
         from lambdas.intake.app import handler as intake
@@ -113,6 +122,8 @@ class World(Landing):
         self.dispatch = SimulatedFunction(kernel, "dispatch", dispatch, DISPATCH.timeout)
         self.settle = SimulatedFunction(kernel, "settle", settle, SETTLE_TIMEOUT)
         self.audit = SimulatedFunction(kernel, "audit", audit, AUDIT_TIMEOUT)
+        self.consumer = SimulatedFunction(kernel, "consumer", consumer.handler, 20.0)
+        self.from_events = EventSource(self.network, self.events, self.consumer, batch_size=10)
         self.from_buffer = EventSource(
             self.network, self.buffer, self.intake, batch_size=INTAKE.batch_size, window=INTAKE.window
         )
@@ -185,6 +196,9 @@ class World(Landing):
         self.dynamodb.page = knobs.page
         self.s3.page = knobs.page or self.s3.page
         self.sns.refuses = sometimes(knobs.refused_notices)
+        if knobs.announced:
+            self.eventbridge.refuses = sometimes(knobs.refused_notices)
+            self.eventbridge.delay = one_of(knobs.delivery)
         self.s3.conflicts = sometimes(knobs.conflicts)
         self.emr.forgets_tokens = sometimes(knobs.forgotten_tokens)
         self.dynamodb.forgets_tokens = sometimes(knobs.forgotten_tokens)()
@@ -290,6 +304,23 @@ class World(Landing):
         if self.rules_enabled:
             self.settle.invoke_asynchronously(event)
 
+    def _event_sent(self, detail: Mapping[str, Any]) -> None:
+        self.sent.append(detail)
+        if self.staged_with_rows(detail["batch"]) is None:
+            self.noticed.append(f"announced: batch {detail['batch']} was announced before its rows were in a table")
+        item = self.dynamodb.items.get(("ledger", f"b#{detail['batch']}", "batch"), {})
+        if item.get("state") != "COMMITTED" and self.forgotten_from == math.inf:
+            self.noticed.append(f"announced: batch {detail['batch']} was announced as {item.get('state')}")
+
+    def _deliver_event(self, body: str) -> None:
+        self.events.send(body)
+        self.from_events.wake(0.0)
+
+    @property
+    def to_announce(self) -> bool:
+        """Whether something is in the outbox, in a world whose deployment announces."""
+        return self.knobs.announced and any(True for _ in self.dynamodb.items.on("ou"))
+
     def wake_schedule(self) -> None:
         """The schedule runs once a minute. While nothing is under way, its runs would do nothing and are not
         simulated."""
@@ -299,7 +330,7 @@ class World(Landing):
 
     def _tick(self) -> None:
         self._ticking = False
-        if self.unfinished or self.buffer.messages or self.notices.messages:
+        if self.unfinished or self.to_announce or self.buffer.messages or self.notices.messages:
             self.wake_schedule()
         if self.knobs.missed_looks and self.kernel.random.random() < self.knobs.missed_looks:
             return
@@ -309,7 +340,7 @@ class World(Landing):
                 self.ended[pk[2:]] = item
         if self.knobs.expiry_at_once:
             self.dynamodb.expire()
-        if self.unfinished and self._worth_a_look():
+        if (self.unfinished or self.to_announce) and self._worth_a_look():
             self._tell_settle(LOOK)
 
     def _worth_a_look(self) -> bool:
@@ -327,6 +358,8 @@ class World(Landing):
     # ---- what can be seen from outside
 
     def _asked_of_dynamodb(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        if consumer.TABLE in str(asked.get("TransactItems", asked.get("TableName"))):
+            return self.totals.answer(operation, asked)
         answered = seen.asked_of_dynamodb(self.happened, operation, asked, self.dynamodb.answer)
         if operation == "TransactWriteItems":
             for (_, pk, _), route in self.dynamodb.items.on("r#"):
@@ -452,12 +485,14 @@ class World(Landing):
             + (f" and halted ({item['halted'][:150]})" if item.get("halted") else "")
             for batch, item in self._unfinished()
         ]
-        queues = (self.buffer, self.notices)
+        queues = (self.buffer, self.notices, self.events)
+        batches += ["announcements"] * self.to_announce
         return batches + [f"{len(queue.messages)} messages in {queue.name}" for queue in queues if queue.messages]
 
     @property
     def at_rest(self) -> bool:
-        return not self.kernel.busy and not self.unfinished and not self.buffer.messages and not self.notices.messages
+        messages = self.buffer.messages or self.notices.messages or self.events.messages
+        return not (self.kernel.busy or self.unfinished or messages or self.to_announce)
 
     @property
     def waits_for_a_person(self) -> bool:

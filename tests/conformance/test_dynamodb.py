@@ -543,6 +543,23 @@ def test_a_query_has_the_items_of_one_partition_in_order(dynamodb: Backend) -> N
     assert [plain(found)["sk"] for page in pages for found in page["Items"]] == order
 
 
+def test_a_query_with_a_limit_reads_so_many_and_says_where_to_go_on(dynamodb: Backend) -> None:
+    for sk in "abc":
+        dynamodb.put({"sk": sk})
+    asked = {
+        "TableName": TABLE,
+        "KeyConditionExpression": "pk = :pk",
+        "ExpressionAttributeValues": item({":pk": f"{dynamodb.prefix}a"}),
+        "ConsistentRead": True,
+        "Limit": 2,
+    }
+    first = dynamodb.client.query(**asked)
+    assert [plain(found)["sk"] for found in first["Items"]] == ["a", "b"]
+    rest = dynamodb.client.query(**asked, ExclusiveStartKey=first["LastEvaluatedKey"])
+    assert [plain(found)["sk"] for found in rest["Items"]] == ["c"]
+    assert "LastEvaluatedKey" not in rest
+
+
 def test_a_query_of_nothing_is_empty(dynamodb: Backend) -> None:
     answer = dynamodb.client.query(
         TableName=TABLE,

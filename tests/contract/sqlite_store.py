@@ -34,9 +34,10 @@ class SqliteStore:
         with self._connected(f"read {what}") as database:
             return _read(database, keys)
 
-    def query(self, pk: str, what: str) -> Sequence[Item]:
+    def query(self, pk: str, what: str, most: int = 0) -> Sequence[Item]:
         with self._connected(f"read {what}") as database:
-            rows = database.execute("SELECT body FROM items WHERE pk = ? ORDER BY sk", (pk,))
+            # a negative limit is none
+            rows = database.execute("SELECT body FROM items WHERE pk = ? ORDER BY sk LIMIT ?", (pk, most or -1))
             return [_item(body) for (body,) in rows]
 
     def apply(self, transition: Transition) -> Applied | Refused:
@@ -46,8 +47,10 @@ class SqliteStore:
             if isinstance(after, Refused):
                 database.execute("ROLLBACK")
                 return after
-            rows = [(*key, _body(item)) for key, item in after.items()]
+            rows = [(*key, _body(item)) for key, item in after.items() if item is not None]
             database.executemany("INSERT OR REPLACE INTO items VALUES (?, ?, ?)", rows)
+            gone = [key for key, item in after.items() if item is None]
+            database.executemany("DELETE FROM items WHERE pk = ? AND sk = ?", gone)
             database.execute("COMMIT")
         return applied(after)
 

@@ -11,6 +11,7 @@ from tests.contract.conftest import TABLES, Opening, opening_of, table_on
 from tests.support.build import BUCKET, notice, part_of, route, upload
 from tests.support.faults import answered
 from tests.support.ledgers import Table
+from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown, Retryable
@@ -22,6 +23,7 @@ from tidegate.flows.ledger import Ledger, Registration
 
 ROUTE = "flights"
 ID = "0" * 40
+EVENT = Announcement("01B", ROUTE, "lake.air.flights", 77, Tally(committed=1), 5)
 RUN = AuditRun(ROUTE, "01R", started_at=5, since=1, until=4, watched_since=1)
 
 
@@ -88,6 +90,8 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "audit": lambda ledger: ledger.audit(ROUTE),
     "begin_audit": lambda ledger: ledger.begin_audit(RUN, None),
     "note_audit": lambda ledger: ledger.note_audit(RUN),
+    "outbox": lambda ledger: ledger.outbox(10),
+    "note_announced": lambda ledger: ledger.note_announced([EVENT]),
 }
 
 
@@ -96,7 +100,7 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
 
 @pytest.mark.parametrize(
     "read",
-    ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route", "batches", "audit"],
+    ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route", "batches", "audit", "outbox"],
 )
 def test_what_a_decision_follows_is_read_consistently(ledger: Ledger, table: Table, read: str):
     """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
@@ -152,6 +156,8 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["audit"], "GetItem", ("read", ROUTE)),
     (CALLS["begin_audit"], "PutItem", ("begin audit", "01R", ROUTE)),
     (CALLS["note_audit"], "UpdateItem", ("page 0", "01R")),
+    (CALLS["outbox"], "Query", ("read the outbox",)),
+    (CALLS["note_announced"], "DeleteItem", ("note", "batch 01B was announced")),
     (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),
     (lambda ledger: ledger.restore_batch(SEALED, None), "TransactWriteItems", ("batch", "01B")),
 ]

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.support.ledgers import racing
 from tidegate.core.items import (
     Applied,
+    Delete,
     FewerThan,
     Has,
     Holds,
@@ -48,6 +49,10 @@ def put(key: Key, *requires: Requirement, **attributes: Any) -> Transition:
 
 def update(key: Key, change: Update, *requires: Requirement) -> Transition:
     return Transition(f"update {key}", (Write(key, change, requires),))
+
+
+def delete(key: Key, *requires: Requirement) -> Transition:
+    return Transition(f"delete {key}", (Write(key, Delete(), requires),))
 
 
 def item(key: Key, **attributes: Any) -> Item:
@@ -88,6 +93,8 @@ def test_a_partition_is_read_whole_and_in_order(store: Store):
     store.apply(put(Key("p#10", "other")))
     assert [found["sk"] for found in store.query("p#1", "things")] == [key.sk for key in keys]
     assert len(store.get_many(keys, "things")) == 120
+    assert [found["sk"] for found in store.query("p#1", "things", 7)] == [key.sk for key in keys[:7]]
+    assert len(store.query("p#1", "things", 500)) == 120
 
 
 # ---- requirements
@@ -192,6 +199,19 @@ def test_a_put_leaves_nothing_of_what_was_there(store: Store):
     assert store.get(HERE) == item(HERE, new=1)
 
 
+def test_what_is_deleted_is_gone(store: Store):
+    store.apply_each([put(HERE, n=1), put(THERE, n=2)])
+    assert store.apply(delete(HERE, Is("n", 2))) == Refused((item(HERE, n=1),))
+    assert store.apply(delete(HERE, Is("n", 1))) == Applied()
+    assert store.get(HERE) is None
+    assert store.get_many([HERE, THERE], "things") == {THERE: item(THERE, n=2)}
+    assert list(store.query(HERE.pk, "things", 1)) == [item(THERE, n=2)]
+    assert store.apply(delete(HERE, Is("n", 1))) == Refused((None,))
+    assert store.apply(delete(HERE)) == Applied()
+    assert isinstance(store.apply(put(HERE, NeverWritten(), n=3)), Applied)
+    assert store.get(HERE) == item(HERE, n=3)
+
+
 # ---- several writes
 
 
@@ -279,7 +299,7 @@ WRITES = st.lists(
     st.builds(
         Write,
         st.sampled_from([HERE, THERE]),
-        st.one_of(st.builds(Put, ATTRIBUTES), updates()),
+        st.one_of(st.builds(Put, ATTRIBUTES), updates(), st.just(Delete())),
         st.lists(REQUIRED, max_size=2).map(tuple),
     ),
     min_size=1,

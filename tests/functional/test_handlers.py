@@ -179,7 +179,7 @@ def failures(answer: dict[str, Any]) -> list[str]:
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-GAUGES = {"OldestPendingSeconds": "Seconds", "HaltedNow": "Count"}
+GAUGES = {"OldestPendingSeconds": "Seconds", "HaltedNow": "Count", "OldestUnannouncedSeconds": "Seconds"}
 
 
 @pytest.fixture
@@ -204,7 +204,7 @@ def gauges(capsys: pytest.CaptureFixture[str]) -> Any:
     """Reads how routes stood when it was last said: {(name, route): value}."""
 
     def read() -> dict[tuple[str, str], float]:
-        found = [each for each in emitted(capsys.readouterr().out) if each.name in GAUGES]
+        found = [each for each in emitted(capsys.readouterr().out) if each.name in GAUGES and each.route]
         assert all(each.unit == GAUGES[each.name] for each in found)
         return {(each.name, each.route): each.value for each in found}
 

@@ -110,6 +110,12 @@ def sns(name: str, asked: dict[str, Any]) -> Asked:
     return {("sns:Publish", asked["TopicArn"])}
 
 
+def events(name: str, asked: dict[str, Any]) -> Asked:
+    assert name == "PutEvents", f"say which action {name} is"
+    buses = {each["EventBusName"] for each in asked["Entries"]}
+    return {("events:PutEvents", f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/{bus}") for bus in buses}
+
+
 def sqs(name: str, asked: dict[str, Any]) -> Asked:
     assert name == "SendMessage", f"say which action {name} is"
     return {("sqs:SendMessage", queue_arn(asked["QueueUrl"]))}
@@ -118,6 +124,7 @@ def sqs(name: str, asked: dict[str, Any]) -> Asked:
 SERVICES: dict[str, Callable[[str, dict[str, Any]], Asked]] = {
     "dynamodb": dynamodb,
     "emr-serverless": emr,
+    "events": events,
     "s3": s3,
     "sns": sns,
     "sqs": sqs,
@@ -274,6 +281,9 @@ def allowed(template: Any, who: str, there: Deployment) -> set[tuple[str, str]]:
                 if resource == "arn:<AWS::Partition>:s3:::example-landing":
                     found.add((action, "arn:aws:s3:::landing"))
                     continue
+                if ":event-bus/" in resource:
+                    found.add((action, f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/{resource.rpartition('/')[2]}"))
+                    continue
                 name, _, rest = resource.removeprefix("<").partition(">")
                 found.add((action, arns.get(name[:-8], f"<{name[:-8]}>") + rest))
     return found
@@ -303,13 +313,12 @@ def test_what_lambda_does_for_a_function_is_allowed_on_its_own_log_and_queue_onl
     assert {on for _, on in rules} == {f"<{who.capitalize()}Log>", QUEUES.get(who, "")} - {""}
 
 
-def test_what_is_deleted_from_the_ledger_is_a_hand_off(stage):
+def test_what_is_deleted_from_the_ledger_is_a_hand_off_or_was_announced(stage):
     deleted = []
     events = wiring._client("dynamodb").meta.events
     events.register("provide-client-params.dynamodb.DeleteItem", lambda params, **_: deleted.append(params["Key"]))
     every_path(stage)
-    assert deleted
-    assert all(key["pk"]["S"].startswith("h#") for key in deleted)
+    assert {key["pk"]["S"] for key in deleted} == {"h#hand-off", "outbox"}
 
 
 def test_the_job_is_told_whose_buckets_it_reads(played):

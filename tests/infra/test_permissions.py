@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.ledger import OUTBOX as OUTBOX_KEY
 from infra.roster import ROSTER, Feed, FeedQueue, May
+from tidegate.core.records import OUTBOX
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = [row.name for row in ROSTER]
@@ -27,6 +29,7 @@ MAY = {
     May.ASK_FOR_JOBS: {"emr-serverless:GetJobRun"},
     May.LIST_UPLOADS: {"s3:ListBucketVersions"},
     May.CHANGE_LEDGER: LEDGER - {"dynamodb:DeleteItem"},
+    May.ANNOUNCE: {"events:PutEvents", "dynamodb:DeleteItem"},
 }
 JOB = {
     *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
@@ -121,11 +124,28 @@ def test_what_cannot_be_handled_is_set_aside_among_the_dead_letters_of_its_queue
     assert resources(simple, "dispatch", "sqs:SendMessage") == ["<BusDeadLetters>"]
 
 
-def test_only_hand_offs_may_be_deleted_from_the_ledger(simple):
-    for who in who_may(May.USE_LEDGER):
-        (statement,) = (each for each in statements(simple, who) if "dynamodb:DeleteItem" in each["Action"])
-        assert statement["Action"] == "dynamodb:DeleteItem"
-        assert statement["Condition"] == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["h#*"]}}
+def test_only_hand_offs_and_what_was_announced_may_be_deleted_from_the_ledger(simple):
+    for who in who_may(May.USE_LEDGER, May.ANNOUNCE):
+        found = [each for each in statements(simple, who) if "dynamodb:DeleteItem" in each["Action"]]
+        assert {each["Action"] for each in found} == {"dynamodb:DeleteItem"}
+        expected = {May.USE_LEDGER: "h#*", May.ANNOUNCE: "outbox"}
+        assert [each["Condition"] for each in found] == [
+            {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": [key]}}
+            for may, key in expected.items()
+            if who in who_may(may)
+        ]
+
+
+def test_settle_announces_on_one_bus_and_on_none_if_that_is_off(simple, synthesize):
+    assert who_may(May.ANNOUNCE) == ["settle"]
+    bus = "arn:<AWS::Partition>:events:<AWS::Region>:<AWS::AccountId>:event-bus/"
+    assert resources(simple, "settle", "events:PutEvents") == [f"{bus}default"]
+    named = synthesize('[announce]\nbus = "news"\n' + simple.toml)
+    assert resources(named, "settle", "events:PutEvents") == [f"{bus}news"]
+    off = synthesize("[announce]\nenabled = false\n" + simple.toml)
+    assert resources(off, "settle", "events:PutEvents") == []
+    assert len(resources(off, "settle", "dynamodb:DeleteItem")) == 1
+    assert OUTBOX_KEY == OUTBOX
 
 
 def test_hand_offs_are_where_the_policy_says():

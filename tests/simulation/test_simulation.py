@@ -139,6 +139,18 @@ def test_what_ends_or_delays_any_call_of_an_audit_is_recovered_from(world: objec
 
 
 @pytest.mark.timeout(600)
+def test_whatever_strikes_what_announces_and_what_consumes_every_batch_is_announced_and_counted(world: object):
+    calls = run(Case("announced")).calls
+    about = ("settle events.", "settle dynamodb.DeleteItem", "consumer ", "platform consumer ")
+    report = Report()
+    for case in singles("announced"):
+        if calls[case.faults[0][0]][0].startswith(about):
+            report.add(run(case))
+    assert report.runs > 100
+    assert not report.failures, told(report)
+
+
+@pytest.mark.timeout(600)
 def test_schedules_by_chance_break_no_promise():
     report = run_all(seeds(0, SEEDS))
     assert report.runs == SEEDS

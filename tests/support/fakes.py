@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tidegate.core.announcements import Announcement
 from tidegate.core.audit import Listed, Marker
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Retryable
@@ -54,6 +55,25 @@ class MemoryTopic:
     @property
     def keys(self) -> list[str]:
         return sorted(entry.upload.key for notice in self.published for entry in notice.entries)
+
+
+@dataclass
+class MemoryEventBus:
+    """Takes the announcements that the test sets; `broken` raises instead."""
+
+    refuses: Callable[[Announcement], bool] = lambda announcement: False
+    broken: bool = False
+    calls: int = 0
+    sent: list[Announcement] = field(default_factory=list)
+
+    def send(self, announcements: Sequence[Announcement]) -> Mapping[str, str]:
+        assert 1 <= len(announcements) <= 10
+        self.calls += 1
+        if self.broken:
+            raise Retryable("the bus is not to be reached")
+        refused = {each.id: "InternalFailure" for each in announcements if self.refuses(each)}
+        self.sent += [each for each in announcements if each.id not in refused]
+        return refused
 
 
 @dataclass
@@ -231,7 +251,8 @@ class Life:
 
     def over(self, ports: Ports) -> Ports:
         """The ports of a process that may die."""
-        mortal = {name: self.wrap(getattr(ports, name)) for name in ("ledger", "work", "jobs", "topic", "listing")}
+        named = ("ledger", "work", "jobs", "topic", "listing", "bus")
+        mortal = {name: self.wrap(getattr(ports, name)) for name in named if getattr(ports, name) is not None}
         return replace(ports, **mortal)
 
 

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.support.build import BUCKET, route, uploads
-from tests.support.fakes import Counts, MemoryDeadLetters, MemoryJobs, MemoryListing, MemoryTopic, MemoryWork
+from tests.support.fakes import (
+    Counts,
+    MemoryDeadLetters,
+    MemoryEventBus,
+    MemoryJobs,
+    MemoryListing,
+    MemoryTopic,
+    MemoryWork,
+)
 from tests.support.ledgers import RETENTION, SettableClock
 from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch
 from tidegate.core.claims import Claim
@@ -37,6 +45,7 @@ class World:
     dead_letters: MemoryDeadLetters = field(default_factory=MemoryDeadLetters)
     count: Counts = field(default_factory=Counts)
     listing: MemoryListing = field(default_factory=MemoryListing)
+    bus: MemoryEventBus | None = field(default_factory=MemoryEventBus)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -60,6 +69,7 @@ class World:
             clock=self.clock,
             new_id=self.new_id,
             listing=self.listing,
+            bus=self.bus,
         )
 
     def new_id(self) -> str:

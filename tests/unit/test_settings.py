@@ -243,8 +243,8 @@ def test_an_unknown_section_is_refused_with_the_names_allowed():
     message = refusal(GOOD + "\n[notifications]\nemail = 'a@b.c'\n")
     line = len(LINES) + 2
     assert message == (
-        f"tidegate.toml:{line}: notifications: unknown field; allowed here: audit, catalog, deployment, limits,"
-        " network, operations, retention, route, security"
+        f"tidegate.toml:{line}: notifications: unknown field; allowed here: announce, audit, catalog, deployment,"
+        " limits, network, operations, retention, route, security"
     )
 
 

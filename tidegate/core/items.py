@@ -157,8 +157,18 @@ class Update:
         assert len(names) == len(set(names)), f"an update changes an attribute once: {names}"
 
 
-def changed(key: Key, change: Put | Update, item: Item | None) -> Item:
-    """The item after the change."""
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """The item is gone. To delete what is not there changes nothing."""
+
+
+ItemChange: TypeAlias = Put | Update | Delete
+
+
+def changed(key: Key, change: ItemChange, item: Item | None) -> Item | None:
+    """The item after the change; None if there is none."""
+    if isinstance(change, Delete):
+        return None
     after: dict[str, Value] = {"pk": key.pk, "sk": key.sk}
     if isinstance(change, Put):
         return {**after, **change.attributes}
@@ -194,7 +204,7 @@ class Write:
     """A change of one item, if it meets all of `requires`."""
 
     key: Key
-    change: Put | Update
+    change: ItemChange
     requires: tuple[Requirement, ...] = ()
 
 
@@ -208,7 +218,8 @@ class Transition:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """It happened. `item` is the item after a transition of one write; None if several items changed."""
+    """It happened. `item` is the item after a transition of one write; None if it was deleted, or if several items
+    changed."""
 
     item: Item | None = None
 
@@ -221,8 +232,8 @@ class Refused:
     there: tuple[Item | None, ...]
 
 
-def judged(transition: Transition, items: Mapping[Key, Item]) -> Mapping[Key, Item] | Refused:
-    """The result of a transition on these items: the items after it, or the refusal.
+def judged(transition: Transition, items: Mapping[Key, Item]) -> Mapping[Key, Item | None] | Refused:
+    """The result of a transition on these items: the items after it (None for one that is deleted), or the refusal.
 
     Stores that hold items in memory, or one at a time, need no more than this.
     """

@@ -8,6 +8,7 @@
     settings  routes           <name>     a route's settings are deployed, or its first batch opens
     leftover  l#<route>        <batch>    a batch ends, and some of its uploads are quarantined, or it is abandoned
     audit     a#<name>         audit      an audit of the route begins, or has done a page
+    outbox    outbox           <batch>    a batch is committed, until its event was sent
 
 Only the transitions of `core.transitions` write them.
 """
@@ -16,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditCounts, AuditRun, Marker
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim, CountedAs
@@ -28,6 +30,9 @@ from tidegate.core.uploads import object_hash
 from tidegate.core.versions import check_version
 
 VERSION = 1
+OUTBOX = "outbox"
+"""The partition of what is to be announced, for all routes. It is empty but for moments, and while the bus does not
+answer."""
 ROUTES = "routes"
 """The partition of all routes' settings: a few hundred records at most, read together."""
 DAY = 24 * 60 * 60
@@ -119,6 +124,10 @@ def leftover_key(route: str, batch_id: str) -> Key:
 
 def audit_key(route: str) -> Key:
     return Key(f"a#{route}", "audit")
+
+
+def outbox_key(batch_id: str) -> Key:
+    return Key(OUTBOX, batch_id)
 
 
 # ---- decoders. Each raises Retryable if newer code wrote the record
@@ -223,6 +232,18 @@ def decode_audit(item: Item) -> AuditRun:
         after=Marker(told["after_key"], told["after_version"]),
         counts=AuditCounts.from_dict(told["counts"]),
         finished_at=told.get("finished_at", 0),
+    )
+
+
+def decode_announcement(item: Item) -> Announcement:
+    told = _readable(item)
+    return Announcement(
+        batch=told["sk"],
+        route=told["route"],
+        table=told["table"],
+        snapshot=told["snapshot"],
+        tally=Tally.from_dict(told["tally"]),
+        committed_at=told["committed_at"],
     )
 
 

@@ -15,6 +15,7 @@
     record_ending   how an upload ended, if not committed          its owner is the notice that the ending names
     note_endings    how many endings are recorded                  the batch is submitted
     end_batch       3, after the table: published, or fenced       the batch is submitted
+    note_announced  that its event was sent                        the record is still of that event
     halt            that nothing is started until a person acts    the attempt is the last
     step_aside      that the route goes on past it                 the attempt is the last; halted, and in a slot
     resume          that one more attempt is made, or a fence      the attempt is the last; halted, unless for a fence
@@ -31,10 +32,12 @@ Add a new rule here, and let the model explore it (`simulation/model/`).
 
 from collections.abc import Mapping
 
+from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import CountedAs
 from tidegate.core.items import (
+    Delete,
     FewerThan,
     Has,
     Holds,
@@ -65,6 +68,7 @@ from tidegate.core.records import (
     claim_key,
     leftover_key,
     notice_key,
+    outbox_key,
     route_key,
     settings_key,
 )
@@ -258,9 +262,10 @@ def note_endings(batch_id: str, done: int) -> Transition:
     )
 
 
-def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Transition:
+def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: int, retention: int) -> Transition:
     """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence. If it leaves uploads outside the table that
-    a person may want, a leftover is written, so that they are found without a search through all batches.
+    a person may want, a leftover is written, so that they are found without a search through all batches. With
+    `announce`, a batch that is COMMITTED gets a record in the outbox, and no other batch ever has one.
 
     It is counted once, because the batch is SUBMITTED once at most when this is applied: no transition leads back from
     COMMITTED or ABANDONED, and `put_batch_right` requires the state that recovering has read, which was neither. So the
@@ -298,7 +303,30 @@ def end_batch(batch: Batch, receipt: Receipt, *, now: int, retention: int) -> Tr
             Write(batch_key(batch.id), ended, (Is("state", State.SUBMITTED.value),)),
             Write(route_key(batch.route), summed),
             *((Write(leftover_key(batch.route, batch.id), Put(left)),) if quarantined or abandoned else ()),
+            *((_to_announce(batch, receipt, now),) if announce and not receipt.fence else ()),
         ),
+    )
+
+
+def _to_announce(batch: Batch, receipt: Receipt, now: int) -> Write:
+    event = Announcement(batch.id, batch.route, batch.table, receipt.snapshot, receipt.tally, now)
+    item: Item = {
+        "v": VERSION,
+        "event": event.id,
+        "route": event.route,
+        "table": event.table,
+        "snapshot": event.snapshot,
+        "tally": event.tally.as_dict(),
+        "committed_at": event.committed_at,
+    }
+    return Write(outbox_key(batch.id), Put(item))
+
+
+def note_announced(event: Announcement) -> Transition:
+    """The record is deleted, so that what was sent costs no reading."""
+    return _one(
+        f"note that batch {event.batch} was announced",
+        Write(outbox_key(event.batch), Delete(), (Is("event", event.id),)),
     )
 
 

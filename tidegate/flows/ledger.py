@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from tidegate.core import transitions
+from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import NEEDS_OWNER, Claim, CountedAs, Ownership, counted, has_let_go, is_live, is_news, judge
@@ -23,6 +24,7 @@ from tidegate.core.manifests import Part
 from tidegate.core.notices import Entry, Notice, NoticeRecord
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
+    OUTBOX,
     ROUTES,
     Leftover,
     RouteRecord,
@@ -30,6 +32,7 @@ from tidegate.core.records import (
     batch_key,
     claim_key,
     claims_pk,
+    decode_announcement,
     decode_audit,
     decode_batch,
     decode_claim,
@@ -336,12 +339,23 @@ class Ledger:
         """Record in the batch that `done` of its endings are complete."""
         self.store.apply(transitions.note_endings(batch_id, done))
 
-    def commit(self, batch_id: str, route: str, receipt: Receipt) -> bool:
-        """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence; False if it had ended already."""
+    def commit(self, batch_id: str, route: str, receipt: Receipt, *, announce: bool = False) -> bool:
+        """SUBMITTED to COMMITTED, or to ABANDONED if the receipt is of a fence; False if it had ended already.
+        `announce`: a committed batch is noted in the outbox."""
         batch = self.batch(batch_id)
         if batch is None or batch.state is not State.SUBMITTED:
             return False
-        return self._applied(transitions.end_batch(batch, receipt, now=self.clock(), retention=self.claim_retention))
+        return self._applied(
+            transitions.end_batch(batch, receipt, announce=announce, now=self.clock(), retention=self.claim_retention)
+        )
+
+    def outbox(self, most: int) -> Sequence[Announcement]:
+        """What is still to be announced, of all routes: the first `most`, by the age of their batches."""
+        return [decode_announcement(item) for item in self.store.query(OUTBOX, "the outbox", most)]
+
+    def note_announced(self, events: Sequence[Announcement]) -> None:
+        """These were sent. Another process may have noted it already."""
+        self.store.apply_each([transitions.note_announced(event) for event in events])
 
     def halt(self, batch_id: str, attempt: int, reason: str) -> None:
         """Start no more jobs for this batch until a person acts. A sealed batch, which has no attempt yet, is only

@@ -1,9 +1,10 @@
 """The ports of the flows. `tidegate.aws` implements them on AWS; a simulation may implement them too."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from tidegate.core.announcements import Announcement
 from tidegate.core.audit import Listed, Marker
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.notices import Notice
@@ -84,6 +85,14 @@ class Listing(Protocol):
         ...
 
 
+class EventBus(Protocol):
+    """Where batches are announced, for whoever wants to know."""
+
+    def send(self, announcements: Sequence[Announcement]) -> Mapping[str, str]:
+        """Send at most ten. Returns the ids of those that were not taken, each with the reason."""
+        ...
+
+
 class Measure(Protocol):
     """Writes one metric, by route if the metric is: the increase of a counter, or the current value of a gauge."""
 
@@ -106,6 +115,8 @@ class Ports:
     clock: Clock
     new_id: NewId
     listing: Listing
+    bus: EventBus | None
+    """None if this deployment announces nothing."""
 
 
 @dataclass(frozen=True, slots=True)

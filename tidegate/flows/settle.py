@@ -14,6 +14,7 @@ receipt that a job wrote. Every step may be repeated, by settling itself or by a
                                       next run does it; after it, another batch of the route gets the slot. What is
                                       aside is looked at as before. If the setting changes meanwhile, the batch that is
                                       aside stays there until it is resumed or ends
+    committed batches are announced   last, when every route is settled: see `flows.announce`
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,7 @@ from tidegate.core.manifests import batch_folder, decode_part, failure_name, out
 from tidegate.core.outcomes import ABANDONED
 from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
+from tidegate.flows.announce import announce
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
@@ -72,6 +74,11 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
         except Exception as error:
             troubles.append(error)
     ports.measure(Metric.UNCONFIGURED_NOW, unconfigured)
+    try:
+        # last, and a bus that does not answer costs seconds: no route waits for it
+        troubles += announce(ports)
+    except Exception as error:
+        troubles.append(error)
     ports.measure(Metric.SETTLING_TROUBLES, len(troubles))
     return troubles
 
@@ -223,7 +230,7 @@ def _record(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -> None:
         send_again(route.name, again, ports)
         ports.ledger.note_endings(batch.id, portion.done)
         budget -= portion.cost
-    if ports.ledger.commit(batch.id, route.name, receipt):
+    if ports.ledger.commit(batch.id, route.name, receipt, announce=ports.bus is not None):
         ports.measure(Metric.BATCHES_ABANDONED if receipt.fence else Metric.BATCHES_COMMITTED, 1, route.name)
         for ending, how_many in receipt.tally.as_dict().items():
             ports.measure(SETTLED[ending], how_many, route.name)

@@ -28,8 +28,8 @@ class Store(Protocol):
         """The items that exist under these keys. The keys differ. `what` names the items in errors."""
         ...
 
-    def query(self, pk: str, what: str) -> Sequence[Item]:
-        """Every item of a partition, in the order of their `sk`."""
+    def query(self, pk: str, what: str, most: int = 0) -> Sequence[Item]:
+        """The items of a partition, in the order of their `sk`: the first `most`, or every one if that is 0."""
         ...
 
     def apply(self, transition: Transition) -> Applied | Refused:

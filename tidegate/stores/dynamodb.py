@@ -1,8 +1,8 @@
 """The ledger's items in one DynamoDB table.
 
-A transition of one write is one conditional PutItem or UpdateItem, one of several is a TransactWriteItems. If a
-condition fails, DynamoDB returns the existing item (`ReturnValuesOnConditionCheckFailure`), so the owner of a claim
-costs no read. Every read is strongly consistent.
+A transition of one write is one conditional PutItem, UpdateItem or DeleteItem, one of several is a TransactWriteItems.
+If a condition fails, DynamoDB returns the existing item (`ReturnValuesOnConditionCheckFailure`), so the owner of a
+claim costs no read. Every read is strongly consistent.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,12 +18,14 @@ from tidegate.aws.errors import asking, code_of
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.items import (
     Applied,
+    Delete,
     FewerThan,
     Has,
     Holds,
     Is,
     IsNot,
     Item,
+    ItemChange,
     Key,
     Lacks,
     LacksOrIs,
@@ -91,12 +93,14 @@ class DynamoDbStore:
             raise _Conflict(f"could not read {what} in ledger {self._table}: it left over all {len(keys)} keys")
         return answer["Responses"].get(self._table, []), left_over
 
-    def query(self, pk: str, what: str) -> Sequence[Item]:
+    def query(self, pk: str, what: str, most: int = 0) -> Sequence[Item]:
         pages = self._client.get_paginator("query").paginate(
             TableName=self._table,
             KeyConditionExpression="pk = :pk",
             ExpressionAttributeValues=_typed({":pk": pk}),
             ConsistentRead=True,
+            # PageSize bounds what a request reads, and MaxItems the number of requests
+            PaginationConfig={"PageSize": most, "MaxItems": most} if most else {},
         )
         with asking(f"read {what} in ledger {self._table}"):
             return [_plain(raw) for page in pages for raw in page["Items"]]
@@ -129,6 +133,9 @@ class DynamoDbStore:
                 if kind == "Put":
                     self._client.put_item(**request)
                     return Applied(_plain(request["Item"]))
+                if kind == "Delete":
+                    self._client.delete_item(**request)
+                    return Applied()
                 answer = self._client.update_item(**request, ReturnValues="ALL_NEW")
                 return Applied(_plain(answer["Attributes"]))
             except ClientError as error:
@@ -182,13 +189,14 @@ def _patiently(call: Callable[..., T], *arguments: Any) -> T:
 
 
 def compiled(write: Write, table: str) -> dict[str, dict[str, Any]]:
-    """The write for TransactWriteItems: the request of PutItem or UpdateItem, under `Put` or `Update`."""
+    """The write for TransactWriteItems: the request of PutItem, UpdateItem or DeleteItem, under its kind."""
     words = _Words()
     request: dict[str, Any] = {"TableName": table}
     if isinstance(write.change, Put):
         request["Item"] = _typed({**write.key._asdict(), **write.change.attributes})
     else:
         request["Key"] = _typed(write.key._asdict())
+    if isinstance(write.change, Update):
         request["UpdateExpression"] = _update(write.change, words)
     if write.requires:
         conditions = [_condition(each, words) for each in write.requires]
@@ -200,7 +208,10 @@ def compiled(write: Write, table: str) -> dict[str, dict[str, Any]]:
         request["ExpressionAttributeNames"] = words.names
     if words.values:
         request["ExpressionAttributeValues"] = words.values
-    return {"Put" if isinstance(write.change, Put) else "Update": request}
+    return {_KINDS[type(write.change)]: request}
+
+
+_KINDS: Mapping[type[ItemChange], str] = {Put: "Put", Update: "Update", Delete: "Delete"}
 
 
 class _Words:

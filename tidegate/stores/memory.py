@@ -21,15 +21,19 @@ class MemoryStore:
     def get_many(self, keys: Sequence[Key], what: str) -> Mapping[Key, Item]:
         return {key: self.items[key] for key in keys if key in self.items}
 
-    def query(self, pk: str, what: str) -> Sequence[Item]:
-        return [self.items[key] for key in sorted(self.items) if key.pk == pk]
+    def query(self, pk: str, what: str, most: int = 0) -> Sequence[Item]:
+        return [self.items[key] for key in sorted(self.items) if key.pk == pk][: most or None]
 
     def apply(self, transition: Transition) -> Applied | Refused:
         with self._turn:
             after = judged(transition, self.items)
             if isinstance(after, Refused):
                 return after
-            self.items.update(after)
+            for key, item in after.items():
+                if item is None:
+                    self.items.pop(key, None)
+                else:
+                    self.items[key] = item
         return applied(after)
 
     def apply_each(self, transitions: Sequence[Transition]) -> Sequence[Applied | Refused]:
@@ -43,19 +47,22 @@ class Rehearsal:
 
     beneath: Store
     kept: MemoryStore = field(default_factory=MemoryStore)
+    gone: set[Key] = field(default_factory=set)
+    """What was deleted here, and is still there beneath."""
 
     def get(self, key: Key) -> Item | None:
-        kept = self.kept.get(key)
-        return self.beneath.get(key) if kept is None else kept
+        return self.get_many([key], key.pk).get(key)
 
     def get_many(self, keys: Sequence[Key], what: str) -> Mapping[Key, Item]:
         kept = self.kept.get_many(keys, what)
-        missing = [key for key in keys if key not in kept]
+        missing = [key for key in keys if key not in kept and key not in self.gone]
         return {**(self.beneath.get_many(missing, what) if missing else {}), **kept}
 
-    def query(self, pk: str, what: str) -> Sequence[Item]:
-        found = {str(item["sk"]): item for item in (*self.beneath.query(pk, what), *self.kept.query(pk, what))}
-        return [found[sk] for sk in sorted(found)]
+    def query(self, pk: str, what: str, most: int = 0) -> Sequence[Item]:
+        found = {Key(pk, str(item["sk"])): item for item in self.beneath.query(pk, what)}
+        there = {key: item for key, item in found.items() if key not in self.gone}
+        there |= {Key(pk, str(item["sk"])): item for item in self.kept.query(pk, what)}
+        return [there[key] for key in sorted(there)][: most or None]
 
     def apply(self, transition: Transition) -> Applied | Refused:
         return self.apply_each([transition])[0]
@@ -64,9 +71,11 @@ class Rehearsal:
         keys = {write.key for transition in transitions for write in transition.writes}
         there = self.get_many(sorted(keys), "what would change")
         self.kept.items.update(there)
-        return self.kept.apply_each(transitions)
+        done = self.kept.apply_each(transitions)
+        self.gone = (self.gone | there.keys()) - self.kept.items.keys()
+        return done
 
 
-def applied(after: Mapping[Key, Item]) -> Applied:
+def applied(after: Mapping[Key, Item | None]) -> Applied:
     """The result of `apply` if the items are then `after`."""
     return Applied(next(iter(after.values())) if len(after) == 1 else None)

@@ -1,0 +1,70 @@
+"""Announce: tell others of each batch that is committed, through an outbox.
+
+The transaction that ends a batch as COMMITTED also writes a record to the outbox (`core.transitions.end_batch`). So
+there is a record for each such batch, and for no other. Settling sends what is in the outbox, as its last step.
+
+    line                               if it dies right after it           if a twin runs beside it
+    1. read the oldest records         nothing has happened                both read the same
+    2. send at most ten of them        they are sent again, with the       each event is sent twice, with the same id
+                                       same ids
+    3. delete those that were taken,   they are not read any more          one delete succeeds; the other finds nothing,
+       if each is still that event's                                       and that is fine
+
+- The answer to line 2 may be lost: then the events may have been taken, and are sent again.
+- What the bus refuses stays in the outbox. So does everything while the bus does not answer. Then the first failed call
+  ends the run: each further one would cost its timeout.
+- The read is consistent, so a record is there as soon as its batch is COMMITTED. Line 3 is final: the record is written
+  once, when the batch ends. Only a ledger that is restored to an earlier time has it again. Then the event is sent
+  again with the same id, because the id is made of the batch and its snapshot.
+- If announcing is switched off, no record is written, and none is read. What waits then stays, and is sent when it is
+  switched on again. A batch that ended while it was off is never announced. If the bus changes, what waits goes to the
+  new one.
+- A record does not expire, because it is a promise. An outage makes records wait, and no record grows.
+"""
+
+from collections.abc import Sequence
+
+from tidegate.core.announcements import Announcement
+from tidegate.core.errors import Retryable, TidegateError
+from tidegate.flows.ports import EventBus, Ports
+from tidegate.metrics import Metric
+
+AT_A_LOOK = 500
+"""The most events of one run. They take seconds. After an outage of a day, 50 routes with a batch a minute have 72,000
+events waiting: these take two and a half hours."""
+TOGETHER = 10
+"""What EventBridge takes in one call
+(https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html)."""
+
+
+def announce(ports: Ports) -> list[TidegateError]:
+    """Send what waits in the outbox, the oldest batches first. Returns what went wrong; it is tried again in a
+    minute."""
+    if ports.bus is None:
+        return []
+    waiting = ports.ledger.outbox(AT_A_LOOK)
+    left = {each.id: each for each in waiting}
+    troubles: list[TidegateError] = []
+    for start in range(0, len(waiting), TOGETHER):
+        group = waiting[start : start + TOGETHER]
+        try:
+            refused = _send(group, ports.bus, ports)
+        except TidegateError as error:
+            troubles.append(error)
+            break
+        for each in group:
+            if each.id in refused:
+                reason = refused[each.id]
+                troubles.append(Retryable(f"could not announce batch {each.batch}: {reason}; it will be sent again"))
+            else:
+                del left[each.id]
+    oldest = min((each.committed_at for each in left.values()), default=ports.clock())
+    ports.measure(Metric.OLDEST_UNANNOUNCED_SECONDS, max(0, ports.clock() - oldest))
+    return troubles
+
+
+def _send(group: Sequence[Announcement], bus: EventBus, ports: Ports) -> dict[str, str]:
+    """Send them, and note those that were taken. Returns the ids of the others, with the reasons."""
+    refused = dict(bus.send(group))
+    ports.ledger.note_announced([each for each in group if each.id not in refused])
+    return refused
