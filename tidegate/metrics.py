@@ -82,6 +82,7 @@ class Metric(Enum):
     SETTLED_SUPERSEDED = Measured("SettledSuperseded", "settling recorded that uploads were superseded")
     SETTLED_VANISHED = Measured("SettledVanished", "settling recorded that uploads had vanished")
     SETTLED_ROWS = Measured("SettledRows", "settling recorded that rows are in the table")
+    UPLOADS_DROPPED = Measured("UploadsDropped", "settling recorded that abandoned uploads were given up for good")
     HAND_OFFS_FAILED = Measured("HandOffsFailed", "dispatch could not seal or hand off; settle tries again")
     SETTLING_TROUBLES = Measured("SettlingTroubles", "settling met an error; it tries again in a minute", BY_DEPLOYMENT)
     UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "the audit found lost uploads, and sent them")

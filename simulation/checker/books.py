@@ -16,7 +16,7 @@ from simulation.world.world import ManifestUpload, World
 
 OUTCOMES = ("committed", "quarantined", "superseded", "vanished")
 FINAL = ("COMMITTED", "ABANDONED")
-COMES_BACK = ("quarantined", "superseded", "vanished", "abandoned")
+COMES_BACK = ("quarantined", "superseded", "vanished", "abandoned", "dropped")
 """What an upload may have been counted as before it is gathered anew."""
 
 Batches = Mapping[str, Mapping[str, Any]]
@@ -35,7 +35,8 @@ def mistaken(world: World) -> list[str]:
     for batch, item in batches.items():
         if item["state"] in FINAL:
             broken += (f"batch {batch}: {each}" for each in _batch(world, batch, item))
-    return [*broken, *_sums(world, batches), *_leftovers(world, batches), *_status(world, batches)]
+    broken += [*_sums(world, batches), *_leftovers(world, batches), *_status(world, batches)]
+    return [*broken, *_wishes(world, batches)]
 
 
 # ---- a batch that has ended
@@ -104,6 +105,14 @@ def _claim_key(each: ManifestUpload) -> tuple[str, str]:
     return claims_pk(each.bucket, each.key), each.version
 
 
+def dropped_for_good(world: World, each: ManifestUpload) -> bool:
+    """Whether a person has dropped an upload of an abandoned batch, and nobody has taken it over since."""
+    place = (*_claim_key(each), each.notice)
+    return place in world.dropped and not any(
+        taken.owner == each.notice and (pk, sk) == place[:2] for (pk, sk, _), taken in world.taken_over.items()
+    )
+
+
 def _place(each: ManifestUpload) -> tuple[str, str, str]:
     return each.bucket, each.key, each.version
 
@@ -158,8 +167,9 @@ def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str
         claim = world.dynamodb.items.get(("ledger", *_claim_key(each)))
         if claim is None or claim["notice"] != each.notice:
             continue
-        if claim.get("outcome", "") != endings[_place(each)]:
-            yield f"the claim of {_place(each)} says {claim.get('outcome')!r}, it ended as {endings[_place(each)]!r}"
+        ended = "dropped" if (*_claim_key(each), each.notice) in world.dropped else endings[_place(each)]
+        if claim.get("outcome", "") != ended:
+            yield f"the claim of {_place(each)} says {claim.get('outcome')!r}, it ended as {ended!r}"
 
 
 # ---- sums
@@ -177,6 +187,7 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             "committed_batches": len(committed),
             "abandoned_batches": len(ended) - len(committed),
             "abandoned_objects": sum(item["objects"] for item in ended if item["state"] == "ABANDONED"),
+            "dropped": sum(_dropped_of(world, batch) for batch, item in batches.items() if item["route"] == pk[2:]),
             # a ledger that was restored has forgotten jobs, and may have forgotten which attempts they were
             **({} if world.forgotten_from < math.inf else {"jobs": sum(item["attempt"] for item in of_route)}),
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
@@ -190,6 +201,17 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             # a registration that a restored ledger forgot is put right without them
             if counted != happened and (world.forgotten_from == math.inf or counted > happened):
                 yield f"sums: {happened} uploads of route {pk[2:]} came back as {name}, it says {counted}"
+
+
+def _dropped_of(world: World, batch: str) -> int:
+    if not world.dropped or batch not in world.wished:
+        return 0
+    return sum((*_claim_key(each), each.notice) in world.dropped for each in _sealed_of(world, batch))
+
+
+def _sealed_of(world: World, batch: str) -> list[ManifestUpload]:
+    name = f"batches/{batch}/sealed.json"
+    return world.manifest_of(batch) if name in dict(world.left_in(name)) else []
 
 
 def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
@@ -211,7 +233,8 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
             passed.add(owner)
             owner = taken.owner
             if (pk, sk, owner) in registered:
-                came_back[registered[pk, sk, owner]] += 1
+                route, ended = registered[pk, sk, owner]
+                came_back[route, "dropped" if (pk, sk, owner) in world.dropped else ended] += 1
                 break
     return came_back
 
@@ -231,13 +254,14 @@ def _status(world: World, batches: Batches) -> Iterator[str]:
     for name, route in routes.items():
         back = {each: route.get(f"back_{each}", 0) for each in COMES_BACK}
         printed = {each: route.get(each, 0) - back.get(each, 0) for each in OUTCOMES}
-        printed["pending"] = route.get("abandoned_objects", 0) - back["abandoned"]
+        printed["dropped"] = route.get("dropped", 0) - back["dropped"]
+        printed["pending"] = route.get("abandoned_objects", 0) - route.get("dropped", 0) - back["abandoned"]
         printed["notified"] = route.get("notified", 0) - sum(back.values())
         pending += printed["pending"]
         notified += printed["notified"]
         if min(printed.values()) < 0:
             yield f"status: route {name} has {printed}"
-        if printed["notified"] != sum(printed[each] for each in (*OUTCOMES, "pending")):
+        if printed["notified"] != sum(printed[each] for each in (*OUTCOMES, "dropped", "pending")):
             yield f"status: the sums of route {name} do not hold: {printed}"
     # a claim that has expired, or that a restored ledger has forgotten, does not tell that an upload came back
     if world.knobs.horizon or world.forgotten_from < math.inf:
@@ -250,6 +274,29 @@ def _status(world: World, batches: Batches) -> Iterator[str]:
         yield f"status: {pending} uploads are pending, and all abandoned batches were redriven"
 
 
+def _wishes(world: World, batches: Batches) -> Iterator[str]:
+    """What a person has said of a batch's uploads is done, if the batch is abandoned; and nothing was dropped unasked.
+    Claims that have expired are left alone."""
+    asked = {batch for batch in world.wished if batches.get(batch, {}).get("state") == "ABANDONED"}
+    for batch in asked:
+        for each in world.manifest_of(batch):
+            claim = world.dynamodb.items.get(("ledger", *_claim_key(each)), {})
+            live = claim.get("expires_at", 0) > world.kernel.now
+            if live and (claim["notice"], claim.get("outcome")) == (each.notice, "abandoned"):
+                yield f"wishes: {_place(each)} is abandoned, and was to be {world.wished[batch]}n"
+    named = {(*_claim_key(each), each.notice) for batch in asked for each in world.manifest_of(batch)}
+    if unasked := world.dropped.keys() - named:
+        yield f"wishes: {len(unasked)} uploads were dropped that nobody gave up"
+    for (pk, sk, taker), taken in world.taken_over.items():
+        # without a version it may be another put of the same bytes
+        by_audit = world.origins.get(taker, "").startswith("audit-") and not sk.startswith("etag:")
+        if by_audit and (pk, sk, taken.owner) in world.dropped:
+            yield f"wishes: an audit sent an upload of version {sk}, which was dropped"
+    for (_, pk, _), route in world.dynamodb.items.on("r#"):
+        if route.get("wished"):
+            yield f"wishes: route {pk[2:]} still lists {sorted(route['wished'])}"
+
+
 def _leftovers(world: World, batches: Batches) -> Iterator[str]:
     """Each batch that left uploads outside the table when it ended is listed by its route, and no other one is."""
     found = {(pk[2:], sk): item for (_, pk, sk), item in world.dynamodb.items.on("l#")}
@@ -259,6 +306,7 @@ def _leftovers(world: World, batches: Batches) -> Iterator[str]:
             continue  # expired, and so has what it left
         fenced, quarantined = item["state"] == "ABANDONED", item.get("tally", {}).get("quarantined", 0)
         expected = {"quarantined": quarantined, "abandoned": item["objects"] if fenced else 0}
+        expected["dropped"] = _dropped_of(world, batch)
         said = {name: left.get(name, 0) for name in expected}
         if said != expected:
             yield f"leftovers: batch {batch} has left {expected}, its route lists {said}"

@@ -65,6 +65,8 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "audit": (0.2, (1.0, 120.0, 1_800.0, 2 * 3_600.0)),
     "audits": (0.5, (1, 3, 8)),
     "announced": (0.25, (True,)),
+    "drops": (0.15, (1, 3, 6)),
+    "step_aside": (0.3, (60.0, 1_800.0)),
 }
 """The share of the seeds that use each knob, and the values."""
 

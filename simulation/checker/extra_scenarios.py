@@ -628,6 +628,73 @@ def redriven_again(world: World) -> None:
         _ask_of_each_batch(world, redriving.redrive_one_batch, after=after)
 
 
+def dropped(world: World) -> None:
+    """A job does not start for long, and a person gives its batch and its uploads up. The person on call redrives what
+    others have given up. One upload is put again when everything is at rest, in a bucket without versions."""
+    world.knobs = replace(world.knobs, redrives=True)
+    startups = iter((1_500.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    for name in "ab":
+        world.upload(f"{name}.json", GOOD, bucket="plain")
+    _ask_of_each_batch(world, partial(people.drop_one, world), after=100.0)
+    world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
+
+
+def dropped_and_audited(world: World) -> None:
+    """A person gives up a batch with its uploads, and the schedule audits the bucket."""
+    _audited(world, min_age=600.0)
+    startups = iter((1_500.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.knobs = replace(world.knobs, redrives=True)
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD, after=10.0)
+    _ask_of_each_batch(world, partial(people.drop_one, world), after=110.0)
+
+
+def dropped_and_redriven(world: World) -> None:
+    """The same without the last upload, and others redrive what is being dropped. The notices' queue keeps no order,
+    and several notices are handled at once."""
+    world.knobs = replace(world.knobs, redrives=True)
+    world.notices.fifo = world.sns.ordered = False
+    world.from_notices.concurrency = 4
+    startups = iter((1_500.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    for name in "abc":
+        world.upload(f"events/{name}.json", GOOD)
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    # settling carries it out at the full minute
+    _ask_of_each_batch(world, partial(people.drop_one, world), after=590.0)
+    for after in (599.93, 600.02):
+        _ask_of_each_batch(world, redriving.redrive_one_batch, after=after)
+
+
+def redriven_and_dropped(world: World) -> None:
+    """A person redrives an abandoned batch, and another one gives its uploads up when they are gathered anew."""
+    startups = iter((1_500.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+    world.knobs = replace(world.knobs, redrives=True)
+
+    def first(ask: Callable[[str], Any]) -> None:
+        ask(min(pk[2:] for _, pk, _ in list(world.dynamodb.items) if pk.startswith("b#")))
+
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    world.kernel.after(
+        590.0, lambda: first(lambda batch: world.kernel.spawn("person", partial(redriving.redrive_one_batch, batch)))
+    )
+    world.kernel.after(595.0, lambda: first(partial(people.drop_one, world)))
+
+
+def redriven_at_once(world: World) -> None:
+    """A person gives up a batch and has its uploads sent again, in one command. Nobody else redrives anything."""
+    startups = iter((1_500.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    for name in "ab":
+        world.upload(f"events/{name}.json", GOOD)
+    _ask_of_each_batch(world, partial(people.redrive_one_at_once, world), after=100.0)
+
+
 def redriven_in_passing(world: World) -> None:
     """A person redrives a batch whose job runs, against the runbook, and again when it is in the table."""
     for name in "ab":
@@ -775,6 +842,11 @@ EXTRA: dict[str, Scenario] = {
         given_up_again_and_again,
         redriven,
         redriven_again,
+        dropped,
+        dropped_and_audited,
+        dropped_and_redriven,
+        redriven_and_dropped,
+        redriven_at_once,
         redriven_in_passing,
         redriven_by_name_in_passing,
         a_file_that_kills_its_reader,
@@ -852,7 +924,7 @@ def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
 
 
-def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Redrive | Resumed], *, after: float) -> None:
+def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Redrive | Resumed | None], *, after: float) -> None:
     def asked() -> None:
         for _, pk, _ in list(world.dynamodb.items):
             if pk.startswith("b#"):

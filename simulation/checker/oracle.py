@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
 from simulation.checker.announced import misannounced
-from simulation.checker.books import mistaken, refenced
+from simulation.checker.books import dropped_for_good, mistaken, refenced
 from simulation.world.audits import watched_since
 from simulation.world.s3 import SUSPENDED, Version
 from simulation.world.world import World
@@ -111,12 +111,12 @@ def refused(world: World) -> set[tuple[str, str]]:
 
 
 def given_up(world: World) -> set[tuple[str, str, str]]:
-    """(bucket, key, sequencer) of the uploads in batches whose fence is in a table. None if the person on call redrives
-    such batches."""
-    if world.knobs.redrives:
-        return set()
+    """(bucket, key, sequencer) of the uploads in batches whose fence is in a table. If the person on call redrives such
+    batches, only of those that a person has dropped, and that nobody has taken over since."""
     fenced = {batch for batch, _, stored in world.published() if not stored.files}
-    listed = (item for batch in fenced for item in world.manifest_of(batch))
+    listed = [item for batch in fenced for item in world.manifest_of(batch)]
+    if world.knobs.redrives:
+        listed = [item for item in listed if dropped_for_good(world, item)]
     return {(put.bucket, put.key, put.sequencer) for item in listed for put in world.puts_of(item)}
 
 

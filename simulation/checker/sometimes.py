@@ -2,10 +2,12 @@
 
 from simulation.world.seen import (
     ABANDONED,
+    ASIDE,
     ATTEMPT_LOST,
     CLAIM_REFUSED,
     CUT,
     DECIDED,
+    DROPPED,
     FENCE_LOST,
     FOUND_LOST,
     HALTED,
@@ -43,6 +45,7 @@ SOMETIMES = (
     ABANDONED,
     RETRIED,
     HALTED,
+    ASIDE,
     DECIDED,
     MOVED_BACK,
     RESTORED,
@@ -50,6 +53,7 @@ SOMETIMES = (
     CUT,
     REDRIVEN,
     RELEASED,
+    DROPPED,
     TAKEN_OVER,
     FOUND_LOST,
     VOIDED,

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from simulation.model import setups
 from tidegate.core import transitions
 from tidegate.core.claims import Ownership
-from tidegate.core.items import Has, Is, Lacks, Put, Transition, Update, Vacant
+from tidegate.core.items import Has, Is, IsNot, Lacks, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
 from tidegate.flows import announce, ledger
 
@@ -102,6 +102,17 @@ def _elsewhere(batch: Any, receipt: Any, now: int) -> Any:
     return replace(written, key=written.key._replace(pk="elsewhere"))
 
 
+_take_over = transitions.take_over
+
+
+def _taken_over_anyhow(*arguments: Any, **named: Any) -> Transition:
+    whole = _take_over(*arguments, **named)
+    (write,) = whole.writes
+    return replace(
+        whole, writes=(replace(write, requires=tuple(each for each in write.requires if isinstance(each, Is))),)
+    )
+
+
 VARIANTS: Sequence[Variant] = (
     Variant(
         "own claim is a duplicate",
@@ -168,6 +179,36 @@ VARIANTS: Sequence[Variant] = (
         "A notice that is not registered counts as one that has let go.",
         "on its way",
         _patched(ledger, "has_let_go", _unregistered_is_let_go),
+    ),
+    Variant(
+        "dropped by whoever has it",
+        "An upload is dropped although it was dropped, or taken over, since its claim was read.",
+        "dropped twice",
+        requires_less("drop", Is),
+    ),
+    Variant(
+        "dropped while it is taken over",
+        "An upload that was dropped since its claim was read leaves the sum of the abandoned ones.",
+        "dropped",
+        _patched(transitions, "take_over", _taken_over_anyhow),
+    ),
+    Variant(
+        "abandoned anew",
+        "A slow run of settling writes that a dropped upload is abandoned.",
+        "dropped, and uploaded again",
+        requires_less("record_ending", IsNot),
+    ),
+    Variant(
+        "a wish is forgotten",
+        "A wish that replaced another one is taken for carried out.",
+        "wished",
+        requires_less("end_wish", Is),
+    ),
+    Variant(
+        "a wish is overlooked",
+        "A wish that was noted since its batch was read is taken off the route's list.",
+        "wished in vain",
+        requires_less("forget_wish", Lacks),
     ),
     Variant(
         "two open batches",

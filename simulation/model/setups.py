@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.model.explore import Actor, Cell, Cells, Explored, calls, explore, run
-from tidegate.core.batches import BatchLimits
+from tidegate.core.batches import BatchLimits, Wish
 from tidegate.core.errors import TidegateError
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import Entry, Notice, make_notice
-from tidegate.core.outcomes import Outcome, Read, Tally
+from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome, Read, Tally
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
 from tidegate.core.receipts import Ending, Outcomes, Receipt, decode_outcomes, decode_receipt
-from tidegate.core.records import OUTBOX, batch_key, claim_key, decode_standing, route_key
+from tidegate.core.records import OUTBOX, batch_key, claim_key, decode_standing, notice_key, route_key
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
@@ -27,6 +27,7 @@ from tidegate.flows.resume import resume
 from tidegate.flows.seal import seal, seal_if_due
 from tidegate.flows.settle import settle_batch, step_aside_if_due
 from tidegate.flows.sink import Hopeless, Staged
+from tidegate.flows.wishes import carry_out
 
 ROUTE = Route(
     "r",
@@ -84,6 +85,16 @@ def aborting(name: str, batch_id: str) -> Actor:
     return Actor(name, lambda ports: abort(batch_id, ports))
 
 
+def wishing(name: str, batch_id: str, wish: Wish) -> Actor:
+    """A person says what becomes of the batch's uploads."""
+    return Actor(name, lambda ports: abort(batch_id, ports, wish))
+
+
+def carrying_out(name: str, batch_id: str) -> Actor:
+    """Settling has found the batch among those with a wish."""
+    return Actor(name, lambda ports: carry_out(batch_id, "r", ports))
+
+
 def audit(name: str, uploads: Sequence[Upload]) -> Actor:
     """Voids the notices of claims that nobody registered, and sends their uploads in a notice of its own. At any
     moment, without waiting: the notices may be on their way."""
@@ -126,6 +137,19 @@ def announcing(name: str, batch_id: str) -> Actor:
         announce(ports)
 
     return Actor(name, look, announces=True)
+
+
+def settling_slowly(name: str, batch_id: str) -> Actor:
+    """Settling has read the fence's receipt before the batch was abandoned, and writes the endings only now."""
+
+    def write(ports: Ports) -> None:
+        folder = batch_folder(batch_id)
+        (part,) = [name for name in ports.work.names(folder + "parts/")]
+        body = ports.work.get(part)
+        found = decode_part(body) if body else []
+        ports.ledger.record_endings([Ending(each.notice, *each.upload.identity, ABANDONED, "") for each in found])
+
+    return Actor(name, write)
 
 
 def stepping_aside(name: str, batch_id: str) -> Actor:
@@ -295,6 +319,16 @@ def _counted_wrong(cells: Mapping[Cell, Any]) -> str:
             keys |= {each.upload.key for each in part}
     if counted - sum(route.back.values()) != len(keys):
         return f"{len(keys)} uploads are counted {counted} times, {dict(route.back)} of them as come back"
+    # what was dropped is in its claim, until a notice takes it over; and then until that registers
+    claims = [item for (pk, _), item in items.items() if pk.startswith("o#")]
+    taken = [
+        item
+        for item in claims
+        if item.get("was") == DROPPED and "batch" not in items.get(notice_key(item["notice"]), {})
+    ]
+    there = sum(item.get("outcome") == DROPPED for item in claims) + len(taken)
+    if there != route.dropped - route.back.get(DROPPED, 0):
+        return f"{there} uploads are dropped, the route counts {route.dropped}, {dict(route.back)} of them as come back"
     return ""
 
 
@@ -398,6 +432,39 @@ def abandoned() -> Cells:
     cells = published(Tally(), fence=True)()
     run(cells, settling("q", BATCH))
     return cells
+
+
+def to_be_dropped() -> Cells:
+    """The same, and a person has given the upload up."""
+    cells = abandoned()
+    run(cells, wishing("w", BATCH, Wish.DROP))
+    return cells
+
+
+def listed_in_vain() -> Cells:
+    """The same, and the batch's record was put right meanwhile: it has lost the wish."""
+    cells = to_be_dropped()
+    header = cells["item", *batch_key(BATCH)]
+    cells["item", *batch_key(BATCH)] = {name: each for name, each in header.items() if name != "wish"}
+    return cells
+
+
+def done_as_said(name: str, wish: Wish) -> EndsWell:
+    """Once the faults stop, what the person of this name has said last is done, and no wish is left."""
+
+    def check(cells: Cells, acknowledged: frozenset[str]) -> str:
+        for each in "zz":
+            run(cells, carrying_out(each, BATCH))
+        header, route = cells["item", *batch_key(BATCH)], decode_standing("r", cells["item", *route_key("r")])
+        if "wish" in header or route.wished:
+            return f"afterwards there is still a wish: {header.get('wish')}, {route.wished}"
+        dropped = DROPPED in [item.get("outcome") for cell, item in cells.items() if cell[0] == "item"]
+        sent = any(cell[0] == "sent" for cell in cells)
+        if name in acknowledged and not (dropped if wish is Wish.DROP else sent):
+            return f"afterwards the upload is not as it was said: {wish}"
+        return lands_once(cells)
+
+    return check
 
 
 def with_table() -> Cells:
@@ -570,6 +637,41 @@ SETUPS = (
         (redriving("x", B), delivery("e", AGAIN), *SENT_TWICE),
         abandoned,
         ends_well=every_upload_joins((B,), {"e": AGAIN}, also=[redriving("z", B)]),
+    ),
+    Setup(
+        "dropped",
+        "an upload is dropped while a person redrives it",
+        (carrying_out("v", BATCH), redriving("x", B), delivery_of_what_was_sent("t")),
+        to_be_dropped,
+        ends_well=every_upload_joins((), {}, "t"),
+    ),
+    Setup(
+        "dropped twice",
+        "two runs of settling drop an upload",
+        (carrying_out("v", BATCH), carrying_out("w", BATCH)),
+        to_be_dropped,
+        ends_well=done_as_said("v", Wish.DROP),
+    ),
+    Setup(
+        "dropped, and uploaded again",
+        "an upload is dropped while its bytes come again, and a slow run of settling records that its batch is fenced",
+        (carrying_out("v", BATCH), settling_slowly("x", BATCH), delivery("e", AGAIN), delivery_of_what_was_sent("t")),
+        to_be_dropped,
+        ends_well=every_upload_joins((B,), {"e": AGAIN}, "t"),
+    ),
+    Setup(
+        "wished",
+        "a person wants an upload redriven after all, while it is dropped",
+        (wishing("q", BATCH, Wish.REDRIVE), carrying_out("v", BATCH), carrying_out("w", BATCH)),
+        to_be_dropped,
+        ends_well=done_as_said("q", Wish.REDRIVE),
+    ),
+    Setup(
+        "wished in vain",
+        "a batch has lost its wish while settling looks at it, and a person asks again",
+        (wishing("p", BATCH, Wish.DROP), carrying_out("v", BATCH), carrying_out("w", BATCH)),
+        listed_in_vain,
+        ends_well=done_as_said("p", Wish.DROP),
     ),
     Setup(
         "on its way",

@@ -15,9 +15,9 @@ def audit_every(knobs: Knobs) -> float:
     return max(3_600.0, knobs.horizon / 12)
 
 
-def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: str = NEVER) -> str:
+def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: str = "") -> str:
     """Two routes, one of a bucket with versions and one of a bucket without; a third one, if its bucket is to close.
-    `retired` are routes that once were in the place of the first one."""
+    `retired` are routes that once were in the place of the first one. `step_aside` replaces that of the knobs."""
     tables = (TABLES[0], TABLES[0] if knobs.one_table else TABLES[1], TABLES[2])
     routes = [
         ("events", 'bucket = "landing"\nprefix = "events/"\nsuffix = ".json"', tables[0]),
@@ -27,7 +27,8 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     limits = {"in_flight": knobs.in_flight, "attempts": knobs.attempts, "max_wait": f'"{knobs.max_wait}s"'}
     differing = [name for name in limits if getattr(knobs, name) != getattr(BatchLimits(), name)]
     turned = [f"{name} = {limits[name]}" for name in differing]
-    batch = "\n".join(["[route.batch]", f'step_aside = "{step_aside}"', *turned, ""])
+    aside = step_aside or (f"{knobs.step_aside:.0f}s" if knobs.step_aside else NEVER)
+    batch = "\n".join(["[route.batch]", f'step_aside = "{aside}"', *turned, ""])
     audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{audit_every(knobs):.0f}s"\n' if knobs.audit else ""
     announced = "" if knobs.announced else "[announce]\nenabled = false\n"
     return (

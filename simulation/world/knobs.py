@@ -63,6 +63,8 @@ class Knobs:
     """The setting: how many jobs a batch may use up before it halts. Less than the default, so that batches do halt."""
     max_wait: int = 60
     """The setting: how long a batch gathers, in seconds."""
+    step_aside: float = 0.0
+    """The setting: how long a halted batch keeps its slot, in seconds. Without it, until a person acts."""
     one_table: bool = False
     """The first two routes write to one table."""
     small: bool = False
@@ -99,6 +101,9 @@ class Knobs:
     releases: int = 0
     """How many times a person releases what is in quarantine, and redrives batches and objects, while other work goes
     on. The person on call releases what S3 refused for a while."""
+    drops: int = 0
+    """How many times a person gives up batches whatever their state, and says at once what becomes of their uploads:
+    they are dropped, or redriven."""
     horizon: float = 0.0
     """For how many seconds S3 announces, and people upload."""
     bundled: bool = False

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulation.world import redriving, restored
+from simulation.world.kernel import Process
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
 from tidegate.core.audit import Window
+from tidegate.core.batches import Wish
 from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.audit import Look, audit_window
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
@@ -27,7 +29,8 @@ UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 def attend(world: "World") -> int:
     """Follow the runbook: decide what the table cannot say, resume halted batches, recover a restored ledger, move dead
     letters back, send again what ended without a row. Returns the number of acts."""
-    return _look_after_halted(world) + _recover_again(world) + move_back(world) + redriving.look_after(world)
+    acts = _look_after_halted(world) + _recover_again(world) + move_back(world) + redriving.look_after(world)
+    return acts + ask_again(world)
 
 
 def move_back(world: "World") -> int:
@@ -104,12 +107,62 @@ def give_up(world: "World") -> None:
         _spawn(world, lambda batch=pk[2:]: give_up_one(world, batch))
 
 
-def give_up_one(world: "World", batch: str) -> Aborted:
-    ended = abort(batch, wiring.this_deployment().ports())
+def give_up_one(world: "World", batch: str, wish: Wish | None = None) -> Aborted:
+    ended = abort(batch, wiring.this_deployment().ports(), wish)
     if ended is Aborted.FENCING:
         item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
         world.fenced_from.setdefault(batch, item["attempt"])
     return ended
+
+
+def wish(world: "World") -> None:
+    """Give up some batches, whatever their state, and say what becomes of their uploads. The same person asks again
+    until there is an answer."""
+    chance = world.kernel.random
+    batches = [pk[2:] for (_, pk, _), _ in world.dynamodb.items.on("b#")]
+    for batch in chance.sample(batches, min(2, len(batches))):
+        wish_for(world, batch, chance.choice((Wish.DROP, Wish.DROP, Wish.REDRIVE)).value)
+
+
+def drop_one(world: "World", batch: str) -> None:
+    """`tidegate abort BATCH --drop`."""
+    wish_for(world, batch, Wish.DROP.value)
+
+
+def redrive_one_at_once(world: "World", batch: str) -> None:
+    """`tidegate abort BATCH --redrive`."""
+    wish_for(world, batch, Wish.REDRIVE.value)
+
+
+def wish_for(world: "World", batch: str, what: str) -> None:
+    world.wished[batch] = what
+    _ask_for(world, batch)
+
+
+def _ask_for(world: "World", batch: str) -> None:
+    what = world.wished[batch]
+
+    def ended(process: Process) -> None:
+        if process.failed or process.answer is Aborted.MOVED_ON or world.wished.get(batch) != what:
+            return
+        if process.answer in (Aborted.FENCING, Aborted.WISHED, Aborted.COMMITTED):
+            world.answered.add(batch)
+        else:
+            del world.wished[batch]  # there is nothing to give up, or it cannot be given up now
+
+    def ask() -> Aborted:
+        return give_up_one(world, batch, Wish(what))
+
+    world.answered.discard(batch)
+    world.kernel.spawn("person", ask, ended)
+
+
+def ask_again(world: "World") -> int:
+    """For the wishes that got no answer, or that a restored ledger has forgotten."""
+    unanswered = [batch for batch in world.wished if batch not in world.answered]
+    for batch in unanswered:
+        _ask_for(world, batch)
+    return len(unanswered)
 
 
 def meddle(world: "World") -> None:

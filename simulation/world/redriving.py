@@ -36,9 +36,9 @@ def look_after(world: "World") -> int:
 
 
 def abandoned(world: "World") -> list[str]:
-    """The abandoned batches that nobody has redriven yet."""
+    """The abandoned batches that nobody has redriven yet, without those of which a person says more."""
     ended = (pk[2:] for (_, pk, _), item in world.dynamodb.items.on("b#") if item["state"] == "ABANDONED")
-    return [batch for batch in ended if batch not in world.sent_again]
+    return [batch for batch in ended if batch not in world.sent_again | world.wished.keys()]
 
 
 def readable_again(world: "World") -> set[tuple[str, str]]:

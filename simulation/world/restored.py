@@ -49,6 +49,8 @@ def restore(world: "World", at: float, forgets: float) -> None:
         world.happened[RESTORED] += 1
         # a notice that was dispatched while the ledger was behind may have been refused
         world.sent_again.clear()
+        world.answered.clear()
+        world.dropped = {place: at for place, at in world.dropped.items() if at <= world.forgotten_from}
         _recover(world)
 
     world.kernel.after(then, keep)

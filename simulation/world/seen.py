@@ -29,6 +29,8 @@ VOIDED = "a notice was voided"
 CUT = "somebody else: cut"
 REDRIVEN = "an abandoned batch was redriven"
 RELEASED = "what S3 had refused was released"
+ASIDE = "a halted batch stepped aside"
+DROPPED = "an upload was dropped"
 TAKEN_OVER = "an upload that ended without a row was taken over"
 QUARANTINED, SUPERSEDED, VANISHED = ("an upload was quarantined", "an upload was superseded", "an upload vanished")
 
@@ -82,6 +84,7 @@ def in_the_end(happened: Counter[str], batches: Iterable[Mapping[str, Any]]) -> 
         happened[ABANDONED] += batch["state"] == "ABANDONED"
         happened[FENCE_LOST] += batch["state"] == "COMMITTED" and bool(batch.get("fencing"))
         happened[RETRIED] += batch["attempt"] > 1
+        happened[ASIDE] += "aside_at" in batch
         for ending, name in (("quarantined", QUARANTINED), ("superseded", SUPERSEDED), ("vanished", VANISHED)):
             happened[name] += batch.get("tally", {}).get(ending, 0) > 0
     for name in [name for name, times in happened.items() if not times]:

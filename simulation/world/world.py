@@ -27,8 +27,9 @@ from simulation.world.s3 import S3, Bucket, Version
 from simulation.world.sns import Sns
 from simulation.world.sqs import Queue, Sqs
 from simulation.world.table import ModelCatalog, Stored
-from tidegate.core import notices
+from tidegate.core import notices, transitions
 from tidegate.flows import settle as settling
+from tidegate.flows import wishes
 
 CONFIG = configured()
 
@@ -94,9 +95,7 @@ class World(Landing):
             {
                 "dynamodb": self._asked_of_dynamodb,
                 "s3": self.s3.answer,
-                "sns": lambda operation, asked: seen.asked_of_sns(
-                    self.happened, asked, self.sns.answer(operation, asked)
-                ),
+                "sns": self._asked_of_sns,
                 "sqs": self.sqs.answer,
                 "emr-serverless": self.emr.answer,
                 "events": lambda operation, asked: self.eventbridge.answer(operation, asked),
@@ -152,6 +151,14 @@ class World(Landing):
         """By (pk, sk, new owner) of the claim."""
         self.sent_again: set[Any] = set()
         """The batches that the person on call has redriven, and the keys of the claims that are released."""
+        self.wished: dict[str, str] = {}
+        """What becomes of the uploads of batches: the last that a person has said."""
+        self.answered: set[str] = set()
+        """The batches in `wished` of which the command has said that it is noted, or is too late."""
+        self.dropped: dict[tuple[str, str, str], float] = {}
+        """When each upload was dropped, by (pk, sk, notice) of its claim."""
+        self.origins: dict[str, str] = {}
+        """Of each notice, by its id: who sent it."""
         self.noticed: list[str] = []
         """Promises that were broken during the run."""
         self._ticking = False
@@ -212,7 +219,7 @@ class World(Landing):
                 runs.skew = one_of(knobs.skew)
         meddlers = [foreign.commit_one] * knobs.foreign
         meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
-        meddlers += [redriving.meddle] * knobs.releases
+        meddlers += [redriving.meddle] * knobs.releases + [people.wish] * knobs.drops
         for meddler in meddlers:
             self.kernel.after(self._some_time(), lambda meddler=meddler: meddler(self))
         self.buffer.receives = self.notices.receives = knobs.receives
@@ -221,7 +228,8 @@ class World(Landing):
             for letters in (self.dead_letters, self.notices_dead_letters):
                 letters.on_message = lambda: self.kernel.after(DAY, lambda: people.move_back(self) and None)
             if knobs.redrives or knobs.releases:
-                # before the ledger forgets what ended without a row
+                # before the ledger forgets what ended without a row; the run waits for these visits
+                self.lasts = max(self.lasts, 2 * knobs.horizon)
                 for day in range(1, int(2 * knobs.horizon / DAY) + 1):
                     self.kernel.after(day * DAY, lambda: redriving.look_after(self) and None)
         if knobs.away:
@@ -357,6 +365,11 @@ class World(Landing):
 
     # ---- what can be seen from outside
 
+    def _asked_of_sns(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        for message in (json.loads(entry["Message"]) for entry in asked["PublishBatchRequestEntries"]):
+            self.origins[message["id"]] = message["origin"]
+        return seen.asked_of_sns(self.happened, asked, self.sns.answer(operation, asked))
+
     def _asked_of_dynamodb(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         if consumer.TABLE in str(asked.get("TransactItems", asked.get("TableName"))):
             return self.totals.answer(operation, asked)
@@ -374,9 +387,18 @@ class World(Landing):
 
     def _replaced(self, key: TableKey, before: StoredItem, after: StoredItem) -> None:
         _, pk, sk = key
-        if not pk.startswith("o#") or before["notice"] == after["notice"]:
+        if after.get("wish"):
+            self.wake_schedule()  # the batch may have ended, and nothing else be under way
+        if not pk.startswith("o#"):
             return
         now = self.kernel.now
+        if after.get("outcome") == "dropped" != before.get("outcome"):
+            if (place := (pk, sk, after["notice"])) in self.dropped:
+                self.noticed.append(f"people: the upload of claim {place} was dropped twice")
+            self.dropped[place] = now
+            self.happened[seen.DROPPED] += 1
+        if before["notice"] == after["notice"]:
+            return
         if before.get("expires_at", math.inf) > now:
             owner = self.dynamodb.items.get(("ledger", f"n#{before['notice']}", "notice"), {})
             known = owner.get("expires_at", -math.inf) > now
@@ -474,7 +496,8 @@ class World(Landing):
     def _unfinished(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """(batch, item) of what is under way."""
         for (_, pk, _), item in self.dynamodb.items.on("b#"):
-            if item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices")):
+            under_way = item["state"] in ("SEALED", "SUBMITTED") or (item["state"] == "OPEN" and item.get("notices"))
+            if under_way or item.get("wish"):
                 yield pk[2:], item
 
     @property
@@ -561,6 +584,8 @@ def _limits(knobs: Knobs) -> Iterator[None]:
         if knobs.small:
             stack.enter_context(patch.object(settling, "ENDINGS_PER_WRITE", 1))
             stack.enter_context(patch.object(settling, "ENDINGS_PER_LOOK", 1))
+            stack.enter_context(patch.object(wishes, "UPLOADS_PER_LOOK", 1))
+            stack.enter_context(patch.object(transitions, "MOST_DROPPED", 1))
             for packs in (notices.pack, notices.pack_entries):
                 stack.enter_context(patch.dict(packs.__kwdefaults__, max_bytes=350))
         yield

@@ -6,19 +6,21 @@ On moto it is quick to run everywhere; DynamoDB Local is what proves the races.
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.support.build import BUCKET, ETAG, notice, part_of, route, upload, uploads
 from tests.support.ledgers import RETENTION, SettableClock, interrupted, racing
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import CountedAs
 from tidegate.core.errors import Retryable
-from tidegate.core.manifests import make_part
+from tidegate.core.items import Transition, Update, Write
+from tidegate.core.manifests import OwnedUpload, make_part
 from tidegate.core.notices import Entry, Notice, NoticeRecord, make_notice
-from tidegate.core.outcomes import ABANDONED, NO_TALLY, Outcome, Tally
+from tidegate.core.outcomes import ABANDONED, DROPPED, NO_TALLY, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.records import DAY, Leftover, RouteRecord
+from tidegate.core.records import DAY, Leftover, RouteRecord, route_key
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger, Registration
 from tidegate.flows.store import NewId
@@ -198,6 +200,29 @@ def let_go_by_finding_it_overwritten(ledger: Ledger, of: Notice, new_id: NewId) 
     end_all(ledger, of, new_id, Outcome.SUPERSEDED)
 
 
+def given_up(ledger: Ledger, of: Notice, new_id: NewId) -> str:
+    """The notice's batch is abandoned, and its claims say so."""
+    batch = ledger.open_batch(ROUTE, new_id)
+    assert ledger.register(of, batch.id, part_of(of)) is Registration.REGISTERED
+    submitted(ledger, batch.id)
+    ledger.record_endings(abandoned_endings(of))
+    assert ledger.commit(batch.id, ROUTE, receipt(batch.id, fence=True))
+    return batch.id
+
+
+def abandoned_endings(of: Notice) -> list[Ending]:
+    return [replace(each, outcome=ABANDONED, error="") for each in endings_of(of, Outcome.VANISHED)]
+
+
+def owned_by(of: Notice) -> list[OwnedUpload]:
+    return [OwnedUpload(of.id, entry.upload) for entry in of.entries]
+
+
+def let_go_by_dropping(ledger: Ledger, of: Notice, new_id: NewId) -> None:
+    batch = given_up(ledger, of, new_id)
+    assert ledger.drop(batch, ROUTE, owned_by(of)) == len(of.entries)
+
+
 def keep_undecided(ledger: Ledger, of: Notice, new_id: NewId) -> None:
     pass
 
@@ -243,6 +268,7 @@ LETS_GO = [
     let_go_by_quarantining,
     let_go_by_finding_it_gone,
     let_go_by_finding_it_overwritten,
+    let_go_by_dropping,
 ]
 KEEPS = [
     keep_undecided,
@@ -421,6 +447,7 @@ def test_a_notice_may_own_refuse_and_pass_on_at_once(ledger: Ledger, new_id: New
 
 
 AS_COUNTED = {
+    let_go_by_dropping: CountedAs(ROUTE, DROPPED),
     let_go_by_voiding: None,
     let_go_by_abandoning: CountedAs(ROUTE, ABANDONED),
     let_go_by_quarantining: CountedAs(ROUTE, "quarantined"),
@@ -1608,3 +1635,153 @@ def test_a_notice_of_several_takeovers_keeps_them_apart(ledger: Ledger):
     entries = [Entry(upload("a"), first.id), Entry(upload("b"), second.id), Entry(upload("c"))]
     claimed = ledger.claim(make_notice(ROUTE, BUCKET, "audit:1", entries))
     assert (claimed.owned, claimed.refused) == ((upload("a"), upload("c")), (upload("b"),))
+
+
+# ---- what becomes of the uploads of an abandoned batch
+
+
+def test_what_is_dropped_is_counted_once_with_its_route_and_its_leftover(
+    ledger: Ledger, another: Another, new_id: NewId, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tidegate.core.transitions.MOST_DROPPED", 2)
+    of = notice("a", "b", "c")
+    ledger.claim(of)
+    batch = given_up(ledger, of, new_id)
+    assert ledger.drop(batch, ROUTE, owned_by(of)[:1]) == 1
+    assert [process.drop(batch, ROUTE, owned_by(of)) for process in (ledger, another(), ledger)] == [2, 0, 0]
+    assert ledger.route(ROUTE).dropped == 3
+    assert [(each.batch, each.abandoned, each.dropped) for each in ledger.leftovers(ROUTE)] == [(batch, 3, 3)]
+    assert {ledger.claims(BUCKET, key)[0].outcome for key in "abc"} == {DROPPED}
+
+
+def test_only_what_is_abandoned_and_still_owned_is_dropped(ledger: Ledger, new_id: NewId, clock: SettableClock):
+    of, free = notice("a", "b", "c", "d"), notice("e")
+    for each in (of, free):
+        ledger.claim(each)
+    batch = given_up(ledger, of, new_id)
+    taker = notice("b", origin="redrive 1", takes_from=of.id)
+    assert ledger.claim(taker).owned
+    assert ledger.drop(batch, ROUTE, [*owned_by(of), *owned_by(free), *owned_by(notice("never"))]) == 3
+    assert ledger.route(ROUTE).dropped == 3
+    assert [ledger.claims(BUCKET, key)[0].outcome for key in "be"] == ["", ""]
+    assert ledger.claims(BUCKET, "never") == []
+
+
+def test_a_claim_that_has_expired_is_not_dropped_though_it_is_still_there(
+    ledger: Ledger, new_id: NewId, clock: SettableClock
+):
+    of = notice("a")
+    ledger.claim(of)
+    batch = given_up(ledger, of, new_id)
+    clock.advance(RETENTION)
+    assert ledger.drop(batch, ROUTE, owned_by(of)) == 0
+    assert ledger.route(ROUTE).dropped == 0
+
+
+def test_a_slow_twin_of_settling_does_not_make_it_abandoned_again(ledger: Ledger, new_id: NewId):
+    of = notice("a")
+    ledger.claim(of)
+    let_go_by_dropping(ledger, of, new_id)
+    assert ledger.record_endings(abandoned_endings(of)) == ()
+    assert ledger.claims(BUCKET, "a")[0].outcome == DROPPED
+
+
+@pytest.mark.parametrize("_", range(6))
+def test_dropping_and_taking_over_race_and_the_sums_know_which_was_first(another: Another, new_id: NewId, _: int):
+    ledger = another()
+    of = notice("a", "b", "c")
+    ledger.claim(of)
+    batch = given_up(ledger, of, new_id)
+    taker = notice("a", "b", "c", origin="redrive 1", takes_from=of.id)
+
+    def take() -> None:
+        process = another()
+        for _ in range(5):
+            try:
+                process.claim(taker)
+                return
+            except Retryable:  # the message is delivered again
+                pass
+
+    racing(take, *[lambda: another().drop(batch, ROUTE, owned_by(of))] * 2)
+    claimed = ledger.claim(taker)
+    assert len(claimed.owned) == 3
+    assert claimed.back.get(CountedAs(ROUTE, DROPPED), 0) == ledger.route(ROUTE).dropped
+    assert sum(claimed.back.values()) == 3
+
+
+def test_what_was_dropped_while_it_was_being_taken_over_is_tried_again(ledger: Ledger, another: Another, new_id: NewId):
+    of = notice("a")
+    ledger.claim(of)
+    batch = given_up(ledger, of, new_id)
+    taker = notice("a", origin="redrive 1", takes_from=of.id)
+    slow = another()
+    real = slow.let_go
+
+    def let_go(claims: Any) -> Any:
+        found = real(claims)
+        ledger.drop(batch, ROUTE, owned_by(of))
+        return found
+
+    object.__setattr__(slow, "let_go", let_go)
+    with pytest.raises(Retryable, match="was dropped while it was being taken over"):
+        slow.claim(taker)
+    claimed = another().claim(taker)
+    assert (len(claimed.owned), claimed.back) == (1, {CountedAs(ROUTE, DROPPED): 1})
+
+
+def test_a_wish_is_noted_for_a_batch_that_is_given_up(ledger: Ledger, another: Another, new_id: NewId):
+    of = notice("a")
+    ledger.claim(of)
+    batch = ledger.batch(given_up(ledger, of, new_id))
+    assert batch is not None
+    assert batch.wish is None
+    for wish in (Wish.DROP, Wish.DROP, Wish.REDRIVE):
+        assert ledger.wish(batch, wish)
+        found = another().batch(batch.id)
+        assert (found.wish, found.wished_parts) == (wish, 0)
+        assert ledger.route(ROUTE).wished == (batch.id,)
+        assert ledger.note_wish(batch.id, wish, 3)
+        assert ledger.batch(batch.id).wished_parts == 3
+    assert not ledger.note_wish(batch.id, Wish.DROP, 1), "there is another one by now"
+    assert not ledger.end_wish(batch.id, ROUTE, Wish.DROP)
+    assert not ledger.forget_wish(batch.id, ROUTE, there=True)
+    assert ledger.route(ROUTE).wished == (batch.id,)
+    assert ledger.end_wish(batch.id, ROUTE, Wish.REDRIVE)
+    assert not ledger.end_wish(batch.id, ROUTE, Wish.REDRIVE)
+    found = ledger.batch(batch.id)
+    assert (found.wish, found.wished_parts, ledger.route(ROUTE).wished) == (None, 0, ())
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_a_fence_begins_with_its_wish(ledger: Ledger, new_id: NewId, sealed: bool):
+    batch_id = join_new(ledger, new_id)
+    assert ledger.seal(batch_id, ROUTE)
+    if sealed:
+        assert ledger.give_up(batch_id, ROUTE, Wish.DROP)
+    else:
+        assert ledger.begin_attempt(batch_id, ROUTE, 1, 1)
+        assert ledger.resume(batch_id, ROUTE, 2, fencing=True, wish=Wish.DROP)
+    batch = ledger.batch(batch_id)
+    assert (batch.fencing, batch.wish, ledger.route(ROUTE).wished) == (True, Wish.DROP, (batch_id,))
+    assert ledger.wish(batch, Wish.REDRIVE)
+    ledger.halt(batch_id, batch.attempt, "no table")
+    assert ledger.resume(batch_id, ROUTE, batch.attempt + 1, fencing=True)
+    assert ledger.batch(batch_id).wish is Wish.REDRIVE, "it stays"
+    assert not ledger.wish(batch, Wish.DROP), "it has moved on"
+    assert ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=True))
+    assert (ledger.batch(batch_id).wish, ledger.route(ROUTE).wished) == (Wish.REDRIVE, (batch_id,))
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_wish_that_the_batch_does_not_have_is_forgotten(ledger: Ledger, new_id: NewId, there: bool):
+    of = notice("a")
+    ledger.claim(of)
+    batch = ledger.batch(given_up(ledger, of, new_id))
+    lost = batch if there else replace(batch, id="01GONE")
+    ledger.store.apply(Transition("list", (Write(route_key(ROUTE), Update(joins={"wished": lost.id})),)))
+    assert ledger.route(ROUTE).wished == (lost.id,)
+    assert ledger.forget_wish(lost.id, ROUTE, there=there)
+    assert ledger.route(ROUTE).wished == ()
+    assert ledger.batch(batch.id) == batch
+    assert ledger.batch("01GONE") is None

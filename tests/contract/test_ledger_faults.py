@@ -13,8 +13,9 @@ from tests.support.faults import answered
 from tests.support.ledgers import Table
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.manifests import OwnedUpload
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
@@ -24,6 +25,7 @@ from tidegate.flows.ledger import Ledger, Registration
 ROUTE = "flights"
 ID = "0" * 40
 EVENT = Announcement("01B", ROUTE, "lake.air.flights", 77, Tally(committed=1), 5)
+ABANDONED = Batch("01B", ROUTE, State.ABANDONED, 1)
 RUN = AuditRun(ROUTE, "01R", started_at=5, since=1, until=4, watched_since=1)
 
 
@@ -86,6 +88,11 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "pause": lambda ledger: ledger.pause(ROUTE),
     "unpause": lambda ledger: ledger.unpause(ROUTE),
     "give_up": lambda ledger: ledger.give_up("01B", ROUTE),
+    "wish": lambda ledger: ledger.wish(ABANDONED, Wish.DROP),
+    "note_wish": lambda ledger: ledger.note_wish("01B", Wish.DROP, 1),
+    "end_wish": lambda ledger: ledger.end_wish("01B", ROUTE, Wish.DROP),
+    "forget_wish": lambda ledger: ledger.forget_wish("01B", ROUTE, there=True),
+    "drop": lambda ledger: ledger.drop("01B", ROUTE, [OwnedUpload("0" * 40, upload("a"))]),
     "batches": lambda ledger: ledger.batches(["01B"]),
     "audit": lambda ledger: ledger.audit(ROUTE),
     "begin_audit": lambda ledger: ledger.begin_audit(RUN, None),
@@ -100,7 +107,19 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
 
 @pytest.mark.parametrize(
     "read",
-    ["notice", "notices", "claims", "batch", "route", "known_routes", "known_route", "batches", "audit", "outbox"],
+    [
+        "notice",
+        "notices",
+        "claims",
+        "batch",
+        "route",
+        "known_routes",
+        "known_route",
+        "batches",
+        "audit",
+        "outbox",
+        "drop",
+    ],
 )
 def test_what_a_decision_follows_is_read_consistently(ledger: Ledger, table: Table, read: str):
     """A read that may be old would let a repeat pass for new, or a batch that has ended for open."""
@@ -152,6 +171,10 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["pause"], "UpdateItem", ("pause", ROUTE)),
     (CALLS["unpause"], "UpdateItem", ("pause", ROUTE)),
     (CALLS["give_up"], "TransactWriteItems", ("give up", "01B")),
+    (CALLS["wish"], "TransactWriteItems", ("uploads", "01B")),
+    (CALLS["note_wish"], "UpdateItem", ("drop", "01B", "1 parts")),
+    (CALLS["end_wish"], "TransactWriteItems", ("drop", "01B")),
+    (CALLS["forget_wish"], "TransactWriteItems", ("forget", "01B")),
     (CALLS["batches"], "BatchGetItem", ("read batches",)),
     (CALLS["audit"], "GetItem", ("read", ROUTE)),
     (CALLS["begin_audit"], "PutItem", ("begin audit", "01R", ROUTE)),

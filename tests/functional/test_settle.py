@@ -819,6 +819,25 @@ def test_whoever_is_overtaken_while_resuming_is_told_to_look_again(world: World)
     assert (world.batch(batch.id).attempt, world.batch(batch.id).fencing) == (2, False)
 
 
+def test_a_batch_that_waits_between_attempts_gets_the_next_one_now(world: World):
+    batch = world.submitted()
+    world.settle()
+    assert resume(batch.id, world.ports) is Resumed.NOT_HALTED, "its job runs"
+    world.jobs.end(batch.id, 1)
+    world.settle()
+    assert world.batch(batch.id).attempt == 1, "it waits"
+    other = Life(calls=2, before=lambda: resume(batch.id, world.ports))
+    assert resume(batch.id, replace(world.ports, ledger=other.wrap(world.ledger))) is Resumed.MOVED_ON
+    assert (world.batch(batch.id).attempt, world.record.running, world.record.jobs) == (2, (batch.id,), 2)
+    world.settle()
+    assert world.jobs.started[-1] == (batch.id, 2, False)
+    world.jobs.end(batch.id, 2)
+    play_publishing(world.work, batch.id)
+    assert resume(batch.id, world.ports) is Resumed.NOT_HALTED, "it is in the table"
+    world.settle()
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
 def test_what_cannot_be_resumed_says_so(world: World):
     assert resume("01NEVER", world.ports) is Resumed.NO_SUCH_BATCH
     batch = world.sealed()

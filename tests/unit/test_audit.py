@@ -22,7 +22,7 @@ from tidegate.core.audit import (
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.notices import NoticeRecord
-from tidegate.core.outcomes import ABANDONED, Outcome
+from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 
 HOUR = 3_600
 DAY = 24 * HOUR
@@ -107,7 +107,12 @@ def test_what_ended_as_gone_and_is_there_is_lost(outcome: Outcome, listed: Liste
 
 
 @pytest.mark.parametrize(
-    ("outcome", "finding"), [(Outcome.QUARANTINED, AuditFinding.QUARANTINED), (ABANDONED, AuditFinding.ABANDONED)]
+    ("outcome", "finding"),
+    [
+        (Outcome.QUARANTINED, AuditFinding.QUARANTINED),
+        (ABANDONED, AuditFinding.ABANDONED),
+        (DROPPED, AuditFinding.DROPPED),
+    ],
 )
 def test_what_ended_without_a_row_is_lost_only_if_it_was_put_again(outcome: str, finding: AuditFinding):
     ended = claim(outcome=outcome)

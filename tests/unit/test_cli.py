@@ -21,7 +21,7 @@ from tests.support.fakes import MemoryWork
 from tests.support.world import memory_ports
 from tidegate.cli import deployment, json_output, main, plugins
 from tidegate.cli.exits import Exit
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.notices import NoticeRecord
@@ -29,6 +29,7 @@ from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Failure, Outcomes, decode_receipt
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
+from tidegate.core.times import iso
 from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
@@ -81,7 +82,9 @@ class FakeLedger:
     def known_routes(self) -> dict[str, Route]:
         return self.known
 
-    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0) -> bool:
+    def resume(
+        self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0, wish: Wish | None = None
+    ) -> bool:
         self.floors.append(floors)
         self.resumed.append((batch_id, attempt, fencing))
         return True
@@ -193,6 +196,16 @@ def test_status_as_json_is_what_the_page_shows(ledger: FakeLedger):
     assert document["routes"][0]["batches"]["submitted"] == 1
 
 
+def test_status_says_which_halted_batch_is_aside_and_what_a_wish_waits_for(ledger: FakeLedger):
+    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column", attempt=3, aside_at=NOW)}
+    ledger.record = replace(ledger.record, running=(), aside=("01RUN",), wished=("01OLD",))
+    said = " ".join(run("status").stdout.split())
+    assert f"after attempt 3, aside since {iso(NOW)}: no such column" in said
+    assert "wish: batch 01OLD of route flights" in said
+    (route,) = json.loads(run("status", "--json").stdout)["routes"]
+    assert (route["aside"], route["wished"]) == (["01RUN"], ["01OLD"])
+
+
 def test_a_halted_batch_is_in_the_json_with_its_reason_and_still_the_exit_code_tells(ledger: FakeLedger):
     ledger.batches = {"01RUN": replace(RUNNING, halted="no such column")}
     result = run("status", "--json")
@@ -272,6 +285,7 @@ def test_resume_begins_the_next_attempt_of_a_halted_batch(ledger: FakeLedger):
 
 
 def test_resume_of_a_batch_that_runs_changes_nothing(ledger: FakeLedger):
+    ledger.batches = {"01RUN": replace(RUNNING, job_run="")}
     result = run("resume", "01RUN")
     assert result.exit_code == Exit.FINDING
     assert "nothing to resume" in result.stderr
@@ -295,6 +309,7 @@ def test_abort_asks_first(ledger: FakeLedger):
 def test_abort_says_what_comes_next(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch):
     said = {
         Aborted.FENCING: "is being fenced",
+        Aborted.WISHED: "",  # only with a wish
         Aborted.NO_SUCH_BATCH: "there is no batch 01RUN",
         Aborted.EMPTY: "has no uploads yet, so there is nothing to abort",
         Aborted.COMMITTED: "has ended: it is committed",
@@ -304,10 +319,33 @@ def test_abort_says_what_comes_next(ledger: FakeLedger, monkeypatch: pytest.Monk
     }
     assert said.keys() == set(Aborted)
     for ended, words in said.items():
-        monkeypatch.setattr(main, "ask_abort", lambda batch, ports, ended=ended: ended)
+        monkeypatch.setattr(main, "ask_abort", lambda batch, ports, wish, ended=ended: ended)
         result = run("abort", "01RUN", "--yes")
         expected = (Exit.OK, result.stdout) if ended is Aborted.FENCING else (Exit.FINDING, result.stderr)
         assert (result.exit_code, words in " ".join(expected[1].split())) == (expected[0], True), ended
+
+
+@pytest.mark.parametrize(
+    ("option", "wish", "done"), [("--drop", Wish.DROP, "dropped"), ("--redrive", Wish.REDRIVE, "sent")]
+)
+def test_abort_says_what_becomes_of_the_uploads(
+    ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch, option: str, wish: Wish, done: str
+):
+    for ended, words in (
+        (Aborted.FENCING, "is being fenced, then its uploads are"),
+        (Aborted.WISHED, "given up before"),
+    ):
+        asked = []
+        monkeypatch.setattr(main, "ask_abort", lambda *of, ended=ended, asked=asked: asked.append(of[2]) or ended)
+        result = run("abort", "01RUN", "--yes", option)
+        assert (result.exit_code, asked) == (Exit.OK, [wish])
+        assert words in result.stdout
+        assert done in result.stdout
+
+
+def test_uploads_are_either_dropped_or_redriven(ledger: FakeLedger):
+    assert run("abort", "01RUN", "--yes", "--drop", "--redrive").exit_code == Exit.USAGE
+    assert ledger.resumed == []
 
 
 # --- decide ---

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tests.functional.test_redrive import KEYS, abandoned, committed_with, deliver
 from tests.support.build import BUCKET
+from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import deployment, main
@@ -138,3 +139,31 @@ def test_one_object_is_shown_without_a_search_through_other_batches(world: World
     assert run("quarantine", "show", URI).exit_code == Exit.OK
     assert read
     assert not [name for name in read if other in name]
+
+
+@pytest.mark.parametrize(("counted", "said"), [(1, "more than 1"), (2, "2"), (10_000, "2")])
+def test_release_lists_once_however_much_there_is(
+    world: World, monkeypatch: pytest.MonkeyPatch, counted: int, said: str
+):
+    committed_with(world, *KEYS[:2])
+    listed = []
+    real = world.work.get
+    monkeypatch.setattr(world.work, "get", lambda name: listed.append(name) or real(name))
+    monkeypatch.setattr("tidegate.cli.quarantine.COUNTED", counted)
+    result = run("quarantine", "release", input="y\n")
+    assert (result.exit_code, f"Release {said} uploads?" in result.output) == (Exit.OK, True)
+    assert sum("outcomes/" in name for name in listed) == 1
+    deliver(world)
+    assert dict(world.record.back) == {"quarantined": 2}
+
+
+def test_redrive_names_what_is_elsewhere_and_what_is_forgotten(world: World):
+    batch = abandoned(world)
+    run("redrive", batch)
+    deliver(world)
+    result = run("redrive", batch)
+    assert result.exit_code == Exit.FINDING
+    assert "3 landed, or belong to another notice" in " ".join(result.stderr.split())
+    world.clock.advance(RETENTION)
+    result = run("redrive", batch)
+    assert "of 3 the ledger has forgotten the claims" in " ".join(result.stderr.split())

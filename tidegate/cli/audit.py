@@ -8,7 +8,7 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption
+from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.routes import Route
 from tidegate.flows.audit import Look, audit_window
@@ -69,7 +69,7 @@ def _routes(named: str | None, settings: Settings) -> list[Route]:
 
 
 def audit(
-    route: Annotated[str | None, typer.Option("--route", metavar="ROUTE", help="Default: each route.")] = None,
+    route: RouteOption = None,
     since: Annotated[
         str | None,
         typer.Option("--since", metavar="AGE", help='The oldest uploads to look at: "30d". Default: `max_age`.'),

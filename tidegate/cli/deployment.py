@@ -1,12 +1,13 @@
 """The deployment that a verb works on: the one in the environment, or the local stack in a folder."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tidegate import wiring
 from tidegate.cli import plugins
 from tidegate.environment import STACK_DIR, read_outputs
+from tidegate.flows.ports import Ports
 from tidegate.settings import DEFAULT_FILE, SettingsError
 
 MARK = "TIDEGATE_LEDGER"
@@ -26,6 +27,11 @@ def find(folder: Path | None) -> wiring.Deployment:
         raise SettingsError(
             f"{MARK} is set and {missing.args[0]} is not: set all that `tidegate env` prints, or none and use --dir"
         ) from None
+
+
+def known_names(configured: Iterable[str], ports: Ports) -> list[str]:
+    """The names of the routes that the configuration or the ledger has."""
+    return sorted({*configured, *ports.ledger.known_routes()})
 
 
 def resources(environment: Mapping[str, str]) -> wiring.Resources:

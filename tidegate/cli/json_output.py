@@ -50,6 +50,7 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
             "quarantined": ended.quarantined,
             "superseded": ended.superseded,
             "vanished": ended.vanished,
+            "dropped": status.uploads.dropped,
             "pending": status.uploads.pending,
             "holds": status.uploads.holds,
         },
@@ -65,6 +66,8 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
             "abandoned": status.abandoned_batches,
         },
         "unfinished": [_batch(batch) for batch in status.unfinished],
+        "wished": list(status.wished),
+        "aside": list(status.aside),
     }
 
 

@@ -27,6 +27,7 @@ from tidegate.cli.options import (
 )
 from tidegate.cli.quarantine import app as quarantine_app
 from tidegate.cli.redrive import redrive
+from tidegate.core.batches import Wish
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
 from tidegate.environment import STACK_DIR
@@ -158,7 +159,10 @@ BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's
 
 @app.command()
 def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
-    """Give a halted batch one more attempt. Remove the cause first. Settling starts the attempt within a minute."""
+    """Give a halted batch one more attempt. Remove the cause first. Settling starts the attempt within a minute.
+
+    A batch that waits between two attempts gets the next one now.
+    """
     match ask_resume(batch, deployment.find(folder).ports()):
         case Resumed.DONE:
             typer.echo(f"batch {batch} goes on: its next attempt starts within a minute")
@@ -166,7 +170,10 @@ def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
         case Resumed.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
         case Resumed.NOT_HALTED:
-            render.error(f"batch {batch} has not halted, so there is nothing to resume: see `tidegate status`")
+            render.error(
+                f"batch {batch} has not halted, and does not wait for its next attempt, so there is nothing to resume:"
+                " see `tidegate status`"
+            )
         case Resumed.MOVED_ON:
             render.error(f"batch {batch} changed just now: run `tidegate status` again")
     _exit(Exit.FINDING)
@@ -204,24 +211,48 @@ def _tell_pause(route: str, done: PauseResult, success: str, already: str) -> No
     _exit(Exit.FINDING)
 
 
+_BECOMES = {
+    None: "Its uploads stay out of the table until you redrive it",
+    Wish.DROP: "Its uploads stay out of the table for good. Only a redrive would bring them back",
+    Wish.REDRIVE: "Its uploads are sent again, and land with another batch",
+}
+"""What becomes of the uploads, in the question before."""
+_DONE = {Wish.DROP: "dropped", Wish.REDRIVE: "sent again"}
+
+
 @app.command()
 def abort(
     batch: BatchArgument,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Give its uploads up as well: they end as dropped, and nothing sends them.")
+    ] = False,
+    redrive: Annotated[
+        bool, typer.Option("--redrive", help="Send its uploads again, as soon as it is abandoned.")
+    ] = False,
     folder: DeploymentOption = None,
     yes: YesOption = False,
 ) -> None:
     """Give an unfinished batch up for good: its uploads stay out of the table, unless a job was faster.
 
-    An open batch is sealed first. Settling starts the job that fences the batch within a minute.
+    An open batch is sealed first. Settling starts the job that fences the batch within a minute. With --drop or
+    --redrive the batch may also be one that is abandoned already.
     """
+    if drop and redrive:
+        raise typer.BadParameter("give --drop or --redrive, not both")
+    wish = Wish.DROP if drop else Wish.REDRIVE if redrive else None
     deployed = deployment.find(folder)
     if not yes:
-        typer.confirm(
-            f"Give up batch {batch}? Its uploads stay out of the table until you redrive it", abort=True, err=True
-        )
-    match ask_abort(batch, deployed.ports()):
+        typer.confirm(f"Give up batch {batch}? {_BECOMES[wish]}", abort=True, err=True)
+    match ask_abort(batch, deployed.ports(), wish):
         case Aborted.FENCING:
-            typer.echo(f"batch {batch} is being fenced: `tidegate status` shows how it ends")
+            then = f", then its uploads are {_DONE[wish]}" if wish else ""
+            typer.echo(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
+            return
+        case Aborted.WISHED if wish:
+            typer.echo(
+                f"batch {batch} was given up before. Within a minute after it is abandoned its uploads are"
+                f" {_DONE[wish]}: see `tidegate status`"
+            )
             return
         case Aborted.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
@@ -231,7 +262,8 @@ def abort(
             render.error(f"batch {batch} has ended: it is committed, so its rows are in the table")
         case Aborted.ABANDONED:
             render.error(
-                f"batch {batch} has ended: it is abandoned. `tidegate redrive {batch}` sends its uploads again"
+                f"batch {batch} has ended: it is abandoned. `tidegate redrive {batch}` sends its uploads again,"
+                f" `tidegate abort {batch} --drop` gives them up for good"
             )
         case Aborted.FILES_DIFFER:
             render.error(

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Annotated
 
 import typer
@@ -21,8 +21,12 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
+COUNTED = 10_000
+"""How many uploads are counted, and kept in memory, before the question whether to release them."""
+
 KeyOption = Annotated[
-    str, typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'.")
+    str,
+    typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'."),
 ]
 ErrorOption = Annotated[
     str, typer.Option("--error", metavar="TEXT", help="Only errors that contain this, in any case.")
@@ -39,7 +43,7 @@ def _selection(key: str, error: str, since: str | None, until: str | None) -> Se
 
 def _found(deployed: Deployment, ports: Ports, route: str | None, selection: Selection) -> Iterator[Quarantined]:
     """Raises BadParameter for a route that neither the configuration nor the ledger has."""
-    names = sorted({*deployed.routes, *ports.ledger.known_routes()})
+    names = deployment.known_names(deployed.routes, ports)
     if route is not None and route not in names:
         raise typer.BadParameter(f"there is no route {route!r}: there are {', '.join(names)}")
     for name in [route] if route is not None else names:
@@ -103,11 +107,14 @@ def release(
     selection = _selection(key, error, since, until)
     deployed = deployment.find(folder)
     ports = deployed.ports(f"release-{uuid.uuid4().hex}")
+    began, coming = ports.clock(), _found(deployed, ports, route, selection)
+    first: list[Quarantined] = []
     if not yes:
-        count = sum(1 for _ in _found(deployed, ports, route, selection))
+        first = list(islice(coming, COUNTED + 1))
+        count = f"{len(first)}" if len(first) <= COUNTED else f"more than {COUNTED}"
         typer.confirm(f"Release {count} uploads?", abort=True, err=True)
-    found = _found(deployed, ports, route, selection)
-    done = send_again(found, ports, run=ports.new_id(), on_sent=sent_so_far)
+    # what was counted was read before the question: it is sent as of then
+    done = send_again(chain(first, coming), ports, run=ports.new_id(), on_sent=sent_so_far, began=began)
     typer.echo(f"{done.sent} uploads are released: `tidegate status` shows how they end")
 
 

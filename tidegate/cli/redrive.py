@@ -58,7 +58,7 @@ def redrive(
 
 def _move_back(deployed: Deployment, *, dry_run: bool) -> None:
     ports, routes, run = deployed.ports(), deployed.routes, uuid.uuid4().hex
-    known = {*routes, *ports.ledger.known_routes()}
+    known = set(deployment.known_names(routes, ports))
     notifications, notices = deployed.letters()
     kept = 0
     for name, box, judge in (
@@ -78,7 +78,18 @@ def _move_back(deployed: Deployment, *, dry_run: bool) -> None:
 
 def _tell(what: str, done: Redrive) -> None:
     name = what if what.startswith("s3://") else f"batch {what}"
-    elsewhere = f"; {done.elsewhere} landed, are pending, or belong to a later upload" if done.elsewhere else ""
+    elsewhere = ""
+    if done.elsewhere:
+        elsewhere = (
+            f"; {done.elsewhere} landed, or belong to another notice: they are pending, unless that notice was lost"
+            " after it had claimed them (`tidegate trace` says that it is not registered). Then `tidegate audit` sends"
+            " them"
+        )
+    if done.expired:
+        elsewhere += (
+            f"; of {done.expired} the ledger has forgotten the claims (setting `claims`), and nobody can send them:"
+            " upload them again"
+        )
     match done.ended:
         case Redriven.SENT:
             typer.echo(f"{done.sent} uploads of {name} are sent again{elsewhere}: `tidegate status` shows how they end")

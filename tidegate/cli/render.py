@@ -15,7 +15,7 @@ from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.batches import Batch, State
-from tidegate.core.outcomes import Outcome
+from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.routes import Route
 from tidegate.flows.letters import LettersMoved
@@ -32,6 +32,7 @@ _OUTCOME_STYLE = {
     Outcome.QUARANTINED: "red",
     Outcome.SUPERSEDED: "yellow",
     Outcome.VANISHED: "yellow",
+    DROPPED: "yellow",
     PENDING: "cyan",
 }
 _STATE_STYLE = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "bold red"}
@@ -70,9 +71,15 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
                 what = f"batch {batch.id} of route {batch.route}: {outlook(batch, each.route.limits)}"
                 out.print(Text.assemble(("delayed: ", "bold yellow"), what), soft_wrap=True)
         for batch in each.halted:
-            what = f"batch {batch.id} of route {batch.route} after attempt {batch.attempt}: {batch.halted}"
+            since = f", aside since {iso(batch.aside_at)}" if batch.id in each.aside else ""
+            what = f"batch {batch.id} of route {batch.route} after attempt {batch.attempt}{since}: {batch.halted}"
             out.print(Text.assemble(("halted: ", "bold red"), what), soft_wrap=True)
             out.print(f"  {_way_out(batch)}", soft_wrap=True)
+        for wished in each.wished:
+            what = (
+                f"batch {wished} of route {each.route.name}: once it is abandoned, its uploads are dropped or redriven"
+            )
+            out.print(Text.assemble(("wish: ", "bold yellow"), what), soft_wrap=True)
         if not each.configured:
             what = (
                 f"route {each.route.name} is not in the configuration any more. Its unfinished batches go on by its"
@@ -103,6 +110,7 @@ def conservation(statuses: Sequence[RouteStatus]) -> Table:
     table.add_row("uploads notified", *(str(each.uploads.notified) for each in statuses))
     for sign, name in zip("=+++", Outcome, strict=True):
         table.add_row(f"  {sign} {name}", *(str(getattr(tally, name)) for tally in ended))
+    table.add_row(f"  + {DROPPED}", *(str(each.uploads.dropped) for each in statuses))
     table.add_row(f"  + {PENDING}", *(str(each.uploads.pending) for each in statuses))
     table.add_row("  the sum", *(_holds(each) for each in statuses), end_section=True)
     table.add_row("rows committed", *(str(tally.rows) for tally in ended))
@@ -130,8 +138,9 @@ def sums(each: RouteStatus) -> str:
     ended = each.uploads.ended
     return (
         f"{each.uploads.notified} notified, but {ended.committed} committed + {ended.quarantined} quarantined"
-        f" + {ended.superseded} superseded + {ended.vanished} vanished + {each.uploads.pending} pending"
-        f" = {ended.uploads + each.uploads.pending} (route {each.route.name})"
+        f" + {ended.superseded} superseded + {ended.vanished} vanished + {each.uploads.dropped} dropped"
+        f" + {each.uploads.pending} pending = {ended.uploads + each.uploads.dropped + each.uploads.pending}"
+        f" (route {each.route.name})"
     )
 
 

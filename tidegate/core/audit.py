@@ -16,7 +16,7 @@ from enum import Enum
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.notices import NoticeRecord
-from tidegate.core.outcomes import ABANDONED, Outcome
+from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 from tidegate.core.uploads import Upload
 
 MARGIN = 60
@@ -70,6 +70,7 @@ class AuditFinding(Enum):
     COMMITTED = "committed"
     QUARANTINED = "quarantined"
     ABANDONED = "abandoned"  # its batch was given up: a person decides what becomes of it
+    DROPPED = "dropped"  # a person has given it up for good
     FORGOTTEN = "forgotten"  # its claim has outlived the record of its notice or batch, which had been registered
 
 
@@ -108,7 +109,8 @@ def judge_listed(
     **An upload that ended without a row is lost again** if it was put again and no notification told of that. In a
     bucket with versions a version is put once. A version that had vanished and is listed is there all the same. A
     version id cannot tell the same bytes apart in a bucket without versions, but time can: the object was modified
-    after it was claimed.
+    after it was claimed. So it is for an upload that was dropped: nothing of it is sent, but the same bytes that
+    somebody put later are an upload of their own, which nobody has dropped.
     """
     if claim is None:
         return AuditFinding.LOST
@@ -134,7 +136,8 @@ def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
         return AuditFinding.LOST
     if listed.upload.etag is not None and listed.modified > claim.claimed_at + MARGIN:
         return AuditFinding.LOST
-    return AuditFinding.ABANDONED if claim.outcome == ABANDONED else AuditFinding.QUARANTINED
+    others = {ABANDONED: AuditFinding.ABANDONED, DROPPED: AuditFinding.DROPPED}
+    return others.get(claim.outcome, AuditFinding.QUARANTINED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,7 @@ class AuditCounts:
     committed: int = 0
     quarantined: int = 0
     abandoned: int = 0
+    dropped: int = 0
     forgotten: int = 0
 
     @property

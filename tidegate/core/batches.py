@@ -21,6 +21,13 @@ class State(StrEnum):
     ABANDONED = "ABANDONED"
 
 
+class Wish(StrEnum):
+    """What a person wants done with the uploads of a batch once it is abandoned. Settling carries it out."""
+
+    DROP = "drop"  # give them up for good
+    REDRIVE = "redrive"  # send them again
+
+
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
     """When a batch is handed off, and how often it is attempted. `in_flight` is how many jobs of a route may run at
@@ -49,6 +56,8 @@ class Batch:
     `halted_at`    when it halted; 0 also if the version that halted it did not record it
     `aside_at`     when it last gave up its slot. It stays when the batch is resumed: the route's record says whether it
                    is aside now
+    `wish`         what a person wants done with its uploads once it is abandoned; None if nobody said, or if it is done
+    `wished_parts` for how many of its parts the wish is carried out
     """
 
     id: str
@@ -75,6 +84,8 @@ class Batch:
     sealed_for: str = ""
     halted_at: int = 0
     aside_at: int = 0
+    wish: Wish | None = None
+    wished_parts: int = 0
 
 
 MAX_NOTICES = 50_000

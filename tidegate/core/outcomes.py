@@ -18,7 +18,11 @@ ABANDONED = "abandoned"
 """Recorded in a claim in place of an outcome, once its batch is fenced. It is not an outcome, because the upload is
 pending. But it is final: the owner never publishes the upload."""
 
-COMES_BACK = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANISHED.value, ABANDONED)
+DROPPED = "dropped"
+"""Recorded in a claim in place of ABANDONED, if a person has given the upload up for good (docs/adr/0053). It is an
+ending, and no job reports it. Only a person's redrive brings the upload back."""
+
+COMES_BACK = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANISHED.value, ABANDONED, DROPPED)
 """What an upload may be counted as when another notice takes it over. An upload that landed never comes back."""
 
 
@@ -71,14 +75,15 @@ NO_TALLY = Tally()
 class Conservation:
     """The invariant: every notified upload has one outcome, or is pending. An upload that came back counts once.
 
-    `notified` is counted when notices are registered, the tally by the job that read the files. The two counts are
-    independent, so the check can fail.
+    `notified` is counted when notices are registered, the tally by the job that read the files, `dropped` when a
+    person's wish is carried out. The counts are independent, so the check can fail.
     """
 
     notified: int
     ended: Tally
     pending: int
+    dropped: int = 0
 
     @property
     def holds(self) -> bool:
-        return self.notified == self.ended.uploads + self.pending
+        return self.notified == self.ended.uploads + self.dropped + self.pending

@@ -19,7 +19,7 @@ from typing import Any
 
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditCounts, AuditRun, Marker
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import Claim, CountedAs
 from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.items import Item, Key
@@ -58,6 +58,10 @@ class RouteRecord:
     committed_batches: int = 0
     abandoned_batches: int = 0
     abandoned_objects: int = 0
+    dropped: int = 0
+    """How many uploads of abandoned batches were dropped. `abandoned_objects` counts them, too."""
+    wished: tuple[str, ...] = ()
+    """The batches with a wish that is not carried out yet (`core.batches.Wish`)."""
     paused: int = 0
     """Since when a person has paused the route, in epoch seconds; 0 if it is not paused."""
     back: Mapping[str, int] = field(default_factory=dict)
@@ -76,13 +80,15 @@ class RouteRecord:
 @dataclass(frozen=True, slots=True)
 class Leftover:
     """What a batch of the route has left outside the table when it ended (`ended_at`, epoch seconds): how many uploads
-    were quarantined, or abandoned. It does not change when they come back; their claims say so."""
+    were quarantined, or abandoned. It does not change when they come back; their claims say so. `dropped` is how many
+    of the abandoned ones were dropped since."""
 
     route: str
     batch: str
     ended_at: int
     quarantined: int = 0
     abandoned: int = 0
+    dropped: int = 0
 
 
 # ---- keys
@@ -163,7 +169,7 @@ def decode_notice(item: Item) -> NoticeRecord:
 
 _OF_A_BATCH = (
     *("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot"),
-    *("endings", "floors", "halted_at", "aside_at"),
+    *("endings", "floors", "halted_at", "aside_at", "wished_parts"),
 )
 
 
@@ -182,11 +188,15 @@ def decode_batch(item: Item) -> Batch:
         manifest=told.get("manifest", ""),
         dataset=told.get("dataset", ""),
         sealed_for=told.get("sealed_for", ""),
+        wish=Wish(told["wish"]) if "wish" in told else None,
         **{name: told.get(name, 0) for name in _OF_A_BATCH},
     )
 
 
-_OF_A_ROUTE = ("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects", "paused")
+_OF_A_ROUTE = (
+    *("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects", "dropped"),
+    "paused",
+)
 
 
 def decode_standing(name: str, item: Item | None) -> RouteRecord:
@@ -198,6 +208,7 @@ def decode_standing(name: str, item: Item | None) -> RouteRecord:
         sealed=tuple(sorted(told.get("sealed", ()))),
         running=tuple(sorted(told.get("running", ()))),
         aside=tuple(sorted(told.get("aside", ()))),
+        wished=tuple(sorted(told.get("wished", ()))),
         tally=Tally.from_dict(told),
         back={name: told[f"back_{name}"] for name in COMES_BACK if f"back_{name}" in told},
         **{each: told.get(each, 0) for each in _OF_A_ROUTE},
@@ -212,6 +223,7 @@ def decode_leftover(item: Item) -> Leftover:
         ended_at=told["ended_at"],
         quarantined=told.get("quarantined", 0),
         abandoned=told.get("abandoned", 0),
+        dropped=told.get("dropped", 0),
     )
 
 

@@ -20,6 +20,12 @@
     step_aside      that the route goes on past it                 the attempt is the last; halted, and in a slot
     resume          that one more attempt is made, or a fence      the attempt is the last; halted, unless for a fence
     give_up         that the first attempt is a fence              the batch is sealed, and was never attempted
+    wish            what becomes of a batch's uploads afterwards   it is abandoned, or the attempt is the last
+    note_wish       that a wish is carried out so far              the wish is the last
+    end_wish        that a wish is carried out, or is pointless    the wish is the last
+    forget_wish     that there is no wish                          there is none, though the route lists one
+    drop            that uploads have ended, because a person      the batch's notices own them, and they are recorded
+                    gave them up                                   as abandoned
     pause, unpause  that the route begins no new batch             it is not paused yet; it is
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
     begin_audit     which run audits the route                     the one before is the last, and has ended
@@ -30,11 +36,11 @@ Decision 3 itself is made in the table (`core.publication`); `end_batch` records
 Add a new rule here, and let the model explore it (`simulation/model/`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import CountedAs
 from tidegate.core.items import (
     Delete,
@@ -56,8 +62,9 @@ from tidegate.core.items import (
     Vacant,
     Write,
 )
-from tidegate.core.manifests import Part
+from tidegate.core.manifests import OwnedUpload, Part
 from tidegate.core.notices import Notice, NoticeRecord
+from tidegate.core.outcomes import ABANDONED, DROPPED
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
     BATCH_OUTLIVES_NOTICE,
@@ -77,6 +84,8 @@ from tidegate.core.uploads import Upload
 
 MAX_ERROR_BYTES = 300
 """The most of an upload's error that a claim stores. It keeps a claim under 1 KB, hence at 1 write unit."""
+MOST_DROPPED = 90
+"""Uploads that one transition drops. DynamoDB takes 100 items in a transaction."""
 MAX_REASON = 4_000
 """Characters of a batch's reason for halting."""
 
@@ -84,19 +93,26 @@ MAX_REASON = 4_000
 
 
 def claim(notice_id: str, upload: Upload, *, now: int, retention: int) -> Transition:
-    return _own(notice_id, upload, Vacant(now), None, now=now, retention=retention)
+    return _own(notice_id, upload, (Vacant(now),), None, now=now, retention=retention)
 
 
 def take_over(
     notice_id: str, upload: Upload, *, owner: str, before: CountedAs | None, now: int, retention: int
 ) -> Transition:
-    """From `owner`, the notice that let go. It is refused if a twin of this notice was faster. `before` as in
-    `Claim`."""
-    return _own(notice_id, upload, Is("notice", owner), before, now=now, retention=retention)
+    """From `owner`, the notice that let go. It is refused if a twin of this notice was faster. `before` as in `Claim`.
+    An upload that is counted as abandoned must not have been dropped meanwhile: that is another place in the sums."""
+    still = (IsNot("outcome", DROPPED),) if before and before.outcome == ABANDONED else ()
+    return _own(notice_id, upload, (Is("notice", owner), *still), before, now=now, retention=retention)
 
 
 def _own(
-    notice_id: str, upload: Upload, requirement: Requirement, before: CountedAs | None, *, now: int, retention: int
+    notice_id: str,
+    upload: Upload,
+    requires: tuple[Requirement, ...],
+    before: CountedAs | None,
+    *,
+    now: int,
+    retention: int,
 ) -> Transition:
     item: Item = {
         "v": VERSION,
@@ -106,7 +122,7 @@ def _own(
         "claimed_at": now,
         "expires_at": now + retention,
     }
-    return _one(f"claim {upload}", Write(_claim_key(upload), Put(item), (requirement,)))
+    return _one(f"claim {upload}", Write(_claim_key(upload), Put(item), requires))
 
 
 def note_again(owner: str, upload: Upload, *, now: int, retention: int) -> Transition:
@@ -244,13 +260,14 @@ def record_job(batch_id: str, attempt: int, job_run: str) -> Transition:
 
 
 def record_ending(ending: Ending) -> Transition:
-    """Write the ending into the claim, unless another notice has taken the claim over."""
+    """Write the ending into the claim, unless another notice has taken the claim over, or a person has dropped the
+    upload: a slow twin of settling would make it abandoned again, and it is counted as dropped."""
     error = ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
     change = Update(sets={"outcome": str(ending.outcome), "error": error})
     key = claim_key(ending.bucket, ending.key, ending.version)
     return _one(
         f"record that s3://{ending.bucket}/{ending.key} was {ending.outcome}",
-        Write(key, change, (Is("notice", ending.notice),)),
+        Write(key, change, (Is("notice", ending.notice), IsNot("outcome", DROPPED))),
     )
 
 
@@ -364,17 +381,23 @@ def step_aside(batch_id: str, route: str, attempt: int, *, now: int) -> Transiti
     )
 
 
-def resume(batch_id: str, route: str, attempt: int, *, fencing: bool, floors: int, now: int) -> Transition:
+def resume(
+    batch_id: str, route: str, attempt: int, *, fencing: bool, floors: int, now: int, wish: Wish | None = None
+) -> Transition:
     """Begin `attempt` of a halted batch. A fence needs no halt: the table decides between it and a running job.
 
     It needs no free slot. A batch that stepped aside is in work again beside those that went past it, and their number
     may exceed `in_flight` until one of them ends. A batch that is in its slot stays there.
+
+    A fence may come with a `wish`. Without one, an earlier wish stays.
     """
     begun = Update(
-        sets={"attempt": attempt, "submitted_at": now, "fencing": fencing, "floors": floors},
+        sets={"attempt": attempt, "submitted_at": now, "fencing": fencing, "floors": floors, **_of_wish(wish)},
         removes=_OF_THE_LAST_ATTEMPT,
     )
-    back = Update(adds={"jobs": 1}, joins={"running": batch_id}, leaves={"aside": batch_id})
+    back = Update(
+        adds={"jobs": 1}, joins={"running": batch_id, **_listed_wish(batch_id, wish)}, leaves={"aside": batch_id}
+    )
     halted = () if fencing else (Has("halted"),)
     requires = (Is("state", State.SUBMITTED.value), Is("attempt", attempt - 1), *halted)
     return Transition(
@@ -386,23 +409,102 @@ def resume(batch_id: str, route: str, attempt: int, *, fencing: bool, floors: in
     )
 
 
-def give_up(batch_id: str, route: str, *, now: int) -> Transition:
+def give_up(batch_id: str, route: str, *, now: int, wish: Wish | None = None) -> Transition:
     """SEALED to SUBMITTED(1), to fence the batch instead of publishing it. Beside `begin_attempt`, one of the two is
-    refused: attempt 1 is either a fence or not.
+    refused: attempt 1 is either a fence or not. `wish` as in `resume`.
 
     It needs no free slot. A person gives up what waits behind a halted batch, too, and that batch may have the
     slot."""
     begun = Update(
-        sets={"state": State.SUBMITTED.value, "attempt": 1, "submitted_at": now, "fencing": True},
+        sets={"state": State.SUBMITTED.value, "attempt": 1, "submitted_at": now, "fencing": True, **_of_wish(wish)},
         removes=_OF_THE_LAST_ATTEMPT,
     )
-    taken = Update(adds={"jobs": 1}, joins={"running": batch_id}, leaves={"sealed": batch_id})
+    taken = Update(
+        adds={"jobs": 1}, joins={"running": batch_id, **_listed_wish(batch_id, wish)}, leaves={"sealed": batch_id}
+    )
     return Transition(
         f"give up batch {batch_id}",
         (
             Write(batch_key(batch_id), begun, (Is("state", State.SEALED.value), Is("attempt", 0))),
             Write(route_key(route), taken),
         ),
+    )
+
+
+# ---- what becomes of the uploads of an abandoned batch
+
+
+def _of_wish(wish: Wish | None) -> Item:
+    return {"wish": wish.value, "wished_parts": 0} if wish else {}
+
+
+def _listed_wish(batch_id: str, wish: Wish | None) -> Mapping[str, str]:
+    return {"wished": batch_id} if wish else {}
+
+
+def wish(batch: Batch, wish: Wish) -> Transition:
+    """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. A later wish
+    replaces an earlier one, and begins with the first part."""
+    still: tuple[Requirement, ...] = (
+        (Is("state", State.ABANDONED.value),) if batch.state is State.ABANDONED else _under_way(batch.attempt)
+    )
+    return Transition(
+        f"note what becomes of the uploads of batch {batch.id}",
+        (
+            Write(batch_key(batch.id), Update(sets=_of_wish(wish)), still),
+            Write(route_key(batch.route), Update(joins=_listed_wish(batch.id, wish))),
+        ),
+    )
+
+
+def note_wish(batch_id: str, wish: Wish, parts: int) -> Transition:
+    change = Update(sets={"wished_parts": parts})
+    return _one(
+        f"note that the wish to {wish} batch {batch_id} is carried out for {parts} parts",
+        Write(batch_key(batch_id), change, (Is("wish", wish.value),)),
+    )
+
+
+def end_wish(batch_id: str, route: str, wish: Wish) -> Transition:
+    """If another wish was noted meanwhile, this is refused, and the route still lists the batch."""
+    return Transition(
+        f"note that the wish to {wish} batch {batch_id} is carried out",
+        (
+            Write(batch_key(batch_id), Update(removes=("wish", "wished_parts")), (Is("wish", wish.value),)),
+            Write(route_key(route), Update(leaves={"wished": batch_id})),
+        ),
+    )
+
+
+def forget_wish(batch_id: str, route: str, *, there: bool) -> Transition:
+    """The route lists a wish that its batch does not have: the batch's record was put right, or (`there` is false) has
+    expired. Then nobody can note a wish for it."""
+    none = Write(batch_key(batch_id), Update(removes=("wish",)), (Has("state"), Lacks("wish")))
+    listed = Write(route_key(route), Update(leaves={"wished": batch_id}))
+    return Transition(f"forget the wish for batch {batch_id}", (none, listed) if there else (listed,))
+
+
+def drop(batch_id: str, route: str, owned: Sequence[OwnedUpload], *, leftover: bool, now: int) -> Transition:
+    """Abandoned uploads have ended: a person has given them up. All of `owned`, or none; `MOST_DROPPED` at most.
+    `leftover`: the batch is listed among what is left.
+
+    Each claim must still be live, name the notice that the manifest names, and say "abandoned". So an upload is counted
+    as dropped once, and never if a redrive was faster.
+    """
+    change = Update(sets={"outcome": DROPPED})
+    claims = [
+        Write(
+            _claim_key(each.upload),
+            change,
+            (Is("notice", each.notice), Is("outcome", ABANDONED), MoreThan("expires_at", now)),
+        )
+        for each in owned
+    ]
+    count = Update(adds={"dropped": len(owned)})
+    listed = Write(leftover_key(route, batch_id), count, (MoreThan("expires_at", now),))
+    return Transition(
+        f"drop {len(owned)} uploads of batch {batch_id}",
+        (*claims, Write(route_key(route), count), *((listed,) if leftover else ())),
     )
 
 

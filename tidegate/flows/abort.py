@@ -15,6 +15,14 @@ step                                  if it dies right after it          if a tw
 3 SUBMITTED(k) -> SUBMITTED(k + 1),   the same                           one transaction succeeds
   fencing
 
+4 ABANDONED, or being fenced already:   settling carries the wish out    both note the same; of two different wishes
+  only the wish is noted                                                 the last one counts
+
+A person may say in the same command what becomes of the uploads: drop them, or redrive them (`core.batches.Wish`).
+Step 3 notes that in the same transaction, and settling carries it out once the batch is abandoned
+(`tidegate.flows.wishes`). If a driver publishes first, nothing becomes of the wish. Without a wish, one that was noted
+before stays.
+
 Each is conditional on what was read, so an answer that is out of date changes nothing. Step 1 takes the route's
 settings from the ledger, as they were last deployed: they decide the batch's table, as in any sealing. Step 2 comes
 before 3, because a fence is settled by the manifest: a batch whose files differ from the ledger would halt again.
@@ -22,7 +30,7 @@ before 3, because a fence is settled by the manifest: a batch whose files differ
 
 from enum import Enum, auto
 
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.errors import Retryable
 from tidegate.flows.ports import Ports
 from tidegate.flows.seal import FilesDiffer, ensure_manifest, seal
@@ -32,6 +40,7 @@ class Aborted(Enum):
     """The result of a request to abort."""
 
     FENCING = auto()  # an attempt has begun that fences the batch
+    WISHED = auto()  # it was given up before, and the wish is noted
     NO_SUCH_BATCH = auto()
     EMPTY = auto()  # an open batch without notices: nothing to abort
     COMMITTED = auto()  # too late: it is in the table
@@ -40,8 +49,10 @@ class Aborted(Enum):
     MOVED_ON = auto()  # it changed during this command: check it again
 
 
-def abort(batch_id: str, ports: Ports) -> Aborted:
-    """Raises Retryable if the batch is open, and the ledger has no settings of its route: settling records them within
+def abort(batch_id: str, ports: Ports, wish: Wish | None = None) -> Aborted:
+    """`wish`: what becomes of the uploads once the batch is abandoned; None leaves them pending.
+
+    Raises Retryable if the batch is open, and the ledger has no settings of its route: settling records them within
     a minute."""
     batch = ports.ledger.batch(batch_id)
     if batch is not None and batch.state is State.OPEN:
@@ -58,14 +69,23 @@ def abort(batch_id: str, ports: Ports) -> Aborted:
                 ensure_manifest(batch, ports)
             except FilesDiffer:
                 return Aborted.FILES_DIFFER
-            done = ports.ledger.give_up(batch_id, batch.route)
+            done = ports.ledger.give_up(batch_id, batch.route, wish)
+        case State.SUBMITTED if wish and batch.fencing and not batch.halted:
+            # a fence is under way already: another attempt would only cost a job
+            return _wished(batch, wish, ports)
         case State.SUBMITTED:
-            done = ports.ledger.resume(batch_id, batch.route, batch.attempt + 1, fencing=True, floors=batch.floors)
+            done = ports.ledger.resume(
+                batch_id, batch.route, batch.attempt + 1, fencing=True, floors=batch.floors, wish=wish
+            )
         case State.COMMITTED:
             return Aborted.COMMITTED
         case State.ABANDONED:
-            return Aborted.ABANDONED
+            return _wished(batch, wish, ports) if wish else Aborted.ABANDONED
     return Aborted.FENCING if done else Aborted.MOVED_ON
+
+
+def _wished(batch: Batch, wish: Wish, ports: Ports) -> Aborted:
+    return Aborted.WISHED if ports.ledger.wish(batch, wish) else Aborted.MOVED_ON
 
 
 def _sealed(batch: Batch, ports: Ports) -> Batch | None:

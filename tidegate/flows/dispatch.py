@@ -28,7 +28,6 @@ that, and register a part without the upload that the other twin took. Hence ste
 each of its deliveries reads the same (docs/adr/0020).
 """
 
-import datetime
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -37,6 +36,7 @@ from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
 from tidegate.core.notices import ORIGIN_AGAIN, Notice, decode
 from tidegate.core.routes import Route
+from tidegate.core.times import iso
 from tidegate.flows.ledger import Registration
 from tidegate.flows.ports import Ports
 from tidegate.flows.send_again import send_again
@@ -68,7 +68,7 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
         return route
     if ports.ledger.may_have_forgotten(notice.at):
         raise Rejected(
-            f"notice {notice.id} is from {_date(notice.at)}, longer ago than the ledger remembers an upload (setting"
+            f"notice {notice.id} is from {iso(notice.at)}, longer ago than the ledger remembers an upload (setting"
             " `claims`): whether its uploads have landed is not known any more, and nothing is done with them. Look for"
             f" them in the table by _source_uri and _source_version: the first is s3://{notice.bucket}/"
             f"{notice.entries[0].upload.key}. What is not there can be uploaded again"
@@ -122,10 +122,6 @@ def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], 
     raise Retryable(
         f"notice {notice.id}: {ROUNDS} batches of route {notice.route} were sealed before it could join one"
     )
-
-
-def _date(at: int) -> str:
-    return datetime.datetime.fromtimestamp(at, datetime.UTC).strftime("%Y-%m-%d")
 
 
 def _send_on(notice: Notice, ports: Ports) -> None:

@@ -16,12 +16,13 @@ from enum import Enum, auto
 from tidegate.core import transitions
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import NEEDS_OWNER, Claim, CountedAs, Ownership, counted, has_let_go, is_live, is_news, judge
 from tidegate.core.errors import Retryable
 from tidegate.core.items import Applied, Item, Key, Refused, Transition
-from tidegate.core.manifests import Part
+from tidegate.core.manifests import OwnedUpload, Part
 from tidegate.core.notices import Entry, Notice, NoticeRecord
+from tidegate.core.outcomes import ABANDONED
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
     OUTBOX,
@@ -40,6 +41,7 @@ from tidegate.core.records import (
     decode_notice,
     decode_settings,
     decode_standing,
+    leftover_key,
     leftovers_pk,
     notice_key,
     route_key,
@@ -52,6 +54,8 @@ from tidegate.flows.store import Clock, NewId, Store
 OPENINGS = 10
 """How often a route's open batch may change while it is read."""
 
+DROPS = 5
+"""How often claims may change while their uploads are being dropped."""
 
 CLOCKS = 60 * 60
 """Seconds by which two clocks may differ: S3's, which dates an upload, and a function's, which dates a claim."""
@@ -216,14 +220,19 @@ class Ledger:
         self, notice_id: str, owners: Mapping[Upload, tuple[Claim, CountedAs | None]], now: int
     ) -> dict[Upload, Claim]:
         """Take uploads over from the notices that let go of them: from which claim, and how each is counted. Returns
-        the claims of those that another notice took first."""
+        the claims of those that another notice took first. Raises Retryable if an upload was dropped meanwhile: the
+        next try counts it as that."""
         wanted = [
             transitions.take_over(
                 notice_id, upload, owner=claim.notice, before=before, now=now, retention=self.claim_retention
             )
             for upload, (claim, before) in owners.items()
         ]
-        return _in_the_way(list(owners), self.store.apply_each(wanted))
+        faster = _in_the_way(list(owners), self.store.apply_each(wanted))
+        for upload, there in faster.items():
+            if there.notice == owners[upload][0].notice != notice_id:
+                raise Retryable(f"{upload} was dropped while it was being taken over; it will be tried again")
+        return faster
 
     def _note_again(self, owners: Mapping[Upload, str]) -> None:
         """Record in the claims of these notices that their uploads were uploaded again."""
@@ -366,18 +375,70 @@ class Ledger:
         """A batch that halted in this attempt gives up its slot. False if it has none, or has moved on meanwhile."""
         return self._applied(transitions.step_aside(batch_id, route, attempt, now=self.clock()))
 
-    def resume(self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0) -> bool:
-        """Begin `attempt` of a halted batch; or (`fencing`) of any submitted one, to fence it instead of publishing it.
-        `floors` as in `Batch`. Settling starts the job; a free slot is not needed. False if the batch has moved on
-        meanwhile."""
+    def resume(
+        self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0, wish: Wish | None = None
+    ) -> bool:
+        """Begin `attempt` of a halted batch; or (`fencing`) of any submitted one, to fence it instead of publishing it,
+        and then to do with its uploads what a person wants (`wish`). `floors` as in `Batch`. Settling starts the job; a
+        free slot is not needed. False if the batch has moved on meanwhile."""
         return self._applied(
-            transitions.resume(batch_id, route, attempt, fencing=fencing, floors=floors, now=self.clock())
+            transitions.resume(batch_id, route, attempt, fencing=fencing, floors=floors, now=self.clock(), wish=wish)
         )
 
-    def give_up(self, batch_id: str, route: str) -> bool:
+    def give_up(self, batch_id: str, route: str, wish: Wish | None = None) -> bool:
         """SEALED to SUBMITTED(1), to fence the batch instead of publishing it; a free slot is not needed. Settling
-        starts the job. False if the batch has moved on meanwhile."""
-        return self._applied(transitions.give_up(batch_id, route, now=self.clock()))
+        starts the job. `wish` as in `resume`. False if the batch has moved on meanwhile."""
+        return self._applied(transitions.give_up(batch_id, route, now=self.clock(), wish=wish))
+
+    # ---- what becomes of the uploads of an abandoned batch
+
+    def wish(self, batch: Batch, wish: Wish) -> bool:
+        """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. False if
+        the batch has moved on meanwhile."""
+        return self._applied(transitions.wish(batch, wish))
+
+    def note_wish(self, batch_id: str, wish: Wish, parts: int) -> bool:
+        """Record that the wish is carried out for `parts` of the batch's parts. False if there is another one now."""
+        return self._applied(transitions.note_wish(batch_id, wish, parts))
+
+    def end_wish(self, batch_id: str, route: str, wish: Wish) -> bool:
+        """The wish is carried out. False if there is another one now, or if another process has recorded it."""
+        return self._applied(transitions.end_wish(batch_id, route, wish))
+
+    def forget_wish(self, batch_id: str, route: str, *, there: bool) -> bool:
+        """The route lists a batch that has no wish, or (`there` is false) no record any more. False if it has one."""
+        return self._applied(transitions.forget_wish(batch_id, route, there=there))
+
+    def drop(self, batch_id: str, route: str, owned: Sequence[OwnedUpload]) -> int:
+        """Drop those of the uploads whose claims say that they are abandoned, and that no other notice has taken over.
+        Returns how many this call has dropped.
+
+        Each claim is read, and then changed on the condition that it is as it was read, together with the route's sum.
+        If it dies, or the answer is lost, the next call reads what is done.
+        """
+        listed = self._live(self.store.get(leftover_key(route, batch_id))) is not None
+        return sum(
+            self._drop(batch_id, route, owned[start : start + transitions.MOST_DROPPED], listed)
+            for start in range(0, len(owned), transitions.MOST_DROPPED)
+        )
+
+    def _drop(self, batch_id: str, route: str, owned: Sequence[OwnedUpload], listed: bool) -> int:
+        for _ in range(DROPS):
+            claims = self.claims_on(each.upload for each in owned)
+            left = [
+                each
+                for each in owned
+                if (claim := claims.get(each.upload.identity))
+                and (claim.notice, claim.outcome) == (each.notice, ABANDONED)
+            ]
+            if not left:
+                return 0
+            if self._applied(transitions.drop(batch_id, route, left, leftover=listed, now=self.clock())):
+                return len(left)
+        raise Retryable(
+            f"batch {batch_id}: the claims on its uploads changed {DROPS} times while they were dropped; it will be"
+            " tried again"
+        )
 
     # ---- a route that waits
 

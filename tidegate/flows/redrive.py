@@ -1,7 +1,7 @@
 """Redrive: send uploads that ended without a row again, because a person has removed the cause.
 
     of                  what it names
-    an abandoned batch  every upload of its manifest that still belongs to it
+    an abandoned batch  every upload of its manifest that still belongs to it, dropped ones too
     quarantine          what a selection of a route's quarantine holds: a *release*
     one object          each of its versions that ended without a row
 
@@ -16,12 +16,13 @@ if that owner has let go, and still is the owner (rule 4).
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 
 from tidegate.core.batches import State
+from tidegate.core.claims import Claim
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import ORIGIN_REDRIVE, Entry
 from tidegate.core.uploads import Upload
@@ -50,12 +51,13 @@ class Redriven(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Redrive:
-    """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now, or their claims have
-    expired."""
+    """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now. `expired` ones can be sent by
+    nobody: the ledger has forgotten their claims."""
 
     ended: Redriven
     sent: int = 0
     elsewhere: int = 0
+    expired: int = 0
 
 
 def redrive_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Redrive:
@@ -69,25 +71,42 @@ def redrive_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = la
     manifest = ports.work.get(folder + "sealed.json")
     if manifest is None:
         return Redrive(Redriven.MISSING)
-    sent = elsewhere = 0
+    sent = elsewhere = expired = 0
     for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)
         if part is None:
-            return Redrive(Redriven.MISSING, sent, elsewhere)
+            return Redrive(Redriven.MISSING, sent, elsewhere, expired)
         owned = decode_part(part)
-        now = ports.clock()
-        entries = _still_owned(owned, ports)
-        send_again(batch.route, entries, ports, origin=_origin(run), at=now)
-        sent, elsewhere = sent + len(entries), elsewhere + len(owned) - len(entries)
+        entries, forgotten = redrive_part(batch.route, owned, ports, run=run)
+        sent, expired = sent + entries, expired + forgotten
+        elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
-    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, elsewhere)
+    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, elsewhere, expired)
 
 
-def release(found: Iterable[Quarantined], ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Redrive:
-    """Send what is in quarantine again. `run` as in `redrive_batch`. `found` is read from now on, not before."""
+def redrive_part(route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str) -> tuple[int, int]:
+    """Send those of the uploads again that their notices still own. Returns how many these are, and how many have no
+    claim any more. Raises Retryable as `send_again`."""
+    now = ports.clock()
+    claims = ports.ledger.claims_on(each.upload for each in owned)
+    entries = _still_owned(owned, claims)
+    send_again(route, entries, ports, origin=_origin(run), at=now)
+    return len(entries), sum(each.upload.identity not in claims for each in owned)
+
+
+def release(
+    found: Iterable[Quarantined],
+    ports: Ports,
+    *,
+    run: str,
+    on_sent: OnSent = lambda sent: None,
+    began: int | None = None,
+) -> Redrive:
+    """Send what is in quarantine again. `run` as in `redrive_batch`. `found` is read from `began` on (epoch seconds),
+    or from now on, and not before: the notices are as old as that (docs/adr/0044)."""
     sent = 0
     coming = iter(found)
-    began = ports.clock()
+    began = ports.clock() if began is None else began
     while portion := list(islice(coming, AT_ONCE)):
         for route, entries in _by_route(portion, ports).items():
             send_again(route, entries, ports, origin=_origin(run), at=began)
@@ -121,8 +140,7 @@ def _origin(run: str) -> str:
     return f"{ORIGIN_REDRIVE} {run}"
 
 
-def _still_owned(owned: Sequence[OwnedUpload], ports: Ports) -> list[Entry]:
-    claims = ports.ledger.claims_on(each.upload for each in owned)
+def _still_owned(owned: Sequence[OwnedUpload], claims: Mapping[tuple[str, str, str], Claim]) -> list[Entry]:
     return [
         Entry(each.upload, takes_from=each.notice)
         for each in owned

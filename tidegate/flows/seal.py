@@ -129,8 +129,11 @@ def registered(batch: Batch, ports: Ports) -> Sealed:
 
 
 def halted(batch: Batch, reason: str, ports: Ports) -> FilesDiffer:
-    """Mark a batch as halted, with what is wrong with its files. Returns the error to raise. The batch is still checked
-    on each run of the schedule, and goes on by itself once the cause is gone."""
+    """Mark a batch as halted, with what is wrong with its files. Returns the error to raise.
+
+    A sealed batch is still checked on each run of the schedule, and goes on by itself once the cause is gone. So does a
+    submitted one that has a receipt. A submitted one without a receipt starts nothing more until a person resumes it.
+    """
     if batch.halted != reason:
         ports.ledger.halt(batch.id, batch.attempt, reason)
     return FilesDiffer(reason)

@@ -14,6 +14,7 @@ receipt that a job wrote. Every step may be repeated, by settling itself or by a
                                       next run does it; after it, another batch of the route gets the slot. What is
                                       aside is looked at as before. If the setting changes meanwhile, the batch that is
                                       aside stays there until it is resumed or ends
+    a wish is carried out             for a batch that is abandoned: see `tidegate.flows.wishes`
     committed batches are announced   last, when every route is settled: see `flows.announce`
 """
 
@@ -32,6 +33,7 @@ from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send_again import send_again
 from tidegate.flows.status import status
+from tidegate.flows.wishes import carry_out
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
 
@@ -104,7 +106,7 @@ def settle(route: Route, ports: Ports) -> list[TidegateError]:
     """
     troubles: list[TidegateError] = []
     record = ports.ledger.route(route.name)
-    if not record.unfinished:
+    if not record.unfinished and not record.wished:
         # an idle route costs one read; a batch that is opened after it is settled in a minute
         return troubles
     for batch_id in record.submitted:
@@ -118,6 +120,11 @@ def settle(route: Route, ports: Ports) -> list[TidegateError]:
             settle_batch(route, batch, ports)
         except Exception as error:
             troubles.append(_trouble(f"settling batch {batch_id}", error))
+    for batch_id in record.wished:
+        try:
+            carry_out(batch_id, route.name, ports)
+        except Exception as error:
+            troubles.append(_trouble(f"carrying out the wish for batch {batch_id}", error))
     try:
         advance(route, ports, next_look=SCHEDULE)
     except Exception as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.core.batches import Batch
-from tidegate.core.outcomes import ABANDONED, Conservation, Tally
+from tidegate.core.outcomes import ABANDONED, DROPPED, Conservation, Tally
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
 
@@ -12,7 +12,7 @@ from tidegate.flows.ports import Ports
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
     """One route: the conservation of its uploads, its batches, and the number of refused uploads (rule 10).
-    `configured`: the configuration still has the route. `paused` as in `RouteRecord`."""
+    `configured`: the configuration still has the route. `paused`, `aside` and `wished` as in `RouteRecord`."""
 
     route: Route
     uploads: Conservation
@@ -23,6 +23,8 @@ class RouteStatus:
     abandoned_batches: int
     configured: bool = True
     paused: int = 0
+    wished: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
 
     @property
     def halted(self) -> tuple[Batch, ...]:
@@ -46,17 +48,19 @@ def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatu
 def _status(route: Route, ports: Ports) -> RouteStatus:
     record = ports.ledger.route(route.name)
     batches = tuple(batch for batch_id in record.unfinished if (batch := ports.ledger.batch(batch_id)))
-    # the uploads of an abandoned batch wait for a redrive: they have not ended
+    # the uploads of an abandoned batch wait for a redrive: they have not ended, unless they were dropped
     gathered, back = sum(batch.objects for batch in batches), record.back
-    pending = gathered + record.abandoned_objects - back.get(ABANDONED, 0)
+    pending = gathered + record.abandoned_objects - record.dropped - back.get(ABANDONED, 0)
     # what came back is counted by the batch that gathered it anew
     notified = record.notified + gathered - sum(back.values())
     ended = record.tally - Tally.from_dict(back)
     return RouteStatus(
         route=route,
-        uploads=Conservation(notified, ended, pending),
+        uploads=Conservation(notified, ended, pending, record.dropped - back.get(DROPPED, 0)),
         refused=record.refused,
         paused=record.paused,
+        wished=record.wished,
+        aside=record.aside,
         jobs=record.jobs,
         unfinished=batches,
         committed_batches=record.committed_batches,

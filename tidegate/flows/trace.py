@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.core.batches import Batch, BatchLimits, State
+from tidegate.core.batches import Batch, BatchLimits, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.notices import NoticeRecord
-from tidegate.core.outcomes import ABANDONED, Outcome
+from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 from tidegate.core.outlook import outlook
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
@@ -26,7 +26,7 @@ class Trace:
 
     @property
     def outcome(self) -> str:
-        """One of `Outcome`, or `pending`."""
+        """One of `Outcome`, `dropped`, or `pending`."""
         if self.claim.outcome and self.claim.outcome != ABANDONED:
             return self.claim.outcome
         if self.batch is not None and self.batch.state is State.COMMITTED:
@@ -49,6 +49,8 @@ class Trace:
         if self.notice.void or self.batch is None:
             return "its notice is void: the upload belongs to a later notice, which `tidegate ledger recover` made"
         batch = self.batch
+        if self.claim.outcome == DROPPED:
+            return f"batch {batch.id} was abandoned, and its uploads were dropped: only a redrive brings it back"
         if batch.halted:
             return f"batch {batch.id} halted after attempt {batch.attempt}: {batch.halted}"
         if self.limits is not None:
@@ -58,8 +60,15 @@ class Trace:
             State.SEALED: f"in batch {batch.id}, which waits for a free slot",
             State.SUBMITTED: f"in batch {batch.id}, attempt {batch.attempt} is under way",
             State.COMMITTED: f"in the table since snapshot {batch.snapshot}",
-            State.ABANDONED: f"batch {batch.id} was abandoned: the upload waits for a redrive",
+            State.ABANDONED: f"batch {batch.id} was abandoned: {_WAITS_FOR[batch.wish]}",
         }[batch.state]
+
+
+_WAITS_FOR = {
+    None: "the upload waits for a redrive",
+    Wish.REDRIVE: "settling sends the upload again",
+    Wish.DROP: "settling drops the upload",
+}
 
 
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:

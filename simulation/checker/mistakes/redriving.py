@@ -4,13 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.checker.mistakes.writes import WriteRequest
-from simulation.checker.planting import Bug, Call, Planting, Strike, answered, but, replaced, rewired
+from simulation.checker.planting import Bug, Call, Planting, Strike, answered, but, replaced, rewired, rewritten
 from simulation.world.faults import Kind
 from tidegate.core import transitions
+from tidegate.core.audit import AuditFinding
 from tidegate.core.batches import State
 from tidegate.core.items import Transition, Update, Write
 from tidegate.core.notices import Entry
-from tidegate.core.outcomes import Outcome
+from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import decode_outcomes
 from tidegate.core.records import route_key
 
@@ -28,8 +29,7 @@ def _entries(change: Any) -> Planting:
 
 
 def _whoever_owns_it(real: Any) -> Any:
-    def still_owned(owned: Any, ports: Any) -> list[Entry]:
-        claims = ports.ledger.claims_on(each.upload for each in owned)
+    def still_owned(owned: Any, claims: Any) -> list[Entry]:
         return [Entry(each.upload, takes_from=claims[each.upload.identity].notice) for each in owned]
 
     return still_owned
@@ -97,7 +97,93 @@ def _without_what_it_was(parameters: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
+def _of_what_was_dropped(write: WriteRequest) -> None:
+    if write.value("outcome") == "dropped":
+        write.forgets("outcome")
+        write.forgets("notice")
+
+
+def _abandoned_anew(write: WriteRequest) -> None:
+    if write.value("outcome") == "abandoned":
+        write.forgets("outcome")
+
+
+def _taken_over_anyhow(write: WriteRequest) -> None:
+    if write.value("was") == "abandoned":
+        write.forgets("outcome")
+
+
+def _counted_before(real: Any) -> Any:
+    def drop(batch_id: str, route: str, owned: Any, *, leftover: bool, now: int) -> Transition:
+        whole = real(batch_id, route, owned, leftover=leftover, now=now)
+        return Transition(whole.what, tuple(each for each in whole.writes if each.key != route_key(route)))
+
+    return drop
+
+
+def _then_counted(real: Any) -> Any:
+    def drop(ledger: Any, batch_id: str, route: str, owned: Any) -> int:
+        ledger.store.apply(Transition("count", (Write(route_key(route), Update(adds={"dropped": len(owned)})),)))
+        return int(real(ledger, batch_id, route, owned))
+
+    return drop
+
+
+def _sent_by_the_audit(real: Any) -> Any:
+    return lambda listed, claim: AuditFinding.LOST if claim.outcome == DROPPED else real(listed, claim)
+
+
+def _dropped_unread(ledger: Any, batch_id: str, route: str, owned: Any, listed: bool) -> int:
+    now = ledger.clock()
+    ledger.store.apply(transitions.drop(batch_id, route, owned, leftover=listed, now=now))
+    return len(owned)
+
+
 BUGS = (
+    Bug(
+        "a drop takes what others own",
+        "A drop asks neither who owns the upload by now nor whether it is abandoned.",
+        (
+            replaced("tidegate.flows.ledger:Ledger._drop", lambda real: _dropped_unread),
+            rewritten("o#", _of_what_was_dropped),
+        ),
+        "redriven_and_dropped",
+    ),
+    Bug(
+        "a take-over does not ask what was dropped",
+        "An upload that was dropped while it was being taken over counts as come back from the abandoned ones.",
+        (rewritten("o#", _taken_over_anyhow),),
+        "dropped_and_redriven",
+    ),
+    Bug(
+        "abandoned anew",
+        "A slow twin of settling writes into a claim that its upload is abandoned, after a person has dropped it.",
+        (rewritten("o#", _abandoned_anew),),
+        "dropped",
+        (Strike("settle dynamodb.UpdateItem o", Kind.LATE),),
+    ),
+    Bug(
+        "a wish is not listed",
+        "What becomes of a batch's uploads is noted with the batch only, and settling does not see it.",
+        (replaced("tidegate.core.transitions:_listed_wish", lambda real: lambda batch_id, wish: {}),),
+        "dropped",
+    ),
+    Bug(
+        "dropped uploads are counted first",
+        "The route counts the uploads as dropped before their claims say so: after a crash it counts them again.",
+        (
+            replaced("tidegate.core.transitions:drop", _counted_before),
+            replaced("tidegate.flows.ledger:Ledger.drop", _then_counted),
+        ),
+        "dropped",
+        (Strike("settle dynamodb.TransactWriteItems o", Kind.DIE_BEFORE),),
+    ),
+    Bug(
+        "the audit sends what was dropped",
+        "An audit takes an upload for lost that a person has given up.",
+        (replaced("tidegate.core.audit:_judge_ended", _sent_by_the_audit),),
+        "dropped_and_audited",
+    ),
     Bug(
         "a redrive names no owner",
         "A redrive's notice does not name the owners of its uploads: dispatch refuses it.",

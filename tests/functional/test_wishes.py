@@ -1,0 +1,322 @@
+"""Wishes: what a person says of an abandoned batch's uploads is done once, whoever dies, and the sums stay right."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.functional.test_redrive import KEYS, deliver, land, sums
+from tests.support.build import BUCKET, notice
+from tests.support.fakes import Died, Life, every_death, play_fencing, play_giving_up, play_publishing
+from tests.support.ledgers import RETENTION
+from tests.support.world import World, small_world
+from tidegate.core.batches import State, Wish
+from tidegate.core.manifests import batch_folder
+from tidegate.core.outcomes import DROPPED, Conservation, Tally
+from tidegate.core.records import batch_key, claim_key
+from tidegate.core.uploads import Upload
+from tidegate.flows.abort import Aborted, abort
+from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object
+from tidegate.flows.settle import settle
+from tidegate.flows.status import status
+from tidegate.flows.trace import trace
+from tidegate.flows.wishes import carry_out
+from tidegate.metrics import Metric
+
+ENDS = {
+    Wish.DROP: Conservation(3, Tally(), 0, dropped=3),
+    Wish.REDRIVE: Conservation(3, Tally(committed=3, rows=3), 0),
+}
+WISHES = pytest.mark.parametrize("wish", list(Wish))
+
+
+def fenced(world: World, batch_id: str) -> None:
+    """Settling starts the fence's job, and later finds its receipt."""
+    world.settle()
+    play_fencing(world.work, batch_id)
+    world.settle()
+    assert world.batch(batch_id).state is State.ABANDONED
+
+
+def finish(world: World) -> None:
+    """What is on its way is delivered, and lands."""
+    deliver(world)
+    if world.record.open_batch:
+        land(world)
+
+
+def open_batch(world: World) -> str:
+    world.arrive()
+    return world.open.id
+
+
+def sealed(world: World) -> str:
+    return world.sealed().id
+
+
+def submitted(world: World) -> str:
+    return world.submitted().id
+
+
+def halted(world: World) -> str:
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "no such column", hopeless=True)
+    world.jobs.end(batch.id, 1)
+    world.settle()
+    return batch.id
+
+
+def being_fenced(world: World) -> str:
+    batch = world.submitted()
+    assert abort(batch.id, world.ports) is Aborted.FENCING
+    world.settle()
+    return batch.id
+
+
+def abandoned(world: World) -> str:
+    batch = being_fenced(world)
+    fenced(world, batch)
+    return batch
+
+
+STATES = {
+    open_batch: Aborted.FENCING,
+    sealed: Aborted.FENCING,
+    submitted: Aborted.FENCING,
+    halted: Aborted.FENCING,
+    being_fenced: Aborted.WISHED,
+    abandoned: Aborted.WISHED,
+}
+
+
+@WISHES
+@pytest.mark.parametrize("made", STATES, ids=lambda made: made.__name__)
+def test_a_wish_is_carried_out_whatever_the_batch_was_doing(world: World, made: Callable[[World], str], wish: Wish):
+    batch = made(world)
+    for _ in range(2):  # a person may ask twice
+        attempt = world.batch(batch).attempt
+        assert abort(batch, world.ports, wish) in (STATES[made], Aborted.WISHED)
+    assert world.batch(batch).attempt == attempt, "the second time a fence is under way, and one is enough"
+    assert sums(world) == Conservation(3, Tally(), 3)
+    if world.batch(batch).state is not State.ABANDONED:
+        fenced(world, batch)
+    assert world.settle() == []
+    finish(world)
+    assert sums(world) == ENDS[wish]
+    assert (world.record.wished, world.batch(batch).wish, world.batch(batch).wished_parts) == ((), None, 0)
+    assert world.count.of(Metric.UPLOADS_DROPPED, "flights") == (3 if wish is Wish.DROP else 0)
+
+
+@WISHES
+def test_nothing_becomes_of_a_wish_if_a_driver_publishes_first(world: World, wish: Wish):
+    batch = submitted(world)
+    abort(batch, world.ports, wish)
+    world.settle()
+    play_publishing(world.work, batch)
+    world.settle()
+    assert world.settle() == []
+    assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+    assert (world.record.wished, world.batch(batch).wish, world.topic.published) == ((), None, [])
+
+
+def wishful(wish: Wish) -> World:
+    """An abandoned batch of two parts with a wish that nobody has looked at."""
+    world = small_world(max_wait=0)
+    world.arrive(2, notices=2)
+    batch = world.open
+    assert abort(batch.id, world.ports, wish) is Aborted.FENCING
+    fenced_but_for_the_wish(world, batch.id)
+    return world
+
+
+def fenced_but_for_the_wish(world: World, batch_id: str) -> None:
+    play_fencing(world.work, batch_id)
+    life = Life()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegate.flows.settle.carry_out", lambda *of: False)
+        settle(world.flights, life.over(world.ports))
+    assert world.batch(batch_id).state is State.ABANDONED
+
+
+@WISHES
+def test_a_death_at_any_step_is_repeated_and_nothing_is_done_twice(wish: Wish):
+    def carried(world: World, life: Life) -> None:
+        """Each request to the store may be the last one, not only each verb of the ledger."""
+        (batch,) = world.record.wished
+        ledger = replace(world.ledger, store=life.wrap(world.store))
+        ports = replace(world.ports, ledger=ledger, work=life.wrap(world.work), topic=life.wrap(world.topic))
+        assert carry_out(batch, "flights", ports)
+
+    whole = Life()
+    carried(wishful(wish), whole)
+    assert whole.made > 8
+    for death in every_death(whole.made):
+        world = wishful(wish)
+        with pytest.raises(Died):
+            carried(world, Life(death.calls, death.after))
+        assert sums(world).notified == 4
+        while world.record.wished:
+            assert world.settle() == []
+        finish(world)
+        expected = Conservation(4, Tally(), 0, 4) if wish is Wish.DROP else Conservation(4, Tally(4, rows=4), 0)
+        assert sums(world) == expected, death
+
+
+@WISHES
+def test_a_large_batch_takes_several_looks(monkeypatch: pytest.MonkeyPatch, wish: Wish):
+    world = wishful(wish)
+    (batch,) = world.record.wished
+    monkeypatch.setattr("tidegate.flows.wishes.UPLOADS_PER_LOOK", 1)
+    assert not carry_out(batch, "flights", world.ports)
+    assert world.batch(batch).wished_parts == 1
+    assert carry_out(batch, "flights", world.ports)
+    finish(world)
+    assert sums(world).pending == 0
+
+
+def test_of_two_wishes_the_last_one_counts(world: World):
+    batch = abandoned(world)
+    abort(batch, world.ports, Wish.DROP)
+    world.settle()
+    assert sums(world) == ENDS[Wish.DROP]
+    assert abort(batch, world.ports, Wish.REDRIVE) is Aborted.WISHED
+    world.settle()
+    finish(world)
+    assert sums(world) == ENDS[Wish.REDRIVE]
+    assert dict(world.record.back) == {DROPPED: 3}
+    assert abort(batch, world.ports, Wish.DROP) is Aborted.WISHED
+    world.settle()
+    assert sums(world) == ENDS[Wish.REDRIVE], "what has landed is not dropped"
+
+
+def test_a_wish_that_replaces_another_one_meanwhile_begins_with_the_first_part(world: World):
+    world = wishful(Wish.DROP)
+    (batch,) = world.record.wished
+    life = Life(3, before=lambda: abort(batch, world.ports, Wish.REDRIVE))
+    carry_out(batch, "flights", life.over(world.ports))
+    assert world.record.wished == (batch,)
+    assert (world.batch(batch).wish, world.batch(batch).wished_parts) == (Wish.REDRIVE, 0)
+    world.settle()
+    finish(world)
+    assert sums(world) == Conservation(4, Tally(committed=4, rows=4), 0)
+
+
+def test_a_person_who_names_it_brings_a_dropped_upload_back(world: World):
+    batch = abandoned(world)
+    abort(batch, world.ports, Wish.DROP)
+    world.settle()
+    assert redrive_object(BUCKET, KEYS[0], world.ports, run="1").sent == 1
+    deliver(world)
+    assert sums(world) == Conservation(3, Tally(), 1, 2)
+    assert redrive_batch(batch, world.ports, run="2") == Redrive(Redriven.SENT, 2, elsewhere=1)
+    finish(world)
+    assert sums(world) == ENDS[Wish.REDRIVE]
+
+
+def test_the_same_bytes_put_again_after_a_drop_are_an_upload_of_their_own(world: World):
+    def put(sequencer: str) -> None:
+        world.dispatch(notice(Upload(BUCKET, "flights/a.json", "etag:1", 1, sequencer)))
+
+    put("01")
+    abort(world.open.id, world.ports, Wish.DROP)
+    fenced(world, world.record.running[0])
+    world.settle()
+    put("02")
+    finish(world)
+    assert sums(world) == Conservation(1, Tally(committed=1, rows=1), 0)
+
+
+def test_a_redrive_that_is_on_its_way_takes_what_was_dropped(world: World):
+    batch = abandoned(world)
+    assert redrive_batch(batch, world.ports, run="1").sent == 3
+    abort(batch, world.ports, Wish.DROP)
+    world.settle()
+    assert sums(world) == ENDS[Wish.DROP]
+    finish(world)
+    assert sums(world) == ENDS[Wish.REDRIVE]
+
+
+def test_a_claim_that_has_expired_is_the_same_as_none(world: World):
+    for absent in (True, False):
+        world = small_world(max_wait=0)
+        batch = abandoned(world)
+        world.clock.advance(RETENTION)
+        if absent:
+            for key in [each for each in world.store.items if each.pk.startswith("o#")]:
+                del world.store.items[key]
+        abort(batch, world.ports, Wish.DROP)
+        assert world.settle() == []
+        assert sums(world) == Conservation(3, Tally(), 3)
+        assert world.record.wished == ()
+        assert redrive_batch(batch, world.ports, run="1") == Redrive(Redriven.NOTHING_LEFT, expired=3)
+
+
+def test_a_batch_whose_record_was_put_right_or_has_expired_has_no_wish(world: World):
+    batch = abandoned(world)
+    abort(batch, world.ports, Wish.DROP)
+    world.edit(batch_key(batch), wish=None)
+    world.settle()
+    assert world.record.wished == ()
+    abort(batch, world.ports, Wish.DROP)
+    del world.store.items[batch_key(batch)]
+    world.settle()
+    assert world.record.wished == ()
+
+
+def test_a_part_that_is_missing_stops_the_wish_and_nothing_else(world: World):
+    batch = abandoned(world)
+    abort(batch, world.ports, Wish.DROP)
+    (part,) = world.parts(batch)
+    body = world.work.objects.pop(batch_folder(batch) + part)
+    other = world.submitted(prefix="flights/other")
+    play_publishing(world.work, other.id)
+    (trouble,) = world.settle()
+    assert f"{part} is missing in the work bucket" in str(trouble)
+    assert world.batch(other.id).state is State.COMMITTED
+    assert world.record.wished == (batch,)
+    world.work.objects[batch_folder(batch) + part] = body
+    assert world.settle() == []
+    assert sums(world).dropped == 3
+
+
+def test_status_and_trace_say_what_becomes_of_the_uploads(world: World):
+    batch = abandoned(world)
+
+    def said() -> str:
+        (found,) = trace(BUCKET, KEYS[0], world.ports)
+        return f"{found.outcome}: {found.explanation}"
+
+    assert said() == f"pending: batch {batch} was abandoned: the upload waits for a redrive"
+    abort(batch, world.ports, Wish.REDRIVE)
+    assert said() == f"pending: batch {batch} was abandoned: settling sends the upload again"
+    abort(batch, world.ports, Wish.DROP)
+    assert said() == f"pending: batch {batch} was abandoned: settling drops the upload"
+    (found,) = status([world.flights], world.ports)
+    assert found.wished == (batch,)
+    world.settle()
+    assert said() == (
+        f"dropped: batch {batch} was abandoned, and its uploads were dropped: only a redrive brings it back"
+    )
+    (found,) = status([world.flights], world.ports)
+    assert found.wished == ()
+
+
+def test_claims_that_change_all_the_time_are_left_to_the_next_look(world: World, monkeypatch: pytest.MonkeyPatch):
+    batch = abandoned(world)
+    abort(batch, world.ports, Wish.DROP)
+    real = world.store.apply
+
+    def refuse(transition):
+        if transition.what.startswith("drop "):
+            world.edit(claim_key(BUCKET, KEYS[0], world.claim(KEYS[0]).version), outcome=DROPPED)
+            done = real(transition)
+            world.edit(claim_key(BUCKET, KEYS[0], world.claim(KEYS[0]).version), outcome="abandoned")
+            return done
+        return real(transition)
+
+    monkeypatch.setattr(world.store, "apply", refuse)
+    (trouble,) = world.settle()
+    assert "changed 5 times while they were dropped" in str(trouble)
+    monkeypatch.undo()
+    assert world.settle() == []
+    assert sums(world) == ENDS[Wish.DROP]

@@ -1,0 +1,84 @@
+"""Wishes: what a person wants done with the uploads of a batch once it is abandoned (`core.batches.Wish`).
+
+`abort` notes the wish with the batch, and lists the batch in its route's `wished`. Settling looks at what is listed.
+
+    step                            if the process dies right after it     if a twin runs beside it
+    1 read the batch                nothing has happened                   both go on
+    2 not abandoned yet: wait;      nothing; or the next look finds        one transaction succeeds
+      published: end the wish       nothing listed
+    3 read the next part
+    4 drop: portions of its         the next look reads which of them      a portion is dropped once: each claim must
+      uploads, with the sums        are dropped, and goes on               still say "abandoned". The other reads anew
+      redrive: publish notices      the same notices are published         the same notices. Claims refuse repeats
+                                    again, of what nobody took over
+    5 note that the part is done    the next look begins with the next     it may be noted again, or go back by parts
+                                                                           that are done. They are found done
+    6 after the last part: end the  done                                   one transaction succeeds
+      wish
+
+- A redrive has the run `wish-` and the batch's id. So its notices are the same at each repeat, while the same uploads
+  are left.
+- Another wish may be noted meanwhile. Steps 5 and 6 require the wish that was read, so the next look begins with the
+  other one. What was dropped is then sent again, because a person said so last. What was sent is not called back: a
+  drop leaves alone what another notice has taken over, and what is on its way still takes over what was dropped.
+- An upload whose claim has expired is neither dropped nor sent. The ledger cannot know whether it came back. It stays
+  pending in the sums.
+- The settings change in between: a redrive's uploads are read as their route is then, as after any redrive.
+- An old answer: claims are read consistently, and a portion is written only if each claim is as it was read.
+"""
+
+from tidegate.core.batches import Batch, State, Wish
+from tidegate.core.errors import OutcomeUnknown
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
+from tidegate.flows.ports import Ports
+from tidegate.flows.redrive import redrive_part
+from tidegate.metrics import Metric
+
+UPLOADS_PER_LOOK = 10_000
+PART_COST = 20
+"""One look must fit a function's timeout, and leave time for the other routes. To read a part takes as long as to drop
+`PART_COST` uploads."""
+
+
+def carry_out(batch_id: str, route: str, ports: Ports) -> bool:
+    """Carry out the wish for a batch that its route lists, or a portion of it. True if nothing is left to do.
+
+    Raises OutcomeUnknown if the manifest or a part is missing in the work bucket.
+    """
+    batch = ports.ledger.batch(batch_id)
+    if batch is None or batch.wish is None:
+        return ports.ledger.forget_wish(batch_id, route, there=batch is not None)
+    if batch.state is State.COMMITTED:
+        return ports.ledger.end_wish(batch_id, route, batch.wish)
+    if batch.state is not State.ABANDONED:
+        return False
+    names = decode_sealed(_read(batch, "sealed.json", ports)).parts
+    budget = UPLOADS_PER_LOOK
+    for done, name in enumerate(names[batch.wished_parts :], start=batch.wished_parts + 1):
+        if budget <= 0:
+            return False
+        owned = decode_part(_read(batch, name, ports))
+        _carry_out(batch, batch.wish, owned, ports)
+        if not ports.ledger.note_wish(batch_id, batch.wish, done):
+            return False
+        budget -= max(PART_COST, len(owned))
+    return ports.ledger.end_wish(batch_id, route, batch.wish)
+
+
+def _carry_out(batch: Batch, wish: Wish, owned: list[OwnedUpload], ports: Ports) -> None:
+    match wish:
+        case Wish.DROP:
+            if dropped := ports.ledger.drop(batch.id, batch.route, owned):
+                ports.measure(Metric.UPLOADS_DROPPED, dropped, batch.route)
+        case Wish.REDRIVE:
+            redrive_part(batch.route, owned, ports, run=f"wish-{batch.id}")
+
+
+def _read(batch: Batch, name: str, ports: Ports) -> bytes:
+    body = ports.work.get(batch_folder(batch.id) + name)
+    if body is None:
+        raise OutcomeUnknown(
+            f"batch {batch.id}: {name} is missing in the work bucket, so its uploads cannot be"
+            f" {'dropped' if batch.wish is Wish.DROP else 'redriven'}. Restore the missing version of the object there"
+        )
+    return body
