@@ -14,6 +14,7 @@ from infra.permissions import KEPT, accept, allow
 from infra.sizing import UNFINISHED_UPLOAD_DAYS
 
 BATCHES = "batches/"
+LINEAGE = "lineage/"
 UNFINISHED_UPLOADS = cdk.Duration.days(UNFINISHED_UPLOAD_DAYS)
 
 
@@ -80,6 +81,15 @@ class WorkBucket(Construct):
         # Without it S3 answers 403 for an object that does not exist, and "no receipt yet" would look like
         # "no permission". A condition on the prefix would have the same effect.
         allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
+
+    def grant_lineage(self, role: iam.Role) -> None:
+        """Write what a job reads of a table's lineage."""
+        allow(
+            role,
+            ["s3:PutObject"],
+            self.bucket.arn_for_objects(f"{LINEAGE}*"),
+            wildcard="The files of every reading of a table's lineage, whose ids are made when a person asks for one.",
+        )
 
 
 class Warehouse(Construct):

@@ -122,6 +122,7 @@ class EmrApplication(Construct):
         )
         landing.grant_read(self.job_role)
         work.grant_use(self.job_role)
+        work.grant_lineage(self.job_role)
         catalog.grant_use(self.job_role)
         encryption.grant_messages(self.job_role)
         # this version's, and those of the versions that jobs which queue or run were started with

@@ -18,6 +18,7 @@ from ulid import ULID
 
 from tidegate.aws.bus import EventBridge
 from tidegate.aws.jobs import EmrServerless, hand_off_records
+from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.work import S3Work
@@ -91,6 +92,24 @@ class Deployment:
             new_id=new_id,
             listing=S3Listing(_lazy("s3"), self.resources.account),
             bus=self._bus(),
+            lineage=self.lineage(),
+        )
+
+    def lineage(self, tell: Callable[[str], None] = lambda said: None) -> EmrLineage:
+        """Reads the lineage of a table by a job. `tell` gets a line when the job's state changes."""
+        return EmrLineage(
+            _lazy("emr-serverless"),
+            application=self.resources.application,
+            role=self.resources.job_role,
+            entry_point=self.resources.entry_point,
+            spark_parameters=self.resources.spark_parameters,
+            work=self.resources.work,
+            account=self.resources.account,
+            timeout_minutes=self.settings.limits.job_timeout // MINUTE,
+            objects=S3Work(_lazy("s3"), self.resources.work, self.resources.account),
+            new_id=new_id,
+            sleep=time.sleep,
+            tell=tell,
         )
 
     def _bus(self) -> EventBridge | None:

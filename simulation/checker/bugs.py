@@ -16,6 +16,7 @@ from simulation.checker.mistakes import (
     asking,
     attempts,
     auditing,
+    backfilling,
     batches,
     claiming,
     deployed,
@@ -42,6 +43,7 @@ BUGS: tuple[Bug, ...] = (
     *redriving.BUGS,
     *auditing.BUGS,
     *announcing.BUGS,
+    *backfilling.BUGS,
 )
 
 HARMLESS: tuple[Bug, ...] = (

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simulation.checker.scenarios import BAD, GOOD, MORE, Scenario
-from simulation.world import audits, foreign, people, redriving
+from simulation.world import audits, backfills, foreign, people, redriving
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.emr import SimulatedJobRun
@@ -293,6 +293,66 @@ def audited_for_months(world: World) -> None:
     world.upload("events/a.json", GOOD, after=60.0)
     for day in (0, 40, 70):
         world.upload("a.json", GOOD, bucket="plain", after=60.0 + day * DAY)
+
+
+def backfilled(world: World) -> None:
+    """Two uploads were there before the deployment, in two buckets, and a third one is announced. A person backfills
+    twice at once, and again an hour later."""
+    _backfilled(world)
+    world.announce = lambda version: [1.0] if version.key.endswith("a.json") else []
+    world.upload("events/a.json", GOOD, after=60.0)
+    world.upload("events/b.json", MORE)
+    world.upload("b.json", GOOD, bucket="plain")
+    for after in (60.0, 60.0, 3_600.0):
+        world.kernel.after(after, lambda: backfills.act(world))
+
+
+def backfilled_around_a_batch(world: World) -> None:
+    """A job does not start for two hours. Meanwhile the claims of its uploads expire, and a person backfills. (That
+    takes months; here their expiry is set to the past.)"""
+    _backfilled(world)
+    startups = iter((2.0 * HOUR,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.lasts = 2.0 * HOUR
+    world.upload("events/a.json", GOOD)
+    world.kernel.after(300.0, lambda: _expire_claims(world))
+    world.kernel.after(400.0, lambda: backfills.act(world))
+
+
+def backfilled_while_it_is_published(world: World) -> None:
+    """The same, and the job starts soon after the backfill has begun."""
+    _backfilled(world)
+    startups = iter((410.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.upload("events/a.json", GOOD)
+    world.kernel.after(300.0, lambda: _expire_claims(world))
+    world.kernel.after(400.0, lambda: backfills.act(world))
+
+
+def backfilled_for_months(world: World) -> None:
+    """An upload lands. After 62 days, when its claim has expired, a person backfills."""
+    _backfilled(world)
+    world.upload("events/a.json", GOOD)
+    world.lasts = 62.0 * DAY
+    world.kernel.after(62.0 * DAY, lambda: backfills.act(world))
+
+
+def backfilled_and_replayed(world: World) -> None:
+    """A person backfills an upload that was there before the deployment. Every notice is replayed after 62 days."""
+    _backfilled(world)
+    world.announce = lambda version: []
+    world.upload("events/a.json", GOOD)
+    world.lasts = 63.0 * DAY
+    world.kernel.after(60.0, lambda: backfills.act(world))
+    send = world.notices.send
+
+    def sent(body: str, **options: Any) -> bool:
+        if world.kernel.now < START + DAY:
+            again = {**options, "deduplication": "replayed"}
+            world.kernel.after(62.0 * DAY, lambda: send(body, **again) and world.from_notices.wake(0.0))
+        return send(body, **options)
+
+    world.notices.send = sent  # type: ignore[method-assign]
 
 
 # ---- what happens to the table
@@ -809,6 +869,11 @@ EXTRA: dict[str, Scenario] = {
         claimed_and_purged,
         audited_under_way,
         audited_for_months,
+        backfilled,
+        backfilled_around_a_batch,
+        backfilled_while_it_is_published,
+        backfilled_for_months,
+        backfilled_and_replayed,
         slow_dispatch,
         part_mislaid,
         a_job_that_takes_days,
@@ -885,6 +950,17 @@ def _audited(world: World, *, min_age: float, horizon: float = 0.0) -> None:
     """From the beginning the schedule audits the buckets."""
     world.knobs = replace(world.knobs, audit=min_age, horizon=horizon)
     audits.begin(world)
+
+
+def _backfilled(world: World) -> None:
+    """The person on call backfills at the end."""
+    world.knobs = replace(world.knobs, backfills=1)
+
+
+def _expire_claims(world: World) -> None:
+    for (_, pk, _), item in world.dynamodb.items.items():
+        if pk.startswith("o#"):
+            item["expires_at"] = int(world.kernel.now) - 1
 
 
 def _announced_as(world: World, message: Callable[[Version], dict[str, Any]]) -> None:

@@ -8,12 +8,13 @@ the definition alone, repeats the first check. If the two differ, one of them is
 import json
 import math
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
 from simulation.checker.announced import misannounced
 from simulation.checker.books import dropped_for_good, mistaken, refenced
-from simulation.world.audits import watched_since
+from simulation.world import audits, backfills
 from simulation.world.s3 import SUSPENDED, Version
 from simulation.world.world import World
 
@@ -121,11 +122,16 @@ def given_up(world: World) -> set[tuple[str, str, str]]:
 
 
 def to_be_found(world: World) -> set[int]:
-    """The numbers of the puts that an audit must have found: they are in an audited bucket in the end."""
-    since = watched_since(world)
+    """The numbers of the puts that an audit or a backfill must have found: they are in such a bucket in the end."""
+    since = _watched_since(world)
     kept = (each for bucket in world.s3.buckets.values() for each in (bucket.current, bucket.versions))
     there = {version for each in kept for version in each.values()}
     return {each.number for each in there if each.at >= since.get(each.bucket, math.inf)}
+
+
+def _watched_since(world: World) -> Mapping[str, float]:
+    """Since when (epoch seconds) each bucket is watched, by audits or by people who backfill."""
+    return {**audits.watched_since(world), **backfills.promised(world)}
 
 
 def forgotten(world: World) -> set[tuple[str, str, str]]:
@@ -154,7 +160,7 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         [second_opinion.FinalRow(*row) for row in rows],  # type: ignore[arg-type]
         given_up(world) | forgotten(world),
         {each.number for each in world.history if (each.bucket, each.key) in refused(world)},
-        watched_since(world),
+        _watched_since(world),
     )
     for what in ("repeated", "torn", "lost", "foreign"):
         mine = sum(broken.startswith(what) for broken in judgement.broken)

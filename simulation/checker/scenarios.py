@@ -51,6 +51,8 @@ def chance(world: World) -> None:
     ways = ("Put", "Copy", "CompleteMultipartUpload") if knobs.bundled else ("Put",)
 
     def announce(version: Version) -> list[float]:
+        if knobs.backfills and not knobs.two_versions and random.random() < 0.3:
+            return []  # as if it had been there before the deployment
         times = random.choices((0, 1, 2, 3), (1, 12, 5, 1))[0]
         return [random.choice(delays) for _ in range(times)]
 

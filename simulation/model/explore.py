@@ -228,6 +228,9 @@ class _Nobody:
     def page(self, bucket: str, prefix: str, after: Any, owner: str) -> Any:
         raise NotImplementedError
 
+    def landed(self, table: str, prefix: str = "") -> Any:
+        raise NotImplementedError
+
 
 def ports(call: Any, actor: Actor) -> Ports:
     """The ports of one actor of the model; `call` makes its steps."""
@@ -244,6 +247,7 @@ def ports(call: Any, actor: Actor) -> Ports:
         new_id=lambda: f"B-{actor.name}{next(numbers)}",
         listing=_Nobody(),
         bus=_ModelBus(call) if actor.announces else None,
+        lineage=_Nobody(),
     )
 
 

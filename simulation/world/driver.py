@@ -5,6 +5,8 @@ Only the cluster and the catalog are replaced.
 """
 
 import functools
+import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,9 +18,11 @@ from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedErro
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from simulation.world.product import HERE
-from simulation.world.table import ModelCatalog, ModelTable, Rows
+from simulation.world.table import ModelCatalog, ModelTable, NoAnswer, Rows
 from simulation.world.wire import Refusal
 from tidegate import wiring
+from tidegate.aws.work import S3Work
+from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed
 from tidegate.core.manifests import OwnedUpload
 from tidegate.flows.sink import ReaderDied
 from tidegate.reading import fetch, reader
@@ -26,7 +30,8 @@ from tidegate.reading.decoding import Decode, Decoding, Refused
 from tidegate.reading.reader import LINEAGE, LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg import sink
 from tidegate.sinks.iceberg.endings import Endings
-from tidegate.spark import job
+from tidegate.sinks.iceberg.marks import BATCH
+from tidegate.spark import job, lineage
 
 SCHEMA = "id bigint"
 _LINEAGE_TYPES = {
@@ -163,6 +168,34 @@ class _Catalogs:
 CATALOG = _Catalogs()
 
 
+def _write_lineage(
+    spark: Any, table: str, prefix: str, folder: str, work_bucket: str, account: str, at_most: int = 2
+) -> CompleteLineage:
+    """`tidegate.spark.lineage.write` on the model: the rows that `main` has now."""
+    assert HERE.network is not None
+    catalog = CATALOG.of(HERE.network)
+    error = NoAnswer(f"table {table}: the catalog does not answer")
+    read = HERE.network.call(
+        "iceberg.load", lambda: catalog.tables.get(table), lost=lambda: error, failed=lambda: error
+    )
+    driver, begins = uuid.uuid4().hex, checked_prefix(prefix)
+    counted: Counter[tuple[str, str, str, str]] = Counter()
+    for snapshot, name in read.held() if read else ():
+        stored = read.snapshots.get(snapshot) or read.gone[snapshot]
+        for uri, version, *_ in catalog.files[name]:
+            if uri.startswith(begins):
+                bucket, _, key = uri.removeprefix("s3://").partition("/")
+                counted[bucket, key, version, stored.snapshot.summary.get(BATCH, "")] += 1
+    found = [Landed(*place, rows) for place, rows in sorted(counted.items())]
+    work = S3Work(wiring._client("s3"), work_bucket, account)
+    names = []
+    for number, first in enumerate(range(0, len(found), at_most)):
+        names.append(f"{number:06}.jsonl.gz")
+        work.put(f"{folder}{driver}/{names[-1]}", encode_landed(found[first : first + at_most]))
+    head = read.head if read else None
+    return CompleteLineage(table, prefix, head, driver, tuple(names), len(found), counted.total())
+
+
 @contextmanager
 def installed() -> Iterator[None]:
     """`tidegate.spark.job.main` runs on the model."""
@@ -174,6 +207,9 @@ def installed() -> Iterator[None]:
         stack.enter_context(patch.object(reader, "Decoding", SimulatedDecoding))
         stack.enter_context(patch.object(reader, "careful", _careful))
         stack.enter_context(patch.object(job, "boto3", SimpleNamespace(client=wiring._client)))
+        stack.enter_context(patch.object(lineage, "SparkSession", SimpleNamespace(builder=builder)))
+        stack.enter_context(patch.object(lineage, "boto3", SimpleNamespace(client=wiring._client)))
+        stack.enter_context(patch.object(lineage, "write", _write_lineage))
         stack.enter_context(patch.object(fetch, "_store", lambda bucket, owner: _Store(bucket)))
         stack.enter_context(patch.object(fetch, "_client", lambda: wiring._client("s3")))
         yield

@@ -86,6 +86,9 @@ class Knobs:
     """How many times a person resumes halted batches and moves dead letters back while other work goes on."""
     audits: int = 0
     """How many times a person audits the buckets while other work goes on, in a world with an audit."""
+    backfills: int = 0
+    """How many times a person backfills the buckets while other work goes on. Then the person on call does so at the
+    end."""
     cut: float = 0.0
     """How often a table loses its history while a driver works on it."""
     cut_undone: bool = False

@@ -188,6 +188,7 @@ class S3:
                     "Key": each.key,
                     "VersionId": _listed_id(each),
                     "ETag": f'"{each.etag}"',
+                    "IsLatest": "true" if bucket.current.get(each.key) is each else "false",
                     "Size": len(each.body),
                     "LastModified": datetime.datetime.fromtimestamp(int(each.at), datetime.UTC),
                 }

@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
-from simulation.world import audits, consumer, driver, foreign, people, product, redriving, restored, seen
+from simulation.world import audits, backfills, consumer, driver, foreign, people, product, redriving, restored, seen
 from simulation.world.configs import configured
 from simulation.world.dynamodb import DynamoDb, TableKey
 from simulation.world.emr import Emr, SimulatedJobRun
@@ -135,6 +135,9 @@ class World(Landing):
         self.audited = False
         """Whether the schedule audits the buckets."""
         self.audited_at_the_end = 0
+        self.backfilled_at_the_end = 0
+        self.backfilled_well = False
+        """Whether a backfill at the end has found nothing to do."""
         self.committed: dict[str, tuple[str, int]] = {}
         self.ended: dict[str, Mapping[str, Any]] = {}
         """The last record of each ended batch, because the ledger forgets it one day."""
@@ -253,6 +256,9 @@ class World(Landing):
             audits.begin(self)
             for _ in range(knobs.audits):
                 self.kernel.after(self._some_time(), lambda: people.audit(self))
+        if backfills.wanted(knobs):
+            for _ in range(knobs.backfills):
+                self.kernel.after(self._some_time(), lambda: backfills.act(self))
 
     def _cut(self) -> None:
         """While a driver works, somebody adds a snapshot and expires all history below it."""
@@ -547,7 +553,7 @@ class World(Landing):
             acts = people.attend(self)
             self.acts += acts
             self._looks_in_vain = 0
-            if not acts and not (quiet and audits.again(self)):
+            if not acts and not (quiet and (audits.again(self) or backfills.again(self))):
                 break
             # the next runs of the schedule do what the person requested
             self.kernel.run(lambda: False, self.kernel.now + 2 * SCHEDULE)

@@ -258,6 +258,27 @@ def test_versions_are_listed_by_key_and_the_newest_first(s3: Store, size: int) -
     ]
 
 
+def test_the_current_version_is_the_latest_and_a_deleted_object_has_none(s3: Store) -> None:
+    for bucket, key, body in (
+        (VERSIONED, "a", b"one"),
+        (VERSIONED, "a", b"two"),
+        (VERSIONED, "b", b"gone"),
+        (PLAIN, "a", b"one"),
+        (PLAIN, "a", b"two"),
+    ):
+        s3.put(bucket, key, body)
+    s3.client.delete_object(Bucket=VERSIONED, Key="b")
+    found = {
+        bucket: [(each["Key"], each["ETag"], each["IsLatest"]) for each in listed["Versions"]]
+        for bucket in (VERSIONED, PLAIN)
+        for listed in [s3.client.list_object_versions(Bucket=bucket)]
+    }
+    assert found == {
+        VERSIONED: [("a", etag(b"two"), True), ("a", etag(b"one"), False), ("b", etag(b"gone"), False)],
+        PLAIN: [("a", etag(b"two"), True)],
+    }
+
+
 @pytest.mark.parametrize("size", [1, 1_000])
 def test_without_versions_what_is_there_is_listed_as_null(s3: Store, size: int) -> None:
     for key, body in (("b", b"one"), ("a", b"one"), ("b", b"two"), ("c", b"gone")):

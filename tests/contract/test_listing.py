@@ -110,8 +110,16 @@ def test_every_version_is_listed_and_no_delete_marker(s3: Any):
     ids = [s3.put_object(Bucket=BUCKET, Key="a/1.json", Body=body)["VersionId"] for body in (b"1", b"22", b"333")]
     s3.delete_object(Bucket=BUCKET, Key="a/1.json")
     for size in (1, 2, 100):
-        found = [each.upload for page in pages(S3Listing(_InPages(s3, size))) for each in page]
-        assert {each.version: each.size for each in found} == dict(zip(ids, (1, 2, 3), strict=True))
+        listed = [each for page in pages(S3Listing(_InPages(s3, size))) for each in page]
+        assert {each.upload.version: each.upload.size for each in listed} == dict(zip(ids, (1, 2, 3), strict=True))
+        assert not any(each.latest for each in listed), "a deleted object has no current version"
+
+
+def test_the_current_version_is_told(s3: Any):
+    versioning(s3, "Enabled")
+    ids = [s3.put_object(Bucket=BUCKET, Key="a/1.json", Body=body)["VersionId"] for body in (b"1", b"22")]
+    ((*listed,),) = pages(S3Listing(s3))
+    assert {each.upload.version: each.latest for each in listed} == {ids[0]: False, ids[1]: True}
 
 
 def test_what_is_overwritten_without_versions_is_gone(s3: Any):

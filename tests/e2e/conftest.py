@@ -67,6 +67,17 @@ schema = "id bigint"
 [route.batch]
 max_wait = "2s"
 retry_wait = "1s"
+
+[[route]]
+name = "old"
+bucket = "landing-old"
+format = "json"
+table = "lake.e2e.old"
+schema = "id bigint, text string"
+
+[route.batch]
+max_wait = "2s"
+retry_wait = "1s"
 """
 
 

@@ -324,10 +324,12 @@ def test_the_job_may_write_tables_and_batches_and_delete_in_the_warehouse_only(m
         *((f"s3:{verb}", f"{warehouse}/shop/orders/data/1.parquet", {}) for verb in ("PutObject", "GetObject")),
         ("s3:DeleteObject", f"{warehouse}/shop/orders/data/1.parquet", {}),
         *((f"s3:{verb}", f"{work}/batches/1/floor.json", {}) for verb in ("PutObject", "GetObject")),
+        ("s3:PutObject", f"{work}/lineage/1/complete.json", {}),
         *((f"glue:{verb}Table", arn, {}) for verb in ("Create", "Get", "Update") for arn in table),
     ]
     denied: list[Call] = [
         ("s3:DeleteObject", f"{work}/batches/1/floor.json", {}),
+        ("s3:DeleteObject", f"{work}/lineage/1/complete.json", {}),
         ("s3:PutObject", "arn:aws:s3:::example-landing/shop/items/1.json", {}),
         ("s3:DeleteObject", "arn:aws:s3:::example-landing/shop/items/1.json", {}),
         ("glue:UpdateTable", f"{glue}table/shop/other", {}),

@@ -186,7 +186,11 @@ def test_the_job_may_tell_a_deleted_upload_from_a_forbidden_one(many):
 
 
 def test_the_job_writes_no_uploads_and_deletes_in_the_warehouse_only(many):
-    assert resources(many, "job", "s3:PutObject") == ["<WarehouseBucket>/*", "<WorkBucket>/batches/*"]
+    assert resources(many, "job", "s3:PutObject") == [
+        "<WarehouseBucket>/*",
+        "<WorkBucket>/batches/*",
+        "<WorkBucket>/lineage/*",
+    ]
     assert resources(many, "job", "s3:DeleteObject") == ["<WarehouseBucket>/*"]
 
 

@@ -1,7 +1,7 @@
 """A topic, dead letters and a job service in memory, for what moto cannot do or a test must control."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,6 +9,7 @@ from tidegate.core.announcements import Announcement
 from tidegate.core.audit import Listed, Marker
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Retryable
+from tidegate.core.lineage import Landed, checked_prefix
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, Outcome
@@ -138,6 +139,24 @@ class MemoryListing:
 
 
 @dataclass
+class MemoryLineage:
+    """The rows of tables in memory: what each table holds."""
+
+    tables: dict[str, list[Landed]] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+
+    def landed(self, table: str, prefix: str = "") -> Iterator[Landed]:
+        self.asked.append((table, prefix))
+        begin = checked_prefix(prefix)
+        found = [each for each in self.tables.get(table, ()) if f"s3://{each.bucket}/{each.key}".startswith(begin)]
+        return iter(sorted(found, key=lambda each: each.place))
+
+    def add(self, table: str, uploads: Iterable[Upload], batch: str = "01B00001", rows: int = 1) -> None:
+        there = self.tables.setdefault(table, [])
+        there += [Landed(each.bucket, each.key, each.version, batch, rows) for each in uploads]
+
+
+@dataclass
 class MemoryJobs:
     """A job service that recognises a client token, and runs nothing: tests play the jobs."""
 
@@ -229,6 +248,10 @@ def play_giving_up(
     work.put(f"{batch_folder(batch_id)}failures/{attempt}.json", failure.encode())
 
 
+MORTAL = ("ledger", "work", "jobs", "topic", "listing", "lineage", "bus")
+"""The ports whose calls count as a process's steps."""
+
+
 class Died(BaseException):
     """The process died. No flow may catch this."""
 
@@ -251,8 +274,7 @@ class Life:
 
     def over(self, ports: Ports) -> Ports:
         """The ports of a process that may die."""
-        named = ("ledger", "work", "jobs", "topic", "listing", "bus")
-        mortal = {name: self.wrap(getattr(ports, name)) for name in named if getattr(ports, name) is not None}
+        mortal = {name: self.wrap(getattr(ports, name)) for name in MORTAL if getattr(ports, name) is not None}
         return replace(ports, **mortal)
 
 

@@ -11,6 +11,7 @@ from tests.support.fakes import (
     MemoryDeadLetters,
     MemoryEventBus,
     MemoryJobs,
+    MemoryLineage,
     MemoryListing,
     MemoryTopic,
     MemoryWork,
@@ -46,6 +47,7 @@ class World:
     count: Counts = field(default_factory=Counts)
     listing: MemoryListing = field(default_factory=MemoryListing)
     bus: MemoryEventBus | None = field(default_factory=MemoryEventBus)
+    lineage: MemoryLineage = field(default_factory=MemoryLineage)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property
@@ -70,6 +72,7 @@ class World:
             new_id=self.new_id,
             listing=self.listing,
             bus=self.bus,
+            lineage=self.lineage,
         )
 
     def new_id(self) -> str:

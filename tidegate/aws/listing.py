@@ -38,6 +38,7 @@ class S3Listing:
             Listed(
                 Upload(bucket, each["Key"], version_of(each["VersionId"], each["ETag"]), each["Size"]),
                 int(each["LastModified"].timestamp()),
+                each["IsLatest"],
             )
             for each in answer.get("Versions", ())
         )

@@ -12,6 +12,7 @@ from typing import Any
 from tidegate.cli.checks import Check, CheckState
 from tidegate.core import times
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
+from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScope, Survey
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
@@ -191,6 +192,42 @@ def audited(
         "until": iso(window.until),
         "sent": sum(each.sent for each in counts.values()),
         "routes": [{"route": name, **each.as_dict(), "holds": each.holds} for name, each in counts.items()],
+        "first": [
+            {
+                "uri": each.upload.uri,
+                "version": each.upload.version,
+                "modified": iso(each.modified),
+                "finding": finding.value,
+            }
+            for each, finding in first
+        ],
+    }
+
+
+def backfilled(
+    scopes: Sequence[BackfillScope],
+    surveys: Mapping[str, Survey],
+    counts: Mapping[str, BackfillCounts],
+    first: Sequence[tuple[Listed, BackfillFinding]],
+    rate: int,
+    *,
+    dry_run: bool,
+) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "sent": 0 if dry_run else sum(each.missing for each in counts.values()),
+        "routes": [
+            {
+                "route": scope.route.name,
+                "prefix": scope.uri,
+                "table": scope.route.dataset.table,
+                "listed": surveys[scope.route.name].listed,
+                "dollars": round(surveys[scope.route.name].dollars(scope.route.limits, rate), 2),
+                "bytes": counts[scope.route.name].size,
+                **counts[scope.route.name].as_dict(),
+            }
+            for scope in scopes
+        ],
         "first": [
             {
                 "uri": each.upload.uri,

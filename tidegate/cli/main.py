@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from tidegate.cli import deployment, json_output, plugins, render
 from tidegate.cli.audit import audit
+from tidegate.cli.backfill import backfill
 from tidegate.cli.checks import verdict
 from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
 from tidegate.cli.ledger import app as ledger_app
@@ -77,6 +78,7 @@ app.add_typer(ledger_app, name="ledger")
 app.add_typer(quarantine_app, name="quarantine")
 app.command()(redrive)
 app.command()(audit)
+app.command()(backfill)
 
 
 def _exit(code: Exit) -> NoReturn:

@@ -14,6 +14,7 @@ from rich.text import Text
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed
+from tidegate.core.backfill import BackfillCounts, BackfillFinding
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import is_delayed, outlook
@@ -312,6 +313,33 @@ def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, Aud
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
     if sent > len(first):
         out.print(f"and {sent - len(first)} more", soft_wrap=True)
+
+
+BACKFILL_ADVICE = {
+    BackfillFinding.MISSING: "it would be sent",
+    BackfillFinding.COMMITTED: "the ledger says that it is in the table: see `tidegate trace`",
+    BackfillFinding.QUARANTINED: "`tidegate quarantine release` reads it again",
+    BackfillFinding.ABANDONED: "`tidegate redrive` sends it again",
+    BackfillFinding.LET_GO: "`tidegate redrive` sends it again, or an audit",
+    BackfillFinding.FORGOTTEN: "its claim outlived its batch's record: see `tidegate trace`",
+}
+
+
+def backfilled(
+    counts: Mapping[str, BackfillCounts], first: Sequence[tuple[Listed, BackfillFinding]], *, dry_run: bool
+) -> None:
+    out = console()
+    if dry_run:
+        out.print(Text("nothing was sent; without --dry-run what is missing would be", "bold"))
+    for name, found in counts.items():
+        out.print(f"route {name}", soft_wrap=True)
+        for what, count in found.as_dict().items():
+            out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
+    for each, finding in first:
+        line = f"{each.upload}, of {iso(each.modified)}: {BACKFILL_ADVICE[finding]}"
+        out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
+    if not dry_run and (sent := sum(each.missing for each in counts.values())):
+        out.print(f"{sent} uploads are on their way: `tidegate status` shows how they end", soft_wrap=True)
 
 
 # --- doctor ---

@@ -26,10 +26,11 @@ MARGIN = 60
 @dataclass(frozen=True, slots=True)
 class Listed:
     """One upload of a listing. `modified` is S3's Last-Modified in epoch seconds: when the object was put, or when its
-    multipart upload was begun."""
+    multipart upload was begun. `latest`: it is the object's current version."""
 
     upload: Upload
     modified: int
+    latest: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Protocol
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import Listed, Marker
 from tidegate.core.batches import Batch, JobState
+from tidegate.core.lineage import Landed
 from tidegate.core.notices import Notice
 from tidegate.core.routes import Dataset
 from tidegate.flows.ledger import Ledger
@@ -93,6 +94,20 @@ class EventBus(Protocol):
         ...
 
 
+class Lineage(Protocol):
+    """The uploads that have rows in the tables."""
+
+    def landed(self, table: str, prefix: str = "") -> Iterator[Landed]:
+        """What one snapshot of `main` holds, read now or later, never earlier than this call. `prefix` is
+        `s3://bucket/prefix`, or empty for all. By bucket and key in the order of their UTF-8 bytes, as S3 lists, then
+        by version and batch. Nothing, if there is no such table. Its memory does not grow with the table.
+
+        Raises one of the three errors, also while it is read: whoever has read all of it knows that nothing was left
+        out.
+        """
+        ...
+
+
 class Measure(Protocol):
     """Writes one metric, by route if the metric is: the increase of a counter, or the current value of a gauge."""
 
@@ -117,6 +132,7 @@ class Ports:
     listing: Listing
     bus: EventBus | None
     """None if this deployment announces nothing."""
+    lineage: Lineage
 
 
 @dataclass(frozen=True, slots=True)

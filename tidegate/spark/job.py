@@ -17,8 +17,8 @@ from tidegate.sinks.iceberg.sink import IcebergSink
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence", "land-again", "selftest"))
-    parser.add_argument("--batch", required=True)
+    parser.add_argument("mode", choices=("ingest", "fence", "land-again", "selftest", "lineage"))
+    parser.add_argument("--batch", required=True, help="or the id of the run, if the job is of no batch")
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
     parser.add_argument("--account", default="", help="the account that the work bucket must belong to")
@@ -26,9 +26,17 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--digest", default="", help="the digest of the parts that the ledger has registered")
     parser.add_argument("--floors", default=0, type=int, help="how often a person decided it is not in the table")
     parser.add_argument("--last", action="store_true", help="no other attempt follows")
-    parser.add_argument("--dataset", required=True, help="core.routes.Dataset as JSON")
+    parser.add_argument("--dataset", default="", help="core.routes.Dataset as JSON; not for a lineage")
+    parser.add_argument("--table", default="", help="the table whose lineage is read")
+    parser.add_argument("--prefix", default="", help="s3://bucket/prefix, which the lineage is limited to")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
+    if arguments.mode == "lineage":
+        from tidegate.spark import lineage
+
+        sys.exit(lineage.run(arguments.batch, arguments.work, arguments.account, arguments.table, arguments.prefix))
+    if not arguments.dataset:
+        parser.error("--dataset is missing")
     dataset = decode_dataset(arguments.dataset)
     if arguments.mode == "selftest":
         from tidegate.spark import selftest  # a job that ingests needs none of it

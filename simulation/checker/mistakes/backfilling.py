@@ -1,0 +1,61 @@
+"""Mistakes of a backfill: what it leaves out, and in which order it reads."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+from simulation.checker.planting import Bug, Strike, replaced
+from simulation.world.faults import Kind
+
+SEND = "tidegate.flows.backfill:send_missing"
+UNFINISHED = "tidegate.flows.backfill:unfinished_uploads"
+
+
+def _of_nothing(real: Any) -> Any:
+    return lambda scope, ports: real(scope, ports) & set()
+
+
+def _lineage_first(real: Any) -> Any:
+    def send_missing(scope: Any, backfill: Any, surveyed: Any, kept: Any, ports: Any, *, pace: Any) -> Any:
+        there = list(ports.lineage.landed(scope.route.dataset.table, scope.uri))
+        early = replace(ports, lineage=SimpleNamespace(landed=lambda table, prefix: iter(there)))
+        return real(scope, backfill, surveyed, kept, early, pace=pace)
+
+    return send_missing
+
+
+def _timeless(real: Any) -> Any:
+    return lambda scope, backfill, portion, at, ports: real(scope, backfill, portion, 0, ports)
+
+
+def _nothing_landed(real: Any) -> Any:
+    return lambda surveyed, landed, unfinished: real(surveyed, [each for each in landed if not each.rows], unfinished)
+
+
+BUGS = (
+    Bug(
+        "a backfill sends what a batch holds",
+        "The uploads of batches that have not ended are not left out. Their claims may have expired.",
+        (replaced(UNFINISHED, _of_nothing),),
+        "backfilled_around_a_batch",
+    ),
+    Bug(
+        "a backfill reads the table before the batches",
+        "The lineage is read before the batches that have not ended: one that ends in between is in neither.",
+        (replaced(SEND, _lineage_first),),
+        "backfilled_while_it_is_published",
+        (Strike("person dynamodb.Query", Kind.SLOW),),
+    ),
+    Bug(
+        "a backfill's notices have no time",
+        "The notices do not tell when the claims were read: they are taken for new after the claims have expired.",
+        (replaced("tidegate.flows.backfill:_send", _timeless),),
+        "backfilled_and_replayed",
+    ),
+    Bug(
+        "a backfill does not look at the table",
+        "What has rows in the table is sent if its claim has expired.",
+        (replaced("tidegate.core.backfill:compare", _nothing_landed),),
+        "backfilled_for_months",
+    ),
+)

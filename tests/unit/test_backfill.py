@@ -1,0 +1,157 @@
+"""What a backfill finds of each upload, in what order it reads, and what it says that it costs."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simulation.comparison.costs import JOB_MINUTES, PRICES, job_dollars
+from tests.support.build import BUCKET, route, upload
+from tidegate.core import backfill
+from tidegate.core.audit import AuditFinding, Listed
+from tidegate.core.backfill import BackfillFinding, BackfillScope, Survey, Surveyed, compare, routes_under
+from tidegate.core.batches import BatchLimits
+from tidegate.core.errors import Rejected
+from tidegate.core.lineage import Landed
+from tidegate.core.uploads import Upload
+
+PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
+KEYS = st.sampled_from(["a", "a/", "a/b", "aa", "b", "ö", "￿", "\U0001f30a"])
+VERSIONS = st.sampled_from(["v1", "v2", "v3"])
+IDENTITIES = st.sets(st.tuples(KEYS, VERSIONS), max_size=12)
+CLAIMS = [None, *AuditFinding]
+
+
+def surveyed(key: str, version: str = "v1", claimed: AuditFinding | None = None) -> Surveyed:
+    return Surveyed(Listed(Upload("b", key, version, 7), 1_000), claimed)
+
+
+def landed(key: str, version: str = "v1", bucket: str = "b", batch: str = "B") -> Landed:
+    return Landed(bucket, key, version, batch, 1)
+
+
+@given(there=IDENTITIES, rows=IDENTITIES, unfinished=IDENTITIES, seed=st.randoms(use_true_random=False))
+def test_the_merge_finds_what_sets_find(there, rows, unfinished, seed):
+    """S3 lists the versions of a key newest first, so in any order of their ids."""
+    listed = [surveyed(*each, seed.choice(CLAIMS)) for each in there]
+    seed.shuffle(listed)
+    listed.sort(key=lambda each: each.listed.upload.key)
+    lineage = sorted((landed(*each, batch=batch) for each in rows for batch in "BC"), key=lambda each: each.place)
+    found = dict(compare(listed, lineage, {("b", *each) for each in unfinished}))
+    assert list(found) == listed, "each upload once, in the order of the listing"
+    for each, finding in found.items():
+        name = (each.listed.upload.key, each.listed.upload.version)
+        assert (finding is BackfillFinding.LANDED) == (name in rows)
+        assert (finding is BackfillFinding.UNFINISHED) == (name in unfinished - rows)
+        missing = name not in rows | unfinished and each.claimed is None
+        assert (finding is BackfillFinding.MISSING) == missing
+
+
+@pytest.mark.parametrize("claimed", list(AuditFinding))
+def test_what_has_a_claim_is_never_missing(claimed: AuditFinding):
+    ((_, finding),) = compare([surveyed("k", claimed=claimed)], [], set())
+    sent_by_others = {AuditFinding.LOST, AuditFinding.STALE}
+    assert finding.value == ("let_go" if claimed in sent_by_others else claimed.value)
+
+
+def test_rows_without_a_version_are_those_of_any():
+    found = compare([surveyed("k", "v1"), surveyed("k", "v2"), surveyed("l")], [landed("k", "")], set())
+    assert [finding.value for _, finding in found] == ["landed", "landed", "missing"]
+
+
+def test_rows_of_other_buckets_are_of_other_uploads():
+    rows = [landed("k", bucket="a"), landed("k", bucket="c")]
+    assert [finding.value for _, finding in compare([surveyed("k")], rows, set())] == ["missing"]
+
+
+def test_a_listing_out_of_order_is_refused():
+    with pytest.raises(Rejected, match="S3 listed s3://b/a after s3://b/k: out of order"):
+        list(compare([surveyed("k"), surveyed("a")], [], set()))
+
+
+def test_the_lineage_is_read_no_further_than_the_listing():
+    def rows():
+        yield landed("a")
+        yield landed("b")
+        pytest.fail("it was read on")
+
+    found = compare([surveyed("a")], rows(), set())
+    assert [finding.value for _, finding in found] == ["landed"]
+
+
+@given(KEYS, VERSIONS, st.sampled_from(CLAIMS))
+def test_what_is_kept_on_the_disk_comes_back(key: str, version: str, claimed: AuditFinding | None):
+    each = surveyed(key, version, claimed)
+    assert Surveyed.decode(each.encode()) == each
+
+
+@pytest.mark.parametrize(
+    ("listed", "has"),
+    [
+        (Listed(upload("flights/a.json"), 10), True),
+        (Listed(upload("flights/a.json"), 9), False),
+        (Listed(upload("flights/a.json"), 20), True),
+        (Listed(upload("flights/a.json"), 21), False),
+        (Listed(upload("weather/a.json"), 15), False),
+        (Listed(upload("flights/a.json"), 15, latest=False), False),
+    ],
+)
+def test_a_scope_has_the_routes_current_uploads_of_a_time(listed: Listed, has: bool):
+    scope = BackfillScope(route("flights"), "flights/", 10, 20)
+    assert scope.has(listed) == has
+
+
+def test_a_scope_may_have_all_versions():
+    scope = BackfillScope(route("flights"), "flights/", 10, 20, versions=True)
+    assert scope.has(Listed(upload("flights/a.json"), 15, latest=False))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "found"),
+    [
+        ("", [("flights", "flights/"), ("weather", "weather/")]),
+        ("fl", [("flights", "flights/")]),
+        ("flights/2026/", [("flights", "flights/2026/")]),
+        ("trains/", []),
+    ],
+)
+def test_a_prefix_is_narrowed_to_what_a_route_takes(prefix: str, found: list[tuple[str, str]]):
+    routes = [route("flights"), route("weather")]
+    assert [(each.name, narrowed) for each, narrowed in routes_under(BUCKET, prefix, routes)] == found
+    assert routes_under("elsewhere", prefix, routes) == []
+
+
+# ---- what it costs
+
+
+def test_the_prices_are_those_of_the_page():
+    assert pytest.approx(PRICES["S3, puts and listings"].of(1)) == backfill.LIST_DOLLARS
+    assert pytest.approx(PRICES["DynamoDB, reads"].of(1)) == backfill.READ_DOLLARS
+    assert pytest.approx(job_dollars(60 * JOB_MINUTES), abs=0.0005) == backfill.JOB_DOLLARS
+    rows = PAGE[PAGE.index("| a million uploads |") :].partition("\n\n")[0].splitlines()[2:]
+    dollars = {cells[1].strip(): float(cells[4]) for cells in (row.split("|") for row in rows)}
+    spark = dollars["EMR Serverless, vCPU"] + dollars["EMR Serverless, memory"]
+    assert pytest.approx((dollars["together"] - spark) / 1_000_000) == backfill.SENT_DOLLARS
+    assert f'| `"60s"` | {backfill.JOB_EVERY} s |' in PAGE
+
+
+LIMITS = BatchLimits(max_wait=60, target_bytes=1_000, target_objects=100)
+
+
+@pytest.mark.parametrize(
+    ("objects", "size", "rate", "jobs"),
+    [(0, 0, 500, 0), (1, 1, 500, 1), (250, 1, 500, 3), (1, 4_500, 500, 5), (50, 1, 0.1, 4)],
+    ids=["nothing", "one", "by_objects", "by_bytes", "by_time"],
+)
+def test_the_jobs_follow_from_the_limits_and_the_rate(objects: int, size: int, rate: float, jobs: int):
+    assert Survey(1, objects=objects, size=size).jobs(LIMITS, rate) == jobs  # type: ignore[arg-type]
+
+
+def test_a_million_uploads_cost_what_the_page_says():
+    limits = BatchLimits()
+    found = Survey(1, listed=1_000_000, objects=1_000_000, size=1_000_000_000)
+    jobs = found.jobs(limits, 500)
+    assert jobs == 13  # 2,000 s of sending, a job every 164 s
+    assert found.dollars(limits, 500) == pytest.approx(0.005 + 0.125 + 5.37 + (jobs + 1) * 0.012)
+    assert Survey(1).dollars(limits, 500) == pytest.approx(0.012), "the lineage's job runs in any case"

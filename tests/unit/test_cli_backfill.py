@@ -1,0 +1,144 @@
+"""`tidegate backfill`: what it looks at, what it asks, what it prints, how it ends. Nothing runs."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.build import upload, uploads
+from tests.support.world import World, small_world
+from tests.unit.test_cli import agree, documented, shape
+from tests.unit.test_settings import GOOD
+from tidegate import wiring
+from tidegate.cli import deployment, main
+from tidegate.cli.backfill import SHOWN
+from tidegate.cli.exits import Exit
+from tidegate.core import times
+from tidegate.core.notices import pack
+from tidegate.core.uploads import Upload
+from tidegate.settings import DAY, parse
+
+TABLE = "lake.raw.flights"
+FLIGHTS = "s3://landing/flights/"
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = small_world()
+    application = SimpleNamespace(
+        settings=parse(GOOD), ports=lambda attempt: world.ports, lineage=lambda tell: world.lineage
+    )
+    monkeypatch.setattr(deployment, "find", lambda folder: application)
+    monkeypatch.setattr(wiring, "clock", world.clock)
+    monkeypatch.setattr(wiring, "paced", lambda rate: lambda sent: None)
+    return world
+
+
+def put(world: World, *of: Upload, age: int = 90 * DAY) -> None:
+    world.listing.there |= dict.fromkeys(of, world.clock() - age)
+
+
+def run(*arguments: str, answer: str = "") -> Any:
+    return CliRunner().invoke(main.app, ["backfill", *arguments], input=answer, catch_exceptions=False)
+
+
+def missing(*arguments: str) -> dict[str, int]:
+    routes = json.loads(run("--dry-run", "--json", *arguments).stdout)["routes"]
+    return {each["route"]: each["missing"] for each in routes}
+
+
+def told(text: str) -> str:
+    return " ".join(text.replace("│", " ").split())
+
+
+def test_what_is_missing_is_announced_and_sent(world: World):
+    put(world, *uploads(3))
+    result = run(FLIGHTS, "--yes")
+    assert result.exit_code == Exit.OK
+    assert f"route flights, {FLIGHTS}, table " in result.stderr
+    assert "3 versions are listed. 3 uploads of " in result.stderr
+    assert "costs about $0.02 and 2 jobs or more" in result.stderr
+    assert "Rows that were deleted from a table on purpose" in result.stderr
+    assert "3 uploads are on their way" in result.stdout
+    assert world.topic.keys == [each.key for each in uploads(3)]
+
+
+def test_it_asks_before_a_job_is_started(world: World):
+    put(world, *uploads(3))
+    assert run(FLIGHTS, answer="n\n").exit_code != Exit.OK
+    assert world.lineage.asked == []
+    assert world.topic.published == []
+    assert run(FLIGHTS, answer="y\n").exit_code == Exit.OK
+    assert len(world.topic.keys) == 3
+
+
+def test_a_dry_run_asks_nothing_and_sends_nothing(world: World):
+    put(world, *uploads(SHOWN + 3))
+    result = run(FLIGHTS, "--dry-run")
+    assert result.exit_code == Exit.FINDING
+    assert "nothing was sent" in result.stdout
+    assert result.stdout.count("missing: ") == SHOWN
+    assert world.topic.published == []
+
+
+def test_nothing_missing_is_no_finding(world: World):
+    put(world, *uploads(2))
+    (table,) = {each.dataset.table for each in parse(GOOD).core_routes() if each.name == "flights"}
+    world.lineage.add(table, uploads(2))
+    assert run(FLIGHTS, "--dry-run").exit_code == Exit.OK
+    assert run(FLIGHTS, "--yes").exit_code == Exit.OK
+    assert world.topic.published == []
+
+
+def test_what_is_left_for_a_person_is_a_finding_and_named(world: World):
+    """It was claimed by a notice that is void."""
+    (one,) = uploads(1)
+    put(world, one)
+    (notice,) = pack("flights", "landing", [one])
+    world.ledger.claim(notice)
+    world.ledger.void(notice.id, "flights")
+    result = run(FLIGHTS, "--yes")
+    assert result.exit_code == Exit.FINDING
+    assert f"let_go: {one}, of " in told(result.stdout)
+    assert "`tidegate redrive` sends it again" in told(result.stdout)
+
+
+def test_the_prefix_the_route_and_the_time_limit_it(world: World):
+    put(world, upload("flights/a/1.json"), upload("flights/b/1.json"), upload("weather/a.csv"))
+    put(world, upload("flights/b/2.json"), age=DAY)
+    assert missing("s3://landing") == {"flights": 3, "weather": 1}
+    assert missing("s3://landing/") == {"flights": 3, "weather": 1}
+    assert missing("s3://landing/", "--route", "weather") == {"weather": 1}
+    assert missing("s3://landing/flights/b/") == {"flights": 2}
+    middle = times.iso(world.clock() - 30 * DAY)
+    assert missing(FLIGHTS, "--since", middle) == {"flights": 1}
+    assert missing(FLIGHTS, "--until", middle) == {"flights": 2}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("landing/flights/",), "is not s3://BUCKET/PREFIX"),
+        (("",), "name what is to be backfilled"),
+        (("s3://landing/trains/",), "no route takes s3://landing/trains/: flights takes s3://landing/flights/"),
+        (("s3://elsewhere/flights/",), "no route takes s3://elsewhere/flights/"),
+        ((FLIGHTS, "--route", "weather"), "route weather does not take s3://landing/flights/"),
+        ((FLIGHTS, "--route", "trains"), "there is no route 'trains'"),
+        ((FLIGHTS, "--since", "yesterday"), "'yesterday' is not a time"),
+        ((FLIGHTS, "--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z"), "must be earlier"),
+    ],
+)
+def test_what_cannot_be_backfilled_is_refused_and_nothing_is_read(world: World, arguments: tuple[str, ...], why: str):
+    result = run(*arguments)
+    assert result.exit_code == Exit.USAGE
+    assert why in told(result.stderr)
+    assert world.listing.asked == []
+
+
+def test_json_is_what_the_page_shows(world: World):
+    put(world, *uploads(1))
+    result = run(FLIGHTS, "--dry-run", "--json")
+    assert result.exit_code == Exit.FINDING
+    assert agree(shape(json.loads(result.stdout)), shape(documented("backfill")))

@@ -1,0 +1,205 @@
+"""A backfill: which uploads of a bucket the table lacks, and no batch will bring.
+
+An audit compares a bucket with the ledger, which forgets. A backfill compares it with the table's own lineage, which
+does not: with what was in the bucket before the deployment, or is older than the ledger's memory.
+
+Three sources are read one after the other, and each upload is looked up in all of them: its claim, the batches that
+have not ended, and the lineage of `main`. That is the order in which an upload moves: it is claimed, then registered in
+a batch, then in the table. So it cannot slip through between two readings (docs/adr/0050).
+"""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import groupby
+
+from tidegate.core.audit import AuditFinding, Listed
+from tidegate.core.batches import BatchLimits
+from tidegate.core.errors import Rejected
+from tidegate.core.lineage import SCHEME, Landed
+from tidegate.core.routes import Route
+from tidegate.core.uploads import Upload
+
+
+class BackfillFinding(Enum):
+    """What a backfill finds of an upload that is in the bucket."""
+
+    MISSING = "missing"  # the table lacks it, and no batch will bring it: send it
+    LANDED = "landed"  # the table has rows of it
+    UNFINISHED = "unfinished"  # a batch that has not ended lists it, or may list it
+    PENDING = "pending"  # claimed, and its notice or batch has not ended
+    COMMITTED = "committed"  # the ledger says that it is in the table, and the table has no row of it
+    QUARANTINED = "quarantined"
+    ABANDONED = "abandoned"
+    LET_GO = "let_go"  # claimed, and its owner will not bring it: the audit sends it
+    FORGOTTEN = "forgotten"  # claimed, and the ledger has forgotten what became of it
+
+
+_BY_CLAIM = {
+    AuditFinding.LOST: BackfillFinding.LET_GO,
+    AuditFinding.STALE: BackfillFinding.LET_GO,
+    AuditFinding.PENDING: BackfillFinding.PENDING,
+    AuditFinding.COMMITTED: BackfillFinding.COMMITTED,
+    AuditFinding.QUARANTINED: BackfillFinding.QUARANTINED,
+    AuditFinding.ABANDONED: BackfillFinding.ABANDONED,
+    AuditFinding.FORGOTTEN: BackfillFinding.FORGOTTEN,
+}
+
+FINAL = frozenset({BackfillFinding.LANDED, BackfillFinding.UNFINISHED, BackfillFinding.PENDING})
+"""Nobody has to do anything about these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """An upload of the listing, and what its live claim says; None without a live claim."""
+
+    listed: Listed
+    claimed: AuditFinding | None
+
+    def encode(self) -> bytes:
+        """One line."""
+        upload = self.listed.upload
+        told = self.claimed.value if self.claimed else ""
+        line = json.dumps([upload.bucket, upload.key, upload.version, upload.size, self.listed.modified, told])
+        return f"{line}\n".encode()
+
+    @staticmethod
+    def decode(line: bytes) -> "Surveyed":
+        bucket, key, version, size, modified, told = json.loads(line)
+        return Surveyed(Listed(Upload(bucket, key, version, size), modified), AuditFinding(told) if told else None)
+
+
+def compare(
+    surveyed: Iterable[Surveyed], landed: Iterable[Landed], unfinished: Collection[tuple[str, str, str]]
+) -> Iterator[tuple[Surveyed, BackfillFinding]]:
+    """The finding on each upload of one bucket.
+
+    `surveyed` is in the order of S3's listing, by key; `landed` in the order of a lineage. What both have of one key is
+    in memory, and no more. `unfinished` are the identities that batches list which have not ended.
+
+    Rows that name an object and no version count as rows of each version: nobody can say which one they are of.
+
+    Raises Rejected if the listing is not in order: what is in the table would be taken for missing.
+    """
+    rows = groupby(landed, key=lambda each: (each.bucket, each.key))
+    there = next(rows, None)
+    versions: frozenset[str] = frozenset()
+    last: tuple[str, str] | None = None
+    for each in surveyed:
+        upload = each.listed.upload
+        place = (upload.bucket, upload.key)
+        if last is not None and place < last:
+            raise Rejected(f"S3 listed s3://{upload.bucket}/{upload.key} after s3://{last[0]}/{last[1]}: out of order")
+        if place != last:
+            last, versions = place, frozenset()
+            while there is not None and there[0] < place:
+                there = next(rows, None)
+            if there is not None and there[0] == place:
+                versions = frozenset(row.version for row in there[1])
+        yield each, _finding(each, versions, unfinished)
+
+
+def _finding(
+    each: Surveyed, versions: Collection[str], unfinished: Collection[tuple[str, str, str]]
+) -> BackfillFinding:
+    upload = each.listed.upload
+    if upload.version in versions or "" in versions:
+        return BackfillFinding.LANDED
+    if upload.identity in unfinished:
+        return BackfillFinding.UNFINISHED
+    return BackfillFinding.MISSING if each.claimed is None else _BY_CLAIM[each.claimed]
+
+
+# ---- what is asked for
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillScope:
+    """What one backfill looks at: the uploads of a route under `prefix` (a key's beginning), modified in [since, until]
+    (epoch seconds). `versions`: all versions of an object, not only the one that is current."""
+
+    route: Route
+    prefix: str
+    since: int
+    until: int
+    versions: bool = False
+
+    @property
+    def uri(self) -> str:
+        return f"{SCHEME}{self.route.bucket}/{self.prefix}"
+
+    def has(self, listed: Listed) -> bool:
+        return (
+            (self.versions or listed.latest)
+            and self.since <= listed.modified <= self.until
+            and self.route.takes(listed.upload)
+        )
+
+
+def routes_under(bucket: str, prefix: str, routes: Iterable[Route]) -> list[tuple[Route, str]]:
+    """The routes that take keys under a prefix, each with the narrower of the two prefixes."""
+    return [
+        (route, max(prefix, route.prefix, key=len))
+        for route in routes
+        if not route.retired
+        and route.bucket == bucket
+        and (route.prefix.startswith(prefix) or prefix.startswith(route.prefix))
+    ]
+
+
+# ---- what it costs
+
+LIST_DOLLARS = 0.005 / 1_000
+"""A LIST request (docs/deploy.md, as the others)."""
+READ_DOLLARS = 0.125 / 1_000_000
+"""A read unit of DynamoDB: a claim."""
+SENT_DOLLARS = 5.37 / 1_000_000
+"""What an upload costs on its way, without Spark."""
+JOB_DOLLARS = 0.012
+"""A job of two minutes. A job that reads much takes longer."""
+JOB_EVERY = 164
+"""Seconds between the starts of two small jobs of a route."""
+PAGE = 1_000
+"""Versions in the answer to a LIST request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the first step found. `listed` counts all versions, `objects` and `size` (bytes) what is in the scope and
+    has no live claim: at most so much will be sent. `at` is a time before the first claim was read."""
+
+    at: int
+    listed: int = 0
+    claimed: int = 0
+    objects: int = 0
+    size: int = 0
+
+    def dollars(self, limits: BatchLimits, rate: int) -> float:
+        """What it costs if all of it is missing: reading it, the lineage's job, and what is sent at `rate` a second."""
+        read = math.ceil(self.listed / PAGE) * LIST_DOLLARS + (self.objects + 3 * self.claimed) * READ_DOLLARS
+        return read + JOB_DOLLARS + self.objects * SENT_DOLLARS + self.jobs(limits, rate) * JOB_DOLLARS
+
+    def jobs(self, limits: BatchLimits, rate: int) -> int:
+        """How many batches it will be, at least. They gather for `max_wait`, and while a job runs."""
+        if not self.objects:
+            return 0
+        seconds = self.objects / rate / max(limits.max_wait, JOB_EVERY)
+        return math.ceil(max(self.objects / limits.target_objects, self.size / limits.target_bytes, seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillCounts:
+    """How many uploads were found to be what; `size` are the bytes of the missing ones."""
+
+    found: Counter[BackfillFinding]
+    size: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        return {finding.value: self.found[finding] for finding in BackfillFinding}
+
+    @property
+    def missing(self) -> int:
+        return self.found[BackfillFinding.MISSING]
