@@ -5,7 +5,7 @@
     detach(config, folder)                  in a process of its own; `down(folder)` stops it
 
 The folder holds everything: stack.json, logs/, jobs/, cdk.out/ and warehouse/. Only the warehouse outlives the stack:
-the emulated services start empty.
+the emulated services start empty. The ledger is rebuilt from the warehouse before any function runs.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.exits import Exit
 from tidegate.environment import STACK_DIR, variables
 from tidegate.settings import load as load_settings
 from tidegate_local import description
@@ -37,6 +38,7 @@ from tidegate_local.environment import local_environment, process_environment
 from tidegate_local.errors import LocalError, log_tail
 from tidegate_local.loader import load, read_assembly
 from tidegate_local.processes import Child, listen, python_module, spawn, url_of
+from tidegate_local.rebuilding import may_come_again
 from tidegate_local.template import project_root, synthesize
 
 OnProgress = Callable[[str], None]
@@ -131,6 +133,11 @@ class Stack:
         )
         self.description.write(self.folder)
 
+        if self.existing_warehouse and may_come_again(settings, local):
+            # before traffic is let in: else what has landed could land again
+            self.progress("rebuilding the ledger from the tables that are here: a job reads each")
+            self._rebuild(environment)
+
         self.progress("starting the functions")
         self._start("events", ["tidegate_local.events", *folder], sockets["events"], environment)
         for name, listener in workers.items():
@@ -185,6 +192,23 @@ class Stack:
             folder=project_root(),
             listener=listener,
         )
+
+    def _rebuild(self, environment: Mapping[str, str]) -> None:
+        """Raises LocalError if the ledger could not be rebuilt: it would take what has landed for new."""
+        log = self.folder / "logs" / "rebuild.log"
+        command = python_module("tidegate_local.rebuilding", "--dir", str(self.folder))
+        child = spawn("rebuild", command, log=log, environment=environment, folder=project_root())
+        try:
+            code = child.process.wait()
+        finally:
+            child.kill()
+        if code == Exit.FINDING:
+            self.progress(f"the ledger could not be rebuilt completely; {log} says what is left to do")
+        elif code:
+            raise LocalError(
+                f"the ledger could not be rebuilt from the tables in {self.folder / 'warehouse'}, so files that have"
+                f" landed could land again: {child.death()}\nTo start over, delete that folder, or use another --dir"
+            )
 
     def _await(self, name: str) -> None:
         """Wait until a process answers HTTP; connections before that wait in its socket."""

@@ -50,6 +50,9 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     table, stored = published[-1]
     if item.get("table") != table:
         yield f"it was sealed for {item.get('table')}, and is in {table}"
+    if batch in world.only_rows:
+        yield from _only_rows(world, batch, item, stored)
+        return
     staged = int(stored.snapshot.summary["source-snapshot-id"])
     fence = not stored.files
     attempt, given_up = int(stored.snapshot.summary["tidegate.attempt"]), world.fenced_from.get(batch, math.inf)
@@ -92,6 +95,19 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     if item["objects"] != len(registered):
         yield f"its header says {item['objects']} uploads, its manifest {len(registered)}"
     yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in registered})
+
+
+def _only_rows(world: World, batch: str, item: Mapping[str, Any], stored: Stored) -> Iterator[str]:
+    """A batch that was rebuilt from its rows has the uploads that have rows, as committed."""
+    rows = _rows(world, stored)
+    landed = {(uri, version) for uri, version, *_ in rows}
+    listed = {(f"s3://{each.bucket}/{each.key}", each.version) for each in world.manifest_of(batch)}
+    if listed != landed:
+        yield f"its manifest was rebuilt with {sorted(listed)}, its rows are of {sorted(landed)}"
+    tally = {**dict.fromkeys(OUTCOMES, 0), "committed": len(landed), "rows": len(rows)}
+    if (item["state"], item["objects"], {**item["tally"]}) != ("COMMITTED", len(landed), tally):
+        yield f"it was rebuilt as {item['state']} with {item['objects']} uploads, {item['tally']}; its rows say {tally}"
+    yield from _claims(world, batch, {_place(each): "" for each in world.manifest_of(batch)})
 
 
 def refenced(world: World, batch: str) -> bool:

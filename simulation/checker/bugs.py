@@ -24,6 +24,7 @@ from simulation.checker.mistakes import (
     notices,
     publishing,
     reading,
+    rebuilding,
     recovering,
     redriving,
 )
@@ -39,6 +40,7 @@ BUGS: tuple[Bug, ...] = (
     *reading.BUGS,
     *endings.BUGS,
     *asking.BUGS,
+    *rebuilding.BUGS,
     *recovering.BUGS,
     *redriving.BUGS,
     *auditing.BUGS,
@@ -52,6 +54,7 @@ HARMLESS: tuple[Bug, ...] = (
     *batches.HARMLESS,
     *asking.HARMLESS,
     *auditing.HARMLESS,
+    *rebuilding.HARMLESS,
     *recovering.HARMLESS,
     *redriving.HARMLESS,
 )

@@ -18,6 +18,7 @@ from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
 from simulation.world.knobs import Knobs
 from simulation.world.product import deploy
+from simulation.world.rebuilt import lose
 from simulation.world.restored import GONE, LONGEST_RUN, recovered, restore
 from simulation.world.s3 import Version
 from simulation.world.sqs import Queue
@@ -490,6 +491,41 @@ def decided_in_vain(world: World) -> None:
 # ---- what happens to the ledger
 
 
+def lost_with_everything_landed(world: World) -> None:
+    """When everything has landed, the ledger is lost. S3 announces each upload again. One file is broken."""
+    world.announce = lambda version: [1.0, 2_000.0 + 100.0 * version.number]
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", BAD)
+    world.upload("c.json", GOOD, bucket="plain")
+    lose(world, 400.0)
+
+
+def lost_while_it_gathers(world: World) -> None:
+    """An upload is claimed and registered. Before its batch is sealed, the ledger is lost."""
+    world.upload("events/a.json", GOOD)
+    lose(world, 40.0)
+
+
+def lost_under_way(world: World) -> None:
+    """The ledger is lost while the job of a batch runs. Each upload is announced again."""
+    world.announce = lambda version: [1.0, 2_000.0]
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=30.0)
+    lose(world, 80.0)
+
+
+def lost_with_its_work_bucket(world: World) -> None:
+    """When everything has landed, in several batches, the ledger and the work bucket are lost. Each upload is announced
+    again, and a new one comes."""
+    world.announce = lambda version: [1.0, 3_000.0 + 100.0 * version.number]
+    for number in range(3):
+        world.upload(f"events/{number}.json", GOOD, after=300.0 * number)
+        world.upload(f"{number}.json", MORE, bucket="plain", after=300.0 * number)
+    world.lasts = 4 * HOUR
+    lose(world, 1_400.0, work=True)
+    world.upload("events/new.json", GOOD, after=2_900.0)
+
+
 def restored_to_the_beginning(world: World) -> None:
     """When everything has landed, the ledger is restored to its state before. S3 announces each upload again, each in
     its own message. One file is broken, and one is overwritten before it is read."""
@@ -888,6 +924,10 @@ EXTRA: dict[str, Scenario] = {
         decided_unasked,
         decided_twice,
         decided_in_vain,
+        lost_with_everything_landed,
+        lost_while_it_gathers,
+        lost_under_way,
+        lost_with_its_work_bucket,
         restored_to_the_beginning,
         restored_while_it_gathers,
         restored_under_way,

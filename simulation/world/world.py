@@ -146,6 +146,8 @@ class World(Landing):
         self.most_running: Counter[str] = Counter()
         """The most batches of each route that were submitted at once, without those that a person gave up."""
         self._manifests: dict[str, list[ManifestUpload]] = {}
+        self.only_rows: set[str] = set()
+        """The batches of which only rows tell, because the work bucket was lost."""
         self.decided: dict[str, bool] = {}
         """The batches that a person decided about, and whether as published."""
         self.fenced_from: dict[str, int] = {}
@@ -484,6 +486,15 @@ class World(Landing):
         for name, version in sorted(self.s3.buckets["work"].current.items()):
             if name.startswith(folder):
                 yield name, gzip.decompress(version.body) if name.endswith(".gz") else version.body
+
+    def lose_work(self) -> None:
+        """Whatever is in the work bucket is gone. What batches have published is in the tables."""
+        self.only_rows |= {batch for batch, _, stored in self.published() if stored.files}
+        self.s3.buckets["work"].current.clear()
+        self.s3.buckets["work"].versions.clear()
+        self.ended.clear()
+        self.committed.clear()  # their snapshots are not on record any more
+        self._manifests.clear()
 
     # ---- running
 

@@ -251,8 +251,10 @@ def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: Loca
         assert again.existing_warehouse
         third = LocalStack(tmp_path / "local", dict(again.environment))
         assert third.ids("e2e.plain") == [1]
+        # the same bytes: the same upload, whose claim was rebuilt from the table
+        put(third, "landing-plain", "a.csv", b"id\n1\n")
         put(third, "landing-plain", "b.csv", b"id\n2\n")
-        settled(third, "plain", 1)
+        settled(third, "plain", 2)
         assert third.ids("e2e.plain") == [1, 2]
     finally:
         local_stack.down(tmp_path / "local")

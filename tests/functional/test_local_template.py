@@ -10,9 +10,11 @@ import pytest
 from infra.roster import ROSTER, Schedule
 from tests.support.patience import eventually
 from tidegate.schedule import SCHEDULE
+from tidegate.settings import parse
 from tidegate_local import description, stack
 from tidegate_local.errors import LocalError
 from tidegate_local.guard import session_members
+from tidegate_local.rebuilding import may_come_again
 from tidegate_local.template import synthesize
 
 CONFIG = Path(__file__).parents[2] / "tidegate.toml"
@@ -82,3 +84,16 @@ def test_a_stack_that_cannot_start_tells_whoever_asked(folder, tmp_path):
     with pytest.raises(LocalError, match="required"):
         stack.detach(config, folder, on_progress=lambda step: None)
     assert not stack.is_running(folder)
+
+
+@pytest.mark.parametrize(
+    ("versioned", "environment", "expected"),
+    [
+        ("true", {}, False),
+        ("false", {}, True),
+        ("true", {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9"}, True),
+    ],
+)
+def test_the_ledger_is_rebuilt_if_an_upload_could_come_again(versioned, environment, expected):
+    settings = parse(CONFIG.read_text().replace("[[route]]", f"[[route]]\nversioned = {versioned}"))
+    assert may_come_again(settings, environment) is expected

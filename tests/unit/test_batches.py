@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.core.batches import (
+    LONGEST_OPEN,
     LONGEST_RETRY_WAIT,
     MAX_NOTICES,
     Batch,
@@ -20,8 +21,10 @@ from tidegate.core.batches import (
     is_full,
     next_attempt_from,
     next_step,
+    oldest_remembered,
     wait_before_next,
 )
+from tidegate.core.records import BATCH_OUTLIVES_NOTICE, DAY, NOTICE_OUTLIVES_CLAIM
 
 NOW = 1_000_000
 LIMITS = BatchLimits(max_wait=300, target_bytes=1000, target_objects=100, in_flight=1, attempts=3)
@@ -210,3 +213,11 @@ def test_next_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, a
 )
 def test_next_step_by_example(batch: Batch, job: JobState, receipt: bool, hopeless: bool, step: Step):
     assert next_step(batch, job, receipt=receipt, hopeless=hopeless, limits=LIMITS, now=NOW) is step
+
+
+def test_a_batch_that_may_hold_an_upload_of_the_ledgers_memory_is_remembered():
+    now, retention = 1_800_000_000, 60 * DAY
+    # a batch opens before its uploads come, by a day at most
+    assert oldest_remembered(now, retention) < now - retention - LONGEST_OPEN
+    # and one that ended is kept for two days longer: it is found, and not counted again
+    assert oldest_remembered(now, retention) > now - retention - NOTICE_OUTLIVES_CLAIM - BATCH_OUTLIVES_NOTICE

@@ -10,16 +10,20 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.fakes import MemoryLineage
 from tests.support.world import memory_ports
 from tests.unit.test_cli import agree, documented, shape
 from tidegate import wiring
 from tidegate.cli import deployment, ledger, main
 from tidegate.cli.exits import Exit
+from tidegate.core.batches import oldest_remembered
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Ports
+from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.recover import Clash, Recovered, SilentTopic
 from tidegate.settings import DAY
 from tidegate.stores.memory import MemoryStore, Rehearsal
+from tidegate.stores.rehearsed_work import RehearsedWork
 
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
 LEDGER = Ledger(MemoryStore(), lambda: NOW, 60 * DAY)
@@ -32,6 +36,9 @@ FOUND = replace(
     troubles=["batch 01D: parts/x is missing"],
 )
 
+LINEAGE = MemoryLineage()
+REBUILT = Rebuilt(DONE, {"lake.a": 10, "lake.b": 4}, before=21, strangers=22, written=23, uploads=24, ended=25)
+
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
@@ -41,6 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         routes={},
         settings=SimpleNamespace(retention=SimpleNamespace(claims=60 * DAY)),
         ports=lambda attempt: replace(PORTS, topic=f"the topic, {attempt}"),
+        lineage=lambda tell: LINEAGE,
     )
 
     def recover(ports: Ports, **named: Any) -> Recovered:
@@ -49,12 +57,19 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(deployment, "find", lambda folder: application)
     monkeypatch.setattr(wiring, "clock", lambda: NOW)
+
+    def rebuild(ports: Ports, **named: Any) -> Rebuilt:
+        found.update(named, ports=ports)
+        named["tell"]("a line of progress")
+        return REBUILT if found["answer"] is DONE else replace(REBUILT, recovered=found["answer"])
+
     monkeypatch.setattr(ledger, "put_right", recover)
+    monkeypatch.setattr(ledger, "write_again", rebuild)
     return found
 
 
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(main.app, ["ledger", "recover", *arguments], catch_exceptions=False)
+def run(*arguments: str, verb: str = "recover") -> Any:
+    return CliRunner().invoke(main.app, ["ledger", verb, *arguments], catch_exceptions=False)
 
 
 def test_it_looks_back_as_far_as_the_ledger_remembers(asked):
@@ -114,6 +129,35 @@ def test_json_is_what_the_page_shows(asked):
     assert result.exit_code == Exit.FINDING
     document = json.loads(result.stdout)
     assert agree(shape(document), shape(documented("ledger recover")))
+    assert document["complete"] is False
+
+
+def test_rebuilding_looks_at_all_that_the_ledger_cannot_have_forgotten(asked):
+    result = run(verb="rebuild")
+    assert result.exit_code == Exit.OK
+    assert wiring.made_at(asked["oldest"]) == oldest_remembered(NOW, 60 * DAY)
+    assert asked["ports"].lineage is LINEAGE
+    assert replace(asked["ports"], topic=PORTS.topic, lineage=PORTS.lineage) == PORTS
+    assert asked["ports"].topic.startswith("the topic, rebuild-")
+    counts = [int(each) for each in re.findall(r" (\d+)$", result.stdout, re.MULTILINE)]
+    assert counts == [4, 9, 3, 1, 1, 2, 5, 14, 21, 22, 23, 24, 25]
+    assert "a line of progress" in result.stderr
+
+
+def test_a_rehearsal_of_rebuilding_writes_and_sends_nothing(asked):
+    result = run("--dry-run", verb="rebuild")
+    assert asked["ports"].ledger == replace(LEDGER, store=Rehearsal(LEDGER.store))
+    assert asked["ports"].work == RehearsedWork(PORTS.work)
+    assert isinstance(asked["ports"].topic, SilentTopic)
+    assert "nothing was written" in result.stdout
+
+
+def test_a_ledger_that_was_not_rebuilt_completely_is_a_finding_and_the_json_is_what_the_page_shows(asked):
+    asked["answer"] = FOUND
+    result = run("--json", verb="rebuild")
+    assert result.exit_code == Exit.FINDING
+    document = json.loads(result.stdout)
+    assert agree(shape(document), shape(documented("ledger rebuild")))
     assert document["complete"] is False
 
 

@@ -17,6 +17,8 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
 from tidegate.flows.quarantine import Quarantined
+from tidegate.flows.rebuild import Rebuilt
+from tidegate.flows.reconcile import Reconciled
 from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import Trace
@@ -158,6 +160,45 @@ def recovered(done: Recovered, *, dry_run: bool) -> dict[str, Any]:
         ],
         "unknown_routes": [{"route": name, "batches": ids} for name, ids in sorted(done.unknown_routes.items())],
         "troubles": done.troubles,
+    }
+
+
+def rebuilt(done: Rebuilt, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "tables": [{"table": table, "uploads": uploads} for table, uploads in sorted(done.landed.items())],
+        "uploads_before_the_memory": done.before,
+        "uploads_of_other_tools": done.strangers,
+        "written_from_rows": {"batches": done.written, "uploads": done.uploads},
+        "batches_ended": done.ended,
+        **recovered(done.recovered, dry_run=dry_run),
+    }
+
+
+def reconciled(done: Reconciled) -> dict[str, Any]:
+    return {
+        "holds": done.holds,
+        "committed_batches": done.committed,
+        "committed_rows": done.rows,
+        "pending_batches": done.pending,
+        "forgotten_batches": done.forgotten,
+        "uploads_of_other_tools": done.strangers,
+        "tables": [
+            {"table": table, "uploads": held.uploads, "rows": held.rows} for table, held in sorted(done.tables.items())
+        ],
+        "findings": [
+            {
+                "difference": each.difference.value,
+                "route": each.route,
+                "table": each.name_of_table,
+                "batch": each.batch,
+                "other_batch": each.other or None,
+                "in_the_ledger": {"uploads": each.ledger.uploads, "rows": each.ledger.rows},
+                "in_the_table": {"uploads": each.table.uploads, "rows": each.table.rows},
+                "example": each.example or None,
+                "advice": each.advice,
+            }
+            for each in done.findings
+        ],
     }
 
 

@@ -27,6 +27,7 @@ from tidegate.cli.options import (
     bucket_and_key,
 )
 from tidegate.cli.quarantine import app as quarantine_app
+from tidegate.cli.reconcile import reconcile
 from tidegate.cli.redrive import redrive
 from tidegate.core.batches import Wish
 from tidegate.core.routes import route_of
@@ -79,6 +80,7 @@ app.add_typer(quarantine_app, name="quarantine")
 app.command()(redrive)
 app.command()(audit)
 app.command()(backfill)
+app.command()(reconcile)
 
 
 def _exit(code: Exit) -> NoReturn:

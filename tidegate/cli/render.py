@@ -18,9 +18,12 @@ from tidegate.core.backfill import BackfillCounts, BackfillFinding
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import is_delayed, outlook
+from tidegate.core.reconcile import TableDifference
 from tidegate.core.routes import Route
 from tidegate.flows.letters import LettersMoved
 from tidegate.flows.quarantine import Quarantined
+from tidegate.flows.rebuild import Rebuilt
+from tidegate.flows.reconcile import Reconciled, TableFinding
 from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import PENDING, Trace
@@ -50,6 +53,11 @@ def error(text: str, advice: str = "") -> None:
     out.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
     if advice:
         out.print(Text(advice, style="dim"), soft_wrap=True)
+
+
+def progress(text: str) -> None:
+    """How far a long verb is."""
+    console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
 
 
 # --- status ---
@@ -255,6 +263,53 @@ def recovered(done: Recovered, *, dry_run: bool) -> None:
         out.print(Text.assemble(("unknown route: ", "bold red"), text), soft_wrap=True)
     for trouble in done.troubles:
         out.print(Text.assemble(("trouble: ", "bold red"), trouble), soft_wrap=True)
+
+
+def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
+    recovered(done.recovered, dry_run=dry_run)
+    out = console()
+    for what, count in (
+        ("uploads that have rows, in all tables", sum(done.landed.values())),
+        ("  of these, landed before the ledger's memory", done.before),
+        ("  of these, written by other tools", done.strangers),
+        ("batches written into the work bucket from their rows", done.written),
+        ("  uploads of these", done.uploads),
+        ("batches recorded as ended", done.ended),
+    ):
+        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+
+
+# --- reconcile ---
+
+
+def reconciled(done: Reconciled) -> None:
+    out = console()
+    for what, count in (
+        ("committed batches compared", done.committed),
+        ("rows that were committed in them", done.rows),
+        ("rows that the tables hold, of all batches", sum(held.rows for held in done.tables.values())),
+        ("batches with rows that settling has not recorded yet", done.pending),
+        ("batches with rows that the ledger has forgotten", done.forgotten),
+        ("uploads that other tools wrote", done.strangers),
+    ):
+        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+    for found in done.findings:
+        out.print(Text.assemble((f"{found.difference.value}: ", "bold red"), _difference(found)), soft_wrap=True)
+        out.print(Text(f"    {found.advice}", "dim"), soft_wrap=True)
+    if done.holds:
+        out.print("the tables hold what the ledger has committed")
+
+
+def _difference(found: TableFinding) -> str:
+    if found.difference is TableDifference.TWICE:
+        return (
+            f"table {found.name_of_table} holds {found.table.uploads} uploads in batch {found.batch} and in batch"
+            f" {found.other}, for example {found.example}"
+        )
+    return (
+        f"batch {found.batch}: table {found.name_of_table} holds {found.table.rows} rows of {found.table.uploads}"
+        f" uploads, the ledger has committed {found.ledger.rows} of {found.ledger.uploads}"
+    )
 
 
 # --- quarantine ---

@@ -96,6 +96,17 @@ LONGEST_OPEN = 24 * 60 * 60
 """Seconds. A batch that gathers behind a halted one is sealed after a day, even without a free slot: its manifest is
 made from the notices' records, and these expire."""
 
+CLOCKS = 60 * 60
+"""Seconds by which the clock of a function, which makes a batch's id, may differ from another one."""
+
+
+def oldest_remembered(now: int, retention: int) -> int:
+    """The time (epoch seconds) from which on the ledger has each batch that it ever had: a batch that was made later
+    cannot have expired, because it is kept for two days longer than `retention` after it has ended. An upload that the
+    ledger remembers is in a batch that was made later, because a batch is made before its uploads come, by
+    `LONGEST_OPEN` at most."""
+    return now - retention - LONGEST_OPEN - CLOCKS
+
 
 def is_full(batch: Batch, limits: BatchLimits) -> bool:
     return batch.bytes >= limits.target_bytes or batch.objects >= limits.target_objects or batch.notices >= MAX_NOTICES

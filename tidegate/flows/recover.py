@@ -148,17 +148,44 @@ class _Strays:
     stays: bool
 
 
-def recover(ports: Ports, *, configured: Mapping[str, Route], oldest: str, made_at: Callable[[str], int]) -> Recovered:
+@dataclass(frozen=True, slots=True)
+class WholeLedger:
+    """What recovering does besides, if the ledger is lost as a whole (`tidegate.flows.rebuild`).
+
+    `also`   unfinished batches before `oldest`, which a lost ledger cannot name
+    `hold`   batches that must not be handed off, and why: their claims are written, their headers are not
+    `end`    is called with each batch whose header is right, last of all
+    `tell`   is called with the number of the line (1 to 4) and of its batches that are done, after each
+    """
+
+    also: tuple[str, ...] = ()
+    hold: Mapping[str, str] = field(default_factory=dict)
+    end: Callable[[str], None] = lambda batch_id: None
+    tell: Callable[[int, int], None] = lambda line, batches: None
+
+
+NOT_WHOLE = WholeLedger()
+
+
+def recover(
+    ports: Ports,
+    *,
+    configured: Mapping[str, Route],
+    oldest: str,
+    made_at: Callable[[str], int],
+    whole: WholeLedger = NOT_WHOLE,
+) -> Recovered:
     """Put right the ledger's records of every batch from the id `oldest` on, and of every unfinished one.
 
     `made_at` returns when a batch id was made. A damaged batch does not stop the others. Raises Retryable or
     OutcomeUnknown if AWS does not answer, or if the ledger keeps changing: call it again, it continues.
     """
     routes = {**ports.ledger.known_routes(), **configured}
-    run = _Run(ports, routes, oldest, made_at)
-    for line in (run.notices, run.let_go, run.claims, run.send_and_put_right):
-        for batch_id in run.batch_ids():
+    run = _Run(ports, routes, oldest, made_at, whole)
+    for number, line in enumerate((run.notices, run.let_go, run.claims, run.send_and_put_right), start=1):
+        for done, batch_id in enumerate(run.batch_ids(), start=1):
             run.do(line, batch_id)
+            whole.tell(number, done)
     return run.report
 
 
@@ -168,6 +195,7 @@ class _Run:
     routes: Mapping[str, Route]
     oldest: str
     made_at: Callable[[str], int]
+    whole: WholeLedger
     report: Recovered = field(default_factory=Recovered)
     left: set[str] = field(default_factory=set)
     """Batches with an error, or of an unknown route."""
@@ -175,6 +203,7 @@ class _Run:
     def batch_ids(self) -> Iterator[str]:
         """The oldest first: a notice that takes an upload over comes after the one that let it go."""
         unfinished = {each for name in self.routes for each in self.ports.ledger.route(name).unfinished}
+        unfinished.update(self.whole.also)
         yield from sorted(each for each in unfinished if each < self.oldest)
         yield from self.ports.work.folders(BATCHES, self.oldest)
 
@@ -380,7 +409,12 @@ class _Run:
             for strays in self.strays(look):
                 self._let_go(look, strays)
                 self._send(look, strays)
-            if look.sealed is None or look.ended or self._put_right(look, look.sealed):
+            if look.sealed is None or look.ended:
+                return
+            if look.id in self.whole.hold:
+                raise Rejected(self.whole.hold[look.id])
+            if self._put_right(look, look.sealed):
+                self.whole.end(look.id)
                 return
             look = self.look(look.id)
         raise Retryable(f"batch {look.id} changed {TRIES} times while it was put right: switch dispatch and settle off")
@@ -391,7 +425,9 @@ class _Run:
         for upload in strays.uploads:
             by_place[self._route_of(look, upload), upload.bucket].append(Entry(upload, takes_from=owner))
         for (route, bucket), entries in by_place.items():
-            notices = list(pack_entries(route, bucket, entries, origin=ORIGIN_RECOVER))
+            # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
+            at = self.made_at(look.id)
+            notices = list(pack_entries(route, bucket, entries, origin=ORIGIN_RECOVER, at=at))
             if len(self.ports.topic.publish(notices)) < len(notices):
                 raise Retryable(f"batch {look.id}: the topic did not take the notice of {len(entries)} uploads")
             self.report.sent += len(entries)

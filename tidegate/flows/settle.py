@@ -202,7 +202,7 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
     match step:
         case Step.SETTLE:
             assert receipt is not None
-            _record(route, batch, decode_receipt(receipt), ports)
+            record_receipt(route, batch, decode_receipt(receipt), ports)
         case Step.HAND_OFF:
             digest = ensure_manifest(batch, ports).digest
             start_job(route, replace(batch, manifest=digest), ports)
@@ -226,7 +226,9 @@ def step_aside_if_due(route: Route, batch: Batch, ports: Ports) -> bool:
     )
 
 
-def _record(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -> None:
+def record_receipt(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -> None:
+    """Record what the table has decided about a submitted batch: its endings, as many as fit into a look, and after the
+    last one that the batch has ended. Raises FilesDiffer if the receipt is not of what this ledger has registered."""
     portions = _abandoned(batch, ports) if receipt.fence else _ended(batch, receipt, ports)
     budget = ENDINGS_PER_LOOK
     for portion in portions:

@@ -59,7 +59,11 @@ class Trace:
             State.OPEN: f"gathering with {batch.objects} uploads in batch {batch.id}",
             State.SEALED: f"in batch {batch.id}, which waits for a free slot",
             State.SUBMITTED: f"in batch {batch.id}, attempt {batch.attempt} is under way",
-            State.COMMITTED: f"in the table since snapshot {batch.snapshot}",
+            State.COMMITTED: (
+                f"in the table since snapshot {batch.snapshot}"
+                if batch.snapshot
+                else "in the table: its rows say so, from which the ledger was rebuilt"
+            ),
             State.ABANDONED: f"batch {batch.id} was abandoned: {_WAITS_FOR[batch.wish]}",
         }[batch.state]
 

@@ -8,9 +8,9 @@ from rich.text import Text
 from tidegate.cli.render import console
 
 EMPTY_SERVICES = (
-    "The tables in this folder are from an earlier run; the emulated S3, queues and ledger start empty. A file that was"
-    " uploaded then and is uploaded again now is in the table a second time, because its claim is gone."
-    " Delete {warehouse} to start over, or use another --dir."
+    "The tables in this folder are from an earlier run; the emulated S3 and queues start empty. In a bucket without"
+    " versions, a file that has landed and is uploaded again is refused. In a bucket with versions it is another"
+    " upload, as on AWS: its rows land once more. Delete {warehouse} to start over, or use another --dir."
 )
 
 
@@ -30,6 +30,4 @@ def stack_ready(
         out.print(Text(f"  note: {note}", "dim"), soft_wrap=True)
     if existing_warehouse:
         warehouse = folder / "warehouse"
-        out.print(
-            Text.assemble(("warning: ", "bold yellow"), EMPTY_SERVICES.format(warehouse=warehouse)), soft_wrap=True
-        )
+        out.print(Text.assemble(("note: ", "bold yellow"), EMPTY_SERVICES.format(warehouse=warehouse)), soft_wrap=True)

@@ -1,0 +1,404 @@
+"""The ledger of a small history is lost as a whole and rebuilt: from the work bucket, from the table, from both."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from tests.support.build import BUCKET
+from tests.support.build import upload as any_upload
+from tests.support.fakes import Died, Life, MemoryWork, play_publishing, uploads_of
+from tests.support.history import EVERY_UPLOAD, ONCE_MORE, History, packed, small_history, upload
+from tests.support.ledgers import RETENTION
+from tidegate.core.audit import Window
+from tidegate.core.batches import State
+from tidegate.core.errors import Rejected
+from tidegate.core.lineage import Landed
+from tidegate.core.manifests import batch_folder, decode_sealed
+from tidegate.core.outcomes import Outcome
+from tidegate.core.receipts import decode_outcomes
+from tidegate.core.records import DAY
+from tidegate.flows import rebuild as rebuilding
+from tidegate.flows import settle
+from tidegate.flows.audit import Look, audit_window
+from tidegate.flows.rebuild import Rebuilt, rebuild
+from tidegate.flows.recover import SilentTopic
+from tidegate.flows.status import status
+from tidegate.flows.trace import trace
+from tidegate.stores.memory import Rehearsal
+from tidegate.stores.rehearsed_work import RehearsedWork
+from tidegate.wiring import made_at, smallest_id
+
+pytestmark = pytest.mark.timeout(600)
+
+TABLE = "lake.raw.flights"
+NEW = upload("new")
+LANDED = ("a1", "a2", "b1", "b2", "c1", "c2", "broken")
+"""What is in the table when the ledger is lost: B1 and B2."""
+
+
+@pytest.fixture(scope="module")
+def history() -> History:
+    return small_history()
+
+
+def lose(history: History, *, work: bool = False) -> None:
+    """The ledger is lost as a whole; with `work` the work bucket, too. The table stays."""
+    history.restore(history.moments[0])
+    history.world.lineage.tables = {TABLE: rows_of(history)}
+    if work:
+        history.work.objects.clear()
+
+
+def rows_of(history: History) -> list[Landed]:
+    found = []
+    for batch in history.published:
+        receipt = history.published[batch]
+        body = history.work.get(f"{batch_folder(batch)}outcomes/{receipt.staged}.jsonl.gz")
+        assert body is not None
+        without = {each.key for each in decode_outcomes(body).endings}
+        found += [
+            Landed(*item.upload.identity, batch, 1)
+            for item in uploads_of(history.work, batch)
+            if item.upload.key not in without
+        ]
+    return found
+
+
+def rebuilt(history: History, life: Life | None = None, *, oldest: str = "", **named) -> Rebuilt:
+    world = history.world
+    ports = life.over(world.ports) if life else world.ports
+    return rebuild(replace(ports, **named), configured=world.routes, oldest=oldest, made_at=made_at)
+
+
+def everything_again(history: History) -> None:
+    """S3 announces every upload once more, packed otherwise; and a new one comes."""
+    latest = {each.identity: each for each in (*EVERY_UPLOAD, ONCE_MORE)}
+    history.dispatch(*history.sent(), packed(*latest.values()), packed(NEW))
+
+
+def each_once(history: History, *keys: str) -> Counter[tuple[str, str]]:
+    return Counter({(upload(key).key, upload(key).version): 1 for key in keys})
+
+
+def check(history: History) -> None:
+    assert history.settle_down() == []
+    assert history.landed == Counter({(each.key, each.version): 1 for each in (*EVERY_UPLOAD, NEW)})
+    (shown,) = status([history.world.flights], history.world.ports)
+    assert (shown.unfinished, shown.uploads.holds, shown.uploads.pending) == ((), True, 0)
+
+
+def test_the_history_has_what_the_tests_say(history: History):
+    lose(history)
+    assert history.world.store.items == {}
+    assert history.landed == each_once(history, *LANDED)
+    assert sorted(each.key for each in rows_of(history)) == sorted(upload(key).key for key in LANDED)
+
+
+def test_a_ledger_that_is_lost_alone_is_rebuilt_from_the_work_bucket(history: History):
+    lose(history)
+    done = rebuilt(history)
+    assert done.complete
+    assert (done.written, done.ended, done.landed) == (0, 2, {TABLE: len(LANDED), "lake.raw.weather": 0})
+    # decided batches have ended without settling, what was sealed waits, what gathered was sent again
+    states = {each: history.world.ledger.batch(each) for each in history.batches[:4]}
+    assert [batch.state if batch else None for batch in states.values()] == [
+        *(State.COMMITTED, State.COMMITTED, State.SEALED, None)
+    ]
+    assert history.world.record.running == ()
+    assert done.recovered.sent == 3
+    everything_again(history)
+    check(history)
+
+
+def test_if_the_work_bucket_is_lost_too_what_landed_lands_no_more(history: History):
+    lose(history, work=True)
+    done = rebuilt(history)
+    assert done.complete
+    assert (done.written, done.uploads, done.ended, done.recovered.sent) == (2, len(LANDED), 2, 0)
+    (shown,) = status([history.world.flights], history.world.ports)
+    assert shown.uploads.holds
+    assert (shown.uploads.notified, shown.uploads.ended.committed, shown.uploads.ended.rows) == (7, 7, 7)
+    everything_again(history)
+    check(history)
+
+
+def test_and_an_audit_finds_the_rest(history: History):
+    """What was gathered or sealed is in no table, and in no work bucket. It is in the landing bucket."""
+    lose(history, work=True)
+    assert rebuilt(history).complete
+    world = history.world
+    now = world.clock()
+    world.listing.there = {replace(each, sequencer=""): now - 5 * 60 * 60 for each in EVERY_UPLOAD}
+    found = audit_window(
+        world.flights, Look("by-hand", Window(0, now, 60 * 60, 45 * DAY)), world.ports, pace=lambda _: None
+    )
+    assert (found.committed, found.lost) == (len(LANDED), len(EVERY_UPLOAD) - len(LANDED))
+    history.dispatch(*history.sent(), packed(NEW))
+    check(history)
+
+
+def test_every_reader_understands_what_the_rows_told(history: History):
+    lose(history, work=True)
+    rebuilt(history)
+    world = history.world
+    for key in LANDED:
+        (told,) = trace(BUCKET, upload(key).key, world.ports)
+        assert told.outcome == "committed"
+        assert told.batch is not None
+        assert told.batch.id in history.published
+        assert told.explanation == "in the table: its rows say so, from which the ledger was rebuilt"
+    # the next loss of the ledger alone finds the folders
+    world.store.items.clear()
+    world.lineage.tables.clear()
+    done = rebuilt(history)
+    assert (done.complete, done.written, done.ended, done.recovered.claims) == (True, 0, 2, len(LANDED))
+    everything_again(history)
+    check(history)
+
+
+def test_a_folder_that_lost_its_manifest_is_written_anew(history: History):
+    """Its other files are there. What no row tells of is sent again: it is in no table."""
+    lose(history)
+    first = history.batches[0]
+    del history.work.objects[batch_folder(first) + "sealed.json"]
+    done = rebuilt(history)
+    assert done.complete
+    assert (done.written, done.uploads) == (1, 4)
+    everything_again(history)
+    check(history)
+
+
+def test_rows_without_receipt_and_floor_are_claimed_and_never_handed_off(history: History):
+    """A job without a floor would begin anew, and could not see that the batch is published."""
+    lose(history)
+    second = history.batches[1]
+    del history.work.objects[batch_folder(second) + "receipt.json"]
+    done = rebuilt(history)
+    assert not done.complete
+    (trouble,) = done.recovered.troubles
+    assert f"{batch_folder(second)}floor.json" in trouble
+    assert "once more" in trouble
+    everything_again(history)
+    history.settle_down()
+    assert history.landed[upload("c1").key, "etag:1"] == 1
+    assert all(started != second for started, *_ in history.world.jobs.started[-1:])
+    # with a floor the job finds it published
+    history.work.objects[batch_folder(second) + "floor.json"] = b"{}"
+    assert rebuilt(history).complete
+    check(history)
+
+
+def test_rows_of_a_fenced_batch_are_reported(history: History):
+    lose(history)
+    second = history.batches[1]
+    fence = replace(history.published[second], fence=True)
+    history.work.objects[batch_folder(second) + "receipt.json"] = fence.encode()
+    done = rebuilt(history)
+    (trouble,) = done.recovered.troubles
+    assert second in trouble
+    assert "fenced" in trouble
+    assert history.world.ledger.batch(second) is None
+
+
+def test_an_upload_in_two_batches_is_reported(history: History):
+    lose(history, work=True)
+    twice = Landed(BUCKET, upload("a1").key, "etag:1", history.batches[1], 1)
+    history.world.lineage.tables[TABLE].append(twice)
+    done = rebuilt(history)
+    assert [(each.batch, each.other) for each in done.recovered.clashes] == [tuple(history.batches[1::-1])]
+
+
+def test_rows_of_other_tools_are_counted_and_left(history: History):
+    lose(history, work=True)
+    others = [
+        Landed(BUCKET, upload("x1").key, "etag:1", "import-2024", 3),
+        Landed(BUCKET, upload("x2").key, "etag:1", "", 3),
+        Landed(BUCKET, upload("x3").key, "", history.batches[0], 3),
+    ]
+    history.world.lineage.tables[TABLE] += others
+    done = rebuilt(history)
+    assert (done.strangers, done.uploads, done.complete) == (3, len(LANDED), True)
+
+
+def test_what_the_ledger_would_have_forgotten_is_left(history: History):
+    lose(history, work=True)
+    done = rebuilt(history, oldest=history.batches[1])
+    assert (done.before, done.uploads) == (4, 3)
+    assert history.world.ledger.claims(BUCKET, upload("a1").key) == []
+
+
+def test_an_old_batch_that_has_not_ended_is_found_without_the_ledger(history: History):
+    """B3 waits for a slot, or is halted, for longer than the ledger remembers. B1 and B2 have ended; the parts of B4
+    were sent again long ago, if they are that old."""
+    lose(history)
+    done = rebuilt(history, oldest=smallest_id(history.world.clock() + 10))
+    assert (done.complete, done.recovered.batches, done.recovered.sealed, done.recovered.sent) == (True, 1, 1, 0)
+    assert history.world.batch(history.batches[2]).state is State.SEALED
+    assert history.world.ledger.claims(BUCKET, upload("d1").key) != []
+
+
+def test_a_stray_that_may_have_landed_before_the_memory_of_the_ledger_is_set_aside(history: History):
+    lose(history)
+    rebuilt(history)
+    sent, *_ = history.sent()
+    assert sent.at == made_at(history.batches[3])
+    history.world.clock.advance(RETENTION)
+    with pytest.raises(Rejected, match="longer ago than the ledger remembers"):
+        history.world.dispatch(sent)
+
+
+def test_a_rehearsal_counts_the_same_and_writes_nothing(history: History):
+    for work in (False, True):
+        lose(history, work=work)
+        world = history.world
+        before = dict(history.work.objects)
+        ledger = replace(world.ledger, store=Rehearsal(world.ledger.store))
+        rehearsed = rebuilt(history, ledger=ledger, work=RehearsedWork(history.work), topic=SilentTopic())
+        assert (world.store.items, history.work.objects, history.sent()) == ({}, before, [])
+        assert rebuilt(history) == rehearsed
+
+
+def test_a_second_one_has_nothing_to_do(history: History):
+    for work in (False, True):
+        lose(history, work=work)
+        rebuilt(history)
+        history.sent()
+        items, sums = dict(history.world.store.items), history.world.record
+        again = rebuilt(history)
+        assert (again.written, again.ended, again.recovered.claims, again.recovered.notices) == (0, 0, 0, 0)
+        assert history.world.store.items == items
+        assert history.world.record == sums
+
+
+@pytest.mark.parametrize("work", [False, True], ids=["ledger", "both"])
+def test_whichever_call_it_dies_at_the_next_one_goes_on(history: History, work: bool):
+    lose(history, work=work)
+    whole = Life()
+    assert rebuilt(history, whole).complete
+    writes = {
+        "put",
+        "put_if_absent",
+        "take_back",
+        "write_notice",
+        "restore_batch",
+        "commit",
+        "record_endings",
+        "publish",
+    }
+    assert len(writes & set(whole.names)) >= (6 if work else 5)
+    for call, name in enumerate(whole.names, start=1):
+        if name not in writes:
+            continue
+        lose(history, work=work)
+        with pytest.raises(Died):
+            rebuilt(history, Life(call, after=True))
+        assert rebuilt(history).complete, (call, name)
+        everything_again(history)
+        check(history)
+
+
+@pytest.mark.parametrize("work", [False, True], ids=["ledger", "both"])
+def test_two_at_once_do_what_one_does(history: History, work: bool):
+    lose(history, work=work)
+    whole = Life()
+    rebuilt(history, whole)
+    for call, name in enumerate(whole.names, start=1):
+        if name in ("put", "put_if_absent", "restore_batch", "commit", "landed"):
+            lose(history, work=work)
+            assert rebuilt(history, Life(call, before=lambda: rebuilt(history))).complete, (call, name)
+            everything_again(history)
+            check(history)
+
+
+@pytest.mark.parametrize("work", [False, True], ids=["ledger", "both"])
+def test_what_was_let_in_before_is_put_in_its_place(history: History, work: bool):
+    """Each upload was claimed anew and gathers: those that are in the table leave that batch."""
+    lose(history, work=work)
+    everything_again(history)
+    done = rebuilt(history)
+    assert done.complete
+    assert done.recovered.withdrawn
+    everything_again(history)
+    check(history)
+
+
+@pytest.mark.parametrize("work", [False, True], ids=["ledger", "both"])
+def test_what_was_let_in_and_sealed_is_a_clash(history: History, work: bool):
+    """It can land twice: that is the price of traffic before rebuilding, and the reason why it is told."""
+    lose(history, work=work)
+    everything_again(history)
+    history.seal_and_hand_off()
+    done = rebuilt(history)
+    assert not done.complete
+    (running,) = history.world.record.running
+    assert {each.other for each in done.recovered.clashes} == {running}
+
+
+def test_many_uploads_are_written_in_parts_as_they_come(history: History, monkeypatch: pytest.MonkeyPatch):
+    lose(history, work=True)
+    monkeypatch.setattr(rebuilding, "GATHERED", 2)
+    assert rebuilt(history).complete
+    (first, *_) = history.batches
+    body = history.work.get(batch_folder(first) + "sealed.json")
+    assert body is not None
+    assert len(decode_sealed(body).parts) > 1
+    everything_again(history)
+    check(history)
+
+
+def test_a_batch_with_more_endings_than_a_look_writes_ends_too(history: History, monkeypatch: pytest.MonkeyPatch):
+    lose(history)
+    first = history.batches[0]
+    ends = {each.key: (Outcome.QUARANTINED, "no") for each in (upload("a1"), upload("a2"), upload("broken"))}
+    play_publishing(history.work, first, ends)
+    monkeypatch.setattr(settle, "ENDINGS_PER_LOOK", 1)
+    history.world.lineage.tables = {}
+    assert rebuilt(history).ended == 2
+    assert history.world.batch(first).state is State.COMMITTED
+
+
+def test_a_call_for_each_upload_is_one_read_of_many_and_one_write(history: History):
+    """Ten times the uploads of a batch make ten times the claims, and no more calls than that."""
+
+    def calls(uploads: int) -> Counter[str]:
+        lose(history, work=True)
+        many = [any_upload(f"flights/{number:06}.json", "v1") for number in range(uploads)]
+        history.world.lineage.tables = {TABLE: [Landed(*each.identity, history.batches[0], 1) for each in many]}
+        life = Life()
+        assert rebuilt(history, life).recovered.claims == uploads
+        return Counter(life.names)
+
+    assert calls(50) == calls(500)
+
+
+def test_it_tells_how_far_it_is(history: History, monkeypatch: pytest.MonkeyPatch):
+    lose(history)
+    monkeypatch.setattr(rebuilding, "GATHERED", 5)
+    monkeypatch.setattr(rebuilding, "TOLD_EVERY", 2)
+    said: list[str] = []
+    world = history.world
+    rebuild(world.ports, configured=world.routes, oldest="", made_at=made_at, tell=said.append)
+    assert said == [
+        f"table {TABLE}: 5 uploads read",
+        f"table {TABLE}: 7 uploads read, the last of them",
+        "table lake.raw.weather: 0 uploads read, the last of them",
+        "looking for older batches that have not ended",
+        *(f"{line}: {done} batches done" for line in ("notices", "strays", "claims", "headers") for done in (2, 4)),
+    ]
+
+
+def test_a_rehearsed_work_bucket_reads_as_if_it_was_written():
+    beneath, real = MemoryWork({"b/1/x": b"x", "b/3/x": b"x"}), MemoryWork({"b/1/x": b"x", "b/3/x": b"x"})
+    rehearsed = RehearsedWork(beneath)
+    for work in (rehearsed, real):
+        work.put("b/2/x", b"new")
+        work.put("b/3/x", b"other")
+        assert not work.put_if_absent("b/1/x", b"late")
+        assert not work.put_if_absent("b/2/x", b"late")
+        assert work.put_if_absent("b/2/a", b"first")
+    for name in (*real.objects, "b/4/x"):
+        assert rehearsed.get(name) == real.get(name)
+    assert list(rehearsed.names("b/")) == list(real.names("b/"))
+    assert list(rehearsed.folders("b/", "2")) == list(real.folders("b/", "2")) == ["2", "3"]
+    assert beneath.objects == {"b/1/x": b"x", "b/3/x": b"x"}

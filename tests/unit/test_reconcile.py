@@ -1,0 +1,58 @@
+"""What a table holds of a batch, judged against the ledger."""
+
+import pytest
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.outcomes import Tally
+from tidegate.core.reconcile import Holding, TableDifference, advice, judge_committed, judge_found
+
+
+def batch(state: State, rows: int = 0) -> Batch:
+    return Batch("01B", "flights", state, opened_at=1, tally=Tally(committed=1, rows=rows))
+
+
+@pytest.mark.parametrize(
+    ("committed", "held", "difference"),
+    [
+        (5, 5, None),
+        # all its uploads were without rows, or ended otherwise
+        (0, 0, None),
+        (5, 0, TableDifference.MISSING),
+        (5, 4, TableDifference.FEWER),
+        (5, 6, TableDifference.MORE),
+        (0, 1, TableDifference.MORE),
+    ],
+)
+def test_a_committed_batch(committed, held, difference):
+    assert judge_committed(committed, Holding(1, held)) is difference
+
+
+@pytest.mark.parametrize(
+    ("there", "remembered", "difference"),
+    [
+        (batch(State.OPEN), True, TableDifference.NOT_COMMITTED),
+        (batch(State.SEALED), True, None),
+        (batch(State.SUBMITTED), True, None),
+        (batch(State.COMMITTED, rows=2), True, None),
+        (batch(State.COMMITTED, rows=3), True, TableDifference.FEWER),
+        (batch(State.ABANDONED), True, TableDifference.NOT_COMMITTED),
+        (None, True, TableDifference.UNKNOWN),
+        # the ledger has forgotten it, as it forgets every batch
+        (None, False, None),
+        (batch(State.ABANDONED), False, TableDifference.NOT_COMMITTED),
+    ],
+)
+def test_a_batch_that_has_rows(there, remembered, difference):
+    assert judge_found(there, Holding(1, 2), remembered=remembered) is difference
+
+
+def test_holdings_add_up():
+    assert Holding(1, 10) + Holding(2, 5) == Holding(3, 15)
+
+
+def test_only_a_batch_without_any_row_may_be_rolled_back_and_landed_again():
+    told = {each: advice(each, "01B", "01C") for each in TableDifference}
+    assert [each for each in told if "tidegate roll-back 01B" in told[each]] == [TableDifference.MISSING]
+    assert all(told.values())
+    assert len(set(told.values())) == len(TableDifference)
+    assert "01C" in told[TableDifference.TWICE]
