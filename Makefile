@@ -45,8 +45,8 @@ replay: setup ## Replay 104 hours of measured traffic in virtual time
 evidence: setup ## Compare Tidegate with the schemes people use, and write docs/evidence.md anew
 	@$(BIN)/python -m simulation evidence
 
-chaos: setup ## Kill processes of the local stack at random, then count: make chaos MINUTES=5
-	@$(BIN)/python -m tests.chaos $(or $(MINUTES),5)
+chaos: setup ## Kill processes of the local stack at random, then count: make chaos MINUTES=10
+	@$(BIN)/python -m tests.chaos $(or $(MINUTES),10)
 
 mutants: setup ## Change the code a little and see if a test notices: make mutants MODULE=tidegate/core/claims.py
 	@$(BIN)/python -m tests.mutation $(MODULE)

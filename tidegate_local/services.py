@@ -24,9 +24,8 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import make_server
 
 from tidegate_local.mends import mend
+from tidegate_local.outages import Outages, StartResponse
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
-
-StartResponse = Callable[..., Any]
 
 
 class OneAtATime:
@@ -44,7 +43,7 @@ class OneAtATime:
         if environ.get("HTTP_ORIGIN"):
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"requests from web pages are refused\n"]
-        service = _service(environ)
+        service = service_of(environ)
         if service == "sqs":
             return self.application(environ, start_response)
         # a slow upload must not make the others wait
@@ -54,7 +53,7 @@ class OneAtATime:
             return list(self.application(environ, start_response))
 
 
-def _service(environ: dict[str, Any]) -> str:
+def service_of(environ: dict[str, Any]) -> str:
     """The service named in the signature's scope; S3 if there is none, as moto has it."""
     scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition(",")[0].split("/")
     return scope[3] if len(scope) == 5 else "s3"
@@ -84,7 +83,7 @@ def main() -> int:
     listener = inherited_listener() or listen()
     follow_lifeline()
     mend()
-    application = OneAtATime(Dispatcher())
+    application = OneAtATime(Outages(Dispatcher(), service_of))
     host, port = listener.getsockname()
     server = make_server(host, port, application, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
     print(json.dumps({"serving": url_of(listener)}), flush=True)

@@ -14,7 +14,7 @@ from tidegate.environment import STACK_DIR
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description="Kill real processes, then count.")
-    parser.add_argument("minutes", type=float, nargs="?", default=5.0)
+    parser.add_argument("minutes", type=float, nargs="?", default=10.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1_000_000))
     parser.add_argument("--dir", type=Path, default=STACK_DIR / time.strftime("chaos-%Y%m%d-%H%M%S"))
     arguments = parser.parse_args()

@@ -30,7 +30,7 @@ FUNCTION_EVERY = (1.0, 5.0)
 """Seconds between two strikes at functions. A new sandbox takes some three seconds to begin."""
 AT_WORK = 0.7
 """The share of strikes at functions that wait for an invocation to begin; the others do not look."""
-INVOCATION = {"intake": 0.05, "dispatch": 0.15, "settle": 0.25}
+INVOCATION = {"intake": 0.05, "dispatch": 0.15, "settle": 0.25, "audit": 0.25}
 """Seconds from the beginning of an invocation within which such a strike falls: about as long as one takes."""
 
 JOB_FATES: tuple[tuple[Kind, Manner], ...] = (
@@ -75,7 +75,7 @@ class JobFate:
 
 
 def function_fates(chosen: random.Random) -> Iterator[FunctionFate]:
-    """One after the other; every three in turn are all functions."""
+    """One after the other; each turn has all functions."""
     while True:
         for function in chosen.sample(list(INVOCATION), len(INVOCATION)):
             yield FunctionFate(

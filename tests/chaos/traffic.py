@@ -1,4 +1,7 @@
-"""Uploads to two routes, without a pause, and notifications that come more than once."""
+"""Uploads to two routes, without a pause: some that S3 never announces, some twice, and some too large to be read.
+
+S3 announces nothing of a bucket while its notifications are switched off, which is how uploads are lost in practice.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,16 @@ UNVERSIONED = "unversioned"
 ROUTES = (VERSIONED, UNVERSIONED)
 BUCKETS = {route: f"chaos-{route}" for route in ROUTES}
 TABLES = {route: f"chaos.{route}" for route in ROUTES}
+SMALL, LARGE = 200, 10_000
+"""The largest object in bytes that the routes read: before a person mends the settings, and after it."""
 
 CONFIG = f"""
 [deployment]
 name = "chaos"
+
+[audit]
+min_age = "10s"
+every = "1h"
 
 [[route]]
 name = "{VERSIONED}"
@@ -30,25 +39,33 @@ bucket = "{BUCKETS[VERSIONED]}"
 prefix = "in/"
 suffix = ".json"
 format = "json"
+max_object_bytes = "{SMALL}B"
 table = "lake.{TABLES[VERSIONED]}"
 schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
+attempts = 2
 retry_wait = "1s"
+step_aside = "15s"
 
 [[route]]
 name = "{UNVERSIONED}"
 bucket = "{BUCKETS[UNVERSIONED]}"
 versioned = false
 format = "csv"
+max_object_bytes = "{SMALL}B"
 table = "lake.{TABLES[UNVERSIONED]}"
 schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
+attempts = 2
 retry_wait = "1s"
+step_aside = "15s"
 """
+
+MENDED = CONFIG.replace(f"{SMALL}B", f"{LARGE}B")
 
 PAUSE = (0.05, 0.4)
 """Seconds between two uploads, about: some 250 in a minute."""
@@ -58,6 +75,12 @@ OVERWRITTEN = {VERSIONED: 0.2, UNVERSIONED: 0.05}
 REPEATED = 0.1
 """The share whose notification is delivered again at once, and as many a while later."""
 LATER = (1.0, 15.0)
+DROPPED = 0.05
+"""The share that S3 does not announce. Nobody else does either: only the audit can find these."""
+OVERSIZED = 0.03
+"""The share that is larger than SMALL. It is quarantined until the settings are mended and it is released."""
+GARBAGE = 0.01
+"""The share of moments in which a stranger sends the buffer something that is no notification."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +114,9 @@ class Traffic:
     overwritten: set[tuple[str, str, str]] = field(default_factory=set)
     """The identities of what was uploaded to the unversioned bucket and may be gone before it was read."""
     repeats: int = 0
+    dropped: list[Put] = field(default_factory=list)
+    oversized: int = 0
+    garbage: list[str] = field(default_factory=list)
     error: Exception | None = None
 
     def __post_init__(self) -> None:
@@ -119,7 +145,9 @@ class Traffic:
         return [put for put in self.puts if put.route == route]
 
     def sample(self, count: int) -> list[Put]:
-        return self._random.sample(self.puts, min(count, len(self.puts)))
+        """Some uploads that are in the table once everything has ended."""
+        landed = [put for put in self.puts if put.upload.identity not in self.overwritten]
+        return self._random.sample(landed, min(count, len(landed)))
 
     def _run(self) -> None:
         try:
@@ -136,21 +164,50 @@ class Traffic:
         chosen, bucket = self._random, BUCKETS[route]
         ids = tuple(itertools.islice(self._ids, chosen.randint(1, MOST_ROWS)))
         known = self._last[route]
-        if known and chosen.random() < OVERWRITTEN[route]:
+        overwrites = bool(known) and chosen.random() < OVERWRITTEN[route]
+        fate, dropped, oversized = chosen.random(), chosen.random() < DROPPED, chosen.random() < OVERSIZED
+        if chosen.random() < GARBAGE:
+            self.garbage.append(f"garbage {len(self.garbage)}")
+            self.sqs.send_message(QueueUrl=self.buffer, MessageBody=self.garbage[-1])
+        if overwrites:
             key = chosen.choice(list(known))
         else:
             key = f"in/{ids[0]} +%.json" if route == VERSIONED else f"{ids[0]}.csv"
-        body = "".join(f'{{"id": {each}}}\n' if route == VERSIONED else f"{each}\n" for each in ids)
-        body = body if route == VERSIONED else f"id\n{body}"
-        answer = self.s3.put_object(Bucket=bucket, Key=key, Body=body.encode())
+        body = _body(route, ids, "x" * SMALL if oversized else "")
+        answer = (self._put_unannounced if dropped else self._put)(bucket, key, body)
         version = version_of(answer.get("VersionId"), answer["ETag"])
         put = Put(route, Upload(bucket, key, version, len(body)), answer["ETag"].strip('"'), ids)
         if route == UNVERSIONED and key in known:
-            self.overwritten.add(known[key].upload.identity)
-        known[key] = put
+            self.overwritten.add(known.pop(key).upload.identity)
+        self.oversized += oversized
+        if dropped:
+            self.dropped.append(put)
+        if route == VERSIONED or not dropped:
+            known[key] = put  # what nobody knows of and is overwritten could never be found
         self.puts.append(put)
-        fate = chosen.random()
+        if dropped:
+            return
         if fate < REPEATED:
             self.repeat([put])
         elif fate < 2 * REPEATED:
             self._later.append((time.monotonic() + chosen.uniform(*LATER), put))
+
+    def _put(self, bucket: str, key: str, body: str) -> Any:
+        return self.s3.put_object(Bucket=bucket, Key=key, Body=body.encode())
+
+    def _put_unannounced(self, bucket: str, key: str, body: str) -> Any:
+        """As `_put`, while the bucket's notifications are switched off."""
+        there = self.s3.get_bucket_notification_configuration(Bucket=bucket)
+        there.pop("ResponseMetadata")
+        self.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={})
+        try:
+            return self._put(bucket, key, body)
+        finally:
+            self.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=there)
+
+
+def _body(route: str, ids: tuple[int, ...], note: str) -> str:
+    """A file with a row for each id. `note` is in a column that the schema lacks, so that it is read past."""
+    if route == VERSIONED:
+        return "".join(json.dumps({"id": each, "note": note}) + "\n" for each in ids)
+    return "id,note\n" + "".join(f"{each},{note}\n" for each in ids)

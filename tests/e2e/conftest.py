@@ -1,5 +1,6 @@
 """A whole local stack: real processes, real handlers, real spark-submit, real Iceberg."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,16 +14,18 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.support.patience import HANGING
 from tests.support.world import memory_ports
 from tidegate.cli import json_output
+from tidegate.core.records import audit_key
 from tidegate.core.routes import Route
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.status import everything as ask_status
-from tidegate.settings import load
+from tidegate.settings import HOUR, load
 from tidegate.stores.dynamodb import DynamoDbStore
 from tidegate.wiring import clock
 from tidegate_local import stack as local_stack
@@ -31,6 +34,10 @@ from tidegate_local.environment import client
 CONFIG = """
 [deployment]
 name = "e2e"
+
+[audit]
+min_age = "1s"
+every = "1h"
 
 [[route]]
 name = "events"
@@ -74,6 +81,28 @@ bucket = "landing-old"
 format = "json"
 table = "lake.e2e.old"
 schema = "id bigint, text string"
+
+[route.batch]
+max_wait = "2s"
+
+[[route]]
+name = "mixed"
+bucket = "landing-mixed"
+format = "json"
+table = "lake.e2e.mixed"
+schema = "id int"
+max_object_bytes = "1MB"
+
+[route.batch]
+max_wait = "2s"
+retry_wait = "1s"
+
+[[route]]
+name = "given-up"
+bucket = "landing-given-up"
+format = "json"
+table = "lake.e2e.given_up"
+schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
@@ -127,15 +156,27 @@ class LocalStack:
             timeout=HANGING,
         )
 
-    def look(self) -> bool:
-        """Have settle look now, as the schedule does once a minute: tests need not wait for it."""
-        url = json.loads((self.folder / "stack.json").read_text())["invoke"]["settle"]
+    def look(self, function: str = "settle") -> bool:
+        """Have settle, or another scheduled function, look now, as the schedule does: tests need not wait for it."""
+        url = json.loads((self.folder / "stack.json").read_text())["invoke"][function]
         request = urllib.request.Request(
-            f"{url}/2015-03-31/functions/settle/invocations",
+            f"{url}/2015-03-31/functions/{function}/invocations",
             data=json.dumps({"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}).encode(),
         )
         with urllib.request.urlopen(request, timeout=HANGING) as answer:
             return bool(answer.status == 200)
+
+    def let_an_hour_pass(self, route: str) -> None:
+        """For the audit of a route: its next run begins an hour after the last one began, by the record of that one."""
+        key = audit_key(route)
+        with contextlib.suppress(ClientError):  # there is no run yet, or it is not finished and goes on
+            client("dynamodb", self.environment).update_item(
+                TableName=self.environment["TIDEGATE_LEDGER"],
+                Key={"pk": {"S": key.pk}, "sk": {"S": key.sk}},
+                UpdateExpression="ADD started_at :back",
+                ConditionExpression="finished_at > :never",
+                ExpressionAttributeValues={":back": {"N": str(-HOUR)}, ":never": {"N": "0"}},
+            )
 
     def statuses(self) -> dict[str, Any]:
         """What `tidegate status --json` would print. Tests ask again and again: it needs no process of its own."""

@@ -29,6 +29,7 @@ from tests.support.build import notice
 from tests.support.emf import Emitted, emitted
 from tests.support.fakes import play_fencing, play_giving_up, play_publishing
 from tests.support.faults import answered
+from tests.support.pages import sections
 from tests.support.world import memory_ports
 from tests.unit.test_docs import anchors, verbs
 from tidegate import wiring
@@ -535,12 +536,20 @@ def page() -> str:
 
 
 def test_the_page_has_a_row_for_every_alarm_in_its_words() -> None:
-    table = page().partition("### Alarms")[2].partition("\n### ")[0]
-    rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", table, re.MULTILINE)
-    assert [name for name, _, _ in rows] == [advice.name for advice in EVERY]
-    for advice, (_, happened, act) in zip(EVERY, rows, strict=True):
-        more = "" if advice.anchor == "alarms" else f" [More](#{advice.anchor})"
-        assert (happened, act) == (advice.happened, advice.act + more)
+    table = page().partition("\n## Alarms\n")[2].partition("\n### ")[0]
+    rows = re.findall(r"^\| \[`([a-z-]+)`\]\(#([a-z-]+)\) \| (.+) \| (.+) \|$", table, re.MULTILINE)
+    assert rows == [(advice.name, advice.anchor, advice.happened, advice.act) for advice in EVERY]
+
+
+PARTS = ["Means", "Why", "Do", "Waiting"]
+
+
+def test_every_alarm_has_a_section_of_the_four_parts() -> None:
+    alarms_of_the_page = [each for each in sections(ROOT / PAGE) if each.path[-2:-1] == ("Alarms",)]
+    anchors_there = [each.heading.lower() for each in alarms_of_the_page]
+    assert anchors_there == list(dict.fromkeys(advice.anchor for advice in EVERY)), "in the order of the table"
+    for section in alarms_of_the_page:
+        assert re.findall(r"^\*\*(\w+)\.\*\* \S", section.text, re.MULTILINE) == PARTS, section.heading
 
 
 def test_what_an_alarm_refers_to_is_on_the_page() -> None:

@@ -1,4 +1,4 @@
-"""EMR Serverless at the level of HTTP: two of its operations, for a boto3 client that calls nothing else."""
+"""EMR Serverless at the level of HTTP: three of its operations, for a boto3 client that calls nothing else."""
 
 import json
 import re
@@ -29,7 +29,7 @@ class EmrService:
     def attach(self, client: Any) -> None:
         """Answer all calls of `client`."""
         client.meta.events.unregister("before-send", botocore_stubber)  # moto's EMR knows neither tokens nor labels
-        client.meta.events.register("before-send.emr-serverless", self._serve)
+        client.meta.events.register("before-send.emr-serverless", self.serve)
 
     def forget(self) -> None:
         """Reset everything."""
@@ -40,7 +40,7 @@ class EmrService:
     def end(self, run: str, state: str = "SUCCESS", details: str = "") -> None:
         self.runs[run] |= {"state": state, "stateDetails": details}
 
-    def _serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
+    def serve(self, request: AWSPreparedRequest, **_: Any) -> AWSResponse:
         path = re.fullmatch(r"https://[^/]+/applications/([^/?]+)/jobruns(?:/([^/?]+))?(?:\?.*)?", request.url)
         assert path, f"{request.method} {request.url} is not imitated"
         if path[1] != APPLICATION:
@@ -49,6 +49,9 @@ class EmrService:
             return self._start(request)
         if path[2] not in self.runs:
             return _error(request, 404, "ResourceNotFoundException")
+        if request.method == "DELETE":
+            self.end(path[2], "CANCELLED")
+            return answer(request.url, 200, {"applicationId": APPLICATION, "jobRunId": path[2]})
         return answer(request.url, 200, {"jobRun": self.runs[path[2]]})
 
     def _start(self, request: AWSPreparedRequest) -> AWSResponse:

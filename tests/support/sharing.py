@@ -32,6 +32,7 @@ SHARES: Mapping[str, tuple[str, ...]] = {
     "traffic": ("tests/simulation/test_traffic.py",),
     "small stack": ("tests/functional/test_local_stack.py",),
     "services": ("tests/functional/test_local_services.py",),
+    "runbook": ("tests/functional/test_runbook.py",),
     "EMR": ("tests/functional/test_local_emr.py",),
 }
 """Folders and files, by what their tests share. The first that fits a test counts. Any other test runs by itself."""

@@ -128,6 +128,8 @@ def test_an_unknown_parameter_is_refused(parameters):
         ("26/11/21 10:00:00 INFO A: x\nOut of memory\n26/11/21 10:00:00 INFO B: y\n", "Out of memory"),
         ("26/11/21 10:00:00 INFO A: x\n", ""),
         ("", ""),
+        ("2026-11-22 19:03:07,049 botocore.configprovider INFO Found endpoint for s3 via: environment_global.", ""),
+        ("Killed\nWARNING: Using incubator modules: jdk.incubator.vector", "Killed"),
     ],
 )
 def test_last_words(tmp_path, log, words):

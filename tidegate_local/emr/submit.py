@@ -48,7 +48,10 @@ _OPTIONS_WITHOUT_MEANING = frozenset(
 )
 _OPTIONS_PASSED_ON = frozenset({"--name"})
 _EXCEPTION = r"(?!\d)[\w.]*(Error|Exception|Exit|Interrupt|Rejected|Lost|Unknown|Retryable)\b(: .*)?$"
-_CHATTER = r"\d\d/\d\d/\d\d [\d:]+ (INFO|WARN)"
+_CHATTER = (
+    r"\d\d/\d\d/\d\d [\d:]+ (INFO|WARN)|\d{4}-\d\d-\d\d [\d:,]+ [\w.]+ (DEBUG|INFO|WARNING) |WARNING: Using incubator"
+)
+"""What Spark, Python's logging and the JVM say of a job that goes well."""
 _DRIVER_ENVIRONMENT = "spark.emr-serverless.driverEnv."
 _INTERPRETER = frozenset({"PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "JAVA_HOME", "SPARK_HOME", "PATH"})
 

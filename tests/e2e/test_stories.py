@@ -1,0 +1,181 @@
+"""What goes wrong in the life of a deployment, on the whole local stack: in the end all is there once, or named."""
+
+import gzip
+import json
+import signal
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+from pyiceberg.types import LongType
+
+from tests.e2e.conftest import LocalStack
+from tests.e2e.test_path import kill_functions, lines, pids, put, settled, signal_all
+from tests.support.patience import eventually
+from tidegate_local.outages import PATH
+
+pytestmark = pytest.mark.e2e
+
+BUCKET, ROUTE, TABLE = "landing-mixed", "mixed", "e2e.mixed"
+WIDE = 3_000_000_000
+"""No `int` holds it."""
+BOMB = 64_000_000
+"""Bytes, of which the route reads a million."""
+OUTAGE_SECONDS = 5.0
+BROKEN_SERVICES = ["s3", "sns", "dynamodb"]
+
+
+def trace(stack: LocalStack, key: str, bucket: str = BUCKET) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(stack.cli("trace", f"s3://{bucket}/{key}", "--json").stdout)["versions"]
+    return found
+
+
+def notified(stack: LocalStack, route: str = ROUTE) -> int:
+    count: int = stack.status(route)["uploads"]["notified"]
+    return count
+
+
+def ended(stack: LocalStack, uploads: int, route: str = ROUTE) -> dict[str, int]:
+    """How the route's uploads have ended, once there are so many."""
+    found: dict[str, int] = settled(stack, route, uploads)["uploads"]  # type: ignore[assignment]
+    assert found["holds"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def first(stack: LocalStack) -> dict[str, int]:
+    """How the first uploads of the route ended: two that can be read, and two that cannot."""
+    stack.look("audit")  # from now on it watches the bucket
+    put(stack, BUCKET, "one.json", lines(1))
+    put(stack, BUCKET, "bomb.json.gz", gzip.compress(b'{"id": 2}\n' + b" " * BOMB))
+    put(stack, BUCKET, "wide.json", lines(WIDE))
+    put(stack, BUCKET, "three.json.gz", gzip.compress(lines(3)))
+    return ended(stack, 4)
+
+
+def test_a_gzip_bomb_is_quarantined_by_name_and_its_neighbours_land(stack: LocalStack, first: dict[str, int]) -> None:
+    assert (first["committed"], first["quarantined"]) == (2, 2)
+    assert {1, 3} <= set(stack.ids(TABLE))
+    (bomb,) = trace(stack, "bomb.json.gz")
+    assert bomb["outcome"] == "quarantined"
+    answer = stack.cli("quarantine", "ls", "--route", ROUTE, "--key", "bomb*", "--json").stdout
+    (listed,) = json.loads(answer)["uploads"]
+    assert listed["uri"] == f"s3://{BUCKET}/bomb.json.gz"
+    assert "too large: more than 1000000 bytes decompressed" in listed["error"]
+
+
+def test_what_s3_did_not_announce_is_found_by_the_audit(stack: LocalStack, first: dict[str, int]) -> None:
+    before = notified(stack)
+    s3 = stack.client("s3")
+    there = s3.get_bucket_notification_configuration(Bucket=BUCKET)
+    del there["ResponseMetadata"]
+    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration={})
+    put(stack, BUCKET, "dropped.json", lines(10))
+    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration=there)
+
+    def is_known() -> bool:
+        stack.let_an_hour_pass(ROUTE)
+        return stack.look("audit") and notified(stack) > before
+
+    assert notified(stack) == before
+    eventually(is_known, waiting_for="the audit to find the upload", every=0.5)
+    ended(stack, before + 1)
+    assert stack.ids(TABLE).count(10) == 1
+    assert notified(stack) == before + 1, "later runs find nothing"
+
+
+def test_what_was_quarantined_lands_once_when_the_schema_is_mended_and_it_is_released(
+    stack: LocalStack, first: dict[str, int]
+) -> None:
+    sums = stack.status(ROUTE)["uploads"]
+    (version,) = trace(stack, "wide.json")
+    assert version["outcome"] == "quarantined"
+    # the table first, then the settings, as the runbook says
+    with stack.catalog.load_table(TABLE).update_schema() as change:
+        change.update_column("id", LongType())
+    config = Path(stack.environment["TIDEGATE_CONFIG"])
+    config.write_text(config.read_text().replace('schema = "id int"', 'schema = "id bigint"'))
+    kill_functions(stack)  # that is how they get their settings
+    for _ in range(2):  # the second finds nothing new to do
+        stack.cli("quarantine", "release", "--route", ROUTE, "--key", "wide.json", "--yes")
+    after = eventually(
+        lambda: stack.look() and stack.status(ROUTE)["uploads"],
+        lambda now: now["committed"] == sums["committed"] + 1 and not now["pending"],
+        waiting_for="the released upload to land",
+        every=0.3,
+    )
+    assert (after["notified"], after["quarantined"]) == (sums["notified"], sums["quarantined"] - 1)
+    assert stack.ids(TABLE).count(WIDE) == 1
+
+
+def is_well(stack: LocalStack) -> bool:
+    """Whether all of them answer."""
+    calls = {"s3": "list_buckets", "sns": "list_topics", "dynamodb": "list_tables"}
+    assert set(calls) == set(BROKEN_SERVICES)
+    failed = []
+    for service, call in calls.items():
+        try:
+            getattr(stack.client(service), call)()
+        except ClientError as error:
+            failed.append((service, error.response["ResponseMetadata"]["HTTPStatusCode"]))
+    assert {status for _, status in failed} <= {503}
+    return not failed
+
+
+def test_services_that_fail_for_a_while_delay_uploads_and_lose_none(stack: LocalStack) -> None:
+    before, rows = notified(stack), stack.ids(TABLE)
+    numbers = list(range(100, 120))
+    for number in numbers:
+        put(stack, BUCKET, f"outage{number}.json", lines(number))
+    request = urllib.request.Request(
+        f"{stack.environment['AWS_ENDPOINT_URL']}{PATH}",
+        data=json.dumps({"services": BROKEN_SERVICES, "seconds": OUTAGE_SECONDS}).encode(),
+        method="PUT",
+    )
+    urllib.request.urlopen(request, timeout=60).close()
+    assert not is_well(stack)
+    eventually(lambda: is_well(stack), waiting_for="the end of the outage", every=0.3)
+    ended(stack, before + len(numbers))
+    assert stack.ids(TABLE) == sorted([*rows, *numbers])
+
+
+def test_a_batch_is_given_up_and_its_driver_wakes_later_and_changes_nothing(stack: LocalStack) -> None:
+    bucket, route, table = "landing-given-up", "given-up", "e2e.given_up"
+    put(stack, bucket, "a.json", lines(1, 2))
+    batch = eventually(
+        lambda: stack.look() and next((each["id"] for each in stack.status(route)["unfinished"]), ""),
+        waiting_for="its batch",
+    )
+    work = stack.environment["TIDEGATE_WORK"]
+    begun = eventually(
+        lambda: (
+            stack.look()
+            and stack.client("s3").list_objects_v2(Bucket=work, Prefix=f"batches/{batch}/floor.json")["KeyCount"]
+            and pids(f"--batch={batch}")
+        ),
+        waiting_for="its driver to begin",
+        every=0.02,
+    )
+    signal_all(begun, signal.SIGSTOP)
+    try:
+        stack.cli("abort", batch, "--yes")
+        eventually(
+            lambda: stack.look() and not stack.status(route)["unfinished"], waiting_for="the fence to be recorded"
+        )
+        assert stack.status(route)["batches"]["abandoned"] == 1
+        fenced = stack.catalog.load_table(table).current_snapshot()
+    finally:
+        signal_all(begun, signal.SIGCONT)
+    eventually(lambda: not pids(f"--batch={batch}"), waiting_for="the driver to end")
+    assert stack.rows(table) == []
+    assert stack.catalog.load_table(table).current_snapshot() == fenced
+    stack.look()
+    assert stack.status(route)["batches"]["abandoned"] == 1
+    # its uploads are still there to be sent again
+    stack.cli("redrive", batch)
+    eventually(
+        lambda: stack.look() and stack.status(route)["uploads"]["committed"] == 1, waiting_for="the upload to land"
+    )
+    assert stack.ids(table) == [1, 2]

@@ -1,0 +1,162 @@
+"""The alarms of batches, and the sections on halted ones and pauses."""
+
+import json
+
+from tests.functional.runbook import scenario
+from tests.functional.runbook.stage import ROUTE, Stage
+from tests.support.fakes import play_publishing
+from tests.support.faults import answered
+from tidegate import wiring
+from tidegate.core.batches import LONGEST_RETRY_WAIT, State
+
+NO_COLUMN = "table lake.raw.flights has no column id, which is in the route's schema"
+GONE = "the table is gone, and the batch was attempted before that. A person has to decide"
+DENIED = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+
+
+@scenario("batch-halted")
+def a_column_was_missing(stage: Stage) -> None:
+    batch = stage.halted(NO_COLUMN)
+    stage.settle()
+    assert stage.metrics["HaltedNow", ROUTE] == 1
+    assert NO_COLUMN in stage.types("tidegate status", ends=1)
+    assert json.loads(stage.types("s3 cp", BATCH=batch.id, ATTEMPT="1"))["reason"] == NO_COLUMN
+    stage.types("resume", BATCH=batch.id)
+    stage.settle()
+    assert (stage.batch(batch.id).attempt, stage.metrics["HaltedNow", ROUTE]) == (2, 0)
+    stage.published(batch.id)
+    assert stage.batch(batch.id).state is State.COMMITTED
+
+
+@scenario("batch-halted")
+def it_cannot_be_saved(stage: Stage) -> None:
+    batch = stage.halted(NO_COLUMN)
+    stage.types("abort", BATCH=batch.id)
+    stage.settle()
+    assert stage.metrics["HaltedNow", ROUTE] == 0
+    stage.types("redrive", BATCH=batch.id, ends=1)  # not yet
+    stage.fenced(batch.id)
+    assert stage.batch(batch.id).state is State.ABANDONED
+    stage.types("redrive", BATCH=batch.id)
+    assert stage.deliver() == []
+    for _ in range(6):
+        stage.settle()
+    again = stage.running
+    assert (again.objects, again.id != batch.id) == (2, True)
+    stage.published(again.id)
+    assert (stage.sums()["notified"], stage.sums()["committed"]) == (2, 2), "once, and counted once"
+
+
+@scenario("attempts-failed")
+def the_catalog_did_not_answer(stage: Stage) -> None:
+    batch = stage.submitted()
+    stage.attempt_ends(batch, "could not load the table: the catalog does not answer")
+    assert stage.metrics["AttemptsFailed", ROUTE] == 1
+    assert "delayed" in stage.types("tidegate status")
+    assert "1.json" in stage.types("s3 ls", BATCH=batch.id)
+    assert "does not answer" in stage.types("s3 cp", BATCH=batch.id, ATTEMPT="1")
+    assert '"state": "FAILED"' in stage.types("get-job-run", RUN=batch.job_run)
+    assert stage.batch(batch.id).attempt == 2
+    stage.metrics.clear()
+    stage.published(batch.id)
+    assert (stage.batch(batch.id).state, ("AttemptsFailed", ROUTE) in stage.metrics) == (State.COMMITTED, False)
+
+
+@scenario("batch-pending")
+def its_job_hangs(stage: Stage) -> None:
+    batch = stage.submitted()
+    stage.deployment.clock.advance(3 * 3600)
+    stage.settle()
+    assert stage.metrics["OldestPendingSeconds", ROUTE] > 2 * 3600 + 60 + 300
+    assert batch.id in stage.shell.type("tidegate status --json").stdout
+    stage.types("tidegate status")
+    assert '"state": "RUNNING"' in stage.types("get-job-run", RUN=batch.job_run)
+    stage.parts.log("settle", '{"level":"ERROR","message":"nothing of this batch"}')
+    assert "nothing of this batch" in stage.types("log Settle ERROR")
+    stage.types("cancel-job-run", RUN=batch.job_run)
+    stage.deployment.clock.advance(LONGEST_RETRY_WAIT)
+    stage.settle()
+    assert stage.batch(batch.id).attempt == 2
+    stage.published(batch.id)
+    stage.settle()
+    assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "the alarm ends"
+
+
+@scenario("batch-pending")
+def its_route_is_paused(stage: Stage) -> None:
+    stage.upload("flights/a.json")
+    stage.deliver()
+    assert stage.shell.type(f"tidegate pause {ROUTE}").code == 0
+    stage.deployment.clock.advance(3 * 3600)
+    stage.settle()
+    assert stage.metrics["OldestPendingSeconds", ROUTE] > 3 * 3600
+    assert "paused" in stage.types("tidegate status")
+    stage.types("unpause", ROUTE=ROUTE)
+    stage.settle()
+    stage.settle()
+    stage.published(stage.running.id)
+    stage.settle()
+    assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "the alarm ends"
+
+
+@scenario("Pause a route")
+def a_person_changes_its_table(stage: Stage) -> None:
+    first = stage.submitted("flights/a.json")
+    stage.types("tidegate pause", ROUTE=ROUTE)
+    assert "paused" in stage.types("tidegate status")
+    stage.upload("flights/b.json")
+    assert stage.deliver() == []
+    stage.published(first.id)  # a job that has begun goes on
+    for _ in range(8):
+        stage.settle()
+    assert stage.deployment.ledger.route(ROUTE).running == ()
+    stage.types("unpause", ROUTE=ROUTE)
+    stage.settle()
+    stage.settle()
+    assert stage.running.objects == 1
+
+
+@scenario("settling-troubles")
+def the_ledger_refuses_settling(stage: Stage) -> None:
+    stage.submitted()
+    with answered(wiring._client("dynamodb"), "GetItem", 400, DENIED, containing=f"r#{ROUTE}"):
+        stage.settle()
+    assert stage.metrics["SettlingTroubles", ""] == 1
+    assert "AccessDenied" in stage.types("log Settle")
+    stage.types("tidegate status")
+    stage.metrics.clear()
+    stage.settle()
+    assert ("SettlingTroubles", "") not in stage.metrics, "the alarm ends"
+
+
+@scenario("hand-offs-failed")
+def emr_refuses_the_job(stage: Stage) -> None:
+    stage.upload("weather/a.json", "weather/b.json")  # two make this route's batch full
+    stage.deployment.emr.refusal = (400, "ValidationException")
+    assert stage.deliver() == []
+    assert stage.metrics["HandOffsFailed", "weather"] == 1
+    assert "ValidationException" in stage.types("log Dispatch")
+    stage.types("tidegate status")
+    stage.deployment.emr.refusal = None
+    stage.settle()
+    (batch,) = stage.deployment.ledger.route("weather").running
+    assert (stage.batch(batch).attempt, bool(stage.batch(batch).job_run)) == (1, True), "no attempt was used up"
+
+
+@scenario("The table cannot say")
+def the_rows_are_in_the_table(stage: Stage) -> None:
+    batch = stage.halted(GONE, undecided=True)
+    play_publishing(stage.deployment.work, batch.id, receipt=False)
+    stage.types(" --published", BATCH=batch.id)
+    stage.settle()
+    assert stage.batch(batch.id).state is State.COMMITTED
+
+
+@scenario("The table cannot say")
+def the_rows_are_not_in_the_table(stage: Stage) -> None:
+    batch = stage.halted(GONE, undecided=True)
+    stage.types("--not-published", BATCH=batch.id)
+    stage.settle()
+    assert (stage.batch(batch.id).attempt, stage.batch(batch.id).halted) == (2, "")
+    stage.published(batch.id)
+    assert stage.batch(batch.id).state is State.COMMITTED

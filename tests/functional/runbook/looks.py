@@ -1,0 +1,13 @@
+"""Where to look when no alarm sounds."""
+
+from tests.functional.runbook import scenario
+from tests.functional.runbook.stage import Stage
+
+
+@scenario("Where to look")
+def somebody_asks_for_a_file(stage: Stage) -> None:
+    batch = stage.submitted("flights/a.json")
+    assert batch.id in stage.types("tidegate trace", BUCKET="landing", KEY="flights/a.json")
+    stage.published(batch.id)
+    assert "in the table since snapshot" in stage.types("tidegate trace", BUCKET="landing", KEY="flights/a.json")
+    stage.types("tidegate trace", ends=1, BUCKET="landing", KEY="flights/nobody-knows.json")

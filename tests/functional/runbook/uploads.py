@@ -1,0 +1,116 @@
+"""The alarms of uploads and routes, and the sections on quarantine."""
+
+import json
+
+from tests.functional.runbook import scenario
+from tests.functional.runbook.stage import ROUTE, Stage
+from tidegate import wiring
+from tidegate.core.outcomes import Outcome
+from tidegate.settings import DAY, HOUR
+
+KEY = "flights/late.json"
+ERROR = "line 1: column id: 'late' is no BIGINT"
+
+
+def in_quarantine(stage: Stage) -> None:
+    batch = stage.submitted(KEY, "flights/good.json")
+    stage.published(batch.id, {KEY: (Outcome.QUARANTINED, ERROR)})
+    assert stage.outcomes(KEY) == ["quarantined"]
+
+
+@scenario("uploads-quarantined")
+def a_column_was_of_the_wrong_type(stage: Stage) -> None:
+    in_quarantine(stage)
+    assert stage.metrics["SettledQuarantined", ROUTE] == 1
+    listed = stage.types("quarantine ls", ROUTE=ROUTE)
+    assert (ERROR in listed, KEY in listed, "good.json" in listed) == (True, True, False)
+    assert ERROR in stage.types("quarantine show", BUCKET="landing", KEY=KEY)
+    stage.deploys(lambda text: text.replace('schema = "id bigint"', 'schema = "id string"', 1))
+    assert "1 uploads" in stage.types("quarantine release", ROUTE=ROUTE, ERROR="is no BIGINT")
+    assert stage.deliver() == []
+    for _ in range(6):
+        stage.settle()
+    stage.published(stage.running.id)
+    sums = stage.sums()
+    assert (sums["notified"], sums["committed"], sums["quarantined"]) == (2, 2, 0)
+    assert KEY not in stage.shell.type("tidegate quarantine ls").stdout
+
+
+@scenario("Quarantine")
+def one_of_them_is_sent_again(stage: Stage) -> None:
+    in_quarantine(stage)
+    stage.types("redrive", BUCKET="landing", KEY=KEY)
+    assert stage.deliver() == []
+    for _ in range(6):
+        stage.settle()
+    assert stage.running.objects == 1
+    stage.published(stage.running.id)
+    assert stage.sums()["committed"] == 2
+
+
+def lost(stage: Stage) -> None:
+    """An upload that S3 did not announce, and an audit that looks for the first time before it."""
+    stage.audit()
+    stage.deployment.clock.advance(HOUR)
+    stage.upload("flights/lost.json", announced=False)
+
+
+@scenario("uploads-lost")
+def nobody_announced_them(stage: Stage) -> None:
+    lost(stage)
+    stage.deployment.clock.advance(2 * DAY)
+    assert stage.audit() == {"lost": 1}
+    assert stage.metrics["UploadsFoundLost", ROUTE] == 1
+    told = stage.types("log Audit")
+    assert "flights/lost.json" in told
+    assert "lost" in json.loads(told)["why"]
+    assert "QueueConfigurations" not in stage.types("get-bucket-notification", BUCKET="landing")
+    assert stage.deliver() == []
+    stage.upload("flights/another.json", announced=False)
+    stage.deployment.clock.advance(2 * HOUR)
+    assert "another.json" in stage.types("--until 1h --dry-run", ROUTE=ROUTE, ends=1)
+    stage.types("--until 1h", ROUTE=ROUTE, ends=1)
+    assert stage.deliver() == []
+    assert stage.deployment.ledger.claims("landing", "flights/another.json")
+    stage.types("--until 1h --dry-run", ROUTE=ROUTE)
+
+
+@scenario("nothing-received")
+def the_bucket_does_not_announce(stage: Stage) -> None:
+    lost(stage)
+    shown = stage.types("list-objects-v2", BUCKET="landing", PREFIX="flights/")
+    assert "flights/lost.json" in shown
+    assert "flights/" in stage.types("tidegate routes")
+    assert "QueueConfigurations" not in stage.types("get-bucket-notification", BUCKET="landing")
+
+
+@scenario("uploads-of-no-route")
+def a_route_is_mended_and_the_audit_sends_what_it_missed(stage: Stage) -> None:
+    stage.upload("trains/a.json")
+    assert stage.metrics["UploadsOfNoRoute", ""] == 1
+    assert "trains/a.json" in stage.types("log Intake")
+    assert "trains/" not in stage.types("tidegate routes")
+    stage.deploys(lambda text: text + text[text.rindex("[[route]]") :].replace("weather", "trains"))
+    stage.deployment.clock.advance(HOUR)
+    assert "trains/a.json" in stage.types("--dry-run", ROUTE="trains", ends=1)
+    assert stage.deliver() == []
+    assert not stage.deployment.ledger.claims("landing", "trains/a.json")
+    stage.types("--until 1m", ROUTE="trains", ends=1)
+    assert stage.deliver() == []
+    assert stage.deployment.ledger.claims("landing", "trains/a.json")
+    stage.metrics.clear()
+    stage.upload("trains/b.json")
+    assert ("UploadsOfNoRoute", "") not in stage.metrics, "the alarm ends"
+
+
+@scenario("route-not-configured")
+def it_was_removed_at_once(stage: Stage) -> None:
+    batch = stage.submitted()
+    stage.deploys(lambda text: text[: text.index("[[route]]")] + text[text.rindex("[[route]]") :])
+    assert ROUTE not in wiring.this_deployment().routes
+    stage.settle()
+    assert stage.metrics["UnconfiguredNow", ""] == 1
+    assert ROUTE in stage.types("tidegate status")
+    stage.published(batch.id)
+    stage.settle()
+    assert stage.metrics["UnconfiguredNow", ""] == 0, "the alarm ends"
