@@ -21,6 +21,7 @@ from tidegate.aws.jobs import EmrServerless, hand_off_records
 from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
+from tidegate.aws.waited import WaitedJobs
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import Route
 from tidegate.flows.ledger import Ledger
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
     from tidegate.aws.letters import SqsLetters
+    from tidegate.aws.republish import EmrRepublisher
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,17 @@ class Deployment:
 
     def lineage(self, tell: Callable[[str], None] = lambda said: None) -> EmrLineage:
         """Reads the lineage of a table by a job. `tell` gets a line when the job's state changes."""
-        return EmrLineage(
+        return EmrLineage(self._waited(tell), S3Work(_lazy("s3"), self.resources.work, self.resources.account), new_id)
+
+    def republisher(self, tell: Callable[[str], None]) -> "EmrRepublisher":
+        """Publishes committed batches again. `tell` as in `lineage`."""
+        from tidegate.aws.republish import EmrRepublisher  # no function needs it
+
+        work = S3Work(_lazy("s3"), self.resources.work, self.resources.account)
+        return EmrRepublisher(self._waited(tell), work, self.resources.account, new_id)
+
+    def _waited(self, tell: Callable[[str], None]) -> WaitedJobs:
+        return WaitedJobs(
             _lazy("emr-serverless"),
             application=self.resources.application,
             role=self.resources.job_role,
@@ -106,8 +118,6 @@ class Deployment:
             work=self.resources.work,
             account=self.resources.account,
             timeout_minutes=self.settings.limits.job_timeout // MINUTE,
-            objects=S3Work(_lazy("s3"), self.resources.work, self.resources.account),
-            new_id=new_id,
             sleep=time.sleep,
             tell=tell,
         )

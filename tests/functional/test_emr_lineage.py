@@ -11,7 +11,8 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.support.emr import APPLICATION, EmrService
 from tests.support.fakes import MemoryWork
-from tidegate.aws.lineage import MISSED_LOOKS, EmrLineage
+from tidegate.aws.lineage import EmrLineage
+from tidegate.aws.waited import MISSED_LOOKS, WaitedJobs
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.lineage import CompleteLineage, Landed, encode_landed, lineage_folder
 
@@ -47,7 +48,7 @@ class Emr:
             "emr-serverless", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x"
         )
         self.service.attach(client)
-        return EmrLineage(
+        jobs = WaitedJobs(
             client,
             application=APPLICATION,
             role="arn:aws:iam::123456789012:role/job",
@@ -56,11 +57,10 @@ class Emr:
             work="work-bucket",
             account="123456789012",
             timeout_minutes=60,
-            objects=self.work,
-            new_id=self.new_id,
             sleep=self.sleep,
             tell=self.said.append,
         )
+        return EmrLineage(jobs, self.work, self.new_id)
 
     def write(self, run: str, found: list[Landed], *, table: str = TABLE, prefix: str = PREFIX) -> None:
         """What the job writes: two files, and that it is complete."""
@@ -92,8 +92,8 @@ def test_the_job_is_started_as_those_of_batches_are_and_its_files_are_read_in_or
     assert asked["jobDriver"]["sparkSubmit"] == {
         "entryPoint": "s3://assets/entry.py",
         "entryPointArguments": [
-            *("lineage", "--batch=lineage-1", "--attempt=1", "--work=work-bucket", "--account=123456789012"),
-            *(f"--table={TABLE}", f"--prefix={PREFIX}"),
+            *("lineage", "--batch=lineage-1", "--attempt=1", f"--table={TABLE}", f"--prefix={PREFIX}"),
+            *("--work=work-bucket", "--account=123456789012"),
         ],
         "sparkSubmitParameters": "--conf a=b",
     }
@@ -120,7 +120,7 @@ def test_a_complete_run_is_read_again_without_a_job(emr: Emr):
 
 def test_who_goes_on_with_a_run_gets_its_job(emr: Emr):
     lineage = emr.lineage()
-    lineage._start("mine", TABLE, PREFIX)  # and the command died
+    lineage._jobs.start("mine", [], why="died", tags={})
     emr.end = emr.succeed
     assert list(lineage.run("mine", TABLE, PREFIX)) == FOUND
     assert list(emr.service.runs) == ["run-1"]
@@ -170,14 +170,15 @@ def test_a_look_without_an_answer_is_repeated_for_a_minute(
     emr: Emr, monkeypatch: pytest.MonkeyPatch, missed: int, ends: bool
 ):
     lineage = emr.lineage()
-    asked, looks = lineage._client.get_job_run, iter(range(100))
+    client = lineage._jobs._client
+    asked, looks = client.get_job_run, iter(range(100))
 
     def get_job_run(**named: Any) -> Any:
         if next(looks) < missed:
             raise EndpointConnectionError(endpoint_url="https://emr")
         return asked(**named)
 
-    monkeypatch.setattr(lineage._client, "get_job_run", get_job_run)
+    monkeypatch.setattr(client, "get_job_run", get_job_run)
     emr.end = emr.succeed
     if ends:
         assert list(lineage.run("mine", TABLE, PREFIX)) == FOUND

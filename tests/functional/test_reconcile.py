@@ -99,7 +99,7 @@ def test_a_batch_whose_rows_are_gone_is_missing(game: Game):
     assert found == TableFinding(
         TableDifference.MISSING, "flights", TABLE, gone, ledger=Holding(3, 3 * ROWS), table=Holding(0, 0)
     )
-    assert f"tidegate roll-back {gone}" in found.advice
+    assert f"tidegate republish {gone}" in found.advice
 
 
 def test_a_table_that_is_gone_holds_nothing(game: Game):
@@ -117,7 +117,7 @@ def test_both_numbers_of_a_batch_with_fewer_or_more_rows_are_told(game: Game):
     game.world.lineage.tables[TABLE].append(replace(first, rows=3))
     found = only(game.reconcile())
     assert (found.difference, found.ledger, found.table) == (TableDifference.MORE, Holding(3, 6), Holding(3, 7))
-    assert "roll-back" not in found.advice
+    assert "republish" not in found.advice
 
 
 def test_a_batch_that_settling_has_not_recorded_is_pending(game: Game):

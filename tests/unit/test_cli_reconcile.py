@@ -77,7 +77,7 @@ def test_a_difference_is_a_finding_with_both_numbers_and_what_to_do(asked):
     assert (
         "missing: batch 01A: table lake.a holds 0 rows of 0 uploads, the ledger has committed 30 of 3" in result.stdout
     )
-    assert "`tidegate roll-back 01A`" in result.stdout
+    assert "`tidegate republish 01A`" in result.stdout
     assert (
         "twice: table lake.a holds 2 uploads in batch 01A and in batch 01B, for example s3://l/k (v1)" in result.stdout
     )

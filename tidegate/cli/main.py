@@ -29,6 +29,7 @@ from tidegate.cli.options import (
 from tidegate.cli.quarantine import app as quarantine_app
 from tidegate.cli.reconcile import reconcile
 from tidegate.cli.redrive import redrive
+from tidegate.cli.republish import republish
 from tidegate.core.batches import Wish
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
@@ -81,6 +82,7 @@ app.command()(redrive)
 app.command()(audit)
 app.command()(backfill)
 app.command()(reconcile)
+app.command()(republish)
 
 
 def _exit(code: Exit) -> NoReturn:

@@ -34,6 +34,7 @@ class BackfillFinding(Enum):
     COMMITTED = "committed"  # the ledger says that it is in the table, and the table has no row of it
     QUARANTINED = "quarantined"
     ABANDONED = "abandoned"
+    DROPPED = "dropped"  # a person has given it up for good
     LET_GO = "let_go"  # claimed, and its owner will not bring it: the audit sends it
     FORGOTTEN = "forgotten"  # claimed, and the ledger has forgotten what became of it
 
@@ -45,10 +46,13 @@ _BY_CLAIM = {
     AuditFinding.COMMITTED: BackfillFinding.COMMITTED,
     AuditFinding.QUARANTINED: BackfillFinding.QUARANTINED,
     AuditFinding.ABANDONED: BackfillFinding.ABANDONED,
+    AuditFinding.DROPPED: BackfillFinding.DROPPED,
     AuditFinding.FORGOTTEN: BackfillFinding.FORGOTTEN,
 }
 
-FINAL = frozenset({BackfillFinding.LANDED, BackfillFinding.UNFINISHED, BackfillFinding.PENDING})
+FINAL = frozenset(
+    {BackfillFinding.LANDED, BackfillFinding.UNFINISHED, BackfillFinding.PENDING, BackfillFinding.DROPPED}
+)
 """Nobody has to do anything about these."""
 
 

@@ -112,8 +112,8 @@ def outcomes_name(folder: str, staged: int) -> str:
     return f"{folder}outcomes/{staged}.jsonl.gz"
 
 
-def failure_name(folder: str, attempt: int) -> str:
-    """The file in which this attempt of the batch of `folder` reports why it gave up."""
+def failure_name(folder: str, attempt: int | str) -> str:
+    """The file in which this attempt (or run of another name) of the batch of `folder` reports why it gave up."""
     return f"{folder}failures/{attempt}.json"
 
 

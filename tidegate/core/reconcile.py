@@ -64,7 +64,7 @@ def advice(difference: TableDifference, batch: str, other: str = "") -> str:
     match difference:
         case TableDifference.MISSING:
             return (
-                f"if the table was rolled back: `tidegate roll-back {batch}` lands its uploads again. If its rows were"
+                f"if the table was rolled back: `tidegate republish {batch}` lands its uploads again. If its rows were"
                 " deleted on purpose: nothing"
             )
         case TableDifference.FEWER:

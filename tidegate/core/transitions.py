@@ -26,6 +26,7 @@
     forget_wish     that there is no wish                          there is none, though the route lists one
     drop            that uploads have ended, because a person      the batch's notices own them, and they are recorded
                     gave them up                                   as abandoned
+    note_snapshot   that a batch landed again                      it is committed, as the snapshot that was read
     pause, unpause  that the route begins no new batch             it is not paused yet; it is
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
     begin_audit     which run audits the route                     the one before is the last, and has ended
@@ -510,6 +511,15 @@ def drop(batch_id: str, route: str, owned: Sequence[OwnedUpload], *, leftover: b
 
 def _under_way(attempt: int) -> tuple[Requirement, ...]:
     return (Is("state", State.SUBMITTED.value), Is("attempt", attempt))
+
+
+def note_snapshot(batch_id: str, before: int, snapshot: int) -> Transition:
+    """A committed batch was published again, as another snapshot (`flows.publish_again`). Nothing else changes."""
+    as_read = (Is("state", State.COMMITTED.value), Is("snapshot", before))
+    return _one(
+        f"note that batch {batch_id} is snapshot {snapshot}",
+        Write(batch_key(batch_id), Update(sets={"snapshot": snapshot}), as_read),
+    )
 
 
 # ---- a route that waits

@@ -60,7 +60,8 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
     This decides how the batch's files are read, once for each attempt. So a halted batch gets a corrected schema with
     its next attempt, and two jobs of one attempt read alike.
     """
-    dataset = batch.dataset or ports.ledger.fix_dataset(batch.id, batch.attempt, encode_dataset(_dataset(batch, route)))
+    wanted = encode_dataset(dataset_of(batch, route))
+    dataset = batch.dataset or ports.ledger.fix_dataset(batch.id, batch.attempt, wanted)
     if not dataset:
         return
     last = batch.attempt >= route.limits.attempts
@@ -70,7 +71,7 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
         ports.measure(Metric.JOBS_STARTED, 1, route.name)
 
 
-def _dataset(batch: Batch, route: Route) -> Dataset:
+def dataset_of(batch: Batch, route: Route) -> Dataset:
     """The route's current dataset, unless its table is not the one that the batch was sealed for. Then whatever changed
     with the table (its schema, as a rule) does not apply to this batch."""
     if not batch.table or batch.table == route.dataset.table:

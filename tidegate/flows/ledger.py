@@ -440,6 +440,10 @@ class Ledger:
             " tried again"
         )
 
+    def note_snapshot(self, batch_id: str, before: int, snapshot: int) -> bool:
+        """A committed batch is in the table as another snapshot now. False if it has moved on meanwhile."""
+        return self._applied(transitions.note_snapshot(batch_id, before, snapshot))
+
     # ---- a route that waits
 
     def pause(self, route: str) -> bool:

@@ -108,6 +108,15 @@ class Lineage(Protocol):
         ...
 
 
+class Republisher(Protocol):
+    """Publishes a committed batch again. No function does that: only a command asks for it."""
+
+    def publish(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
+        """Returns when its rows are in the table. `owner` as in `Jobs.start`. Raises Retryable with the reason why they
+        are not."""
+        ...
+
+
 class Measure(Protocol):
     """Writes one metric, by route if the metric is: the increase of a counter, or the current value of a gauge."""
 

@@ -82,7 +82,7 @@ class Attempt:
     `digest` is that of the parts that the ledger has registered; without it, as from an earlier version, the manifest
     is not compared. `floors` is how often a person has decided that the batch is not in the table
     (`tidegate.flows.decide`). `last`: no other attempt follows. `can_read_near` reports whether another object near an
-    upload can be read."""
+    upload can be read. `run` names a driver that is no attempt, for its report."""
 
     sink: Sink
     work: Work
@@ -92,6 +92,7 @@ class Attempt:
     floors: int = 0
     last: bool = False
     can_read_near: Callable[[Upload], bool] = no_neighbour
+    run: str = ""
 
     @property
     def folder(self) -> str:
@@ -100,7 +101,7 @@ class Attempt:
     @property
     def failure_name(self) -> str:
         """Where this attempt reports why it gave up."""
-        return failure_name(self.folder, self.attempt)
+        return failure_name(self.folder, self.run or self.attempt)
 
     # ---- the two modes
 

@@ -17,7 +17,7 @@ from tidegate.sinks.iceberg.sink import IcebergSink
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence", "land-again", "selftest", "lineage"))
+    parser.add_argument("mode", choices=("ingest", "fence", "publish-again", "selftest", "lineage"))
     parser.add_argument("--batch", required=True, help="or the id of the run, if the job is of no batch")
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -28,6 +28,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--last", action="store_true", help="no other attempt follows")
     parser.add_argument("--dataset", default="", help="core.routes.Dataset as JSON; not for a lineage")
     parser.add_argument("--table", default="", help="the table whose lineage is read")
+    parser.add_argument("--run", default="", help="the name of a run that is no attempt")
     parser.add_argument("--prefix", default="", help="s3://bucket/prefix, which the lineage is limited to")
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
@@ -53,11 +54,12 @@ def main(argv: list[str] | None = None) -> None:
         floors=arguments.floors,
         last=arguments.last,
         can_read_near=lambda upload: a_neighbour_is_readable(upload, owner),
+        run=arguments.run,
     )
-    if arguments.mode == "land-again":
-        from tidegate.flows.land_again import land_again  # no other job needs it
+    if arguments.mode == "publish-again":
+        from tidegate.flows.publish_again import publish_again  # no other job needs it
 
-        code = run_verb(attempt, land_again)
+        code = run_verb(attempt, publish_again)
     else:
         code = run(attempt, arguments.mode)
     spark.stop()

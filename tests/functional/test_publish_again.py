@@ -14,8 +14,8 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.receipts import Receipt, decode_outcomes, decode_receipt
 from tidegate.flows import publish
-from tidegate.flows.land_again import land_again
 from tidegate.flows.publish import run
+from tidegate.flows.publish_again import publish_again
 from tidegate.flows.sink import Hopeless
 
 
@@ -46,21 +46,21 @@ def rolled_back(table: Table) -> Receipt:
 
 
 def test_what_a_rollback_took_lands_again_once(table: Table, rolled_back: Receipt) -> None:
-    again = land_again(table.attempt())
+    again = publish_again(table.attempt())
     assert table.rows == KEYS
     assert again.snapshot != rolled_back.snapshot
     assert again.tally == rolled_back.tally
     assert decode_receipt(table.file("receipt.json")) == again
     assert decode_outcomes(table.file(f"outcomes/{again.staged}.jsonl.gz")).staged == again.staged
     with pytest.raises(Hopeless, match="was not rolled back past it"):
-        land_again(table.attempt())
+        publish_again(table.attempt())
     assert table.rows == KEYS
 
 
 def test_a_batch_whose_snapshot_is_still_in_the_table_stays_as_it_is(table: Table) -> None:
     landed(table)
     with pytest.raises(Hopeless, match="is still in its history"):
-        land_again(table.attempt())
+        publish_again(table.attempt())
 
 
 def test_a_zombie_of_the_first_attempt_finds_what_landed_again(table: Table) -> None:
@@ -70,7 +70,7 @@ def test_a_zombie_of_the_first_attempt_finds_what_landed_again(table: Table) -> 
     known, staged = zombie.floor(), zombie.stage()
     receipt = landed(table)
     table.sink().roll_back(known.head)
-    again = land_again(table.attempt())
+    again = publish_again(table.attempt())
     assert zombie.publish(staged, known).snapshot == again.snapshot != receipt.snapshot
     assert table.rows == KEYS
 
@@ -83,7 +83,7 @@ def test_a_zombie_that_was_faster_is_found(table: Table) -> None:
     table.sink().roll_back(known.head)
     published = zombie.publish(staged, known)
     assert table.rows == KEYS
-    found = land_again(table.attempt())
+    found = publish_again(table.attempt())
     assert found.snapshot != published.snapshot
     assert table.rows == KEYS
 
@@ -95,7 +95,7 @@ def test_an_answer_that_is_lost_publishes_once(table: Table, rolled_back: Receip
     def once(moment: str) -> None:
         next(times, lambda _: None)(moment)
 
-    land_again(table.attempt(sink=table.sink(meanwhile=once)))
+    publish_again(table.attempt(sink=table.sink(meanwhile=once)))
     assert table.rows == KEYS
 
 
@@ -103,32 +103,32 @@ def test_it_may_die_at_any_call_and_run_again(table: Table, rolled_back: Receipt
     life = Life()
     attempt = table.attempt()
     attempt.work = life.wrap(table.work)
-    land_again(attempt)
+    publish_again(attempt)
     for death in every_death(life.made):
         table.sink().roll_back(1)
         table.work.put(f"batches/{BATCH}/receipt.json", rolled_back.encode())
         dying = table.attempt()
         dying.work = death.wrap(table.work)
         with pytest.raises(Died):
-            land_again(dying)
+            publish_again(dying)
         with suppress(Hopeless):  # it had landed before it died
-            land_again(table.attempt())
+            publish_again(table.attempt())
         assert table.rows == KEYS
 
 
 def test_two_at_once_land_it_once(table: Table, rolled_back: Receipt) -> None:
     def twin(moment: str) -> None:
         if moment == "before":
-            land_again(table.attempt())
+            publish_again(table.attempt())
 
-    land_again(table.attempt(sink=table.sink(meanwhile=twin)))
+    publish_again(table.attempt(sink=table.sink(meanwhile=twin)))
     assert table.rows == KEYS
 
 
 class TestWhatIsGone:
     def test_its_uploads_are_read_again(self, table: Table, rolled_back: Receipt) -> None:
         table.sink().expire()
-        again = land_again(table.attempt())
+        again = publish_again(table.attempt())
         assert again.tally == rolled_back.tally
         assert table.rows == KEYS
 
@@ -140,7 +140,7 @@ class TestWhatIsGone:
             return (Read(Outcome.VANISHED, error="deleted"), []) if gone else committed(item)
 
         with pytest.raises(Hopeless, match="'vanished': 1"):
-            land_again(table.attempt(sink=table.sink(read)))
+            publish_again(table.attempt(sink=table.sink(read)))
         assert table.rows == []
 
     def test_a_table_with_some_of_its_rows_stays_as_it_is(
@@ -149,15 +149,15 @@ class TestWhatIsGone:
         attempt = table.attempt()
         monkeypatch.setattr(type(attempt.sink), "held", lambda self, position: 2)
         with pytest.raises(Hopeless, match="holds 2 of the 3 rows"):
-            land_again(attempt)
+            publish_again(attempt)
 
 
 def test_a_fenced_batch_does_not_land(table: Table) -> None:
     assert run(table.attempt(), "fence") == 0
     with pytest.raises(Hopeless, match="tidegate redrive"):
-        land_again(table.attempt())
+        publish_again(table.attempt())
 
 
 def test_a_batch_without_a_receipt_does_not_land(table: Table) -> None:
     with pytest.raises(Hopeless, match="has no receipt"):
-        land_again(table.attempt())
+        publish_again(table.attempt())

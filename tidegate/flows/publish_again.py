@@ -1,4 +1,4 @@
-"""Land again: publish a committed batch once more, because the table was rolled back past it.
+"""Publish again: a committed batch, once more, because the table was rolled back past it.
 
 Nothing in the ledger changes. The batch is committed, its uploads are claimed and counted, and decision 3 still admits
 its rows to the table once: the same condition is checked in the same commit. Only the floor is another one. A rollback
@@ -31,7 +31,7 @@ from tidegate.flows.publish import Attempt
 from tidegate.flows.sink import Hopeless, StagedIsGone
 
 
-def land_again(attempt: Attempt) -> Receipt:
+def publish_again(attempt: Attempt) -> Receipt:
     """Publish the batch once more, or find that its rows are in the table. Returns the table's decision.
 
     Raises Hopeless if its rows are not missing as a whole, or cannot be brought back as they were.

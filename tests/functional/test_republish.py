@@ -1,0 +1,80 @@
+"""A person brings back batches that a rollback took from their table."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from tests.functional.test_reconcile import TABLE, Game, game  # noqa: F401
+from tidegate.core.batches import Batch, State
+from tidegate.core.errors import Retryable
+from tidegate.core.manifests import batch_folder
+from tidegate.core.receipts import decode_receipt
+from tidegate.core.routes import Dataset
+from tidegate.flows.republish import Republication, Republished, find, republish
+
+
+@dataclass
+class PlayedRepublisher:
+    """A job that publishes again: what it was asked for, and the snapshot that it ends with."""
+
+    game: Game
+    asked: list[tuple[str, Dataset, str]] = field(default_factory=list)
+    snapshots: Iterator[int] = field(default_factory=lambda: itertools.count(900))
+    failure: str = ""
+
+    def publish(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
+        self.asked.append((batch.id, dataset, owner))
+        if self.failure:
+            raise Retryable(self.failure)
+        name = batch_folder(batch.id) + "receipt.json"
+        body = self.game.world.work.get(name)
+        assert body is not None
+        receipt = replace(decode_receipt(body), snapshot=next(self.snapshots))
+        self.game.world.work.put(name, receipt.encode())
+
+
+def test_only_the_snapshot_changes_in_the_ledger(game: Game) -> None:  # noqa: F811
+    batch_id, jobs = game.settled("a"), PlayedRepublisher(game)
+    before, sums = game.world.batch(batch_id), game.world.ports.ledger.route("flights")
+    done = republish(batch_id, game.world.ports, jobs)
+    assert done == Republication(Republished.DONE, before.tally.rows, 900, before.snapshot)
+    assert game.world.batch(batch_id) == replace(before, snapshot=900)
+    assert game.world.ports.ledger.route("flights") == sums
+    assert game.world.settle() == []
+    assert game.world.batch(batch_id).state is State.COMMITTED
+
+
+def test_the_batch_goes_to_the_table_that_it_was_sealed_for(game: Game) -> None:  # noqa: F811
+    batch_id, jobs = game.settled("a"), PlayedRepublisher(game)
+    route = game.world.routes["flights"]
+    moved = replace(route, owner="999", dataset=replace(route.dataset, table="lake.raw.renamed"))
+    game.world.ports.ledger.remember_route(moved)
+    republish(batch_id, game.world.ports, jobs)
+    ((_, dataset, owner),) = jobs.asked
+    assert (dataset.table, owner) == (TABLE, "999")
+
+
+def test_a_command_that_died_before_its_last_step_is_repeated(game: Game) -> None:  # noqa: F811
+    batch_id, jobs = game.settled("a"), PlayedRepublisher(game)
+    jobs.publish(game.world.batch(batch_id), game.world.routes["flights"].dataset, owner="")
+    jobs.publish = lambda *_, **__: None  # type: ignore[method-assign, misc]
+    assert republish(batch_id, game.world.ports, jobs).snapshot == 900
+    assert game.world.batch(batch_id).snapshot == 900
+
+
+def test_a_job_that_failed_changes_nothing(game: Game) -> None:  # noqa: F811
+    batch_id, jobs = game.settled("a"), PlayedRepublisher(game, failure="its rows are there")
+    before = game.world.batch(batch_id)
+    with pytest.raises(Retryable, match="its rows are there"):
+        republish(batch_id, game.world.ports, jobs)
+    assert game.world.batch(batch_id) == before
+
+
+def test_what_has_not_landed_cannot_republish(game: Game) -> None:  # noqa: F811
+    jobs = PlayedRepublisher(game)
+    pending = game.published("a")
+    assert republish(pending, game.world.ports, jobs) == Republication(Republished.NOT_COMMITTED)
+    assert find("01NONE", game.world.ports) is Republished.NO_SUCH_BATCH
+    assert jobs.asked == []

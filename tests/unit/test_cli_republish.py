@@ -1,0 +1,79 @@
+"""`tidegate republish`: what it says before and after, and how it ends. Nothing runs."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.build import route
+from tidegate.cli import deployment, main
+from tidegate.cli import republish as verb
+from tidegate.cli.exits import Exit
+from tidegate.core.batches import Batch, State
+from tidegate.core.errors import Retryable
+from tidegate.core.outcomes import Tally
+from tidegate.flows.republish import Republication, Republished
+
+FOUND = (
+    Batch("01A", "flights", State.COMMITTED, 1, tally=Tally(committed=3, rows=1_200)),
+    route("flights").dataset,
+    "",
+)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    said: dict[str, Any] = {"landed": []}
+
+    def bring_back(batch_id: str, ports: Any, republisher: Any) -> Republication:
+        said["landed"].append(batch_id)
+        if "failure" in said:
+            raise Retryable(said["failure"])
+        landing: Republication = said.get("answer", Republication(Republished.DONE, 1_200, 78, 77))
+        return landing
+
+    monkeypatch.setattr(
+        deployment, "find", lambda folder: SimpleNamespace(ports=lambda: None, republisher=lambda tell: None)
+    )
+    monkeypatch.setattr(verb, "find", lambda batch_id, ports: said.get(batch_id, FOUND))
+    monkeypatch.setattr(verb, "bring_back", bring_back)
+    return said
+
+
+def run(*arguments: str, typed: str = "") -> Any:
+    return CliRunner().invoke(main.app, ["republish", *arguments], input=typed)
+
+
+def test_each_batch_lands_once(asked: dict[str, Any]) -> None:
+    result = run("01A", "01A", "--yes")
+    assert (result.exit_code, asked["landed"]) == (0, ["01A"])
+    assert "batch 01A: 1,200 rows, table lake.raw.flights" in result.stdout
+    assert "batch 01A: its 1,200 rows are in the table since snapshot 78" in result.stdout
+
+
+def test_it_asks_first(asked: dict[str, Any]) -> None:
+    assert run("01A", typed="n\n").exit_code == 1
+    assert asked["landed"] == []
+    result = run("01A", typed="y\n")
+    assert asked["landed"] == ["01A"]
+    assert "Rows that were deleted on purpose" in result.output
+
+
+def test_rows_that_are_there_are_no_error(asked: dict[str, Any]) -> None:
+    asked["answer"] = Republication(Republished.DONE, 1_200, 77, 77)
+    result = run("01A", "--yes")
+    assert result.exit_code == 0
+    assert "are in the table and were before this command" in result.stdout
+
+
+@pytest.mark.parametrize("why", verb.WHY_NOT)
+def test_a_batch_that_cannot_is_named_and_the_others_land(asked: dict[str, Any], why: Republished) -> None:
+    asked["01B"] = why
+    result = run("01B", "01A", "--yes")
+    assert (result.exit_code, asked["landed"]) == (Exit.FINDING, ["01A"])
+    assert f"batch 01B: {verb.WHY_NOT[why]}" in result.stdout
+
+
+def test_there_is_a_word_for_each_reason() -> None:
+    assert set(verb.WHY_NOT) == set(Republished) - {Republished.DONE}

@@ -1,0 +1,46 @@
+"""The job that publishes a committed batch again (`tidegate.flows.publish_again`), started and waited for."""
+
+from tidegate.aws.waited import WaitedJobs
+from tidegate.core.batches import Batch
+from tidegate.core.errors import Retryable
+from tidegate.core.manifests import batch_folder, failure_name
+from tidegate.core.receipts import decode_failure
+from tidegate.core.routes import Dataset, encode_dataset
+from tidegate.flows.ports import Work
+from tidegate.flows.store import NewId
+
+
+class EmrRepublisher:
+    """`flows.ports.Republisher` on an EMR Serverless application. Each request is a run of its own: an earlier one of
+    the same batch may have failed."""
+
+    def __init__(self, jobs: WaitedJobs, objects: Work, account: str, new_id: NewId) -> None:
+        self._jobs = jobs
+        self._objects = objects
+        self._account = account
+        self._new_id = new_id
+
+    def publish(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
+        run = f"again-{self._new_id()}"
+        arguments = [
+            "publish-again",
+            f"--batch={batch.id}",
+            "--attempt=0",
+            f"--run={run}",
+            f"--landing-owner={owner or self._account}",
+            f"--digest={batch.manifest}",
+            f"--dataset={encode_dataset(dataset)}",
+        ]
+        tags = {"tidegate:route": batch.route, "tidegate:batch": batch.id}
+        job_run = self._jobs.start(run, arguments, why=f"publishes batch {batch.id} again", tags=tags)
+        self._jobs.tell(
+            f"batch {batch.id} is published again by job run {job_run} of application {self._jobs.application}"
+        )
+        state, details = self._jobs.end_of(job_run)
+        told = self._objects.get(failure_name(batch_folder(batch.id), run))
+        if told or state != "SUCCESS":
+            why = decode_failure(told).reason if told else details or "EMR Serverless gives no reason"
+            raise Retryable(
+                f"batch {batch.id} was not published again: job run {job_run} of application"
+                f" {self._jobs.application} is {state}: {why}"
+            )

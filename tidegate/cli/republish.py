@@ -1,0 +1,50 @@
+"""The verb `republish`: bring back the rows of committed batches that a rollback took out of their table."""
+
+from typing import Annotated
+
+import typer
+
+from tidegate.cli import deployment, render
+from tidegate.cli.exits import Exit
+from tidegate.cli.options import DeploymentOption, YesOption
+from tidegate.flows.republish import Republished, find
+from tidegate.flows.republish import republish as bring_back
+
+WHY_NOT = {
+    Republished.NO_SUCH_BATCH: "the ledger has no such batch",
+    Republished.NOT_COMMITTED: "it is not committed: only what has landed can land again",
+    Republished.NO_ROUTE: "the ledger has no settings of its route: deploy it once more",
+}
+
+
+def republish(
+    batches: Annotated[list[str], typer.Argument(metavar="BATCH...", help="As `tidegate reconcile` names them.")],
+    folder: DeploymentOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Publish committed batches again whose table was rolled back past them. A job does it for each batch.
+
+    It may be repeated: the rows of a batch are in the table once. A batch of which any row is there is refused. Ends
+    with 1 if a batch cannot land again.
+    """
+    deployed = deployment.find(folder)
+    ports = deployed.ports()
+    ready = []
+    for batch_id in dict.fromkeys(batches):
+        found = find(batch_id, ports)
+        if isinstance(found, Republished):
+            typer.echo(f"batch {batch_id}: {WHY_NOT[found]}")
+        else:
+            batch, dataset, _ = found
+            ready.append(batch_id)
+            typer.echo(f"batch {batch_id}: {batch.tally.rows:,} rows, table {dataset.table}")
+    if ready and not yes:
+        typer.echo("Rows that were deleted on purpose, and whose snapshot has expired, come back as well.", err=True)
+        typer.confirm("Publish them again?", abort=True, err=True)
+    republisher = deployed.republisher(render.progress)
+    for batch_id in ready:
+        done = bring_back(batch_id, ports, republisher)
+        since = f"since snapshot {done.snapshot}" if done.snapshot != done.before else "and were before this command"
+        typer.echo(f"batch {batch_id}: its {done.rows:,} rows are in the table {since}")
+    if len(ready) < len(set(batches)):
+        raise typer.Exit(int(Exit.FINDING))
