@@ -23,6 +23,12 @@ Batches = Mapping[str, Mapping[str, Any]]
 """The last record of each batch."""
 
 
+def _rolled_back(world: World, state: str, snapshot: int) -> bool:
+    """Whether a committed batch may be published again: its snapshot is not in the line of its table."""
+    lines = ({each.snapshot.id for each in table.line()} for table in world.catalog.tables.values())
+    return state == "COMMITTED" and not any(snapshot in line for line in lines)
+
+
 def mistaken(world: World) -> list[str]:
     """What is wrong, in words."""
     batches = {**world.ended, **{pk[2:]: item for (_, pk, _), item in world.dynamodb.items.on("b#")}}
@@ -31,6 +37,7 @@ def mistaken(world: World) -> list[str]:
         for batch, item in batches.items()
         if world.committed.get("b#" + batch, (item["state"], item.get("snapshot")))
         != (item["state"], item.get("snapshot"))
+        and not _rolled_back(world, *world.committed["b#" + batch])
     ]
     for batch, item in batches.items():
         if item["state"] in FINAL:

@@ -27,6 +27,7 @@ from simulation.checker.mistakes import (
     rebuilding,
     recovering,
     redriving,
+    republishing,
 )
 from simulation.checker.planting import Bug, find, hurried, show
 
@@ -46,6 +47,7 @@ BUGS: tuple[Bug, ...] = (
     *auditing.BUGS,
     *announcing.BUGS,
     *backfilling.BUGS,
+    *republishing.BUGS,
 )
 
 HARMLESS: tuple[Bug, ...] = (

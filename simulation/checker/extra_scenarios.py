@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simulation.checker.scenarios import BAD, GOOD, MORE, Scenario
-from simulation.world import audits, backfills, foreign, people, redriving
+from simulation.world import audits, backfills, foreign, people, redriving, republishing
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.emr import SimulatedJobRun
@@ -328,6 +328,39 @@ def backfilled_while_it_is_published(world: World) -> None:
     world.upload("events/a.json", GOOD)
     world.kernel.after(300.0, lambda: _expire_claims(world))
     world.kernel.after(400.0, lambda: backfills.act(world))
+
+
+def republished(world: World) -> None:
+    """Two batches land. The table is rolled back past both, and two people publish them again at once, and later."""
+    _rolled_back(world)
+    for after in (700.0, 700.0, 1_500.0):
+        world.kernel.after(after, lambda: republishing.act(world))
+
+
+def republished_after_maintenance(world: World) -> None:
+    """The same, and what was rolled back expires before anybody publishes it again."""
+    _rolled_back(world)
+    world.kernel.after(650.0, lambda: foreign.commit(world, foreign.expire))
+    world.kernel.after(700.0, lambda: republishing.act(world))
+
+
+def republished_in_passing(world: World) -> None:
+    """Nothing was rolled back: a person publishes again what is there, while other batches land."""
+    _landing_twice(world)
+    for after in (120.0, 180.0, 260.0):
+        world.kernel.after(after, lambda: republishing.act(world))
+
+
+def _rolled_back(world: World) -> None:
+    _landing_twice(world)
+    world.kernel.after(600.0, lambda: foreign.commit(world, republishing.roll_back_all))
+
+
+def _landing_twice(world: World) -> None:
+    world.lasts = 3_000.0
+    world.upload("events/a.json", GOOD)
+    world.upload("events/b.json", MORE, after=95.0)
+    world.upload("events/c.json", BAD, after=95.0)
 
 
 def backfilled_for_months(world: World) -> None:
@@ -909,6 +942,9 @@ EXTRA: dict[str, Scenario] = {
         backfilled_around_a_batch,
         backfilled_while_it_is_published,
         backfilled_for_months,
+        republished,
+        republished_after_maintenance,
+        republished_in_passing,
         backfilled_and_replayed,
         slow_dispatch,
         part_mislaid,

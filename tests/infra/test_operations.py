@@ -33,6 +33,7 @@ from tests.support.pages import sections
 from tests.support.world import memory_ports
 from tests.unit.test_docs import anchors, verbs
 from tidegate import wiring
+from tidegate.core.batches import Wish
 from tidegate.core.outcomes import Outcome
 from tidegate.flows.abort import Aborted, abort
 from tidegate.metrics import NAMESPACE, Metric
@@ -369,7 +370,7 @@ def written(
     play_giving_up(work, batch, 1, "no such column", hopeless=True)
     emr.end(run_id, "FAILED")
     run()
-    assert abort(batch, memory_ports(ledger=ledger)) is Aborted.FENCING
+    assert abort(batch, memory_ports(ledger=ledger), Wish.DROP) is Aborted.FENCING
     play_fencing(work, batch)
     run()
     denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
