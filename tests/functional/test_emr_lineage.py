@@ -10,11 +10,11 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 
 from tests.support.emr import APPLICATION, EmrService
-from tests.support.fakes import MemoryWork
+from tests.support.fakes import MemoryWork, play_lineage
 from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.waited import MISSED_LOOKS, WaitedJobs
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
-from tidegate.core.lineage import CompleteLineage, Landed, encode_landed, lineage_folder
+from tidegate.core.lineage import Landed
 
 TABLE = "lake.raw.flights"
 PREFIX = "s3://landing/flights/"
@@ -63,14 +63,7 @@ class Emr:
         return EmrLineage(jobs, self.work, self.new_id)
 
     def write(self, run: str, found: list[Landed], *, table: str = TABLE, prefix: str = PREFIX) -> None:
-        """What the job writes: two files, and that it is complete."""
-        folder = lineage_folder(run)
-        halves = {"000000-000000.jsonl.gz": found[:3], "000001-000000.jsonl.gz": found[3:]}
-        for name, half in halves.items():
-            self.work.put(f"{folder}driver/{name}", encode_landed(half))
-        rows = sum(each.rows for each in found)
-        complete = CompleteLineage(table, prefix, 7, "driver", tuple(halves), len(found), rows)
-        self.work.put(folder + "complete.json", complete.encode())
+        play_lineage(self.work, run, found, table, prefix)
 
     def succeed(self, job_run: str) -> None:
         self.write(self.service.asked[-1]["clientToken"], FOUND)

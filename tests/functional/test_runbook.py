@@ -1,5 +1,6 @@
 """docs/operations.md, proved by running: every command of it is typed in a scenario of its section."""
 
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ulid import ULID
 
 from infra.roster import FeedQueue
 from tests.functional.runbook import Scenario, load
@@ -15,6 +17,7 @@ from tests.functional.runbook.shell import Shell, make_aws
 from tests.functional.runbook.stage import Stage
 from tests.functional.test_handlers import EMR, Deployment, clients, deployment  # noqa: F401 (used by name)
 from tests.support.pages import Section, complete_commands, inline_commands, sections
+from tidegate import wiring
 from tidegate.aws import letters
 from tidegate.environment import variable
 
@@ -73,6 +76,9 @@ def stage_of(
     file.parent.mkdir()
     file.write_text(json.dumps({named.deployment: outputs}))
     monkeypatch.chdir(shell.folder)
+    # commands read the time of a batch in its id
+    ids = itertools.count()
+    monkeypatch.setattr(wiring, "new_id", lambda: str(ULID.from_timestamp(deployment.clock() + next(ids) / 1000)))
     # one receive asks all of moto's servers
     monkeypatch.setattr(letters, "PATIENCE", 0)
 
@@ -147,3 +153,11 @@ def test_the_reader_finds_sections_and_commands_in_sentences(tmp_path: Path) -> 
     assert [each.path for each in sections(page)] == [("A",), ("A", "B"), ("C",)]
     assert [each.steps for each in sections(page)] == [("ls",), (), ()]
     assert list(inline_commands(page.read_text())) == ["tidegate x y"]
+
+
+def test_the_reader_finds_the_block_of_a_list(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("## A\n\n1. Do:\n\n   ```sh\n   # no heading\n   ls \\\n     -l\n   ```\n\n2. See `aws x`.\n")
+    (section,) = sections(page)
+    assert section.steps == ("ls \\\n  -l",)
+    assert list(inline_commands(page.read_text())) == ["aws x"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,9 +14,13 @@ from tests.support.faults import answer
 APPLICATION = "00f1application"
 
 
+def nobody(run: str, arguments: Sequence[str]) -> None:
+    """Plays no job: the test does."""
+
+
 @dataclass
 class EmrService:
-    """Records the runs that are started, recognises a client token (or not), and runs nothing."""
+    """Records the runs that are started, recognises a client token (or not), and runs nothing itself."""
 
     knows_tokens: bool = True
     refusal: tuple[int, str] | None = None
@@ -24,6 +29,8 @@ class EmrService:
     """The body of every StartJobRun."""
     runs: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Every run that was started, as GetJobRun returns it."""
+    plays: Callable[[str, Sequence[str]], None] = nobody
+    """Is told of each run that is started, and its arguments: it may play the job."""
     _by_token: dict[str, str] = field(default_factory=dict)
 
     def attach(self, client: Any) -> None:
@@ -33,7 +40,7 @@ class EmrService:
 
     def forget(self) -> None:
         """Reset everything."""
-        self.knows_tokens, self.refusal = True, None
+        self.knows_tokens, self.refusal, self.plays = True, None, nobody
         for memory in (self.asked, self.runs, self._by_token):
             memory.clear()
 
@@ -78,6 +85,7 @@ class EmrService:
                 "releaseLabel": "emr-spark-8.1.0",
                 "jobDriver": body["jobDriver"],
             }
+            self.plays(run, body["jobDriver"]["sparkSubmit"]["entryPointArguments"])
         run = self._by_token[token]
         return answer(request.url, 200, {"applicationId": APPLICATION, "jobRunId": run, "arn": self.runs[run]["arn"]})
 

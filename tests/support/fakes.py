@@ -9,7 +9,7 @@ from tidegate.core.announcements import Announcement
 from tidegate.core.audit import Listed, Marker
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Retryable
-from tidegate.core.lineage import Landed, checked_prefix
+from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed, lineage_folder
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, Outcome
@@ -246,6 +246,18 @@ def play_giving_up(
     """Write what an attempt writes that could not publish the batch."""
     failure = Failure(attempt, reason, hopeless, undecided)
     work.put(f"{batch_folder(batch_id)}failures/{attempt}.json", failure.encode())
+
+
+def play_lineage(work: Work, run: str, found: Sequence[Landed], table: str, prefix: str = "") -> None:
+    """Write what a job writes that has read a table: two files at most, and that it is complete."""
+    folder, middle = lineage_folder(run), (len(found) + 1) // 2
+    halves = {"000000-000000.jsonl.gz": found[:middle], "000001-000000.jsonl.gz": found[middle:]}
+    parts = {name: half for name, half in halves.items() if half}
+    for name, half in parts.items():
+        work.put(f"{folder}driver/{name}", encode_landed(half))
+    rows = sum(each.rows for each in found)
+    complete = CompleteLineage(table, prefix, 7, "driver", tuple(parts), len(found), rows)
+    work.put(folder + "complete.json", complete.encode())
 
 
 MORTAL = ("ledger", "work", "jobs", "topic", "listing", "lineage", "bus")

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 HEADING = re.compile(r"^(#{2,4}) (.+)$", re.MULTILINE)
-BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```sh\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+"""In a list it is indented."""
 INLINE = re.compile(r"`((?:\.venv/bin/)?(?:tidegate|aws) [^`]+)`")
 """A command within a sentence or a table."""
 
@@ -27,7 +29,7 @@ class Section:
     @property
     def steps(self) -> tuple[str, ...]:
         """What is typed, one complete command each, in the order of the page."""
-        return tuple(step for block in BLOCK.findall(self.text) for step in complete_commands(block))
+        return tuple(step for _, block in BLOCK.findall(self.text) for step in complete_commands(dedent(block)))
 
 
 @cache
@@ -51,7 +53,7 @@ def _headings(text: str) -> Iterator[re.Match[str]]:
 
 def inline_commands(text: str) -> Iterator[str]:
     """The commands within sentences, on one line each."""
-    outside = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    outside = re.sub(r"^( *)```.*?^\1```$", "", text, flags=re.MULTILINE | re.DOTALL)
     for command in INLINE.findall(outside):
         yield " ".join(command.removeprefix(".venv/bin/").split())
 

@@ -7,10 +7,11 @@ from rich.text import Text
 
 from tidegate.cli.render import console
 
-EMPTY_SERVICES = (
+OLD_TABLES = (
     "The tables in this folder are from an earlier run; the emulated S3 and queues start empty. In a bucket without"
-    " versions, a file that has landed and is uploaded again is refused. In a bucket with versions it is another"
-    " upload, as on AWS: its rows land once more. Delete {warehouse} to start over, or use another --dir."
+    " versions, a file that has landed and is uploaded again is refused: the ledger was rebuilt from the tables, as far"
+    " back as `claims`. In a bucket with versions it is another upload, as on AWS: its rows land once more. Delete"
+    " {warehouse} to start over, or use another --dir."
 )
 
 
@@ -30,4 +31,4 @@ def stack_ready(
         out.print(Text(f"  note: {note}", "dim"), soft_wrap=True)
     if existing_warehouse:
         warehouse = folder / "warehouse"
-        out.print(Text.assemble(("note: ", "bold yellow"), EMPTY_SERVICES.format(warehouse=warehouse)), soft_wrap=True)
+        out.print(Text.assemble(("note: ", "bold yellow"), OLD_TABLES.format(warehouse=warehouse)), soft_wrap=True)

@@ -8,6 +8,7 @@ from tests.support.fakes import play_publishing
 from tests.support.faults import answered
 from tidegate import wiring
 from tidegate.core.batches import LONGEST_RETRY_WAIT, State
+from tidegate.settings import DAY, HOUR
 
 NO_COLUMN = "table lake.raw.flights has no column id, which is in the route's schema"
 GONE = "the table is gone, and the batch was attempted before that. A person has to decide"
@@ -45,6 +46,49 @@ def it_cannot_be_saved(stage: Stage) -> None:
     assert (again.objects, again.id != batch.id) == (2, True)
     stage.published(again.id)
     assert (stage.sums()["notified"], stage.sums()["committed"]) == (2, 2), "once, and counted once"
+
+
+@scenario("A halted batch")
+def its_uploads_are_sent_again(stage: Stage) -> None:
+    batch = stage.halted(NO_COLUMN)
+    stage.types("--redrive", BATCH=batch.id)
+    stage.settle()
+    assert "wish:" in stage.shell.type("tidegate status").stdout
+    stage.fenced(batch.id)
+    stage.settle()
+    assert stage.batch(batch.id).state is State.ABANDONED
+    assert "wish:" not in stage.shell.type("tidegate status").stdout
+    stage.types("--redrive", BATCH=batch.id)  # it may be repeated
+    assert stage.deliver() == []
+    for _ in range(6):
+        stage.settle()
+    again = stage.running
+    assert (again.objects, again.id != batch.id) == (2, True)
+    stage.published(again.id)
+    assert (stage.sums()["notified"], stage.sums()["committed"]) == (2, 2), "once, and counted once"
+
+
+@scenario("A halted batch")
+def its_uploads_are_given_up(stage: Stage) -> None:
+    stage.audit()
+    stage.deployment.clock.advance(HOUR)
+    batch = stage.halted(NO_COLUMN)
+    stage.types("--redrive", BATCH=batch.id)
+    stage.types("--drop", BATCH=batch.id)  # a person changes their mind
+    stage.settle()
+    stage.fenced(batch.id)
+    stage.settle()
+    assert (stage.sums()["dropped"], stage.sums()["pending"]) == (2, 0)
+    assert stage.deployment.bodies(stage.deployment.resources.notices) == []
+    stage.deployment.clock.advance(2 * DAY)
+    assert stage.audit() == {"lost": 0}, "no audit sends them"
+    assert stage.shell.type(f"tidegate redrive {batch.id}").code == 0
+    assert stage.deliver() == []
+    for _ in range(6):
+        stage.settle()
+    stage.published(stage.running.id)
+    sums = stage.sums()
+    assert (sums["notified"], sums["committed"], sums["dropped"]) == (2, 2, 0)
 
 
 @scenario("attempts-failed")

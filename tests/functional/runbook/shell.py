@@ -50,6 +50,7 @@ class Shell:
     def __init__(self, folder: Path, aws: Any) -> None:
         self.folder = folder
         self._aws = aws
+        self._answers = ""
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
         binaries = folder / ".venv" / "bin"
@@ -74,8 +75,10 @@ class Shell:
         self._listener.close()
         self._errors.close()
 
-    def type(self, command: str) -> Typed:
-        """Run one command of the page, with everything that it calls, and wait for it."""
+    def type(self, command: str, answers: str = "") -> Typed:
+        """Run one command of the page, with everything that it calls, and wait for it. `answers` are typed where
+        `tidegate` asks."""
+        self._answers = answers
         stdin, stdout = self._bash.stdin, self._bash.stdout
         assert stdin is not None
         assert stdout is not None
@@ -117,7 +120,7 @@ class Shell:
             connection.sendall(f"{done.code}\n".encode())
 
     def _run_tidegate(self, arguments: list[str]) -> Typed:
-        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+        done = CliRunner().invoke(app, arguments, input=self._answers, catch_exceptions=False)
         return Typed(done.exit_code, done.stdout, done.stderr)
 
     def _run_aws(self, arguments: list[str]) -> Typed:

@@ -22,6 +22,7 @@ from lambdas.intake.app import handler as intake_handler
 from lambdas.settle.app import handler as settle_handler
 from lambdas.shared import logger
 from tests.functional.runbook.parts import StackParts
+from tests.functional.runbook.played import PlayedTables
 from tests.functional.runbook.shell import Shell, Typed
 from tests.functional.test_handlers import Context, Deployment, event
 from tests.support.build import BUCKET, s3_message, s3_record
@@ -53,20 +54,24 @@ class Stage:
     typed: set[str] = field(default_factory=set)
     """The steps of the section that were typed."""
 
+    def __post_init__(self) -> None:
+        self.tables = PlayedTables(self.deployment)
+
     # ---- what is typed
 
-    def types(self, part: str, *, ends: int = 0, moto_lacks: bool = False, **words: str) -> str:
+    def types(self, part: str, *, ends: int = 0, moto_lacks: bool = False, answers: str = "", **words: str) -> str:
         """Type the step of the section that contains `part`, with `words` for its words in capitals. Of several steps
         the one that ends with it. Returns what it printed.
 
-        It must end with this code. `moto_lacks`: the AWS CLI accepts it, and the emulator does not know the operation.
+        It must end with this code. `answers` are typed where it asks. `moto_lacks`: the AWS CLI accepts it, and the
+        emulator does not know the operation.
         """
         steps = dict.fromkeys(each for each in self.section.steps if part in each)
         if len(steps) > 1:
             steps = dict.fromkeys(each for each in steps if each.endswith(part))
         assert len(steps) == 1, f"{part!r} is in {len(steps)} steps of {self.section.heading}"
         (step,) = steps
-        done = self._type(step, words)
+        done = self._type(step, words, answers)
         told = f"{step}\nended with {done.code}:\n{done.stdout}{done.stderr}"
         if moto_lacks:
             assert NOT_YET in done.stderr, f"moto has it by now: {told}"
@@ -81,12 +86,12 @@ class Stage:
             done = self.shell.type(step)
             assert done.code == 0, f"{step}\n{done.stderr}"
 
-    def _type(self, step: str, words: dict[str, str]) -> Typed:
+    def _type(self, step: str, words: dict[str, str], answers: str) -> Typed:
         for name, value in words.items():
             filled = re.sub(rf"(?<![\w$:{{'.]){name}(?![\w:])", lambda _, value=value: value, step)
             assert filled != step, f"{step} has no {name}"
             step = filled
-        return self.shell.type(step)
+        return self.shell.type(step, answers)
 
     # ---- what the functions do
 
@@ -168,9 +173,15 @@ class Stage:
 
     def published(self, batch_id: str, ends: dict[str, tuple[Outcome, str]] | None = None) -> None:
         """The job of the batch publishes it and ends, and settling records that."""
-        play_publishing(self.deployment.work, batch_id, ends)
-        self.deployment.emr.end(self.batch(batch_id).job_run)
+        self.publishes(batch_id, ends)
         self.settle()
+
+    def publishes(self, batch_id: str, ends: dict[str, tuple[Outcome, str]] | None = None) -> None:
+        """The job of the batch publishes it and ends."""
+        play_publishing(self.deployment.work, batch_id, ends)
+        batch = self.batch(batch_id)
+        self.tables.lands(batch)
+        self.deployment.emr.end(batch.job_run)
 
     def fenced(self, batch_id: str) -> None:
         """The job of the batch fences it, and settling records that."""
