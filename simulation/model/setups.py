@@ -198,7 +198,7 @@ class ModelSink:
         line, _ = self._read()
         return History("uuid", down_to(floor, line))
 
-    def stage(self, items: Sequence[OwnedUpload]) -> Staged:
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         rows = tuple(each.upload.key for each in items)
         self._stage(rows)
         return Staged(self.driver, len(rows), {each: Read(Outcome.COMMITTED, 1) for each in range(len(rows))})

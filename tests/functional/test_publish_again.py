@@ -1,6 +1,5 @@
 """A committed batch lands again after its table was rolled back: its missing rows, once, and nothing else."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ import pytest
 from tenacity import wait_none
 
 from tests.functional.test_publish import BATCH, KEYS, Table
+from tests.support.build import BUCKET
 from tests.support.fakes import Died, Life, every_death
 from tests.support.small_sink import committed, conflict, lost_answer
 from tidegate.core.manifests import OwnedUpload
@@ -52,15 +52,22 @@ def test_what_a_rollback_took_lands_again_once(table: Table, rolled_back: Receip
     assert again.tally == rolled_back.tally
     assert decode_receipt(table.file("receipt.json")) == again
     assert decode_outcomes(table.file(f"outcomes/{again.staged}.jsonl.gz")).staged == again.staged
-    with pytest.raises(Hopeless, match="was not rolled back past it"):
-        publish_again(table.attempt())
+    assert publish_again(table.attempt()) == again
     assert table.rows == KEYS
 
 
-def test_a_batch_whose_snapshot_is_still_in_the_table_stays_as_it_is(table: Table) -> None:
+def test_a_batch_whose_rows_are_there_stays_as_it_is(table: Table) -> None:
+    receipt = landed(table)
+    assert publish_again(table.attempt()) == receipt
+    assert table.rows == KEYS
+
+
+def test_rows_that_were_deleted_since_do_not_land_again(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     landed(table)
+    attempt = table.attempt()
+    monkeypatch.setattr(type(attempt.sink), "held", lambda self, position: 0)
     with pytest.raises(Hopeless, match="is still in its history"):
-        publish_again(table.attempt())
+        publish_again(attempt)
 
 
 def test_a_zombie_of_the_first_attempt_finds_what_landed_again(table: Table) -> None:
@@ -81,10 +88,9 @@ def test_a_zombie_that_was_faster_is_found(table: Table) -> None:
     known, staged = zombie.floor(), zombie.stage()
     landed(table)
     table.sink().roll_back(known.head)
-    published = zombie.publish(staged, known)
+    zombie.publish(staged, known)
     assert table.rows == KEYS
-    found = publish_again(table.attempt())
-    assert found.snapshot != published.snapshot
+    publish_again(table.attempt())
     assert table.rows == KEYS
 
 
@@ -111,8 +117,7 @@ def test_it_may_die_at_any_call_and_run_again(table: Table, rolled_back: Receipt
         dying.work = death.wrap(table.work)
         with pytest.raises(Died):
             publish_again(dying)
-        with suppress(Hopeless):  # it had landed before it died
-            publish_again(table.attempt())
+        publish_again(table.attempt())
         assert table.rows == KEYS
 
 
@@ -142,6 +147,23 @@ class TestWhatIsGone:
         with pytest.raises(Hopeless, match="'vanished': 1"):
             publish_again(table.attempt(sink=table.sink(read)))
         assert table.rows == []
+
+    def test_the_same_numbers_of_other_uploads_are_not_published(self, table: Table) -> None:
+        """The one that was quarantined may have landed in another batch since."""
+
+        def without(key: str) -> Any:
+            broken = Read(Outcome.QUARANTINED, error="no JSON")
+            return lambda item: (broken, []) if item.upload.key == key else committed(item)
+
+        landed(table, without(KEYS[0]))
+        table.sink().roll_back(1)
+        table.sink().expire()
+        with pytest.raises(Hopeless, match=f"e.g. s3://{BUCKET}/{KEYS[0]} as quarantined"):
+            publish_again(table.attempt(sink=table.sink(without(KEYS[1]))))
+        assert table.rows == []
+        again = publish_again(table.attempt(sink=table.sink(without(KEYS[0]))))
+        assert table.rows == KEYS[1:]
+        assert again.tally.quarantined == 1
 
     def test_a_table_with_some_of_its_rows_stays_as_it_is(
         self, table: Table, rolled_back: Receipt, monkeypatch: pytest.MonkeyPatch

@@ -157,8 +157,9 @@ def test_the_first_run_looks_at_nothing_from_before_it():
     assert run.finished_at == NOW
 
 
-@pytest.mark.parametrize(("days", "since"), [(3, NOW), (40, NOW + 10 * DAY)])
-def test_later_runs_look_back_to_the_first_and_no_further_than_max_age(days: int, since: int):
+@pytest.mark.parametrize(("days", "since"), [(3, NOW), (40, NOW), (70, NOW + 70 * DAY - LIMITS.horizon)])
+def test_later_runs_look_back_to_where_the_last_one_ended_and_no_further_than_the_horizon(days: int, since: int):
+    """`max_age` is what a daily audit looks back to. After a pause of audits it would leave a gap."""
     first = replace(next_run("flights", None, LIMITS, run_id="r1", now=NOW), finished_at=NOW + 9)
     run = next_run("flights", first, LIMITS, run_id="r2", now=NOW + days * DAY)
     assert (run.since, run.watched_since, run.page, run.finished_at) == (since, NOW, 0, 0)

@@ -11,7 +11,7 @@ from tidegate.cli import deployment, main
 from tidegate.cli import republish as verb
 from tidegate.cli.exits import Exit
 from tidegate.core.batches import Batch, State
-from tidegate.core.errors import Retryable
+from tidegate.core.errors import Rejected
 from tidegate.core.outcomes import Tally
 from tidegate.flows.republish import Republication, Republished
 
@@ -26,17 +26,23 @@ FOUND = (
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     said: dict[str, Any] = {"landed": []}
 
-    def bring_back(batch_id: str, ports: Any, republisher: Any) -> Republication:
+    def bring_back(batch_id: str, ports: Any, republisher: Any, job_timeout: int) -> Republication:
         said["landed"].append(batch_id)
-        if "failure" in said:
-            raise Retryable(said["failure"])
+        if batch_id in said.get("refused", ()):
+            raise Rejected("its rows are there")
         landing: Republication = said.get("answer", Republication(Republished.DONE, 1_200, 78, 77))
         return landing
 
     monkeypatch.setattr(
-        deployment, "find", lambda folder: SimpleNamespace(ports=lambda: None, republisher=lambda tell: None)
+        deployment,
+        "find",
+        lambda folder: SimpleNamespace(
+            ports=lambda: None,
+            republisher=lambda tell: None,
+            settings=SimpleNamespace(limits=SimpleNamespace(job_timeout=60)),
+        ),
     )
-    monkeypatch.setattr(verb, "find", lambda batch_id, ports: said.get(batch_id, FOUND))
+    monkeypatch.setattr(verb, "find", lambda batch_id, ports, job_timeout: said.get(batch_id, FOUND))
     monkeypatch.setattr(verb, "bring_back", bring_back)
     return said
 
@@ -77,3 +83,11 @@ def test_a_batch_that_cannot_is_named_and_the_others_land(asked: dict[str, Any],
 
 def test_there_is_a_word_for_each_reason() -> None:
     assert set(verb.WHY_NOT) == set(Republished) - {Republished.DONE}
+
+
+def test_a_batch_that_the_job_refuses_does_not_stop_the_others(asked: dict[str, Any]) -> None:
+    asked["refused"] = ["01A"]
+    result = run("01A", "01B", "--yes")
+    assert (result.exit_code, asked["landed"]) == (Exit.FINDING, ["01A", "01B"])
+    assert "batch 01A: its rows are there" in result.stdout
+    assert "batch 01B: its 1,200 rows are in the table" in result.stdout

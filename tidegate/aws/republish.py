@@ -2,7 +2,7 @@
 
 from tidegate.aws.waited import WaitedJobs
 from tidegate.core.batches import Batch
-from tidegate.core.errors import Retryable
+from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.manifests import batch_folder, failure_name
 from tidegate.core.receipts import decode_failure
 from tidegate.core.routes import Dataset, encode_dataset
@@ -39,7 +39,10 @@ class EmrRepublisher:
         state, details = self._jobs.end_of(job_run)
         told = self._objects.get(failure_name(batch_folder(batch.id), run))
         if told or state != "SUCCESS":
-            why = decode_failure(told).reason if told else details or "EMR Serverless gives no reason"
+            failure = decode_failure(told) if told else None
+            if failure and failure.hopeless:
+                raise Rejected(failure.reason)
+            why = failure.reason if failure else details or "EMR Serverless gives no reason"
             raise Retryable(
                 f"batch {batch.id} was not published again: job run {job_run} of application"
                 f" {self._jobs.application} is {state}: {why}"

@@ -7,6 +7,7 @@ import typer
 from tidegate.cli import deployment, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, YesOption
+from tidegate.core.errors import Rejected
 from tidegate.flows.republish import Republished, find
 from tidegate.flows.republish import republish as bring_back
 
@@ -14,6 +15,10 @@ WHY_NOT = {
     Republished.NO_SUCH_BATCH: "the ledger has no such batch",
     Republished.NOT_COMMITTED: "it is not committed: only what has landed can land again",
     Republished.NO_ROUTE: "the ledger has no settings of its route: deploy it once more",
+    Republished.NOT_ITS_OWN: (
+        "the claims of its uploads have expired, or will within a day: `tidegate backfill` brings back what the table"
+        " lacks"
+    ),
 }
 
 
@@ -29,10 +34,12 @@ def republish(
     """
     deployed = deployment.find(folder)
     ports = deployed.ports()
-    ready = []
+    timeout = deployed.settings.limits.job_timeout
+    ready, refused = [], 0
     for batch_id in dict.fromkeys(batches):
-        found = find(batch_id, ports)
+        found = find(batch_id, ports, timeout)
         if isinstance(found, Republished):
+            refused += 1
             typer.echo(f"batch {batch_id}: {WHY_NOT[found]}")
         else:
             batch, dataset, _ = found
@@ -43,8 +50,13 @@ def republish(
         typer.confirm("Publish them again?", abort=True, err=True)
     republisher = deployed.republisher(render.progress)
     for batch_id in ready:
-        done = bring_back(batch_id, ports, republisher)
+        try:
+            done = bring_back(batch_id, ports, republisher, timeout)
+        except Rejected as error:
+            refused += 1
+            typer.echo(f"batch {batch_id}: {error}")
+            continue
         since = f"since snapshot {done.snapshot}" if done.snapshot != done.before else "and were before this command"
         typer.echo(f"batch {batch_id}: its {done.rows:,} rows are in the table {since}")
-    if len(ready) < len(set(batches)):
+    if refused:
         raise typer.Exit(int(Exit.FINDING))

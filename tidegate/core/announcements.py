@@ -26,12 +26,12 @@ class Announcement:
 
     @property
     def id(self) -> str:
-        """The same each time the batch is announced, and of no other batch: a batch is published by one snapshot.
+        """The same each time the batch is announced, and of no other batch: a batch is committed once.
 
         Nothing that may differ between two sends is part of it. A restored ledger may record the batch as committed a
-        second time, at another time.
+        second time, at another time; and as another snapshot, if it was published again after a rollback.
         """
-        return f"{self.batch}-{self.snapshot}"
+        return self.batch
 
     def detail(self, deployment: str) -> Mapping[str, Any]:
         """The event's `detail`. The snapshot is text: JavaScript's numbers do not hold 64 bits."""

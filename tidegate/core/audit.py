@@ -232,7 +232,9 @@ def next_run(route: str, last: AuditRun | None, limits: AuditLimits, *, run_id: 
     ended.
     """
     watched_since = last.watched_since if last else now
-    since, until = max(watched_since, now - limits.max_age), now - limits.min_age
+    # from where the last run ended, if that is longer ago than `max_age`: it ran for long, or runs are rare
+    since = min(now - limits.max_age, last.until) if last else now - limits.max_age
+    since, until = max(watched_since, now - limits.horizon, since), now - limits.min_age
     return AuditRun(
         route=route,
         id=run_id,

@@ -344,7 +344,7 @@ def note_announced(event: Announcement) -> Transition:
     """The record is deleted, so that what was sent costs no reading."""
     return _one(
         f"note that batch {event.batch} was announced",
-        Write(outbox_key(event.batch), Delete(), (Is("event", event.id),)),
+        Write(outbox_key(event.batch), Delete(), (Is("snapshot", event.snapshot),)),
     )
 
 

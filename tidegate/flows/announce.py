@@ -15,7 +15,8 @@ there is a record for each such batch, and for no other. Settling sends what is 
   ends the run: each further one would cost its timeout.
 - The read is consistent, so a record is there as soon as its batch is COMMITTED. Line 3 is final: the record is written
   once, when the batch ends. Only a ledger that is restored to an earlier time has it again. Then the event is sent
-  again with the same id, because the id is made of the batch and its snapshot.
+  again with the same id, which is the batch's. A ledger that is rebuilt announces nothing: it goes back further than an
+  inbox remembers.
 - If announcing is switched off, no record is written, and none is read. What waits then stays, and is sent when it is
   switched on again. A batch that ended while it was off is never announced. If the bus changes, what waits goes to the
   new one.
@@ -58,7 +59,9 @@ def announce(ports: Ports) -> list[TidegateError]:
                 troubles.append(Retryable(f"could not announce batch {each.batch}: {reason}; it will be sent again"))
             else:
                 del left[each.id]
-    oldest = min((each.committed_at for each in left.values()), default=ports.clock())
+    # behind a full page there may be more, which is not older than its last one
+    more = waiting[-1:] if len(waiting) == AT_A_LOOK else []
+    oldest = min((each.committed_at for each in (*left.values(), *more)), default=ports.clock())
     ports.measure(Metric.OLDEST_UNANNOUNCED_SECONDS, max(0, ports.clock() - oldest))
     return troubles
 

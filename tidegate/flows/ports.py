@@ -112,8 +112,8 @@ class Republisher(Protocol):
     """Publishes a committed batch again. No function does that: only a command asks for it."""
 
     def publish(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
-        """Returns when its rows are in the table. `owner` as in `Jobs.start`. Raises Retryable with the reason why they
-        are not."""
+        """Returns when its rows are in the table. `owner` as in `Jobs.start`. Raises Rejected if the job refused, and
+        Retryable if it failed; both with its reason."""
         ...
 
 

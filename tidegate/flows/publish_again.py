@@ -7,19 +7,22 @@ by the rows at that position that the batch is not below it.
 
     step                              if the driver dies right after it     if a twin, or a zombie, runs beside it
     1 the batch's receipt             nothing has happened                  the same
-    2 is its snapshot still in main?  the same                              the same
-    3 the floor: the head; rows of    the same                              a publication after the floor is met by
+    2 the floor: the head; rows of    the same                              a publication after the floor is met by
       the batch below it?                                                   the condition; one before it shows by rows
+    3 is its snapshot still in main?  the same                              the same
     4 write the outcomes under the    found by their name; harmless         the same bytes
       name of what is published
     5 publish, on condition           the next run finds the rows at 3      the table accepts one of them
     6 write the receipt               it names a snapshot that is not in    both write the table's decision
-                                      main: 3 finds the rows all the same
+                                      main: 2 finds the rows all the same
 
 A zombie of the batch's first attempts has the first floor. Where that is still in the history, its check meets what
 this driver published; where it is not, its check proves nothing and it publishes nothing.
 
-Rows that somebody deleted are no rollback: the snapshot that brought them is still in main, and step 2 refuses. If that
+The uploads may not land in another batch meanwhile. That is so while their claims live, and name this batch's notices:
+whoever asks for this checks it (`flows.republish`).
+
+Rows that somebody deleted are no rollback: the snapshot that brought them is still in main, and step 3 refuses. If that
 snapshot has expired as well, nothing but the person who asked for it can tell the two apart.
 """
 
@@ -39,15 +42,15 @@ def publish_again(attempt: Attempt) -> Receipt:
     before = _receipt(attempt)
     sink = attempt.sink
     sink.prepare()
+    floor = sink.position()
+    held = sink.held(floor)
+    if held == before.tally.rows:
+        return before
     if sink.in_line(before.snapshot):
         raise Hopeless(
             f"snapshot {before.snapshot}, which brought batch {attempt.batch} into table {sink.table}, is still in its"
             " history: the table was not rolled back past it. Rows that are missing were deleted since"
         )
-    floor = sink.position()
-    held = sink.held(floor)
-    if held == before.tally.rows:
-        return before
     if held:
         raise Hopeless(
             f"table {sink.table} holds {held} of the {before.tally.rows} rows of batch {attempt.batch}. Only a batch"
@@ -55,10 +58,18 @@ def publish_again(attempt: Attempt) -> Receipt:
         )
     _copy_outcomes(attempt, before)
     try:
-        return attempt.write_receipt(attempt.publish(before.snapshot, floor))
+        published = attempt.publish(before.snapshot, floor)
     except StagedIsGone:
         # its files may be gone with it: read the uploads again
-        return attempt.write_receipt(attempt.publish(_stage_alike(attempt, before), floor))
+        published = attempt.publish(_stage_alike(attempt, before), floor)
+    after = attempt.write_receipt(published)
+    if after.tally != before.tally:
+        raise Hopeless(
+            f"batch {attempt.batch} is in table {sink.table} as snapshot {after.snapshot}, which another driver"
+            f" published. Its uploads ended there as {after.tally.as_dict()}; the ledger counts"
+            f" {before.tally.as_dict()}"
+        )
+    return after
 
 
 def _receipt(attempt: Attempt) -> Receipt:
@@ -80,13 +91,20 @@ def _copy_outcomes(attempt: Attempt, before: Receipt) -> None:
 def _stage_alike(attempt: Attempt, before: Receipt) -> int:
     """Stage the batch anew. It must end as it did: the ledger has counted its uploads by these endings."""
     staged = attempt.stage()
-    now = _outcomes(attempt, staged).tally
-    if now != before.tally:
+    then, now = _outcomes(attempt, before.staged), _outcomes(attempt, staged)
+    if now.tally != then.tally or _endings(now) != _endings(then):
+        changed = sorted(_endings(now) ^ _endings(then))
+        example = f", e.g. s3://{changed[0][0]}/{changed[0][1]} as {changed[0][3]}" if changed else ""
         raise Hopeless(
-            f"batch {attempt.batch} cannot land as it did: its uploads ended as {before.tally.as_dict()}, and would end"
-            f" now as {now.as_dict()}. Nothing was published"
+            f"batch {attempt.batch} cannot land as it did: its uploads ended as {then.tally.as_dict()}, and would end"
+            f" now as {now.tally.as_dict()}{example}. Nothing was published"
         )
     return staged
+
+
+def _endings(outcomes: Outcomes) -> set[tuple[str, str, str, str]]:
+    """What did not land, and how. An upload that ended otherwise may have landed in another batch since."""
+    return {(each.bucket, each.key, each.version, str(each.outcome)) for each in outcomes.endings}
 
 
 def _outcomes(attempt: Attempt, staged: int) -> Outcomes:

@@ -71,7 +71,7 @@ batch.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from tidegate.core.batches import State
@@ -306,7 +306,7 @@ class _Rebuilding:
         while batch and batch.state is State.SUBMITTED and batch.endings > done:
             done = batch.endings
             try:
-                record_receipt(self.routes[batch.route], batch, receipt, self.ports)
+                record_receipt(self.routes[batch.route], batch, receipt, replace(self.ports, bus=None))
             except FilesDiffer as error:
                 raise Rejected(str(error)) from error
             batch = self.ports.ledger.batch(batch_id)

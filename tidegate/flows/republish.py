@@ -1,7 +1,8 @@
 """Republish: a person brings back a batch whose rows a rollback has taken out of its table.
 
     step                                   if it dies right after it
-    1 the batch: is it committed?          nothing has happened
+    1 the batch: is it committed, and      nothing has happened
+      does it still own its uploads?
     2 a job publishes it again, if the     the job goes on: the next command finds its rows, or publishes them
       table lacks it (`publish_again`)
     3 note the new snapshot                the header names a snapshot that is not in main. The next command says that
@@ -10,17 +11,26 @@
 Nothing here decides anything: the job does, in the table. The ledger's claims, endings and sums stay as they are, so
 nothing is counted twice, and no notification of these uploads is taken for new. A twin starts a second job; the table
 accepts one publication. The batch goes to the table that it was sealed for, whatever its route's table is now.
+
+No other batch may land these uploads meanwhile. That is so while their claims live and name this batch's notices: a
+committed upload's claim never moves (rule 4). Once a claim has expired, a backfill finds the upload missing and lands
+it in another batch. So step 1 refuses a batch with a claim that does not outlive the job by a day. A backfill is what
+brings its uploads back.
 """
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.manifests import batch_folder
-from tidegate.core.receipts import decode_receipt
+from tidegate.core.manifests import batch_folder, decode_part, outcomes_name
+from tidegate.core.receipts import decode_outcomes, decode_receipt
 from tidegate.core.routes import Dataset
 from tidegate.flows.hand_off import dataset_of
 from tidegate.flows.ports import Ports, Republisher
+from tidegate.flows.seal import ensure_manifest
+
+MARGIN = 24 * 60 * 60
+"""Seconds by which the claims must outlive the job."""
 
 
 class Republished(Enum):
@@ -30,6 +40,7 @@ class Republished(Enum):
     NO_SUCH_BATCH = auto()
     NOT_COMMITTED = auto()  # only what has landed can land again
     NO_ROUTE = auto()  # the ledger has no settings of its route, which say how its files are read
+    NOT_ITS_OWN = auto()  # the claims of some of its uploads have expired, or will soon: only a backfill can bring them
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +53,49 @@ class Republication:
     before: int = 0
 
 
-def find(batch_id: str, ports: Ports) -> tuple[Batch, Dataset, str] | Republished:
-    """A batch that may land again, how its files are read, and the account of its bucket; or why it may not."""
+def find(batch_id: str, ports: Ports, job_timeout: int) -> tuple[Batch, Dataset, str] | Republished:
+    """A batch that may land again, how its files are read, and the account of its bucket; or why it may not. A job ends
+    after `job_timeout` seconds. It costs a read of each of the batch's claims.
+
+    Raises FilesDiffer if the work bucket has other files than the ledger has registered."""
     batch = ports.ledger.batch(batch_id)
     if batch is None:
         return Republished.NO_SUCH_BATCH
     if batch.state is not State.COMMITTED:
         return Republished.NOT_COMMITTED
     route = ports.ledger.known_route(batch.route)
-    return (batch, dataset_of(batch, route), route.owner) if route else Republished.NO_ROUTE
+    if route is None:
+        return Republished.NO_ROUTE
+    if not _owns_all(batch, ports.clock() + job_timeout + MARGIN, ports):
+        return Republished.NOT_ITS_OWN
+    return batch, dataset_of(batch, route), route.owner
 
 
-def republish(batch_id: str, ports: Ports, republisher: Republisher) -> Republication:
-    """Waits for the job. Raises Retryable with its reason if it failed."""
-    found = find(batch_id, ports)
+def _owns_all(batch: Batch, until: int, ports: Ports) -> bool:
+    """Whether the claims of all uploads that the batch has landed are its own until then (epoch seconds)."""
+    folder = batch_folder(batch.id)
+    receipt = ports.work.get(folder + "receipt.json")
+    body = ports.work.get(outcomes_name(folder, decode_receipt(receipt).staged)) if receipt else None
+    if body is None:
+        return False
+    elsewhere = {(each.bucket, each.key, each.version) for each in decode_outcomes(body).endings}
+    for name in ensure_manifest(batch, ports).parts:
+        part = ports.work.get(folder + name)
+        landed = [each for each in decode_part(part) if each.upload.identity not in elsewhere] if part else None
+        if landed is None:
+            return False
+        claims = ports.ledger.claims_on(each.upload for each in landed)
+        for each in landed:
+            claim = claims.get(each.upload.identity)
+            if claim is None or claim.notice != each.notice or claim.expires_at < until:
+                return False
+    return True
+
+
+def republish(batch_id: str, ports: Ports, republisher: Republisher, job_timeout: int) -> Republication:
+    """Waits for the job. Raises Rejected if it refused to publish the batch, and Retryable if it failed; both with its
+    reason."""
+    found = find(batch_id, ports, job_timeout)
     if isinstance(found, Republished):
         return Republication(found)
     batch, dataset, owner = found

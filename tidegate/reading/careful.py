@@ -10,8 +10,8 @@ nothing. A batch whose attempts died so is read in this mode (see `core.receipts
   too, the file is refused by name, and its neighbours land.
 
 No network is used in the child: an object that cannot be fetched is no fault of its content. The time limit counts the
-child's processor time, so a slow machine refuses nothing. A wall-clock limit, ten times as long, is for a child that
-hangs.
+child's processor time, so a slow machine refuses nothing. A limit by the clock, three times as long, is for a child
+that hangs.
 """
 
 import fcntl
@@ -41,7 +41,7 @@ LEAST_SECONDS = 60
 MEMORY_TIMES = 24
 """How many times its largest size a file may need in memory: more than an executor's task has in ordinary mode."""
 LEAST_MEMORY = 1 << 30
-HANGS_AFTER = 10
+HANGS_AFTER = 3
 """How many times its processor time a child may take by the clock."""
 
 

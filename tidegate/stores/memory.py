@@ -72,7 +72,11 @@ class Rehearsal:
         there = self.get_many(sorted(keys), "what would change")
         self.kept.items.update(there)
         done = self.kept.apply_each(transitions)
-        self.gone = (self.gone | there.keys()) - self.kept.items.keys()
+        for key in keys:  # what was read may have been deleted, and what was deleted may be there again
+            if key in self.kept.items:
+                self.gone.discard(key)
+            elif key in there:
+                self.gone.add(key)
         return done
 
 

@@ -110,7 +110,7 @@ BUGS = (
     Bug(
         "announced before it is committed",
         "Settling announces a batch when it has read its receipt. Nothing in the ledger says that it is committed.",
-        (replaced("tidegate.flows.settle:_record", _announced_at_the_receipt),),
+        (replaced("tidegate.flows.settle:record_receipt", _announced_at_the_receipt),),
         "announced",
     ),
     Bug(

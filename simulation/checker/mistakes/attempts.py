@@ -44,7 +44,7 @@ def _ended_is_done(real: Any) -> Any:
 
 
 def _without_a_fence(real: Any) -> Any:
-    def abort(batch_id: str, ports: Any) -> Aborted:
+    def abort(batch_id: str, ports: Any, wish: Any = None) -> Aborted:
         batch = ports.ledger.batch(batch_id)
         done = ports.ledger.commit(batch_id, batch.route, Receipt(batch_id, 0, 0, True, NO_TALLY))
         return Aborted.FENCING if done else Aborted.MOVED_ON
@@ -108,11 +108,11 @@ def _to_publish(real: Any) -> Any:
 
 
 def _never_decided(real: Any) -> Any:
-    def abort(batch_id: str, ports: Any) -> Any:
-        def resumed(*begun: Any, fencing: bool, floors: int) -> Any:
-            return ports.ledger.resume(*begun, fencing=fencing, floors=0)
+    def abort(batch_id: str, ports: Any, wish: Any = None) -> Any:
+        def resumed(*begun: Any, fencing: bool, floors: int, wish: Any = None) -> Any:
+            return ports.ledger.resume(*begun, fencing=fencing, floors=0, wish=wish)
 
-        return real(batch_id, replace(ports, ledger=but(ports.ledger, resume=resumed)))
+        return real(batch_id, replace(ports, ledger=but(ports.ledger, resume=resumed)), wish)
 
     return abort
 

@@ -23,10 +23,4 @@ BUGS = (
         (replaced(HELD, _holds_nothing), replaced(IN_LINE, _not_in_line)),
         "republished_in_passing",
     ),
-    Bug(
-        "published again whatever the rows say",
-        "The rows at the floor are not counted. A receipt that a job could not write names a snapshot that is gone.",
-        (replaced(HELD, _holds_nothing),),
-        "republished",
-    ),
 )

@@ -81,12 +81,13 @@ class PlayedTables:
         body = self.deployment.work.get(name)
         assert body
         receipt = decode_receipt(body)
+        held = sum(each.rows for each in self.rows(batch.table) if each.batch == batch.id)
+        if held == receipt.tally.rows:
+            return ""
         if batch.id not in self.rolled_back:
             return f"snapshot {receipt.snapshot} is still in its history: the table was not rolled back past it"
-        held = sum(each.rows for each in self.rows(batch.table) if each.batch == batch.id)
         if held:
-            whole = held == receipt.tally.rows
-            return "" if whole else f"table {batch.table} holds {held} of the {receipt.tally.rows} rows"
+            return f"table {batch.table} holds {held} of the {receipt.tally.rows} rows"
         self.lands(batch)
         self.rolled_back.discard(batch.id)
         self.deployment.work.put(name, replace(receipt, snapshot=next(self._snapshots)).encode())
