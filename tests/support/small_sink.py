@@ -30,7 +30,8 @@ from tidegate.flows.sink import Staged, StagedIsGone
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (uuid TEXT, head INTEGER);
-CREATE TABLE IF NOT EXISTS versions (id INTEGER PRIMARY KEY AUTOINCREMENT, parent INTEGER, publishes TEXT, source INTEGER, rows TEXT);
+CREATE TABLE IF NOT EXISTS versions
+    (id INTEGER PRIMARY KEY AUTOINCREMENT, parent INTEGER, publishes TEXT, source INTEGER, rows TEXT);
 """
 ReadUpload = Callable[[OwnedUpload], tuple[Read, list[Any]]]
 """How reading an upload ended, and its rows."""
