@@ -240,13 +240,27 @@ def test_an_entry_that_is_refused_is_named_with_the_reason(monkeypatch: pytest.M
     entries = [{"EventId": "e"}, {"ErrorCode": "ThrottlingException", "ErrorMessage": "too many"}]
     monkeypatch.setattr(client, "put_events", lambda Entries: {"Entries": entries, "FailedEntryCount": 1})  # noqa: N803
     sent = [Announcement(f"01B{n}", "flights", "lake.air.flights", n, Tally(), 60) for n in range(2)]
-    assert EventBridge(client, "news", "prod").send(sent) == {"01B1": "bus news answered ThrottlingException: too many"}
+    assert EventBridge(client, "default", "prod").send(sent) == {
+        "01B1": "bus default answered ThrottlingException: too many"
+    }
 
 
-def test_a_bus_that_is_not_there_is_named():
+def test_events_for_a_bus_that_is_not_there_are_not_sent():
+    """PutEvents would take them, and drop them."""
     sent = [Announcement("01B", "flights", "lake.air.flights", 1, Tally(), 60)]
     client = moto_client("events")
-    body = {"__type": "ResourceNotFoundException", "message": "no bus"}
-    told = "could not send 1 events to bus news: ResourceNotFoundException: no bus"
+    bus = EventBridge(client, "renamed", "prod")
+    with pytest.raises(Retryable, match="could not look up bus renamed: ResourceNotFoundException"):
+        bus.send(sent)
+    client.create_event_bus(Name="renamed")
+    assert bus.send(sent) == {}
+    client.delete_event_bus(Name="renamed")
+
+
+def test_a_bus_that_refuses_is_named():
+    sent = [Announcement("01B", "flights", "lake.air.flights", 1, Tally(), 60)]
+    client = moto_client("events")
+    body = {"__type": "AccessDeniedException", "message": "no"}
+    told = "could not send 1 events to bus default: AccessDeniedException: no"
     with answered(client, "PutEvents", 400, body), pytest.raises(Retryable, match=told):
-        EventBridge(client, "news", "prod").send(sent)
+        EventBridge(client, "default", "prod").send(sent)
