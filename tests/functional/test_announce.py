@@ -245,6 +245,7 @@ def test_an_entry_that_is_refused_is_named_with_the_reason(monkeypatch: pytest.M
     }
 
 
+@mock_aws
 def test_events_for_a_bus_that_is_not_there_are_not_sent():
     """PutEvents would take them, and drop them."""
     sent = [Announcement("01B", "flights", "lake.air.flights", 1, Tally(), 60)]

@@ -21,8 +21,8 @@ class EventBridge:
     for it.
 
     EventBridge takes events for a bus that does not exist, and drops them (PutEvents reports no failure; see
-    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html). So the bus is looked up before the first
-    event is sent. The default bus cannot be deleted, and is not looked up.
+    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-putevents.html). So the bus is looked up before the
+    first event is sent. The default bus cannot be deleted, and is not looked up.
     """
 
     def __init__(self, client: "EventBridgeClient", bus: str, deployment: str) -> None:
