@@ -673,3 +673,11 @@ def test_a_decision_that_says_nothing_is_a_mistake_whether_a_stack_runs_or_not(
     result = CliRunner().invoke(main.app, ["decide", "01RUN", "--dir", str(tmp_path)])
     assert result.exit_code == Exit.USAGE
     assert "give --published or --not-published" in result.output
+
+
+@pytest.mark.parametrize("both", [(), ("--published", "--not-published"), ("--not-published", "--published")])
+def test_a_decision_is_one_of_two(both: tuple[str, ...]):
+    """The wrong one doubles rows, so the last of two does not win."""
+    result = run("decide", "01A", *both, "--yes")
+    assert result.exit_code == Exit.USAGE
+    assert "one of the two" in " ".join(result.stderr.split())

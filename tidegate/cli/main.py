@@ -285,10 +285,8 @@ def abort(
 @app.command()
 def decide(
     batch: BatchArgument,
-    published: Annotated[
-        bool | None,
-        typer.Option("--published/--not-published", help="Whether the batch's rows are in the table."),
-    ] = None,
+    published: Annotated[bool, typer.Option("--published", help="The batch's rows are in the table.")] = False,
+    not_published: Annotated[bool, typer.Option("--not-published", help="They are not.")] = False,
     staged: Annotated[
         int | None,
         typer.Option("--staged", metavar="SNAPSHOT", help="With --published: the staged snapshot in the table."),
@@ -302,8 +300,8 @@ def decide(
     published. No rows prove that it was not, but only if nobody deleted them or rolled the table back. If you are
     wrong, the batch's rows land twice, or not at all.
     """
-    if published is None:
-        raise typer.BadParameter("give --published or --not-published")
+    if published is not_published:
+        raise typer.BadParameter("give --published or --not-published, one of the two")
     if staged is not None and not published:
         raise typer.BadParameter("--staged goes with --published")
     deployed = deployment.find(folder)
