@@ -17,7 +17,7 @@ from botocore.config import Config
 from ulid import ULID
 
 from tidegate.aws.bus import EventBridge
-from tidegate.aws.jobs import EmrServerless, hand_off_records
+from tidegate.aws.jobs import EmrServerless, SparkApplication, hand_off_records
 from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
@@ -84,7 +84,7 @@ class Deployment:
         that starts jobs passes its `lambda_context`."""
         return Ports(
             ledger=_ledger(self.resources.ledger, self.settings.retention.claims),
-            work=S3Work(_lazy("s3"), self.resources.work, self.resources.account),
+            work=self._work(),
             topic=SnsTopic(_lazy("sns"), self.resources.topic, attempt),
             jobs=self._jobs(lambda_context),
             dead_letters=SqsDeadLetters(_lazy("sqs"), self.resources.dead_letters),
@@ -99,27 +99,30 @@ class Deployment:
 
     def lineage(self, tell: Callable[[str], None] = lambda said: None) -> EmrLineage:
         """Reads the lineage of a table by a job. `tell` gets a line when the job's state changes."""
-        return EmrLineage(self._waited(tell), S3Work(_lazy("s3"), self.resources.work, self.resources.account), new_id)
+        return EmrLineage(self._waited(tell), self._work(), new_id)
 
     def republisher(self, tell: Callable[[str], None]) -> "EmrRepublisher":
         """Publishes committed batches again. `tell` as in `lineage`."""
         from tidegate.aws.republish import EmrRepublisher  # no function needs it
 
-        work = S3Work(_lazy("s3"), self.resources.work, self.resources.account)
-        return EmrRepublisher(self._waited(tell), work, self.resources.account, new_id)
+        return EmrRepublisher(self._waited(tell), self._work(), new_id)
+
+    def _work(self) -> S3Work:
+        return S3Work(_lazy("s3"), self.resources.work, self.resources.account)
 
     def _waited(self, tell: Callable[[str], None]) -> WaitedJobs:
-        return WaitedJobs(
+        return WaitedJobs(self._application(), sleep=time.sleep, tell=tell)
+
+    def _application(self) -> SparkApplication:
+        return SparkApplication(
             _lazy("emr-serverless"),
-            application=self.resources.application,
+            id=self.resources.application,
             role=self.resources.job_role,
             entry_point=self.resources.entry_point,
             spark_parameters=self.resources.spark_parameters,
             work=self.resources.work,
             account=self.resources.account,
             timeout_minutes=self.settings.limits.job_timeout // MINUTE,
-            sleep=time.sleep,
-            tell=tell,
         )
 
     def _bus(self) -> EventBridge | None:
@@ -140,14 +143,7 @@ class Deployment:
 
     def _jobs(self, lambda_context: "LambdaContext | None") -> EmrServerless:
         return EmrServerless(
-            _lazy("emr-serverless"),
-            application=self.resources.application,
-            role=self.resources.job_role,
-            entry_point=self.resources.entry_point,
-            spark_parameters=self.resources.spark_parameters,
-            work=self.resources.work,
-            account=self.resources.account,
-            timeout_minutes=self.settings.limits.job_timeout // MINUTE,
+            self._application(),
             records=lambda: _hand_off_records(self.resources.ledger),
             lambda_context=lambda_context,
         )

@@ -11,6 +11,7 @@ from botocore.exceptions import EndpointConnectionError
 
 from tests.support.emr import APPLICATION, EmrService
 from tests.support.fakes import MemoryWork, play_lineage
+from tidegate.aws.jobs import SparkApplication
 from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.waited import MISSED_LOOKS, WaitedJobs
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
@@ -53,18 +54,17 @@ class Emr:
             endpoint_url="https://emr-serverless.us-east-1.amazonaws.com",
         )
         self.service.attach(client)
-        jobs = WaitedJobs(
+        application = SparkApplication(
             client,
-            application=APPLICATION,
+            id=APPLICATION,
             role="arn:aws:iam::123456789012:role/job",
             entry_point="s3://assets/entry.py",
             spark_parameters="--conf a=b",
             work="work-bucket",
             account="123456789012",
             timeout_minutes=60,
-            sleep=self.sleep,
-            tell=self.said.append,
         )
+        jobs = WaitedJobs(application, sleep=self.sleep, tell=self.said.append)
         return EmrLineage(jobs, self.work, self.new_id)
 
     def write(self, run: str, found: list[Landed], *, table: str = TABLE, prefix: str = PREFIX) -> None:
@@ -168,7 +168,7 @@ def test_a_look_without_an_answer_is_repeated_for_a_minute(
     emr: Emr, monkeypatch: pytest.MonkeyPatch, missed: int, ends: bool
 ):
     lineage = emr.lineage()
-    client = lineage._jobs._client
+    client = lineage._jobs._application.client
     asked, looks = client.get_job_run, iter(range(100))
 
     def get_job_run(**named: Any) -> Any:

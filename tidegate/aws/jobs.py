@@ -5,7 +5,8 @@ attempt), and EMR's client token does the same in EMR. If both fail, two drivers
 one of them publish (decision 3).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,48 @@ def hand_off_records(table: str, client: "DynamoDBClient") -> DynamoDBPersistenc
     )
 
 
-class EmrServerless:
-    """`flows.ports.Jobs` on an EMR Serverless application.
+@dataclass(frozen=True, slots=True)
+class SparkApplication:
+    """An EMR Serverless application, and what every job of it is started with.
 
     `entry_point`       the S3 URI of the Spark script
     `spark_parameters`  further arguments for spark-submit (the locations of the dependencies)
     `work`, `account`   the name of the work bucket, and the account that owns it
     `timeout_minutes`   a job is cancelled after this time
+    """
+
+    client: "EMRServerlessClient"
+    id: str
+    role: str
+    entry_point: str
+    spark_parameters: str
+    work: str
+    account: str
+    timeout_minutes: int
+
+    def start(self, name: str, arguments: Sequence[str], *, token: str, tags: Mapping[str, str]) -> str:
+        """The id of the job run. `token` is the client token: who starts it again gets the same run."""
+        answer = self.client.start_job_run(
+            applicationId=self.id,
+            clientToken=token,
+            executionRoleArn=self.role,
+            name=name,
+            jobDriver={
+                "sparkSubmit": {
+                    "entryPoint": self.entry_point,
+                    "entryPointArguments": arguments,
+                    "sparkSubmitParameters": self.spark_parameters,
+                }
+            },
+            executionTimeoutMinutes=self.timeout_minutes,
+            tags=tags,
+        )
+        return answer["jobRunId"]
+
+
+class EmrServerless:
+    """`flows.ports.Jobs` on an EMR Serverless application.
+
     `records`           returns Powertools' records of started jobs (see `hand_off_records`)
     `lambda_context`    gives Powertools the time limit of this invocation, so that a killed one does not block its key;
                         only functions have one
@@ -62,26 +98,12 @@ class EmrServerless:
 
     def __init__(
         self,
-        client: "EMRServerlessClient",
+        application: SparkApplication,
         *,
-        application: str,
-        role: str,
-        entry_point: str,
-        spark_parameters: str,
-        work: str,
-        account: str,
-        timeout_minutes: int,
         records: Callable[[], BasePersistenceLayer],
         lambda_context: "LambdaContext | None",
     ) -> None:
-        self._client = client
         self._application = application
-        self._role = role
-        self._entry_point = entry_point
-        self._spark_parameters = spark_parameters
-        self._work = work
-        self._account = account
-        self._timeout_minutes = timeout_minutes
         self._records = records
         self._lambda_context = lambda_context
 
@@ -119,38 +141,27 @@ class EmrServerless:
             "fence" if batch.fencing else "ingest",
             f"--batch={batch.id}",
             f"--attempt={batch.attempt}",
-            f"--work={self._work}",
-            f"--account={self._account}",
-            f"--landing-owner={owner or self._account}",
+            f"--work={self._application.work}",
+            f"--account={self._application.account}",
+            f"--landing-owner={owner or self._application.account}",
             f"--digest={batch.manifest}",
             f"--floors={batch.floors}",
             *(["--last"] if last else []),
             f"--dataset={encode_dataset(dataset)}",
         ]
         with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):
-            answer = self._client.start_job_run(
-                applicationId=self._application,
+            return self._application.start(
+                f"{batch.route}-{batch.id}-{batch.attempt}",
+                arguments,
                 # a restored ledger may fence in an attempt whose number EMR knows with a job that was to publish
-                clientToken=f"{batch.id}-{batch.attempt}{'-fence' if batch.fencing else ''}",
-                executionRoleArn=self._role,
-                name=f"{batch.route}-{batch.id}-{batch.attempt}",
-                jobDriver={
-                    "sparkSubmit": {
-                        "entryPoint": self._entry_point,
-                        "entryPointArguments": arguments,
-                        "sparkSubmitParameters": self._spark_parameters,
-                    }
-                },
-                executionTimeoutMinutes=self._timeout_minutes,
+                token=f"{batch.id}-{batch.attempt}{'-fence' if batch.fencing else ''}",
                 tags={"tidegate:route": batch.route, "tidegate:batch": batch.id},
             )
-        job_run: str = answer["jobRunId"]
-        return job_run
 
     def report(self, job_run: str) -> JobReport:
         with asking(f"ask for job run {job_run}"):
             try:
-                answer = self._client.get_job_run(applicationId=self._application, jobRunId=job_run)
+                answer = self._application.client.get_job_run(applicationId=self._application.id, jobRunId=job_run)
             except ClientError as error:
                 if code_of(error) == "ResourceNotFoundException":
                     return JobReport(JobState.ENDED, f"EMR Serverless does not know job run {job_run} any more")

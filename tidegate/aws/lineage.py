@@ -57,16 +57,19 @@ class EmrLineage:
 
     def _wait_for(self, run: str, table: str, prefix: str) -> CompleteLineage:
         arguments = ["lineage", f"--batch={run}", "--attempt=1", f"--table={table}", f"--prefix={prefix}"]
-        job_run = self._jobs.start(run, arguments, why=f"reads the lineage of {table}", tags={"tidegate:lineage": run})
-        self._jobs.tell(f"the lineage of {table} is read by job run {job_run} of application {self._jobs.application}")
-        state, details = self._jobs.end_of(job_run)
+        job = self._jobs.run(
+            run,
+            arguments,
+            why=f"reads the lineage of {table}",
+            about=f"the lineage of {table} is read",
+            tags={"tidegate:lineage": run},
+        )
         complete = self._complete(run)
         if complete is None:
             told = self._objects.get(lineage_folder(run) + "failure.json")
-            why = str(json.loads(told)["reason"]) if told else details or "EMR Serverless gives no reason"
+            why = str(json.loads(told)["reason"]) if told else job.details or "EMR Serverless gives no reason"
             raise Retryable(
-                f"could not read the lineage of {table}: job run {job_run} of application {self._jobs.application} is"
-                f" {state}: {why}. Its log is in EMR Studio"
+                f"could not read the lineage of {table}: {job.name} is {job.state}: {why}. Its log is in EMR Studio"
             )
         return complete
 

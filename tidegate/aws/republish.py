@@ -14,10 +14,9 @@ class EmrRepublisher:
     """`flows.ports.Republisher` on an EMR Serverless application. Each request is a run of its own: an earlier one of
     the same batch may have failed."""
 
-    def __init__(self, jobs: WaitedJobs, objects: Work, account: str, new_id: NewId) -> None:
+    def __init__(self, jobs: WaitedJobs, objects: Work, new_id: NewId) -> None:
         self._jobs = jobs
         self._objects = objects
-        self._account = account
         self._new_id = new_id
 
     def publish(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
@@ -27,23 +26,21 @@ class EmrRepublisher:
             f"--batch={batch.id}",
             "--attempt=0",
             f"--run={run}",
-            f"--landing-owner={owner or self._account}",
+            f"--landing-owner={owner or self._jobs.account}",
             f"--digest={batch.manifest}",
             f"--dataset={encode_dataset(dataset)}",
         ]
-        tags = {"tidegate:route": batch.route, "tidegate:batch": batch.id}
-        job_run = self._jobs.start(run, arguments, why=f"publishes batch {batch.id} again", tags=tags)
-        self._jobs.tell(
-            f"batch {batch.id} is published again by job run {job_run} of application {self._jobs.application}"
+        job = self._jobs.run(
+            run,
+            arguments,
+            why=f"publishes batch {batch.id} again",
+            about=f"batch {batch.id} is published again",
+            tags={"tidegate:route": batch.route, "tidegate:batch": batch.id},
         )
-        state, details = self._jobs.end_of(job_run)
         told = self._objects.get(failure_name(batch_folder(batch.id), run))
-        if told or state != "SUCCESS":
+        if told or job.state != "SUCCESS":
             failure = decode_failure(told) if told else None
             if failure and failure.hopeless:
                 raise Rejected(failure.reason)
-            why = failure.reason if failure else details or "EMR Serverless gives no reason"
-            raise Retryable(
-                f"batch {batch.id} was not published again: job run {job_run} of application"
-                f" {self._jobs.application} is {state}: {why}"
-            )
+            why = failure.reason if failure else job.details or "EMR Serverless gives no reason"
+            raise Retryable(f"batch {batch.id} was not published again: {job.name} is {job.state}: {why}")

@@ -1,16 +1,13 @@
 """Jobs on EMR Serverless that a command starts and waits for. They are no attempt, and settling does not know them."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from botocore.exceptions import ClientError
 
 from tidegate.aws.errors import asking, code_of
-from tidegate.aws.jobs import ENDED
+from tidegate.aws.jobs import ENDED, SparkApplication
 from tidegate.core.errors import OutcomeUnknown, Retryable
-
-if TYPE_CHECKING:
-    from types_boto3_emr_serverless import EMRServerlessClient
 
 EVERY = 5.0
 """Seconds between two looks at the job; GetJobRun may be called ten times a second
@@ -23,71 +20,54 @@ def _tell_no_one(said: str) -> None:
     pass
 
 
-class WaitedJobs:
-    """`application` to `timeout_minutes` as in `tidegate.aws.jobs.EmrServerless`.
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """`name` is for people: the job run, and its application. `details` is EMR's text."""
 
-    `sleep`     waits so many seconds between two looks at the job
-    `tell`      gets a line when the job's state changes
-    """
+    name: str
+    state: str
+    details: str
+
+
+class WaitedJobs:
+    """`sleep` waits so many seconds between two looks at the job. `tell` gets a line when the job's state changes."""
 
     def __init__(
         self,
-        client: "EMRServerlessClient",
+        application: SparkApplication,
         *,
-        application: str,
-        role: str,
-        entry_point: str,
-        spark_parameters: str,
-        work: str,
-        account: str,
-        timeout_minutes: int,
         sleep: Callable[[float], None],
         tell: Callable[[str], None] = _tell_no_one,
     ) -> None:
-        self._client = client
-        self.application = application
-        self._role = role
-        self._entry_point = entry_point
-        self._spark_parameters = spark_parameters
-        self._work = work
-        self._account = account
-        self._timeout_minutes = timeout_minutes
+        self._application = application
         self._sleep = sleep
-        self.tell = tell
+        self._tell = tell
 
-    def start(self, run: str, arguments: Sequence[str], *, why: str, tags: dict[str, str]) -> str:
+    @property
+    def account(self) -> str:
+        return self._application.account
+
+    def run(self, run: str, arguments: Sequence[str], *, why: str, about: str, tags: Mapping[str, str]) -> EndedJob:
+        """Start the job, and wait for its end. `about` completes "... by job run X": it is told when it starts."""
+        job_run = self.start(run, arguments, why=why, tags=tags)
+        name = f"job run {job_run} of application {self._application.id}"
+        self._tell(f"{about} by {name}")
+        return EndedJob(name, *self.end_of(job_run))
+
+    def start(self, run: str, arguments: Sequence[str], *, why: str, tags: Mapping[str, str]) -> str:
         """The id of the job run. Who starts the same `run` again gets the same job: it is the client token. `why`
         completes "could not start the job that ..."."""
+        of = self._application
         with asking(f"start the job that {why}"):
-            answer = self._client.start_job_run(
-                applicationId=self.application,
-                clientToken=run,
-                executionRoleArn=self._role,
-                name=run,
-                jobDriver={
-                    "sparkSubmit": {
-                        "entryPoint": self._entry_point,
-                        "entryPointArguments": [
-                            *arguments,
-                            f"--work={self._work}",
-                            f"--account={self._account}",
-                        ],
-                        "sparkSubmitParameters": self._spark_parameters,
-                    }
-                },
-                executionTimeoutMinutes=self._timeout_minutes,
-                tags=tags,
-            )
-        job_run: str = answer["jobRunId"]
-        return job_run
+            return of.start(run, [*arguments, f"--work={of.work}", f"--account={of.account}"], token=run, tags=tags)
 
     def end_of(self, job_run: str) -> tuple[str, str]:
         """The state that the job ended in, and EMR's details. A look that stays without an answer is repeated."""
-        last, missed = "", 0
+        of, last, missed = self._application, "", 0
         while True:
             try:
                 with asking(f"ask for job run {job_run}"):
-                    run = self._client.get_job_run(applicationId=self.application, jobRunId=job_run)["jobRun"]
+                    run = of.client.get_job_run(applicationId=of.id, jobRunId=job_run)["jobRun"]
             except (Retryable, OutcomeUnknown) as error:
                 if isinstance(error.__cause__, ClientError) and code_of(error.__cause__) == "ResourceNotFoundException":
                     return "not known any more", ""
@@ -98,7 +78,7 @@ class WaitedJobs:
                 missed = 0
                 if run["state"] != last:
                     last = run["state"]
-                    self.tell(f"job run {job_run} is {last}")
+                    self._tell(f"job run {job_run} is {last}")
                 if last in ENDED:
                     return last, run.get("stateDetails", "")
             self._sleep(EVERY)

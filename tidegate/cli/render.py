@@ -237,11 +237,17 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
 # --- ledger recover ---
 
 
+def _counts(out: Console, *counted: tuple[str, int]) -> None:
+    for what, count in counted:
+        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+
+
 def recovered(done: Recovered, *, dry_run: bool) -> None:
     out = console()
     if dry_run:
         out.print(Text("nothing was written; without --dry-run this would be", "bold"))
-    for what, count in (
+    _counts(
+        out,
         ("batches looked at", done.batches),
         ("claims put back", done.claims),
         ("notices registered again", done.notices),
@@ -249,8 +255,7 @@ def recovered(done: Recovered, *, dry_run: bool) -> None:
         ("batches sealed again", done.sealed),
         ("batches that have a receipt, to be settled", done.submitted),
         ("uploads sent again", done.sent),
-    ):
-        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+    )
     for clash in done.clashes:
         advice = f"When {clash.other} has ended, or its notice is registered, recover again"
         text = (
@@ -268,15 +273,15 @@ def recovered(done: Recovered, *, dry_run: bool) -> None:
 def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
     recovered(done.recovered, dry_run=dry_run)
     out = console()
-    for what, count in (
+    _counts(
+        out,
         ("uploads that have rows, in all tables", sum(done.landed.values())),
         ("  of these, landed before the ledger's memory", done.before),
         ("  of these, written by other tools", done.strangers),
         ("batches written into the work bucket from their rows", done.written),
         ("  uploads of these", done.uploads),
         ("batches recorded as ended", done.ended),
-    ):
-        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+    )
 
 
 # --- reconcile ---
@@ -284,15 +289,15 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
 
 def reconciled(done: Reconciled) -> None:
     out = console()
-    for what, count in (
+    _counts(
+        out,
         ("committed batches compared", done.committed),
         ("rows that were committed in them", done.rows),
         ("rows that the tables hold, of all batches", sum(held.rows for held in done.tables.values())),
         ("batches with rows that settling has not recorded yet", done.pending),
         ("batches with rows that the ledger has forgotten", done.forgotten),
         ("uploads that other tools wrote", done.strangers),
-    ):
-        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+    )
     for found in done.findings:
         out.print(Text.assemble((f"{found.difference.value}: ", "bold red"), _difference(found)), soft_wrap=True)
         out.print(Text(f"    {found.advice}", "dim"), soft_wrap=True)

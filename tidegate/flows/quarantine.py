@@ -10,10 +10,10 @@ from fnmatch import fnmatchcase
 from functools import partial
 
 from tidegate.core.batches import Batch
-from tidegate.core.manifests import batch_folder, outcomes_name
 from tidegate.core.outcomes import Outcome
-from tidegate.core.receipts import Ending, decode_outcomes, decode_receipt
+from tidegate.core.receipts import Ending
 from tidegate.core.uploads import Upload
+from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
 CLAIMS_AT_ONCE = 1_000
@@ -104,10 +104,8 @@ def _of_batch(
 
 
 def _endings(batch_id: str, ports: Ports) -> list[Ending]:
-    folder = batch_folder(batch_id)
-    receipt = ports.work.get(folder + "receipt.json")
-    body = ports.work.get(outcomes_name(folder, decode_receipt(receipt).staged)) if receipt else None
-    found = decode_outcomes(body).endings if body else ()
+    outcomes = published_outcomes(batch_id, ports.work)
+    found = outcomes.endings if outcomes else ()
     return [each for each in found if each.outcome == Outcome.QUARANTINED]
 
 

@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.manifests import batch_folder, decode_part, outcomes_name
-from tidegate.core.receipts import decode_outcomes, decode_receipt
+from tidegate.core.manifests import batch_folder, decode_part
+from tidegate.core.receipts import decode_receipt
 from tidegate.core.routes import Dataset
 from tidegate.flows.hand_off import dataset_of
+from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports, Republisher
 from tidegate.flows.seal import ensure_manifest
 
@@ -73,14 +74,12 @@ def find(batch_id: str, ports: Ports, job_timeout: int) -> tuple[Batch, Dataset,
 
 def _owns_all(batch: Batch, until: int, ports: Ports) -> bool:
     """Whether the claims of all uploads that the batch has landed are its own until then (epoch seconds)."""
-    folder = batch_folder(batch.id)
-    receipt = ports.work.get(folder + "receipt.json")
-    body = ports.work.get(outcomes_name(folder, decode_receipt(receipt).staged)) if receipt else None
-    if body is None:
+    outcomes = published_outcomes(batch.id, ports.work)
+    if outcomes is None:
         return False
-    elsewhere = {(each.bucket, each.key, each.version) for each in decode_outcomes(body).endings}
+    elsewhere = {(each.bucket, each.key, each.version) for each in outcomes.endings}
     for name in ensure_manifest(batch, ports).parts:
-        part = ports.work.get(folder + name)
+        part = ports.work.get(batch_folder(batch.id) + name)
         landed = [each for each in decode_part(part) if each.upload.identity not in elsewhere] if part else None
         if landed is None:
             return False

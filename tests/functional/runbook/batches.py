@@ -7,12 +7,23 @@ from tests.functional.runbook.stage import ROUTE, Stage
 from tests.support.fakes import play_publishing
 from tests.support.faults import answered
 from tidegate import wiring
-from tidegate.core.batches import LONGEST_RETRY_WAIT, State
+from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch, State
 from tidegate.settings import DAY, HOUR
 
 NO_COLUMN = "table lake.raw.flights has no column id, which is in the route's schema"
 GONE = "the table is gone, and the batch was attempted before that. A person has to decide"
 DENIED = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
+
+
+def lands_in_another(stage: Stage, batch: Batch) -> None:
+    """The two uploads of the abandoned batch, which a redrive has given back."""
+    assert stage.deliver() == []
+    for _ in range(6):
+        stage.settle()
+    again = stage.running
+    assert (again.objects, again.id != batch.id) == (2, True)
+    stage.published(again.id)
+    assert (stage.sums()["notified"], stage.sums()["committed"]) == (2, 2), "once, and counted once"
 
 
 @scenario("batch-halted")
@@ -39,13 +50,7 @@ def it_cannot_be_saved(stage: Stage) -> None:
     stage.fenced(batch.id)
     assert stage.batch(batch.id).state is State.ABANDONED
     stage.types("redrive", BATCH=batch.id)
-    assert stage.deliver() == []
-    for _ in range(6):
-        stage.settle()
-    again = stage.running
-    assert (again.objects, again.id != batch.id) == (2, True)
-    stage.published(again.id)
-    assert (stage.sums()["notified"], stage.sums()["committed"]) == (2, 2), "once, and counted once"
+    lands_in_another(stage, batch)
 
 
 @scenario("A halted batch")
@@ -59,13 +64,7 @@ def its_uploads_are_sent_again(stage: Stage) -> None:
     assert stage.batch(batch.id).state is State.ABANDONED
     assert "wish:" not in stage.shell.type("tidegate status").stdout
     stage.types("--redrive", BATCH=batch.id)  # it may be repeated
-    assert stage.deliver() == []
-    for _ in range(6):
-        stage.settle()
-    again = stage.running
-    assert (again.objects, again.id != batch.id) == (2, True)
-    stage.published(again.id)
-    assert (stage.sums()["notified"], stage.sums()["committed"]) == (2, 2), "once, and counted once"
+    lands_in_another(stage, batch)
 
 
 @scenario("A halted batch")
