@@ -15,6 +15,7 @@ from infra.sizing import UNFINISHED_UPLOAD_DAYS
 
 BATCHES = "batches/"
 LINEAGE = "lineage/"
+AUDITS = "audits/"
 UNFINISHED_UPLOADS = cdk.Duration.days(UNFINISHED_UPLOAD_DAYS)
 
 
@@ -90,6 +91,26 @@ class WorkBucket(Construct):
             self.bucket.arn_for_objects(f"{LINEAGE}*"),
             wildcard="The files of every reading of a table's lineage, whose ids are made when a person asks for one.",
         )
+
+    def grant_screen(self, role: iam.Role) -> None:
+        """Write what a job finds for an audit."""
+        allow(
+            role,
+            ["s3:PutObject"],
+            self.bucket.arn_for_objects(f"{AUDITS}*"),
+            wildcard="The files of every audit by a job, whose ids are made while it runs.",
+        )
+
+    def grant_read_screenings(self, role: iam.Role) -> None:
+        """Read what jobs have found for audits."""
+        allow(
+            role,
+            ["s3:GetObject"],
+            self.bucket.arn_for_objects(f"{AUDITS}*"),
+            wildcard="The files of every audit by a job, whose ids are made while it runs.",
+        )
+        # or S3 answers 403 where there is nothing yet
+        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
 
 
 class Warehouse(Construct):

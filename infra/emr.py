@@ -14,6 +14,7 @@ from infra.bundling import PYTHON
 from infra.catalogs import Catalog
 from infra.encryption import Encryption
 from infra.landing import LandingBuckets
+from infra.ledger import LedgerTable
 from infra.permissions import allow
 from infra.sizing import IDLE_MINUTES, concurrent_jobs, spark_workers
 from tidegate.settings import MINUTE, LimitSettings, Settings
@@ -51,6 +52,7 @@ class EmrApplication(Construct):
         settings: Settings,
         landing: LandingBuckets,
         work: WorkBucket,
+        ledger: LedgerTable,
         catalog: Catalog,
         encryption: Encryption,
     ) -> None:
@@ -123,6 +125,11 @@ class EmrApplication(Construct):
         landing.grant_read(self.job_role)
         work.grant_use(self.job_role)
         work.grant_lineage(self.job_role)
+        # an audit's job compares uploads with the ledger, and changes nothing there
+        work.grant_screen(self.job_role)
+        ledger.grant_read(self.job_role)
+        encryption.grant_table(self.job_role)
+        landing.grant_inventories(self.job_role)
         catalog.grant_use(self.job_role)
         encryption.grant_messages(self.job_role)
         # this version's, and those of the versions that jobs which queue or run were started with

@@ -88,6 +88,31 @@ class LandingBuckets(Construct):
         if told:
             allow(role, ["s3:ListBucketVersions"], *told)
 
+    def grant_inventories(self, role: iam.Role) -> None:
+        """Let `role` read the inventories in which audits find the uploads (`audit_from`)."""
+        stack = cdk.Stack.of(self)
+        sources = {route.audit_from: route for route in self._routes if not route.retired}
+        for source in sorted(each for each in sources if each.startswith("s3://")):
+            bucket, _, prefix = source.removeprefix("s3://").strip("/").partition("/")
+            # the files of a list are beside its manifest, or beside the folder
+            folder = prefix.rpartition("/")[0]
+            allow(
+                role,
+                ["s3:GetObject"],
+                f"{_bucket_arn(self, bucket)}/{folder}/*" if folder else f"{_bucket_arn(self, bucket)}/*",
+                wildcard="S3 names the files of an inventory.",
+            )
+            allow(role, ["s3:ListBucket"], _bucket_arn(self, bucket))
+        if any(source.startswith("s3-metadata") for source in sources):
+            arn = stack.format_arn(service="s3tables", resource="bucket", resource_name="aws-s3")
+            allow(role, ["s3tables:GetNamespace", "s3tables:GetTableBucket"], arn)
+            allow(
+                role,
+                ["s3tables:GetTable", "s3tables:GetTableData", "s3tables:GetTableMetadataLocation"],
+                f"{arn}/table/*",
+                wildcard="S3 Metadata names its tables by ids that it makes.",
+            )
+
     def notify_after(self, reader: IDependable) -> None:
         """Let S3 notify nothing new before `reader` is up to date. When a route is added, the old code has no route for
         its uploads, and drops them."""

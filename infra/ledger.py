@@ -48,6 +48,10 @@ class LedgerTable(Construct):
         """Read all routes' settings together."""
         allow(role, ["dynamodb:Query"], self.table.table_arn)
 
+    def grant_read(self, role: iam.Role) -> None:
+        """Read items by their keys, and change none."""
+        allow(role, ["dynamodb:BatchGetItem"], self.table.table_arn)
+
     def grant_change(self, role: iam.Role) -> None:
         """Read and change items by their keys, and delete none."""
         allow(role, ACTIONS, self.table.table_arn)

@@ -42,6 +42,7 @@ class May(Enum):
     LIST_UPLOADS = auto()
     CHANGE_LEDGER = auto()
     ANNOUNCE = auto()
+    READ_SCREENINGS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,10 @@ ROSTER = (
         name="audit",
         started_by=Schedule(AUDIT_SCHEDULE, AUDIT_TIMEOUT, missed="uploads that S3 did not announce are not found"),
         concurrency=lambda limits: 1,
-        may=(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS),
+        may=(
+            *(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS, May.LIST_ROUTES),
+            *(May.START_JOBS, May.ASK_FOR_JOBS, May.READ_SCREENINGS),
+        ),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
         meanwhile="It goes on within an hour.",
     ),

@@ -95,6 +95,7 @@ class TidegateStack(cdk.Stack):
                 settings=settings,
                 landing=landing,
                 work=work,
+                ledger=ledger,
                 catalog=catalog,
                 encryption=encryption,
             )
@@ -127,6 +128,7 @@ class TidegateStack(cdk.Stack):
                 May.ASK_FOR_JOBS: [emr.grant_ask],
                 May.LIST_UPLOADS: [landing.grant_list],
                 May.CHANGE_LEDGER: [ledger.grant_change, encryption.grant_table],
+                May.READ_SCREENINGS: [work.grant_read_screenings],
                 May.ANNOUNCE: [ledger.grant_take_out, grant_announce(settings.announce.bus)]
                 if settings.announce.enabled
                 else [],

@@ -23,7 +23,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from tidegate.core.audit import AuditLimits
+from tidegate.core.audit import LISTING, SOURCES, AuditLimits
 from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS, Option, options_of_all
@@ -71,6 +71,18 @@ SecretArn = Annotated[
 ]
 Email = Annotated[str, StringConstraints(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254)]
 S3Uri = Annotated[str, StringConstraints(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?$", max_length=1100)]
+
+
+def _audit_source(given: str) -> str:
+    if given not in SOURCES and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^?*$]*[^/?*$]/?", given):
+        raise ValueError(
+            f"an audit finds uploads in {', '.join(SOURCES)}, or in the folder of an S3 Inventory:"
+            " s3://BUCKET/PREFIX/SOURCE-BUCKET/CONFIGURATION"
+        )
+    return given
+
+
+AuditSource = Annotated[str, AfterValidator(_audit_source)]
 HttpsUri = Annotated[str, StringConstraints(pattern=r"^https://[A-Za-z0-9._~:/?%=&-]+$")]
 if TYPE_CHECKING:
     FormatName = str
@@ -323,6 +335,18 @@ class AuditSettings(_Section):
     every: Duration = Field(
         "1d", validate_default=True, description="How often an audit of a route begins: every hour, or less often."
     )
+    job_above: int = Field(
+        5_000_000,
+        gt=0,
+        description="If an audit has listed more uploads of a route than this, the next one is made by a Spark job,"
+        " which lists many parts of the bucket at a time.",
+    )
+    read_rate: int = Field(
+        5_000,
+        ge=100,
+        le=1_000_000,
+        description="Uploads that such a job compares with the ledger in a second, at most. Each costs a read unit.",
+    )
 
     @field_validator("every")
     @classmethod
@@ -412,6 +436,13 @@ class _Uploads(_Section):
     )
     prefix: str = Field("", max_length=1024, description="The beginning of this route's keys.")
     suffix: str = Field("", max_length=1024, description="The end of this route's keys.")
+    audit_from: AuditSource = Field(
+        LISTING,
+        description="Where an audit finds the uploads that are in the bucket. listing: S3's listing."
+        " s3-metadata-inventory, s3-metadata-journal: the tables of S3 Metadata, which must be switched on for the"
+        " bucket. s3://BUCKET/PREFIX/SOURCE-BUCKET/CONFIGURATION: an S3 Inventory of all versions, in Parquet. All but"
+        " the listing are read by a Spark job. See docs/operations.md.",
+    )
     format: FormatName = Field(
         description=f"{', '.join(map(str, FORMATS.values()))}. "
         "A key that ends in .gz, .zst or .bz2 is decompressed first."
@@ -469,6 +500,12 @@ class RouteSettings(_FormatOptions):
     def _an_owner_of_what_exists(self) -> Self:
         if self.bucket_owner is not None and not self.existing:
             raise ValueError("`bucket_owner` is for an `existing` bucket: a created bucket is the deployment's")
+        if self.bucket_owner is not None and self.audit_from.startswith("s3-metadata"):
+            raise _misplaced(
+                "the tables of S3 Metadata are in the account that owns the bucket, and no job of this one reads them:"
+                " let an S3 Inventory write to a bucket of this account, or use the listing",
+                "audit_from",
+            )
         return self
 
     @field_validator("expect_every")
@@ -526,6 +563,7 @@ class RouteSettings(_FormatOptions):
             ),
             retired=self.retired,
             owner=self.bucket_owner or "",
+            audit_from=self.audit_from,
         )
 
 
@@ -603,7 +641,7 @@ class Settings(_Section):
         """The section [audit] as `tidegate.core` has it. Defaults give way to a shorter horizon."""
         horizon = self.retention.look_back
         max_age = min(self.audit.max_age, horizon)
-        return AuditLimits(min(self.audit.min_age, max_age), max_age, self.audit.every, horizon)
+        return AuditLimits(min(self.audit.min_age, max_age), max_age, self.audit.every, horizon, self.audit.job_above)
 
 
 def load(path: Path) -> Settings:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from tidegate.aws.letters import SqsLetters
     from tidegate.aws.republish import EmrRepublisher
+    from tidegate.aws.screening import EmrScreens, WaitedScreening
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,19 @@ class Deployment:
     def lineage(self, tell: Callable[[str], None] = lambda said: None) -> EmrLineage:
         """Reads the lineage of a table by a job. `tell` gets a line when the job's state changes."""
         return EmrLineage(self._waited(tell), self._work(), new_id)
+
+    def screens(self) -> "EmrScreens":
+        """Starts the jobs that screen buckets for audits."""
+        from tidegate.aws.screening import EmrScreens  # only the audit needs it
+
+        audit, claims = self.settings.audit, self.settings.retention.claims
+        return EmrScreens(self._application(), ledger=self.resources.ledger, claims=claims, rate=audit.read_rate)
+
+    def screening(self, tell: Callable[[str], None]) -> "WaitedScreening":
+        """Lets a job screen a bucket, and waits for it. `tell` as in `lineage`."""
+        from tidegate.aws.screening import WaitedScreening  # only a command needs it
+
+        return WaitedScreening(self._waited(tell), self.screens(), self._work())
 
     def republisher(self, tell: Callable[[str], None]) -> "EmrRepublisher":
         """Publishes committed batches again. `tell` as in `lineage`."""

@@ -38,6 +38,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
                 ports,
                 go_on=lambda: context.get_remaining_time_in_millis() > needed,
                 pace=wiring.paced(rate),
+                screens=deployment.screens(),
                 tell=tell,
             )
         except Exception as error:
@@ -45,6 +46,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
             logger.error("the audit of a route failed", extra={"route": route.name, "reason": str(error)})
             troubles.append(error)
             continue
+        if run and run.job and not run.finished_at and not run.page:
+            logger.info("a job screens the bucket", extra={"route": route.name, "run": run.id, "job": run.job})
         if run and run.page:
             logger.info(
                 "audited",

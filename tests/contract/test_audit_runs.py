@@ -73,3 +73,41 @@ def test_one_of_many_begins_and_one_of_many_notes(another: Another):
     assert run is not None
     noted = racing(*[lambda: another().note_audit(paged(run))] * 6)
     assert noted.count(True) == 1
+
+
+# ---- the job that screens the bucket
+
+
+BY_JOB = replace(RUN, source="s3-metadata-inventory")
+FIRST = replace(BY_JOB, job="00job1", attempt=1)
+SECOND = replace(BY_JOB, job="00job2", attempt=2)
+
+
+def test_a_job_is_noted_for_each_attempt_of_a_run(ledger: Ledger):
+    assert ledger.begin_audit(BY_JOB, None)
+    assert ledger.audit("flights") == BY_JOB
+    assert ledger.note_screening(FIRST)
+    assert ledger.audit("flights") == FIRST
+    assert ledger.note_screening(SECOND)
+    assert ledger.audit("flights") == SECOND
+    page = replace(paged(SECOND), until=SECOND.until - 1)
+    assert ledger.note_audit(page), "with the time until which the job's source knows"
+    assert ledger.audit("flights") == page
+
+
+def test_a_late_job_is_refused(ledger: Ledger):
+    """A twin noted the same attempt, the pages have begun, or another run has."""
+    assert ledger.begin_audit(BY_JOB, None)
+    assert ledger.note_screening(FIRST)
+    assert not ledger.note_screening(FIRST)
+    assert not ledger.note_screening(replace(FIRST, job="00job9"))
+    page = paged(FIRST)
+    assert ledger.note_audit(page)
+    assert not ledger.note_screening(SECOND)
+    assert ledger.note_audit(paged(page, finished_at=70))
+    assert not ledger.note_screening(SECOND)
+    assert ledger.begin_audit(NEXT, paged(page, finished_at=70))
+    assert not ledger.note_screening(FIRST)
+    found = ledger.audit("flights")
+    assert found is not None
+    assert (found.id, found.job, found.attempt, found.source) == (NEXT.id, "", 0, "")

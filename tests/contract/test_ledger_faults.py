@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -98,6 +99,7 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "audit": lambda ledger: ledger.audit(ROUTE),
     "begin_audit": lambda ledger: ledger.begin_audit(RUN, None),
     "note_audit": lambda ledger: ledger.note_audit(RUN),
+    "note_screening": lambda ledger: ledger.note_screening(replace(RUN, job="00job", attempt=1)),
     "outbox": lambda ledger: ledger.outbox(10),
     "note_announced": lambda ledger: ledger.note_announced([EVENT]),
 }
@@ -181,6 +183,7 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["audit"], "GetItem", ("read", ROUTE)),
     (CALLS["begin_audit"], "PutItem", ("begin audit", "01R", ROUTE)),
     (CALLS["note_audit"], "UpdateItem", ("page 0", "01R")),
+    (CALLS["note_screening"], "UpdateItem", ("job 1", "01R")),
     (CALLS["outbox"], "Query", ("read the outbox",)),
     (CALLS["note_announced"], "DeleteItem", ("note", "batch 01B was announced")),
     (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),

@@ -38,6 +38,7 @@ def audit(world: World, ports: Ports | None = None, *, pages: int = 1_000, **giv
         ports or world.ports,
         go_on=lambda: next(left, None) is not None,
         pace=lambda sent: None,
+        screens=world.screens,
         **given,
     )
 
@@ -387,7 +388,7 @@ def test_the_sender_waits_for_what_it_sends(world: World):
     world.clock.advance(DAY)
     world.listing.size = 3
     waits: list[int] = []
-    audit_route(world.flights, LIMITS, world.ports, go_on=lambda: True, pace=waits.append)
+    audit_route(world.flights, LIMITS, world.ports, go_on=lambda: True, pace=waits.append, screens=world.screens)
     assert waits == [3, 3, 1]
 
 

@@ -148,6 +148,16 @@ def test_a_key_may_hold_a_line_break(s3):
     assert [each["Key"] for each in s3.list_objects_v2(Bucket="lines")["Contents"]] == ["a", "a\nb", "a\nb/c"]
 
 
+def test_a_listing_goes_on_after_any_text(s3):
+    s3.create_bucket(Bucket="markers")
+    s3.put_bucket_versioning(Bucket="markers", VersioningConfiguration={"Status": "Enabled"})
+    for key in ("b", "b", "d", "d", "f"):
+        s3.put_object(Bucket="markers", Key=key, Body=b"")
+    for marker, follows in {"a": "bbddf", "b": "ddf", "c": "ddf", "d": "f", "e": "f", "f": "", "g": ""}.items():
+        found = s3.list_object_versions(Bucket="markers", KeyMarker=marker).get("Versions", [])
+        assert "".join(each["Key"] for each in found) == follows, marker
+
+
 def test_listing_versions_leaves_the_objects_readable(s3):
     s3.create_bucket(Bucket="listed")
     s3.put_bucket_versioning(Bucket="listed", VersioningConfiguration={"Status": "Enabled"})

@@ -21,7 +21,7 @@ from tests.functional.test_handlers import Context, Deployment, clients, deploym
 from tests.infra.test_permissions import listed, statements, text
 from tests.support.build import ETAG, notice, upload
 from tests.support.emr import APPLICATION
-from tests.support.fakes import play_fencing, play_giving_up, play_publishing
+from tests.support.fakes import play_fencing, play_giving_up, play_publishing, play_screening
 from tests.support.faults import answered
 from tidegate import wiring
 from tidegate.core.batches import BatchLimits
@@ -248,6 +248,20 @@ def every_path(stage: Stage) -> None:
     there.clock.advance(DAY)
     stage.look()
 
+    # a bucket so large that a job screens it
+    now = wiring.this_deployment()
+    audit = now.settings.audit.model_copy(update={"job_above": 1})
+    large = replace(now, settings=now.settings.model_copy(update={"audit": audit}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wiring, "this_deployment", lambda: large)
+        there.clock.advance(DAY)
+        stage.look()
+        stage.look()
+    for route in ("flights", "weather"):
+        if (run := there.ledger.audit(route)) and run.job:
+            play_screening(there.work, run.id, [upload("flights/lost.json")])
+    stage.look()
+
     # a batch that is given up
     fenced = stage.running_batch("weather")
     abort(fenced, there.ports)
@@ -325,7 +339,7 @@ def test_the_job_is_told_whose_buckets_it_reads(played):
     for asked in played.deployment.emr.asked:
         arguments = asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]
         assert f"--account={ACCOUNT}" in arguments
-        assert f"--landing-owner={ACCOUNT}" in arguments
+        assert f"--landing-owner={ACCOUNT}" in arguments or arguments[0] == "screen"
         assert asked["executionTimeoutMinutes"] == 480
 
 

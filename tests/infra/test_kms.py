@@ -120,7 +120,8 @@ OF_THE_LEDGER = who_may(May.USE_LEDGER, May.LIST_ROUTES, May.CHANGE_LEDGER)
     ("who", "actions"),
     [
         *((who, USE_TABLE if who in OF_THE_LEDGER else USE) for who in FUNCTIONS),
-        ("job", USE),
+        # an audit's job reads the ledger
+        ("job", USE_TABLE),
     ],
 )
 @pytest.mark.parametrize("name", ["customer", "imported"])

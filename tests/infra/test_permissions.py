@@ -30,12 +30,13 @@ MAY = {
     May.LIST_UPLOADS: {"s3:ListBucketVersions"},
     May.CHANGE_LEDGER: LEDGER - {"dynamodb:DeleteItem"},
     May.ANNOUNCE: {"events:PutEvents", "dynamodb:DeleteItem"},
+    May.READ_SCREENINGS: {"s3:GetObject", "s3:ListBucket"},
 }
 JOB = {
     *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
     *("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
     *("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable"),
-    "glue:UpdateTable",
+    *("glue:UpdateTable", "dynamodb:BatchGetItem"),
 }
 
 
@@ -188,10 +189,30 @@ def test_the_job_may_tell_a_deleted_upload_from_a_forbidden_one(many):
 def test_the_job_writes_no_uploads_and_deletes_in_the_warehouse_only(many):
     assert resources(many, "job", "s3:PutObject") == [
         "<WarehouseBucket>/*",
+        "<WorkBucket>/audits/*",
         "<WorkBucket>/batches/*",
         "<WorkBucket>/lineage/*",
     ]
     assert resources(many, "job", "s3:DeleteObject") == ["<WarehouseBucket>/*"]
+
+
+def test_the_job_reads_the_ledger_and_changes_nothing_in_it(simple):
+    found = {action for each in statements(simple, "job") for action in listed(each["Action"])}
+    assert {each for each in found if each.startswith("dynamodb:")} == {"dynamodb:BatchGetItem"}
+    assert resources(simple, "job", "dynamodb:BatchGetItem") == ["<LedgerTable>"]
+
+
+def test_the_job_reads_the_inventories_that_audits_read(simple, synthesize):
+    folder = "s3://example-lists/all/example-landing/daily"
+    listed_by_s3 = synthesize(simple.toml.replace("[[route]]", f'[[route]]\naudit_from = "{folder}"', 1))
+    found = resources(listed_by_s3, "job", "s3:GetObject")
+    assert "arn:<AWS::Partition>:s3:::example-lists/all/example-landing/*" in found
+    assert "arn:<AWS::Partition>:s3:::example-lists" in resources(listed_by_s3, "job", "s3:ListBucket")
+    assert resources(listed_by_s3, "job", "s3tables:GetTableData") == []
+    metadata = synthesize(simple.toml.replace("[[route]]", '[[route]]\naudit_from = "s3-metadata-journal"', 1))
+    bucket = "arn:<AWS::Partition>:s3tables:<AWS::Region>:<AWS::AccountId>:bucket/aws-s3"
+    assert resources(metadata, "job", "s3tables:GetTableData") == [f"{bucket}/table/*"]
+    assert resources(metadata, "job", "s3tables:GetTableBucket") == [bucket]
 
 
 def test_the_job_touches_the_tables_of_the_routes_only(many):

@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 from tests.spark.world import LANDING, WORK, World, session
 from tests.support import glue, maven
 from tidegate.core.routes import Dataset
-from tidegate_local.mends.keys import keys_may_hold_line_breaks
+from tidegate_local.mends.keys import a_listing_of_versions_goes_on_after_any_text, keys_may_hold_line_breaks
 
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     keys_may_hold_line_breaks()
+    a_listing_of_versions_goes_on_after_any_text()
     glue.repair_update()
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()

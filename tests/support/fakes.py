@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tidegate.core.announcements import Announcement
-from tidegate.core.audit import Listed, Marker
+from tidegate.core.audit import AuditCounts, Listed, Marker, Window
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Retryable
 from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed, lineage_folder
@@ -14,10 +14,13 @@ from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, deco
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, Outcome
 from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, tally_of
-from tidegate.core.routes import Dataset
+from tidegate.core.routes import Dataset, Route
+from tidegate.core.screening import CompleteScreening, SuspectsPart, encode_suspects, screening_folder
 from tidegate.core.uploads import Upload
 from tidegate.flows.ports import JobReport, ListedPage, Ports, Work
 from tidegate.metrics import Metric
+
+NO_COUNTS = AuditCounts()
 
 
 @dataclass
@@ -258,6 +261,41 @@ def play_lineage(work: Work, run: str, found: Sequence[Landed], table: str, pref
     rows = sum(each.rows for each in found)
     complete = CompleteLineage(table, prefix, 7, "driver", tuple(parts), len(found), rows)
     work.put(folder + "complete.json", complete.encode())
+
+
+def play_screening(
+    work: Work,
+    run: str,
+    suspects: Sequence[Upload],
+    *,
+    counts: AuditCounts = NO_COUNTS,
+    until: int = 2**40,
+    part_size: int = 50_000,
+) -> None:
+    """Write what a job writes that has screened a bucket: its suspects, sorted by key, and that it is complete."""
+    folder, parts = screening_folder(run), []
+    for start in range(0, len(suspects), part_size):
+        part = suspects[start : start + part_size]
+        name = f"{start:06}-0-000000.jsonl.gz"
+        work.put(f"{folder}driver/{name}", encode_suspects(part))
+        parts.append(SuspectsPart(name, part[0].key, part[-1].key, len(part)))
+    work.put(folder + "complete.json", CompleteScreening("driver", tuple(parts), counts, until).encode())
+
+
+@dataclass
+class MemoryScreens:
+    """Starts jobs that screen buckets, in `jobs`; tests play them."""
+
+    jobs: MemoryJobs
+    started: list[tuple[str, int, str, Window]] = field(default_factory=list)
+    """(run, attempt, source, window) of every job, in order."""
+
+    def start(self, run: str, attempt: int, route: Route, source: str, window: Window) -> str:
+        job = f"{run}/{attempt}"
+        if job not in self.jobs.runs:
+            self.jobs.runs[job] = JobReport(JobState.ACTIVE)
+            self.started.append((run, attempt, source, window))
+        return job
 
 
 MORTAL = ("ledger", "work", "jobs", "topic", "listing", "lineage", "bus")

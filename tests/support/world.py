@@ -13,10 +13,12 @@ from tests.support.fakes import (
     MemoryJobs,
     MemoryLineage,
     MemoryListing,
+    MemoryScreens,
     MemoryTopic,
     MemoryWork,
 )
 from tests.support.ledgers import RETENTION, SettableClock
+from tidegate.core.audit import Window
 from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch
 from tidegate.core.claims import Claim
 from tidegate.core.errors import TidegateError
@@ -48,7 +50,12 @@ class World:
     listing: MemoryListing = field(default_factory=MemoryListing)
     bus: MemoryEventBus | None = field(default_factory=MemoryEventBus)
     lineage: MemoryLineage = field(default_factory=MemoryLineage)
+    screenings: list[tuple[str, int, str, Window]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def screens(self) -> MemoryScreens:
+        return MemoryScreens(self.jobs, self.screenings)
 
     @property
     def ledger(self) -> Ledger:

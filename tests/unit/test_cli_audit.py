@@ -1,6 +1,7 @@
 """`tidegate audit`: which uploads it looks at, what it prints, how it ends. Nothing runs."""
 
 import json
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.build import upload, uploads
+from tests.support.fakes import play_screening
 from tests.support.world import World, small_world
 from tests.unit.test_cli import agree, documented, shape
 from tests.unit.test_settings import GOOD
@@ -15,6 +17,10 @@ from tidegate import wiring
 from tidegate.cli import deployment, main
 from tidegate.cli.audit import SHOWN
 from tidegate.cli.exits import Exit
+from tidegate.core.audit import Window
+from tidegate.core.routes import Route
+from tidegate.core.screening import CompleteScreening
+from tidegate.flows.suspects import screening_of
 from tidegate.settings import DAY, HOUR, parse
 
 
@@ -102,6 +108,65 @@ def test_the_first_lost_uploads_are_printed_and_the_others_are_counted(world: Wo
     result = run("--dry-run")
     assert result.stdout.count("lost: ") == SHOWN
     assert "and 3 more" in result.stdout
+
+
+# ---- by a job
+
+
+@dataclass
+class Screenings:
+    """Jobs that find everything that is in the bucket suspect."""
+
+    world: World
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+    until: int = 2**40
+
+    def screen(self, run: str, route: Route, source: str, window: Window) -> CompleteScreening:
+        self.asked.append((run, route.name, source))
+        there = [each for each in self.world.listing.there if route.takes(each)]
+        play_screening(self.world.work, run, there, until=self.until)
+        found = screening_of(run, self.world.work)
+        assert found is not None
+        return replace(found, remarks=("the journal begins late",))
+
+
+@pytest.fixture
+def screenings(world: World) -> Screenings:
+    made = Screenings(world)
+    deployment.find(None).screening = lambda tell: made  # type: ignore[attr-defined]
+    return made
+
+
+def test_a_job_compares_if_it_is_asked_for(world: World, screenings: Screenings):
+    put(world, DAY, 2 * DAY)
+    result = run("--route", "flights", "--job", "--json")
+    assert result.exit_code == Exit.FINDING
+    (route,) = json.loads(result.stdout)["routes"]
+    assert (route["listed"], route["lost"], route["gone"]) == (2, 2, 0)
+    assert "the journal begins late" in result.stderr
+    ((name, of, source),) = screenings.asked
+    assert (of, source) == ("flights", "listing")
+    assert len(f"audit-{name}-1") <= 64, "it is EMR's client token"
+    (sent,) = world.topic.published
+    assert sent.origin == f"audit-{name}"
+
+
+def test_a_route_that_has_an_inventory_is_compared_by_a_job_unless_that_is_not_wanted(
+    world: World, screenings: Screenings, monkeypatch: pytest.MonkeyPatch
+):
+    settings = parse(GOOD.replace('prefix = "flights/"', 'prefix = "flights/"\naudit_from = "s3-metadata-inventory"'))
+    monkeypatch.setattr(deployment.find(None), "settings", settings)
+    put(world, DAY)
+    assert audited("--dry-run") == {"flights": 1, "weather": 0}
+    assert [each[1:] for each in screenings.asked] == [("flights", "s3-metadata-inventory")]
+    assert audited("--dry-run", "--no-job") == {"flights": 1, "weather": 0}
+    assert len(screenings.asked) == 1
+
+
+def test_what_an_inventory_does_not_know_yet_is_left_out(world: World, screenings: Screenings):
+    put(world, DAY, 3 * DAY)
+    screenings.until = world.clock() - 2 * DAY
+    assert audited("--route", "flights", "--job", "--dry-run") == {"flights": 1}
 
 
 def test_json_is_what_the_page_shows(world: World):

@@ -196,6 +196,15 @@ def test_partition_transforms(transform: str):
         ('delimiter = ";"', "delimiter = '\"'", "route.2.delimiter", "no quote"),
         ('prefix = "flights/"', 'delimiter = ";"', "route.1.delimiter", "an option of csv files, .* format is json"),
         ('format = "csv"', 'format = "CSV"', "route.2.format", KNOWN_FORMATS),
+        ('prefix = "flights/"', 'audit_from = "inventory"', "route.1.audit_from", "listing, s3-metadata-inventory"),
+        ('prefix = "flights/"', 'audit_from = "s3://lists"', "route.1.audit_from", "SOURCE-BUCKET/CONFIGURATION"),
+        ('prefix = "flights/"', 'audit_from = "s3://lists/*/x"', "route.1.audit_from", "SOURCE-BUCKET/CONFIGURATION"),
+        (
+            'prefix = "flights/"',
+            'audit_from = "s3-metadata-journal"\nexisting = true\nbucket_owner = "123456789012"',
+            "route.1.audit_from",
+            "in the account that owns the bucket",
+        ),
         ('prefix = "weather/"', f'prefix = "{"w" * 1025}"', "route.2.prefix", "1024"),
     ],
 )
@@ -224,7 +233,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             "table_schema",
             "route.1.table_schema",
             [
-                *("batch", "bucket", "bucket_owner", "delimiter", "existing", "expect_every", "format"),
+                *("audit_from", "batch", "bucket", "bucket_owner", "delimiter", "existing", "expect_every", "format"),
                 *("max_object_bytes", "name"),
                 *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "versioned"),
             ],

@@ -1,6 +1,6 @@
 """The verb `audit`: compare buckets with the ledger now, and send what is lost."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 import typer
@@ -9,7 +9,7 @@ from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption
-from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
+from tidegate.core.audit import LISTING, AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.routes import Route
 from tidegate.flows.audit import Look, audit_window
 from tidegate.settings import HOUR, Settings, duration
@@ -78,6 +78,13 @@ def audit(
         str | None,
         typer.Option("--until", metavar="AGE", help='The youngest uploads to look at: "12h". Default: `min_age`.'),
     ] = None,
+    by_job: Annotated[
+        bool | None,
+        typer.Option(
+            "--job/--no-job",
+            help="Let a Spark job compare, for a bucket of millions. Default: as `audit_from` of the route says.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count and print. Send nothing.")] = False,
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
@@ -95,7 +102,18 @@ def audit(
     look = Look(run, found.window, found.tell, dry_run)
     pace = wiring.paced(deployed.settings.audit.rate)
     for each in routes:
-        found.counts[each.name] = audit_window(each, look, ports, pace=pace)
+        source = LISTING if by_job is False else each.audit_from
+        if not by_job and source == LISTING:
+            found.counts[each.name] = audit_window(each, look, ports, pace=pace)
+            continue
+        look = replace(look, id=f"by-hand-{wiring.new_id()}")
+        jobs = deployed.screening(lambda text: typer.echo(f"  {text}", err=True))
+        screening = jobs.screen(look.id, each, source, found.window)
+        for remark in screening.remarks:
+            typer.echo(f"  {remark}", err=True)
+        # what the source does not know yet is not compared
+        known = replace(look, window=replace(found.window, until=min(found.window.until, screening.until)))
+        found.counts[each.name] = audit_window(each, known, ports, pace=pace, screening=screening)
     if as_json:
         typer.echo(json_output.dumps(json_output.audited(found.window, found.counts, found.first, dry_run=dry_run)))
     else:

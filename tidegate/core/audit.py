@@ -17,8 +17,14 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
+from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
 
+LISTING = "listing"
+METADATA_INVENTORY = "s3-metadata-inventory"
+METADATA_JOURNAL = "s3-metadata-journal"
+SOURCES = (LISTING, METADATA_INVENTORY, METADATA_JOURNAL)
+"""Where an audit finds a bucket's uploads. Any other source is the URI of the folder of an S3 Inventory."""
 MARGIN = 60
 """Seconds by which S3's clock and a function's may differ."""
 
@@ -155,6 +161,8 @@ class AuditCounts:
     abandoned: int = 0
     dropped: int = 0
     forgotten: int = 0
+    gone: int = 0
+    """Suspects of a screening that the bucket does not have (see `tidegate.core.screening`)."""
 
     @property
     def sent(self) -> int:
@@ -188,12 +196,16 @@ def count_findings(listed: int, findings: Iterable[AuditFinding]) -> AuditCounts
 
 @dataclass(frozen=True, slots=True)
 class AuditLimits:
-    """When a scheduled run begins, and what it looks at; all in seconds (`[audit]`, and `retention.look_back`)."""
+    """When a scheduled run begins, and what it looks at; in seconds (`[audit]`, and `retention.look_back`).
+
+    `job_above`: if a run has listed more uploads than this, a job screens the bucket for the next one.
+    """
 
     min_age: int
     max_age: int
     every: int
     horizon: int
+    job_above: int = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +214,10 @@ class AuditRun:
 
     `page` is how many pages are done, and `after` where the next one begins. `watched_since` is when the route's first
     run began: a scheduled run does not look at uploads from before.
+
+    `source` is empty if the run lists the bucket itself. Else a job screens the bucket first, and this is where it
+    finds the uploads (`tidegate.core.screening`). `job` is the job run that was started last, for the attempt
+    `attempt`; empty before the first.
     """
 
     route: str
@@ -214,6 +230,9 @@ class AuditRun:
     after: Marker = BEGINNING
     counts: AuditCounts = AuditCounts()
     finished_at: int = 0
+    source: str = ""
+    job: str = ""
+    attempt: int = 0
 
     def window(self, limits: AuditLimits) -> Window:
         return Window(self.since, self.until, limits.min_age, limits.horizon)
@@ -224,14 +243,26 @@ def is_audit_due(last: AuditRun | None, limits: AuditLimits, *, now: int) -> boo
     return last is None or (last.finished_at > 0 and now - last.started_at >= limits.every)
 
 
-def next_run(route: str, last: AuditRun | None, limits: AuditLimits, *, run_id: str, now: int) -> AuditRun:
-    """The run that follows `last`, before its first page.
+def next_run(
+    route: str,
+    last: AuditRun | None,
+    limits: AuditLimits,
+    *,
+    run_id: str,
+    now: int,
+    source: str = LISTING,
+    inherited: int | None = None,
+) -> AuditRun:
+    """The run that follows `last`, before its first page. `source` is what the route says of where its uploads are
+    found.
 
     It looks at nothing from before the route was watched. The bucket may have been there long before the route, and
     nobody announced what was in it, nor asked for it to be loaded. So the first run has nothing to look at, and has
-    ended.
+    ended. But if another route took the same uploads before it, they were asked for: `inherited` is since when that one
+    was watched (`took_before`).
     """
-    watched_since = last.watched_since if last else now
+    watched_since = last.watched_since if last else now if inherited is None else inherited
+    large = last is not None and last.counts.listed > limits.job_above
     # from where the last run ended, if that is longer ago than `max_age`: it ran for long, or runs are rare
     since = min(now - limits.max_age, last.until) if last else now - limits.max_age
     since, until = max(watched_since, now - limits.horizon, since), now - limits.min_age
@@ -243,4 +274,18 @@ def next_run(route: str, last: AuditRun | None, limits: AuditLimits, *, run_id: 
         until=until,
         watched_since=watched_since,
         finished_at=now if since > until else 0,
+        source=source if since <= until and (large or source != LISTING) else "",
     )
+
+
+def took_before(route: Route, others: Iterable[Route]) -> list[Route]:
+    """Which of the other routes took every upload that `route` takes: it may have been one of them, under another
+    name, or a part of one."""
+    return [
+        other
+        for other in others
+        if other.name != route.name
+        and other.bucket == route.bucket
+        and route.prefix.startswith(other.prefix)
+        and route.suffix.endswith(other.suffix)
+    ]

@@ -244,6 +244,9 @@ def decode_audit(item: Item) -> AuditRun:
         after=Marker(told["after_key"], told["after_version"]),
         counts=AuditCounts.from_dict(told["counts"]),
         finished_at=told.get("finished_at", 0),
+        source=told.get("source", ""),
+        job=told.get("job", ""),
+        attempt=told.get("attempt", 0),
     )
 
 

@@ -31,7 +31,8 @@ class Route:
     """Uploads under `prefix` and `suffix` of `bucket` become rows of `dataset.table`.
 
     A `retired` route takes no new uploads and only finishes what it has gathered. `owner` is the account that owns the
-    bucket, "" for the deployment's own.
+    bucket, "" for the deployment's own. `audit_from` is where an audit finds the uploads that are in the bucket
+    (`tidegate.core.screening`).
     """
 
     name: str
@@ -42,6 +43,7 @@ class Route:
     limits: BatchLimits
     retired: bool = False
     owner: str = ""
+    audit_from: str = "listing"
 
     def takes(self, upload: Upload) -> bool:
         return (

@@ -31,6 +31,7 @@
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
     begin_audit     which run audits the route                     the one before is the last, and has ended
     note_audit      that a page of the run is done                 the run is the last, the page its next
+    note_screening  which job screens the bucket for the run       the run is the last, the attempt its next
     remember_route, count_refused: no decisions
 
 Decision 3 itself is made in the table (`core.publication`); `end_batch` records it. Nothing else writes the ledger.
@@ -613,8 +614,8 @@ def begin_audit(run: AuditRun, last: AuditRun | None) -> Transition:
         "run": run.id,
         "started_at": run.started_at,
         "since": run.since,
-        "until": run.until,
         "watched_since": run.watched_since,
+        **({"source": run.source} if run.source else {}),
         **_progress(run),
     }
     as_read: tuple[Requirement, ...] = (Is("run", last.id), Has("finished_at")) if last else (NeverWritten(),)
@@ -628,8 +629,17 @@ def note_audit(run: AuditRun) -> Transition:
     return _one(f"note page {run.page} of audit {run.id}", Write(audit_key(run.route), change, requires))
 
 
+def note_screening(run: AuditRun) -> Transition:
+    """One more job was started: `run` names it, and its attempt."""
+    change = Update(sets={"job": run.job, "attempt": run.attempt})
+    before = Is("attempt", run.attempt - 1) if run.attempt > 1 else Lacks("attempt")
+    requires = (Is("run", run.id), Is("page", 0), Lacks("finished_at"), before)
+    return _one(f"note job {run.attempt} of audit {run.id}", Write(audit_key(run.route), change, requires))
+
+
 def _progress(run: AuditRun) -> Item:
     return {
+        "until": run.until,
         "page": run.page,
         "after_key": run.after.key,
         "after_version": run.after.version,

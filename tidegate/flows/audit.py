@@ -11,6 +11,22 @@
     6 note the page in the route's run      done; the next invocation begins with the next page
     7 wait, so that the queue keeps up      nothing: the next invocation does not know of the wait
 
+A large bucket is screened by a job first (`tidegate.core.screening`), and the pages are those of its suspects:
+
+    a begin the run                         the next invocation starts the job
+    b start the job                         the next invocation starts it again; the client token, of the run and the
+                                            attempt, makes that the same job. If EMR has forgotten the token it is a
+                                            second one: one of the two is complete first, and that one counts
+    c note the job run                      the next invocation asks for it
+    d ask; once it has ended, read what it  nothing has happened
+      found. If it found nothing, b again
+    e steps 1 to 7, for pages of suspects   as above
+
+The order in d is the job first and its result second: a job writes its result before it ends. What a job found may be
+hours old, or of a job that was thought dead. A suspect is no finding: steps 1 and 2 are made for it as for any upload,
+in the bucket and in the ledger as they are now. And an upload that was no suspect then had a claim, was too young, or
+was not in the bucket: what becomes of it the next run sees.
+
 Twins (two invocations on one run, or a person's run beside the scheduled one) list and judge the same pages. Both may
 publish an upload. In one run it is the same notice, if they found the same. In two runs decision 1 lets one notice own
 it: an entry that takes over names the owner, and the put requires that owner. A twin's late step 6 is refused, and the
@@ -36,7 +52,8 @@ A page is at most 1,000 uploads, so memory does not grow with the bucket. The or
 that none is taken for an earlier delivery.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.core.audit import (
@@ -51,14 +68,17 @@ from tidegate.core.audit import (
     Window,
     count_findings,
     is_audit_due,
-    judge_listed,
     next_run,
+    took_before,
 )
-from tidegate.core.claims import Claim
+from tidegate.core.batches import JobState
 from tidegate.core.errors import Retryable
 from tidegate.core.notices import Entry, pack_entries
 from tidegate.core.routes import Route
-from tidegate.flows.ports import Ports
+from tidegate.core.screening import CompleteScreening, screening_failure
+from tidegate.flows.ports import Ports, Screens
+from tidegate.flows.screen import Judged, judge_page
+from tidegate.flows.suspects import SuspectListing, SuspectsMissing, screening_of
 from tidegate.metrics import Metric
 
 Pace = Callable[[int], None]
@@ -89,9 +109,11 @@ def audit_route(
     *,
     go_on: Callable[[], bool],
     pace: Pace,
+    screens: Screens,
     tell: TellLost = _no_one,
 ) -> AuditRun | None:
-    """Go on with the route's scheduled run, or begin one if one is due. `go_on` is asked before each page.
+    """Go on with the route's scheduled run, or begin one if one is due. `go_on` is asked before each page. `screens`
+    starts the job of a run that needs one.
 
     Returns the run as it stands; None if a twin is at it, which goes on. Raises Retryable or OutcomeUnknown: the page
     is not noted, and the next invocation repeats it.
@@ -99,20 +121,58 @@ def audit_route(
     last = ports.ledger.audit(route.name)
     now = ports.clock()
     if is_audit_due(last, limits, now=now):
-        begun = next_run(route.name, last, limits, run_id=ports.new_id(), now=now)
+        inherited = None if last else _watched_before(route, ports)
+        begun = next_run(
+            *(route.name, last, limits),
+            run_id=ports.new_id(),
+            now=now,
+            source=route.audit_from,
+            inherited=inherited,
+        )
         if not ports.ledger.begin_audit(begun, last):
             return None
         last = begun
     run = last
     assert run is not None, "a route without a run is due"
+    if run.finished_at or not run.source:
+        return _audit_pages(route, run, limits, ports, None, go_on=go_on, pace=pace, tell=tell)
+    screening = _screening_of(route, run, limits, screens, ports)
+    if not isinstance(screening, CompleteScreening):
+        return screening
+    # what the source does not know yet is left to the next run
+    run = replace(run, until=min(run.until, screening.until))
+    ports = replace(ports, listing=SuspectListing(run.id, screening, ports.listing, ports.work))
+    try:
+        return _audit_pages(route, run, limits, ports, screening, go_on=go_on, pace=pace, tell=tell)
+    except SuspectsMissing as missing:
+        # the next run begins where this one did
+        ended = replace(run, page=run.page + 1, until=run.since, finished_at=ports.clock())
+        ports.ledger.note_audit(ended)
+        raise Retryable(f"route {route.name}: {missing}. The audit is given up, and the next one begins anew") from None
+
+
+def _audit_pages(
+    route: Route,
+    run: AuditRun,
+    limits: AuditLimits,
+    ports: Ports,
+    screening: CompleteScreening | None,
+    *,
+    go_on: Callable[[], bool],
+    pace: Pace,
+    tell: TellLost,
+) -> AuditRun | None:
     look = Look(run.id, run.window(limits), tell)
     while not run.finished_at and go_on():
         counts, after = _audit_page(route, look, run.after, ports)
+        total = run.counts + counts
+        if screening and not after:
+            total += screening.rest(total)
         run = replace(
             run,
             page=run.page + 1,
             after=after or BEGINNING,
-            counts=run.counts + counts,
+            counts=total,
             finished_at=0 if after else ports.clock(),
         )
         if not ports.ledger.note_audit(run):
@@ -121,8 +181,43 @@ def audit_route(
     return run
 
 
-def audit_window(route: Route, look: Look, ports: Ports, *, pace: Pace) -> AuditCounts:
-    """A run that is not on record: all pages at once. If it dies, it is begun again from the first page."""
+def _watched_before(route: Route, ports: Ports) -> int | None:
+    """Since when the uploads of a new route were watched: another route may have taken them until now."""
+    before = (ports.ledger.audit(each.name) for each in took_before(route, ports.ledger.known_routes().values()))
+    return min((run.watched_since for run in before if run), default=None)
+
+
+def _screening_of(
+    route: Route, run: AuditRun, limits: AuditLimits, screens: Screens, ports: Ports
+) -> CompleteScreening | AuditRun | None:
+    """What the run's job has found. Else the run as it stands: its job is under way. None if a twin is at it. Raises
+    Retryable if the job failed; another one is started then."""
+    # the job first and its result second
+    state = ports.jobs.report(run.job).state if run.job else JobState.ENDED
+    found = screening_of(run.id, ports.work)
+    if found or state is not JobState.ENDED:
+        return found or run
+    failure = ports.work.get(screening_failure(run.id, run.attempt)) if run.job else None
+    started = replace(run, attempt=run.attempt + 1)
+    started = replace(started, job=screens.start(run.id, started.attempt, route, run.source, run.window(limits)))
+    if not ports.ledger.note_screening(started):
+        return None
+    if run.job:
+        why = str(json.loads(failure)["reason"]) if failure else "it left no reason; its log is in EMR Studio"
+        raise Retryable(
+            f"route {route.name}: job run {run.job}, which screens the bucket for the audit, has failed: {why}."
+            f" Job run {started.job} tries again"
+        )
+    return started
+
+
+def audit_window(
+    route: Route, look: Look, ports: Ports, *, pace: Pace, screening: CompleteScreening | None = None
+) -> AuditCounts:
+    """A run that is not on record: all pages at once. If it dies, it is begun again from the first page. With a
+    `screening` the pages are those of its suspects."""
+    if screening:
+        ports = replace(ports, listing=SuspectListing(look.id, screening, ports.listing, ports.work))
     counts = AuditCounts()
     after: Marker | None = BEGINNING
     while after:
@@ -130,7 +225,7 @@ def audit_window(route: Route, look: Look, ports: Ports, *, pace: Pace) -> Audit
         counts += found
         if not look.dry:
             pace(found.sent)
-    return counts
+    return counts + screening.rest(counts) if screening else counts
 
 
 def _audit_page(route: Route, look: Look, after: Marker, ports: Ports) -> tuple[AuditCounts, Marker | None]:
@@ -139,13 +234,14 @@ def _audit_page(route: Route, look: Look, after: Marker, ports: Ports) -> tuple[
     now = ports.clock()
     listed = [each for each in page.listed if route.takes(each.upload)]
     within = [each for each in listed if look.window.has(each, now)]
-    claims = ports.ledger.claims_on(each.upload for each in within)
-    found = _judge_page(route, within, claims, look, now, ports)
+    judged = judge_page(within, look.window, ports.ledger, now)
+    found = {each: said.finding for each, said in judged.items()}
+    if not look.dry:
+        found |= _void_stale(route, judged, ports)
     sent: list[Entry] = []
     for each, finding in found.items():
         if finding in SENT:
-            claim = claims.get(each.upload.identity)
-            sent.append(Entry(each.upload, takes_from=claim.notice if claim else ""))
+            sent.append(Entry(each.upload, takes_from=judged[each].notice))
             look.tell(each, finding)
     if sent and not look.dry:
         _send_lost(route, sent, look, ports, at=now)
@@ -153,33 +249,11 @@ def _audit_page(route: Route, look: Look, after: Marker, ports: Ports) -> tuple[
     return count_findings(len(listed), found.values()), page.after
 
 
-def _judge_page(
-    route: Route,
-    within: Sequence[Listed],
-    claims: Mapping[tuple[str, str, str], Claim],
-    look: Look,
-    now: int,
-    ports: Ports,
-) -> dict[Listed, AuditFinding]:
-    """The finding on each upload. The notices that were found stale are void then; with `dry` they stay."""
-    owners = ports.ledger.notices({claim.notice for claim in claims.values() if not claim.outcome})
-    batches = ports.ledger.batches({owner.batch for owner in owners.values() if owner.batch})
-    found: dict[Listed, AuditFinding] = {}
-    void: dict[str, bool] = {}
-    for each in within:
-        claim = claims.get(each.upload.identity)
-        owner = owners.get(claim.notice) if claim else None
-        batch = batches.get(owner.batch) if owner else None
-        finding = judge_listed(
-            each, claim, owner, batch, now=now, min_age=look.window.min_age, horizon=look.window.horizon
-        )
-        if finding is AuditFinding.STALE and claim and not look.dry:
-            if claim.notice not in void:
-                void[claim.notice] = ports.ledger.void(claim.notice, route.name)
-            if not void[claim.notice]:
-                finding = AuditFinding.PENDING
-        found[each] = finding
-    return found
+def _void_stale(route: Route, judged: Mapping[Listed, Judged], ports: Ports) -> dict[Listed, AuditFinding]:
+    """Void the notices that were found stale. Returns the uploads of those that had registered meanwhile: pending."""
+    stale = {each: said.notice for each, said in judged.items() if said.finding is AuditFinding.STALE}
+    void = {notice: ports.ledger.void(notice, route.name) for notice in dict.fromkeys(stale.values())}
+    return {each: AuditFinding.PENDING for each, notice in stale.items() if not void[notice]}
 
 
 def _send_lost(route: Route, lost: list[Entry], look: Look, ports: Ports, *, at: int) -> None:

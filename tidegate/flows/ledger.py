@@ -469,6 +469,11 @@ class Ledger:
         """Note that the run has done one more page. False if another process did, or if another run has begun."""
         return self._applied(transitions.note_audit(run))
 
+    def note_screening(self, run: AuditRun) -> bool:
+        """Note that one more job screens the bucket for the run. False if another process noted one, or if the run has
+        pages, or another one has begun."""
+        return self._applied(transitions.note_screening(run))
+
     # ---- putting right what a restored ledger has lost
 
     def take_back(self, notice_id: str, uploads: Sequence[Upload]) -> tuple[tuple[Upload, Claim], ...]:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.core.announcements import Announcement
-from tidegate.core.audit import Listed, Marker
+from tidegate.core.audit import Listed, Marker, Window
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.lineage import Landed
 from tidegate.core.notices import Notice
-from tidegate.core.routes import Dataset
+from tidegate.core.routes import Dataset, Route
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.store import Clock, NewId
 from tidegate.metrics import Metric
@@ -91,6 +91,14 @@ class EventBus(Protocol):
 
     def send(self, announcements: Sequence[Announcement]) -> Mapping[str, str]:
         """Send at most ten. Returns the ids of those that were not taken, each with the reason."""
+        ...
+
+
+class Screens(Protocol):
+    """Starts jobs that screen buckets. Only an audit asks for them."""
+
+    def start(self, run: str, attempt: int, route: Route, source: str, window: Window) -> str:
+        """The id of the job run: the same one, if the same attempt of the same run is started again."""
         ...
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import decode_dataset
+from tidegate.core.screening import decode_request
 from tidegate.flows.publish import Attempt, run, run_verb
 from tidegate.reading.fetch import a_neighbour_is_readable
 from tidegate.sinks.iceberg.sink import IcebergSink
@@ -17,7 +18,7 @@ from tidegate.sinks.iceberg.sink import IcebergSink
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence", "publish-again", "selftest", "lineage"))
+    parser.add_argument("mode", choices=("ingest", "fence", "publish-again", "selftest", "lineage", "screen"))
     parser.add_argument("--batch", required=True, help="or the id of the run, if the job is of no batch")
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -28,6 +29,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--last", action="store_true", help="no other attempt follows")
     parser.add_argument("--dataset", default="", help="core.routes.Dataset as JSON; not for a lineage")
     parser.add_argument("--table", default="", help="the table whose lineage is read")
+    parser.add_argument("--screening", default="", help="core.screening.ScreeningRequest as JSON")
     parser.add_argument("--run", default="", help="the name of a run that is no attempt")
     parser.add_argument("--prefix", default="", help="s3://bucket/prefix, which the lineage is limited to")
     arguments = parser.parse_args(argv)
@@ -36,6 +38,11 @@ def main(argv: list[str] | None = None) -> None:
         from tidegate.spark import lineage
 
         sys.exit(lineage.run(arguments.batch, arguments.work, arguments.account, arguments.table, arguments.prefix))
+    if arguments.mode == "screen":
+        from tidegate.spark import screening
+
+        asked = decode_request(arguments.screening)
+        sys.exit(screening.run(arguments.batch, arguments.attempt, arguments.work, arguments.account, asked))
     if not arguments.dataset:
         parser.error("--dataset is missing")
     dataset = decode_dataset(arguments.dataset)

@@ -3,7 +3,7 @@
 Each mend is a function that is named after what AWS does, with the page that says so.
 
     notifications    what S3 tells of an upload
-    keys             what an object may be called
+    keys             what an object may be called, and where a listing goes on
     queues           order, deduplication and expiry of messages
     costs            nothing that AWS does otherwise: what moto does at a price that grows with all that it holds
 
@@ -23,6 +23,7 @@ MENDS: tuple[Callable[[], None], ...] = (
     notifications.filters_are_compared_with_encoded_keys,
     notifications.a_multipart_upload_is_told_when_it_completes,
     keys.keys_may_hold_line_breaks,
+    keys.a_listing_of_versions_goes_on_after_any_text,
     queues.queues_keep_order_and_deduplication,
     costs.a_listing_copies_no_object,
     costs.a_query_reads_its_partition_only,
