@@ -3,6 +3,7 @@
 import gzip
 import json
 import signal
+import time
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,28 @@ def test_what_s3_did_not_announce_is_found_by_the_audit(stack: LocalStack, first
     ended(stack, before + 1)
     assert stack.ids(TABLE).count(10) == 1
     assert notified(stack) == before + 1, "later runs find nothing"
+
+
+def test_a_job_finds_what_s3_did_not_announce_and_it_lands_once(stack: LocalStack, first: dict[str, int]) -> None:
+    before = notified(stack)
+    s3 = stack.client("s3")
+    there = s3.get_bucket_notification_configuration(Bucket=BUCKET)
+    del there["ResponseMetadata"]
+    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration={})
+    put(stack, BUCKET, "unseen/11.json", lines(11))
+    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration=there)
+
+    def audited(*by: str) -> dict[str, int]:
+        asked = ("audit", "--route", ROUTE, "--since", "1d", "--until", "1s", "--json", *by)
+        (found,) = json.loads(stack.cli(*asked, check=False).stdout)["routes"]
+        assert found["holds"]
+        return {name: found[name] for name in ("lost", "stale", "gone")}
+
+    time.sleep(2)  # until it is old enough for this window
+    assert audited("--job") == {"lost": 1, "stale": 0, "gone": 0}
+    ended(stack, before + 1)
+    assert stack.ids(TABLE).count(11) == 1
+    assert audited() == {"lost": 0, "stale": 0, "gone": 0}
 
 
 def test_what_was_quarantined_lands_once_when_the_schema_is_mended_and_it_is_released(
