@@ -261,6 +261,13 @@ def unannounced_versions(world: World) -> None:
         world.upload("events/a.json", body, after=60.0 + number)
 
 
+def screened(world: World) -> None:
+    """Of three uploads S3 announces only one. A job screens the buckets for each audit, from an inventory that names
+    each version in two ways."""
+    world.knobs = replace(world.knobs, screened=True)
+    unannounced(world)
+
+
 def claimed_and_purged(world: World) -> None:
     """A person purges the queue of notices. An audit runs each hour."""
     _audited(world, min_age=120.0)
@@ -935,6 +942,7 @@ EXTRA: dict[str, Scenario] = {
         notices_purged,
         unannounced,
         unannounced_versions,
+        screened,
         claimed_and_purged,
         audited_under_way,
         audited_for_months,

@@ -31,6 +31,8 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     batch = "\n".join(["[route.batch]", f'step_aside = "{aside}"', *turned, ""])
     audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{audit_every(knobs):.0f}s"\n' if knobs.audit else ""
     announced = "" if knobs.announced else "[announce]\nenabled = false\n"
+    if knobs.screened:
+        batch = f'audit_from = "s3-metadata-inventory"\n{batch}'
     return (
         announced
         + audited

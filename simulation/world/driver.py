@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -22,8 +22,12 @@ from simulation.world.table import ModelCatalog, ModelTable, NoAnswer, Rows
 from simulation.world.wire import Refusal
 from tidegate import wiring
 from tidegate.aws.work import S3Work
+from tidegate.core.audit import AuditCounts, Listed
 from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed
 from tidegate.core.manifests import OwnedUpload
+from tidegate.core.screening import CompleteScreening, ScreeningRequest, SuspectsPart, encode_suspects
+from tidegate.core.uploads import Upload, version_of
+from tidegate.flows.screen import screen
 from tidegate.flows.sink import ReaderDied
 from tidegate.reading import fetch, reader
 from tidegate.reading.decoding import Decode, Decoding, Refused
@@ -31,7 +35,7 @@ from tidegate.reading.reader import LINEAGE, LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg import sink
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import BATCH
-from tidegate.spark import job, lineage
+from tidegate.spark import job, lineage, screening
 
 SCHEMA = "id bigint"
 _LINEAGE_TYPES = {
@@ -196,6 +200,43 @@ def _write_lineage(
     return CompleteLineage(table, prefix, head, driver, tuple(names), len(found), counted.total())
 
 
+INVENTORY_LAG = 600
+"""Seconds: what is younger is not in an inventory."""
+BETWEEN = 120
+"""Seconds between the reading of an inventory and its comparison with the ledger."""
+
+
+def _screen(spark: Any, request: ScreeningRequest, folder: str, work_bucket: str, account: str) -> CompleteScreening:
+    """`tidegate.spark.screening.write` without Spark. The inventory is the bucket's listing of some minutes ago.
+    It has a second row for each version, which names it by its ETag, as if the bucket had no versions."""
+    client = wiring._client("s3")
+    where = {"Bucket": request.bucket, "Prefix": request.prefix, "ExpectedBucketOwner": account}
+    answer = client.list_object_versions(**where)
+    rows = list(answer.get("Versions", ()))
+    while answer["IsTruncated"]:
+        markers = {"KeyMarker": answer["NextKeyMarker"], "VersionIdMarker": answer["NextVersionIdMarker"]}
+        answer = client.list_object_versions(**where, **markers)
+        rows += answer.get("Versions", ())
+    until = min(request.window.until, wiring.clock() - INVENTORY_LAG)
+    wiring.paced(1)(BETWEEN)
+    listed = [
+        Listed(Upload(request.bucket, row["Key"], version, row["Size"]), int(row["LastModified"].timestamp()))
+        for row in rows
+        for version in dict.fromkeys((version_of(row["VersionId"], row["ETag"]), version_of(None, row["ETag"])))
+    ]
+    work, driver = S3Work(client, work_bucket, account), uuid.uuid4().hex
+    counts, parts = AuditCounts(), []
+    taken = [each for each in listed if screening.is_taken(each.upload, request)]
+    window = replace(request.window, until=until)
+    for found in screen(taken, window, wiring._ledger(request.ledger, request.claims)):
+        counts += found.counts
+        for each in found.suspects:
+            name = f"{len(parts):06}.jsonl.gz"
+            work.put(f"{folder}{driver}/{name}", encode_suspects([each]))
+            parts.append(SuspectsPart(name, each.key, each.key, 1))
+    return CompleteScreening(driver, tuple(parts), counts, until)
+
+
 @contextmanager
 def installed() -> Iterator[None]:
     """`tidegate.spark.job.main` runs on the model."""
@@ -210,6 +251,9 @@ def installed() -> Iterator[None]:
         stack.enter_context(patch.object(lineage, "SparkSession", SimpleNamespace(builder=builder)))
         stack.enter_context(patch.object(lineage, "boto3", SimpleNamespace(client=wiring._client)))
         stack.enter_context(patch.object(lineage, "write", _write_lineage))
+        stack.enter_context(patch.object(screening, "SparkSession", SimpleNamespace(builder=builder)))
+        stack.enter_context(patch.object(screening, "boto3", SimpleNamespace(client=wiring._client)))
+        stack.enter_context(patch.object(screening, "write", _screen))
         stack.enter_context(patch.object(fetch, "_store", lambda bucket, owner: _Store(bucket)))
         stack.enter_context(patch.object(fetch, "_client", lambda: wiring._client("s3")))
         yield

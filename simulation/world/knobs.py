@@ -77,6 +77,9 @@ class Knobs:
     """The setting: how old an upload, or a claim without a decision, must be before an audit takes it for lost, in
     seconds. Without it, no audit runs."""
 
+    screened: bool = False
+    """The setting: a job screens the buckets for each audit, from an inventory."""
+
     # ---- who else acts
     foreign: int = 0
     """How many times somebody else commits to a table: appends, compacts, expires, changes the schema, rolls back."""

@@ -135,6 +135,8 @@ class World(Landing):
         self.audited = False
         """Whether the schedule audits the buckets."""
         self.audited_at_the_end = 0
+        self.audits_over: set[tuple[str, float]] = set()
+        """Routes whose audit found nothing any more, each with the time of the last upload by then."""
         self.backfilled_at_the_end = 0
         self.backfilled_well = False
         """Whether a backfill at the end has found nothing to do."""

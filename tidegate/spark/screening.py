@@ -253,7 +253,7 @@ def _writer(
             parts.append(SuspectsPart(name, suspects[0].key, suspects[-1].key, len(suspects)))
             suspects.clear()
 
-        uploads = (each for row in _rows(batches) for each in listed(row) if _is_taken(each.upload, request))
+        uploads = (each for row in _rows(batches) for each in listed(row) if is_taken(each.upload, request))
         for found in screen(uploads, request.window, ledger):
             counts += found.counts
             suspects += found.suspects
@@ -268,7 +268,7 @@ def _writer(
     return screen_partition
 
 
-def _is_taken(upload: Upload, request: ScreeningRequest) -> bool:
+def is_taken(upload: Upload, request: ScreeningRequest) -> bool:
     """As `Route.takes` has it; the route's other settings are not needed."""
     folder = upload.key.endswith("/") and upload.size == 0
     return upload.key.startswith(request.prefix) and upload.key.endswith(request.suffix) and not folder

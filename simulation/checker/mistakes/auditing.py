@@ -6,7 +6,9 @@ from typing import Any
 from simulation.checker.mistakes.writes import WriteRequest
 from simulation.checker.planting import Bug, Planting, Strike, replaced, rewired, rewritten
 from simulation.world.faults import Kind
-from tidegate.core.audit import AuditFinding
+from tidegate.core.audit import BEGINNING, AuditFinding, Listed
+from tidegate.core.uploads import Upload
+from tidegate.flows.ports import ListedPage
 
 JUDGE = "tidegate.core.audit:judge_listed"
 
@@ -62,6 +64,27 @@ def _noted_first(real: Any) -> Any:
     return audit_page
 
 
+def _believed(real: Any) -> Any:
+    """The suspects as the inventory names them."""
+
+    def page(listing: Any, bucket: str, prefix: str, after: Any, owner: str) -> ListedPage:
+        there = listing._listing.page(bucket, prefix, BEGINNING, owner).listed
+        modified = {each.upload.key: each.modified for each in there}
+        suspects = [each for number in range(len(listing._parts)) for each in listing._part(number)]
+        listed = [Listed(Upload(bucket, each.key, each.version, 1), modified[each.key]) for each in suspects]
+        return ListedPage(tuple(listed), None)
+
+    return page
+
+
+def _waited_for(real: Any) -> Any:
+    def screening_of(route: Any, run: Any, limits: Any, screens: Any, ports: Any) -> Any:
+        failed = run.job and not ports.work.get(f"audits/{run.id}/complete.json")
+        return run if failed else real(route, run, limits, screens, ports)
+
+    return screening_of
+
+
 BUGS = (
     Bug(
         "the audit finds nothing",
@@ -109,6 +132,19 @@ BUGS = (
         "The next page of a listing begins after the last key, not after its last version.",
         (rewired("s3", "ListObjectVersions", _after_the_key),),
         "unannounced_versions",
+    ),
+    Bug(
+        "an inventory is believed",
+        "The audit sends the suspects of a job as the inventory names them, without a look into the bucket.",
+        (replaced("tidegate.flows.suspects:SuspectListing.page", _believed),),
+        "screened",
+    ),
+    Bug(
+        "a job that failed is waited for",
+        "The audit takes a job that ended without a result for one that is under way.",
+        (replaced("tidegate.flows.audit:_screening_of", _waited_for),),
+        "screened",
+        (Strike("driver s3.ListObjectVersions", Kind.DIE_AFTER),),
     ),
 )
 
