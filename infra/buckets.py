@@ -16,6 +16,9 @@ from infra.sizing import UNFINISHED_UPLOAD_DAYS
 BATCHES = "batches/"
 LINEAGE = "lineage/"
 AUDITS = "audits/"
+KEEP_DELETED = cdk.Duration.days(14)
+"""How long a person has to bring back a file of the work bucket that somebody deleted: long enough to come back from a
+holiday and see the alarm. Only what is deleted or overwritten costs its storage for so long."""
 UNFINISHED_UPLOADS = cdk.Duration.days(UNFINISHED_UPLOAD_DAYS)
 
 
@@ -65,11 +68,16 @@ class WorkBucket(Construct):
 
     Nothing in it expires. A halted batch waits for a person without limit, and without its manifest its uploads would
     be lost. A million uploads a day leave some 10 GB a year.
+
+    It keeps versions, because a part that somebody deletes by mistake names uploads that nothing else does. That costs
+    next to nothing: every file is written once, under a name of its own. Only a receipt may be overwritten, with the
+    same bytes, and is smaller than 1 KB.
     """
 
     def __init__(self, scope: Construct, id: str, *, buckets: Buckets) -> None:
         super().__init__(scope, id)
-        self.bucket = buckets.make(self, "Bucket")
+        kept = s3.LifecycleRule(noncurrent_version_expiration=KEEP_DELETED)
+        self.bucket = buckets.make(self, "Bucket", versioned=True, lifecycle_rules=[kept])
 
     def grant_use(self, role: iam.Role) -> None:
         """Read and write the batches; delete nothing."""

@@ -15,6 +15,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -267,8 +268,8 @@ class FolderLock:
         if not _locked(descriptor):
             os.close(descriptor)
             raise LocalError(
-                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with"
-                " `tidegate local down`, or use another folder with --dir"
+                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with `tidegate local"
+                f" down --dir {shlex.quote(str(self.path.parent))}`, or use another folder with --dir"
             )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())

@@ -96,7 +96,7 @@ def release_all() -> Redrive:
     ports = deployed.ports(f"release-{uuid.uuid4().hex}")
     names = sorted({*deployed.routes, *ports.ledger.known_routes()})
     found = chain.from_iterable(quarantined(name, EVERYTHING, ports) for name in names)
-    return release(found, ports, run=ports.new_id())
+    return release(found, ports, run=ports.new_id(), configured=deployed.routes)
 
 
 def redrive_one_batch(batch: str) -> Redrive:

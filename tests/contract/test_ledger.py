@@ -1749,6 +1749,17 @@ def test_a_wish_is_noted_for_a_batch_that_is_given_up(ledger: Ledger, another: A
     assert ledger.route(ROUTE).wished == (batch.id,)
     assert ledger.end_wish(batch.id, ROUTE, Wish.REDRIVE)
     assert not ledger.end_wish(batch.id, ROUTE, Wish.REDRIVE)
+    assert ledger.wish(batch, Wish.DROP, skips=True)
+    assert ledger.batch(batch.id).skips
+    assert not ledger.note_wish(batch.id, Wish.DROP, 1), "that one does not skip"
+    assert not ledger.end_wish(batch.id, ROUTE, Wish.DROP)
+    assert ledger.note_wish(batch.id, Wish.DROP, 1, skips=True)
+    assert ledger.wish(batch, Wish.DROP)
+    assert not ledger.batch(batch.id).skips
+    assert not ledger.end_wish(batch.id, ROUTE, Wish.DROP, skips=True)
+    assert ledger.wish(batch, Wish.DROP, skips=True)
+    assert ledger.end_wish(batch.id, ROUTE, Wish.DROP, skips=True)
+    assert not ledger.batch(batch.id).skips
     found = ledger.batch(batch.id)
     assert (found.wish, found.wished_parts, ledger.route(ROUTE).wished) == (None, 0, ())
 
@@ -1766,8 +1777,12 @@ def test_a_fence_begins_with_its_wish(ledger: Ledger, new_id: NewId, sealed: boo
     assert (batch.fencing, batch.wish, ledger.route(ROUTE).wished) == (True, Wish.DROP, (batch_id,))
     assert ledger.wish(batch, Wish.REDRIVE)
     ledger.halt(batch_id, batch.attempt, "no table")
+    assert ledger.wish(batch, Wish.REDRIVE, skips=True)
     assert ledger.resume(batch_id, ROUTE, batch.attempt + 1, fencing=True)
-    assert ledger.batch(batch_id).wish is Wish.REDRIVE, "it stays"
+    assert (ledger.batch(batch_id).wish, ledger.batch(batch_id).skips) == (Wish.REDRIVE, True), "it stays"
+    ledger.halt(batch_id, batch.attempt + 1, "no table")
+    assert ledger.resume(batch_id, ROUTE, batch.attempt + 2, fencing=True, wish=Wish.REDRIVE)
+    assert not ledger.batch(batch_id).skips, "the last command counts"
     assert not ledger.wish(batch, Wish.DROP), "it has moved on"
     assert ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=True))
     assert (ledger.batch(batch_id).wish, ledger.route(ROUTE).wished) == (Wish.REDRIVE, (batch_id,))

@@ -187,6 +187,7 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["outbox"], "Query", ("read the outbox",)),
     (CALLS["note_announced"], "DeleteItem", ("note", "batch 01B was announced")),
     (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),
+    (lambda ledger: ledger.count_back(ID, [upload("a")]), "BatchGetItem", ("read claims",)),
     (lambda ledger: ledger.restore_batch(SEALED, None), "TransactWriteItems", ("batch", "01B")),
 ]
 

@@ -117,7 +117,31 @@ def test_a_forgotten_notice_is_registered_once(ledger: Ledger):
     record = NoticeRecord("n1", ROUTE, "01LOST", "parts/n1-a.jsonl.gz", 2, 20, 0)
     assert ledger.write_notice(record, None)
     assert not ledger.write_notice(replace(record, batch="01OTHER"), None)
-    assert replace(read(ledger, "n1"), decided_at=0) == record
+    assert replace(read(ledger, "n1"), decided_at=0) == replace(record, uncounted=True)
+
+
+def test_what_a_forgotten_notice_took_over_leaves_the_sums_once(ledger: Ledger, batch: Batch):
+    first, other = notice("flights/1.json"), notice("flights/3.json")
+    join(ledger, first, batch)
+    one, two = upload("flights/1.json"), upload("flights/2.json")
+    ledger.record_endings([Ending(first.id, one.bucket, one.key, one.version, ABANDONED, "")])
+    record = NoticeRecord("n1", ROUTE, "01LOST", "parts/n1-a.jsonl.gz", 2, 20, 0)
+    assert ledger.write_notice(record, None)
+    assert not ledger.count_back("n1", [one, two]), "it has taken nothing over yet"
+    assert ledger.take_back("n1", [one, two]) == ()
+    assert ledger.count_back("n1", [one, two])
+    assert not ledger.count_back("n1", [one, two])
+    assert ledger.route(ROUTE).back == {ABANDONED: 1}
+    # a notice that dispatch registered was counted then, and stays so if it is put right
+    join(ledger, other, batch)
+    there = read(ledger, other.id)
+    assert ledger.write_notice(replace(there, batch="01LOST"), there)
+    assert not read(ledger, other.id).uncounted
+    # a void one was not
+    assert ledger.write_notice(void(read(ledger, other.id)), read(ledger, other.id))
+    assert not read(ledger, other.id).uncounted
+    assert ledger.write_notice(there, read(ledger, other.id))
+    assert read(ledger, other.id).uncounted
 
 
 def test_a_notice_is_put_right_only_as_it_was_read(ledger: Ledger, batch: Batch):

@@ -16,6 +16,7 @@ from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.waited import MISSED_LOOKS, WaitedJobs
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.lineage import Landed
+from tidegate.core.publication import History, Snapshot
 
 TABLE = "lake.raw.flights"
 PREFIX = "s3://landing/flights/"
@@ -207,3 +208,25 @@ def test_a_file_that_is_missing_is_told(emr: Emr):
     assert [next(found) for _ in range(3)] == FOUND[:3]
     with pytest.raises(Rejected, match=r"lineage/mine/driver/000001-000000\.jsonl\.gz is missing in the work bucket"):
         next(found)
+
+
+def test_the_history_ends_at_the_snapshot_that_was_read(emr: Emr):
+    history = History("u", (Snapshot(7, 6, frozenset({"B"}), 5, "B"), Snapshot(6, None)))
+
+    def succeed(job_run: str) -> None:
+        play_lineage(emr.work, emr.service.asked[-1]["clientToken"], FOUND, TABLE, "", history)
+        emr.service.end(job_run)
+
+    emr.end = succeed
+    told, found = emr.lineage().with_history(TABLE)
+    assert (told, list(found)) == (history, FOUND)
+
+
+def test_a_job_of_an_earlier_version_reads_no_history(emr: Emr):
+    def succeed(job_run: str) -> None:
+        emr.write(emr.service.asked[-1]["clientToken"], FOUND, prefix="")
+        emr.service.end(job_run)
+
+    emr.end = succeed
+    told, found = emr.lineage().with_history(TABLE)
+    assert (told, list(found)) == (None, FOUND)

@@ -76,4 +76,4 @@ def test_the_commands_say_what_they_did(world: World, monkeypatch: pytest.Monkey
     assert "paused since" not in run("status")[1]
     assert run("unpause", "flights") == (Exit.OK, "route flights is not paused\n")
     code, said = run("pause", "nights")
-    assert (code, "has a route 'nights'" in said) == (Exit.FINDING, True)
+    assert (code, "there is no route 'nights'" in said) == (Exit.USAGE, True)

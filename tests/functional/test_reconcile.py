@@ -11,9 +11,12 @@ from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tidegate.core.batches import State, oldest_remembered
 from tidegate.core.lineage import Landed
+from tidegate.core.manifests import floor_name
 from tidegate.core.outcomes import Outcome
+from tidegate.core.publication import Floor, History, Snapshot
+from tidegate.core.receipts import encode_floor
 from tidegate.core.reconcile import Holding, TableDifference
-from tidegate.core.records import DAY
+from tidegate.core.records import DAY, batch_key
 from tidegate.flows import reconcile as reconciling
 from tidegate.flows.reconcile import Reconciled, TableFinding, reconcile
 from tidegate.wiring import made_at, smallest_id
@@ -168,7 +171,7 @@ def test_a_batch_that_commits_while_it_is_compared_is_no_finding_whenever_that_i
     game.settled("a")
     whole = Life()
     assert game.reconcile(whole).holds
-    assert {"folders", "batches", "landed"} <= set(whole.names)
+    assert {"folders", "batches", "with_history"} <= set(whole.names)
     for call in range(1, whole.made + 1):
         done = game.reconcile(Life(call, before=lambda call=call: game.settled(f"x{call}-")))
         assert done.holds, (call, whole.names[call - 1], done.findings)
@@ -229,4 +232,100 @@ def test_it_tells_how_far_it_is(game: Game, monkeypatch: pytest.MonkeyPatch):
     said: list[str] = []
     tell: Callable[[str], None] = said.append
     reconcile(game.world.ports, configured=game.world.routes, oldest=game.oldest, made_at=made_at, tell=tell)
-    assert said == ["1 committed batches", f"table {TABLE}: 2 uploads read"]
+    assert said == ["1 committed batches, 0 abandoned ones", f"table {TABLE}: 2 uploads read"]
+
+
+# ---- fences
+
+
+def given_up(game: Game, floors: int = 0, prefix: str = "f") -> str:
+    """An abandoned batch with a floor, and more of them if a person has decided."""
+    batch = game.world.submitted(prefix=f"flights/{prefix}").id
+    for number in range(floors + 1):
+        game.world.work.put(f"batches/{batch}/{floor_name(number)}", encode_floor(Floor("u", 10 + number)))
+    play_fencing(game.world.work, batch)
+    game.world.jobs.end(batch, 1)
+    assert game.world.settle() == []
+    assert game.world.batch(batch).state is State.ABANDONED
+    return batch
+
+
+def line(*snapshots: Snapshot, uuid: str = "u") -> History:
+    return History(uuid, snapshots)
+
+
+@pytest.mark.parametrize("floors", [0, 1])
+def test_an_abandoned_batch_whose_fence_is_gone_is_found_and_its_job_runs_are_named(game: Game, floors: int):
+    batch = given_up(game, floors)
+    fence, begun, first = Snapshot(12, 11, frozenset({batch})), Snapshot(11, 10), Snapshot(10, None)
+    game.world.lineage.histories[TABLE] = line(fence, begun, first)
+    done = game.reconcile()
+    assert (done.holds, done.abandoned) == (True, 1)
+    game.world.lineage.histories[TABLE] = line(begun, first)
+    found = only(game.reconcile())
+    assert (found.difference, found.batch, found.route) == (TableDifference.NOT_FENCED, batch, "flights")
+    assert f"flights-{batch}-1" in found.advice
+
+
+def test_what_no_driver_can_publish_needs_no_fence(game: Game):
+    batch = given_up(game)
+    histories = {
+        "its floor is gone, too: expired": line(Snapshot(14, 13), Snapshot(13, 12)),
+        "it was rolled back below the floor": line(Snapshot(9, None)),
+        "another table of that name": line(Snapshot(10, None), uuid="other"),
+        "no table": line(uuid=""),
+        "its floor has expired, its fence has not": line(Snapshot(13, 12), Snapshot(12, 11, frozenset({batch}))),
+    }
+    for why, history in histories.items():
+        game.world.lineage.histories[TABLE] = history
+        assert game.reconcile().holds, why
+
+
+def test_a_deployed_job_that_reads_no_history_is_told(game: Game):
+    given_up(game)
+    game.world.lineage.histories[TABLE] = None
+    done = game.reconcile()
+    assert (done.holds, done.abandoned, done.unread) == (True, 0, 1)
+
+
+def test_a_batch_that_is_given_up_while_it_is_compared_is_no_finding_whenever_that_is(game: Game):
+    game.settled("a")
+    begun, first = Snapshot(11, 10), Snapshot(10, None)
+    whole = Life()
+    game.world.lineage.histories[TABLE] = line(begun, first)
+    assert game.reconcile(whole).holds
+    above = [begun, first]
+
+    def give_up() -> None:
+        batch = given_up(game, prefix=f"g{len(above)}-")
+        above.insert(0, Snapshot(above[0].id + 1, above[0].id, frozenset({batch})))
+        game.world.lineage.histories[TABLE] = line(*above)
+
+    for call in range(1, whole.made + 1):
+        done = game.reconcile(Life(call, before=give_up))
+        assert done.holds, (call, whole.names[call - 1], done.findings)
+    assert game.reconcile().abandoned == whole.made
+
+
+# ---- batches of version 0.1.0, which name no table
+
+
+def moved(game: Game) -> None:
+    flights = game.world.flights
+    game.world.flights = replace(flights, dataset=replace(flights.dataset, table="lake.raw.moved"))
+
+
+def test_a_batch_that_names_no_table_is_looked_for_where_its_attempt_wrote_it(game: Game):
+    batch = game.settled("a")
+    game.world.edit(batch_key(batch), table=None, sealed_for=None)
+    moved(game)
+    done = game.reconcile()
+    assert (done.holds, done.committed) == (True, 1)
+
+
+def test_a_batch_that_names_no_table_and_no_attempt_is_looked_for_in_the_table_of_its_route(game: Game):
+    batch = game.settled("a")
+    game.world.edit(batch_key(batch), table=None, sealed_for=None, dataset=None)
+    assert game.reconcile().holds
+    moved(game)
+    assert only(game.reconcile()).name_of_table == "lake.raw.moved"

@@ -183,14 +183,14 @@ def test_what_is_released_lands_once_whoever_releases_it_twice(world: World):
     committed_with(world, *KEYS[:2])
     assert sums(world) == Conservation(3, Tally(committed=1, quarantined=2, rows=1), 0)
     found = in_quarantine(world)
-    assert release(found, world.ports, run="1") == Redrive(Redriven.SENT, 2)
-    assert release(found, world.ports, run="2") == Redrive(Redriven.SENT, 2)
+    assert release(found, world.ports, configured=world.routes, run="1") == Redrive(Redriven.SENT, 2)
+    assert release(found, world.ports, configured=world.routes, run="2") == Redrive(Redriven.SENT, 2)
     deliver(world)
     assert in_quarantine(world) == []
     assert sums(world) == Conservation(3, Tally(committed=1, rows=1), 2)
     land(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
-    assert release(found, world.ports, run="3") == Redrive(Redriven.SENT, 2), "an old list"
+    assert release(found, world.ports, configured=world.routes, run="3") == Redrive(Redriven.SENT, 2), "an old list"
     deliver(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
 
@@ -198,7 +198,7 @@ def test_what_is_released_lands_once_whoever_releases_it_twice(world: World):
 def test_what_is_bad_still_comes_back_into_quarantine_and_can_be_released_again(world: World):
     committed_with(world, KEYS[0])
     for attempt in range(2):
-        release(in_quarantine(world), world.ports, run=str(attempt))
+        release(in_quarantine(world), world.ports, configured=world.routes, run=str(attempt))
         deliver(world)
         batch = world.open
         world.clock.advance(1_000)
@@ -213,7 +213,7 @@ def test_a_whole_wrong_schema_is_released_in_portions(world: World, monkeypatch:
     monkeypatch.setattr("tidegate.flows.redrive.AT_ONCE", 2)
     committed_with(world, *KEYS)
     seen: list[int] = []
-    assert release(in_quarantine(world), world.ports, run="1", on_sent=seen.append).sent == 3
+    assert release(in_quarantine(world), world.ports, configured=world.routes, run="1", on_sent=seen.append).sent == 3
     assert seen == [2, 3]
     deliver(world)
     land(world)
@@ -260,7 +260,7 @@ def test_a_death_at_any_step_of_dispatch_counts_what_came_back_once(world: World
 def _released() -> World:
     world = small_world(max_wait=0)
     committed_with(world, *KEYS[:2])
-    release(in_quarantine(world), world.ports, run="1")
+    release(in_quarantine(world), world.ports, configured=world.routes, run="1")
     return world
 
 
@@ -273,7 +273,7 @@ def dispatched_by(life: Life, world: World) -> None:
 
 def test_a_notice_that_is_void_leaves_what_it_took_as_it_was_counted(world: World):
     committed_with(world, KEYS[0])
-    release(in_quarantine(world), world.ports, run="1")
+    release(in_quarantine(world), world.ports, configured=world.routes, run="1")
     (first,) = world.topic.published
     world.ledger.claim(first)  # and died
     assert world.ledger.void(first.id, "flights")
@@ -286,7 +286,7 @@ def test_a_notice_that_is_void_leaves_what_it_took_as_it_was_counted(world: Worl
 
 def test_an_owner_whose_record_has_expired_is_not_counted_back(world: World):
     committed_with(world, KEYS[0])
-    release(in_quarantine(world), world.ports, run="1")
+    release(in_quarantine(world), world.ports, configured=world.routes, run="1")
     (sent,) = world.topic.published
     del world.store.items[next(key for key in world.store.items if key.pk == f"n#{world.claim(KEYS[0]).notice}")]
     deliver(world)

@@ -14,7 +14,7 @@ from tidegate.core.claims import Claim
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.receipts import decode_receipt
-from tidegate.core.records import DAY, claim_key
+from tidegate.core.records import DAY, batch_key, claim_key
 from tidegate.core.routes import Dataset
 from tidegate.flows.redrive import redrive_object
 from tidegate.flows.republish import Republication, Republished, find, republish
@@ -53,8 +53,10 @@ def test_only_the_snapshot_changes_in_the_ledger(game: Game) -> None:  # noqa: F
     assert game.world.batch(batch_id).state is State.COMMITTED
 
 
-def test_the_batch_goes_to_the_table_that_it_was_sealed_for(game: Game) -> None:  # noqa: F811
+@pytest.mark.parametrize("gone", [(), ("table", "sealed_for")], ids=["", "of_version_0_1_0"])
+def test_the_batch_goes_to_the_table_that_it_was_sealed_for(game: Game, gone: tuple[str, ...]) -> None:  # noqa: F811
     batch_id, jobs = game.settled("a"), PlayedRepublisher(game)
+    game.world.edit(batch_key(batch_id), **dict.fromkeys(gone))
     route = game.world.routes["flights"]
     moved = replace(route, owner="999", dataset=replace(route.dataset, table="lake.raw.renamed"))
     game.world.ports.ledger.remember_route(moved)

@@ -1,5 +1,6 @@
 """Wishes: what a person says of an abandoned batch's uploads is done once, whoever dies, and the sums stay right."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -7,7 +8,7 @@ import pytest
 
 from tests.functional.test_redrive import KEYS, deliver, land, sums
 from tests.support.build import BUCKET, notice
-from tests.support.fakes import Died, Life, every_death, play_fencing, play_giving_up, play_publishing
+from tests.support.fakes import Died, Life, MemoryWork, every_death, play_fencing, play_giving_up, play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tidegate.core.batches import State, Wish
@@ -16,17 +17,20 @@ from tidegate.core.outcomes import DROPPED, Conservation, Tally
 from tidegate.core.records import batch_key, claim_key
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted, abort
+from tidegate.flows.missing import Missing, missing
 from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object
 from tidegate.flows.settle import settle
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 from tidegate.flows.wishes import carry_out
 from tidegate.metrics import Metric
+from tidegate.stores.memory import MemoryStore
 
 ENDS = {
     Wish.DROP: Conservation(3, Tally(), 0, dropped=3),
     Wish.REDRIVE: Conservation(3, Tally(committed=3, rows=3), 0),
 }
+KEYS_OF_TWO = tuple(f"flights/{notice:04}-{number:05}.json" for notice in range(2) for number in range(2))
 WISHES = pytest.mark.parametrize("wish", list(Wish))
 
 
@@ -277,6 +281,92 @@ def test_a_part_that_is_missing_stops_the_wish_and_nothing_else(world: World):
     world.work.objects[batch_folder(batch) + part] = body
     assert world.settle() == []
     assert sums(world).dropped == 3
+
+
+def lose(world: World, name: str) -> bytes:
+    """Somebody deletes a file of the one batch that has a wish."""
+    (batch,) = world.record.wished
+    return world.work.objects.pop(batch_folder(batch) + name)
+
+
+@WISHES
+@pytest.mark.parametrize("manifest", [True, False], ids=["", "manifest"])
+def test_a_person_may_go_on_without_a_part_that_is_missing(wish: Wish, manifest: bool):
+    world = wishful(wish)
+    (batch,) = world.record.wished
+    gone, _ = world.parts(batch)
+    lose(world, gone)
+    if not manifest:
+        lose(world, "sealed.json")
+    (trouble,) = world.settle()
+    assert f"`tidegate abort {batch} --{wish} --skip-missing`" in str(trouble)
+    assert abort(batch, world.ports, wish) is Aborted.WISHED
+    assert len(world.settle()) == 1, "to say the same again skips nothing"
+    assert missing(world.batch(batch), world.ports) == Missing((gone,) if manifest else ("sealed.json",), 2)
+    assert abort(batch, world.ports, wish, skip_missing=True) is Aborted.WISHED
+    assert world.settle() == []
+    assert (world.record.wished, world.batch(batch).wish, world.batch(batch).skips) == ((), None, False)
+    finish(world)
+    expected = Conservation(4, Tally(), 2, 2) if wish is Wish.DROP else Conservation(4, Tally(2, rows=2), 2)
+    assert sums(world) == expected, "the uploads of the missing part stay pending"
+
+
+@WISHES
+def test_a_wish_that_waits_for_a_part_begins_anew_after_one_that_skipped_it(wish: Wish):
+    """Another process is still at the wish that skips."""
+    world = wishful(wish)
+    (batch,) = world.record.wished
+    gone, _ = world.parts(batch)
+    body = lose(world, gone)
+    abort(batch, world.ports, wish, skip_missing=True)
+    items, files = copy.deepcopy(world.store.items), dict(world.work.objects)
+    asked = 0
+    for call in range(1, 12):
+        later = wishful(wish)
+        later.store, later.work = MemoryStore(copy.deepcopy(items)), MemoryWork(dict(files))
+
+        def ask_again(later: World = later) -> None:
+            nonlocal asked
+            asked += 1
+            assert abort(batch, later.ports, wish) is Aborted.WISHED
+            later.work.objects[batch_folder(batch) + gone] = body
+
+        before = asked
+        carry_out(batch, "flights", Life(call, before=ask_again).over(later.ports))
+        assert settle(later.flights, later.ports) == []
+        finish(later)
+        assert (later.record.wished, sums(later).pending) == ((), 0 if asked > before else 2), call
+    assert asked > 5
+
+
+def test_a_fence_whose_batch_misses_a_part_is_settled_once_a_person_says_to_skip_it(world: World):
+    world.arrive(2, notices=2)
+    batch = world.open.id
+    abort(batch, world.ports, Wish.DROP)
+    world.settle()
+    gone, _ = world.parts(batch)
+    lose(world, gone)
+    play_fencing(world.work, batch)
+    (trouble,) = world.settle()
+    assert f"{gone} is missing in the work bucket" in str(trouble)
+    assert world.batch(batch).halted
+    assert abort(batch, world.ports, Wish.DROP, skip_missing=True) is Aborted.WISHED
+    assert world.settle() == []
+    assert world.batch(batch).state is State.ABANDONED
+    assert world.settle() == []
+    assert sums(world) == Conservation(4, Tally(), 2, 2)
+    # what is missing can be named one by one: its claim knows the owner, and that has let go
+    left = [key for key in KEYS_OF_TWO if world.claim(key).outcome != DROPPED]
+    assert len(left) == 2
+    assert redrive_object(BUCKET, left[0], world.ports, run="1").sent == 1
+    finish(world)
+    assert sums(world) == Conservation(4, Tally(committed=1, rows=1), 1, 2)
+
+
+def test_nothing_is_skipped_of_a_batch_that_was_not_given_up(world: World):
+    batch = submitted(world)
+    assert abort(batch, world.ports, Wish.DROP, skip_missing=True) is Aborted.NOT_GIVEN_UP
+    assert (world.batch(batch).fencing, world.record.wished) == (False, ())
 
 
 def test_status_and_trace_say_what_becomes_of_the_uploads(world: World):

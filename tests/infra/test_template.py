@@ -94,6 +94,16 @@ def test_overwritten_uploads_stay_readable_while_the_ledger_knows_them(simple, m
                 assert {"Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": days}} in rules
 
 
+def test_a_deleted_file_of_the_work_bucket_can_be_brought_back(simple, many):
+    """docs/operations.md, "A file of the work bucket is missing"."""
+    for template in (simple, many):
+        _, work = template.one("AWS::S3::Bucket", "WorkBucket")
+        assert work["VersioningConfiguration"] == {"Status": "Enabled"}
+        rules = work["LifecycleConfiguration"]["Rules"]
+        assert {"Status": "Enabled", "NoncurrentVersionExpiration": {"NoncurrentDays": 14}} in rules
+        assert not any("ExpirationInDays" in rule for rule in rules), "a batch may wait for a person without limit"
+
+
 def test_routes_share_a_bucket_or_have_their_own(many):
     buckets = {each.get("BucketName"): each for each in many.of("AWS::S3::Bucket").values()}
     shared = buckets["example-landing"]["NotificationConfiguration"]["QueueConfigurations"]

@@ -8,7 +8,16 @@ from pyspark.sql import SparkSession
 
 from tests.spark.world import WORK, World
 from tidegate.aws.work import S3Work
-from tidegate.core.lineage import CompleteLineage, Landed, decode_complete, decode_landed, in_order, lineage_folder
+from tidegate.core.lineage import (
+    CompleteLineage,
+    Landed,
+    decode_complete,
+    decode_history,
+    decode_landed,
+    history_name,
+    in_order,
+    lineage_folder,
+)
 from tidegate.flows.publish import run
 from tidegate.reading.reader import LINEAGE_DDL
 from tidegate.spark import lineage
@@ -148,6 +157,9 @@ def test_a_job_writes_once_what_is_complete(spark: SparkSession, world: World, t
     complete = decode_complete(first)
     assert (complete.table, complete.prefix, complete.uploads, complete.rows) == (table, "s3://a/", 1, 1)
     assert complete.snapshot == world.main()[0].id
+    history = work.get(history_name(f"{folder}{complete.folder}/"))
+    assert history
+    assert decode_history(history).ancestors == tuple(each.plain for each in world.main())
     insert(world, [("s3://a/2", "v", "B2")])
     assert lineage.run(identifier, WORK, "", table, "s3://a/") == 0
     assert work.get(folder + "complete.json") == first, "a twin that is later does not change it"

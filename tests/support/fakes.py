@@ -9,10 +9,19 @@ from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditCounts, Listed, Marker, Window
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.errors import Retryable
-from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed, lineage_folder
+from tidegate.core.lineage import (
+    CompleteLineage,
+    Landed,
+    checked_prefix,
+    encode_history,
+    encode_landed,
+    history_name,
+    lineage_folder,
+)
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, Outcome
+from tidegate.core.publication import History
 from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, tally_of
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.screening import CompleteScreening, SuspectsPart, encode_suspects, screening_folder
@@ -147,6 +156,10 @@ class MemoryLineage:
 
     tables: dict[str, list[Landed]] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    histories: dict[str, History | None] = field(default_factory=dict)
+
+    def with_history(self, table: str) -> tuple[History | None, Iterator[Landed]]:
+        return self.histories.get(table, History("", ())), self.landed(table)
 
     def landed(self, table: str, prefix: str = "") -> Iterator[Landed]:
         self.asked.append((table, prefix))
@@ -251,14 +264,19 @@ def play_giving_up(
     work.put(f"{batch_folder(batch_id)}failures/{attempt}.json", failure.encode())
 
 
-def play_lineage(work: Work, run: str, found: Sequence[Landed], table: str, prefix: str = "") -> None:
-    """Write what a job writes that has read a table: two files at most, and that it is complete."""
+def play_lineage(
+    work: Work, run: str, found: Sequence[Landed], table: str, prefix: str = "", history: History | None = None
+) -> None:
+    """Write what a job writes that has read a table: its history, two files at most, and that it is complete. A job of
+    an earlier version wrote no history."""
     folder, middle = lineage_folder(run), (len(found) + 1) // 2
     halves = {"000000-000000.jsonl.gz": found[:middle], "000001-000000.jsonl.gz": found[middle:]}
     parts = {name: half for name, half in halves.items() if half}
     for name, half in parts.items():
         work.put(f"{folder}driver/{name}", encode_landed(half))
     rows = sum(each.rows for each in found)
+    if history:
+        work.put(history_name(f"{folder}driver/"), encode_history(history))
     complete = CompleteLineage(table, prefix, 7, "driver", tuple(parts), len(found), rows)
     work.put(folder + "complete.json", complete.encode())
 

@@ -90,7 +90,9 @@ def test_a_file_that_takes_for_ever() -> None:
     with Supervisor(DeadlyDecoding(DATASET, SCHEMA), Limits(memory=1 << 30, seconds=1)) as supervisor:
         refused = supervisor.decode("a.json", row(1, deadly.SPIN))
         assert isinstance(refused, Refused)
-        assert refused.reason.endswith("it needs more than 1 seconds of processor time")
+        # on a machine that gives it less than a third of a processor, the other limit is met first
+        reasons = ("it needs more than 1 seconds of processor time", "it was not done after 3 seconds")
+        assert refused.reason.endswith(reasons)
         assert ids(supervisor.decode("b.json", row(2))) == [2]
 
 

@@ -315,11 +315,12 @@ def test_abort_says_what_comes_next(ledger: FakeLedger, monkeypatch: pytest.Monk
         Aborted.COMMITTED: "has ended: it is committed",
         Aborted.ABANDONED: "has ended: it is abandoned",
         Aborted.FILES_DIFFER: "`tidegate status` shows how they differ; remove the cause, then abort again",
+        Aborted.NOT_GIVEN_UP: "was not given up yet, so nothing of it is skipped",
         Aborted.MOVED_ON: "changed just now: run `tidegate status`, then abort again",
     }
     assert said.keys() == set(Aborted)
     for ended, words in said.items():
-        monkeypatch.setattr(main, "ask_abort", lambda batch, ports, wish, ended=ended: ended)
+        monkeypatch.setattr(main, "ask_abort", lambda batch, ports, wish, ended=ended, **named: ended)
         result = run("abort", "01RUN", "--yes")
         expected = (Exit.OK, result.stdout) if ended is Aborted.FENCING else (Exit.FINDING, result.stderr)
         assert (result.exit_code, words in " ".join(expected[1].split())) == (expected[0], True), ended
@@ -336,11 +337,39 @@ def test_abort_says_what_becomes_of_the_uploads(
         (Aborted.WISHED, "given up before"),
     ):
         asked = []
-        monkeypatch.setattr(main, "ask_abort", lambda *of, ended=ended, asked=asked: asked.append(of[2]) or ended)
+        monkeypatch.setattr(
+            main, "ask_abort", lambda *of, ended=ended, asked=asked, **named: asked.append(of[2]) or ended
+        )
         result = run("abort", "01RUN", "--yes", option)
         assert (result.exit_code, asked) == (Exit.OK, [wish])
         assert words in result.stdout
         assert done in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("batch", "options", "words"),
+    [
+        ("01DONE", (), "has ended: it is committed"),
+        ("01DONE", ("--drop",), "has ended: it is committed"),
+        ("01DONE", ("--drop", "--skip-missing"), "has ended: it is committed"),
+        ("01NONE", (), "there is no batch 01NONE"),
+        ("01GONE", (), "has ended: it is abandoned"),
+        ("01OPEN", (), "has no uploads yet"),
+        ("01RUN", ("--drop", "--skip-missing"), "was not given up yet"),
+    ],
+)
+def test_abort_does_not_ask_about_what_it_would_refuse(ledger: FakeLedger, batch: str, options: tuple[str, ...], words):
+    gone, empty = replace(DONE, state=State.ABANDONED), replace(RUNNING, state=State.OPEN, notices=0)
+    ledger.batches = {**ledger.batches, "01GONE": gone, "01OPEN": empty}
+    result = run("abort", batch, *options)
+    assert (result.exit_code, ledger.resumed) == (Exit.FINDING, [])
+    assert words in " ".join(result.stderr.split())
+    assert "Give up batch" not in result.stderr
+
+
+def test_missing_parts_are_skipped_only_for_a_wish(ledger: FakeLedger):
+    result = run("abort", "01RUN", "--yes", "--skip-missing")
+    assert (result.exit_code, ledger.resumed) == (Exit.USAGE, [])
 
 
 def test_uploads_are_either_dropped_or_redriven(ledger: FakeLedger):

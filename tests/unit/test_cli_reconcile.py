@@ -24,12 +24,13 @@ from tidegate.settings import DAY
 
 NOW = 1_800_000_000
 LINEAGE = MemoryLineage()
-GOOD = Reconciled(11, 12, 13, 14, 15, {"lake.a": Holding(2, 20), "lake.b": Holding(1, 1)})
+GOOD = Reconciled(11, 12, 13, 14, 15, 16, 0, {"lake.a": Holding(2, 20), "lake.b": Holding(1, 1)})
 MISSING = TableFinding(TableDifference.MISSING, "flights", "lake.a", "01A", ledger=Holding(3, 30))
 TWICE = TableFinding(
     TableDifference.TWICE, "flights", "lake.a", "01A", table=Holding(2, 20), other="01B", example="s3://l/k (v1)"
 )
-BAD = Reconciled(11, 12, 13, 14, 15, {"lake.a": Holding(2, 20)}, [MISSING, TWICE])
+NOT_FENCED = TableFinding(TableDifference.NOT_FENCED, "flights", "lake.a", "01A", attempts=3)
+BAD = Reconciled(11, 12, 13, 14, 15, 16, 2, {"lake.a": Holding(2, 20)}, [MISSING, TWICE, NOT_FENCED])
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_a_table_that_holds_what_was_committed_is_no_finding(asked):
     assert result.exit_code == Exit.OK
     assert (asked["route"], asked["ports"].lineage) == (None, LINEAGE)
     assert wiring.made_at(asked["oldest"]) == oldest_remembered(NOW, 60 * DAY)
-    assert [int(each) for each in re.findall(r" (\d+)$", result.stdout, re.MULTILINE)] == [11, 12, 21, 13, 14, 15]
+    assert [int(each) for each in re.findall(r" (\d+)$", result.stdout, re.MULTILINE)] == [11, 12, 21, 13, 14, 15, 16]
     assert "the tables hold what the ledger has committed" in result.stdout
     assert "a line of progress" in result.stderr
 
@@ -81,6 +82,9 @@ def test_a_difference_is_a_finding_with_both_numbers_and_what_to_do(asked):
     assert (
         "twice: table lake.a holds 2 uploads in batch 01A and in batch 01B, for example s3://l/k (v1)" in result.stdout
     )
+    assert "not fenced: batch 01A is abandoned, and its fence is not in the history of table lake.a" in result.stdout
+    assert "flights-01A-1 to flights-01A-3" in result.stdout
+    assert "the fences of 2 abandoned batches were not looked for" in result.stdout
     assert "the tables hold what" not in result.stdout
 
 

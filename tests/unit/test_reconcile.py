@@ -4,7 +4,8 @@ import pytest
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import Tally
-from tidegate.core.reconcile import Holding, TableDifference, advice, judge_committed, judge_found
+from tidegate.core.publication import Floor, History, Snapshot
+from tidegate.core.reconcile import Holding, TableDifference, advice, is_fenced, judge_committed, judge_found
 
 
 def batch(state: State, rows: int = 0) -> Batch:
@@ -56,3 +57,23 @@ def test_only_a_batch_without_any_row_may_be_rolled_back_and_landed_again():
     assert all(told.values())
     assert len(set(told.values())) == len(TableDifference)
     assert "01C" in told[TableDifference.TWICE]
+
+
+FENCED = History("u", (Snapshot(3, 2, frozenset({"01B"})), Snapshot(2, 1), Snapshot(1, None)))
+
+
+@pytest.mark.parametrize(
+    ("history", "floors", "fenced"),
+    [
+        (FENCED, [Floor("u", 1)], True),
+        (History("u", FENCED.ancestors[1:]), [Floor("u", 1)], False),
+        # the oldest floor is gone, a later one is not: a driver may use that
+        (History("u", FENCED.ancestors[1:2]), [Floor("u", 0), Floor("u", 2)], False),
+        # no driver publishes without its floor
+        (History("u", FENCED.ancestors[1:2]), [Floor("u", 0)], True),
+        (History("other", FENCED.ancestors[1:]), [Floor("u", 1)], True),
+        (FENCED, [], True),
+    ],
+)
+def test_a_fence(history, floors, fenced):
+    assert is_fenced(history, "01B", floors) is fenced

@@ -20,7 +20,7 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import BaseError, Id
 from botocore.exceptions import ClientError
 
 from tidegate.aws.errors import asking, code_of
-from tidegate.core.batches import Batch, JobState
+from tidegate.core.batches import Batch, JobState, job_name
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.flows.ports import JobReport
@@ -151,7 +151,7 @@ class EmrServerless:
         ]
         with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):
             return self._application.start(
-                f"{batch.route}-{batch.id}-{batch.attempt}",
+                job_name(batch.route, batch.id, batch.attempt),
                 arguments,
                 # a restored ledger may fence in an attempt whose number EMR knows with a job that was to publish
                 token=f"{batch.id}-{batch.attempt}{'-fence' if batch.fencing else ''}",

@@ -5,7 +5,9 @@
     2 start the job             the client token is the run's id: who goes on with the run gets the same job
     3 ask until it has ended    nothing: the job goes on
     4 read complete.json        the run can be read again by its id, without another job
-    5 read its files, one by    the same
+    5 read its history, if it   the same
+      is asked for
+    6 read its files, one by    the same
       one
 
 What counts is `complete.json`, not the job's state: a job may write it and fail to end well.
@@ -16,7 +18,17 @@ from collections.abc import Iterator
 
 from tidegate.aws.waited import WaitedJobs
 from tidegate.core.errors import Rejected, Retryable
-from tidegate.core.lineage import CompleteLineage, Landed, decode_complete, decode_landed, in_order, lineage_folder
+from tidegate.core.lineage import (
+    CompleteLineage,
+    Landed,
+    decode_complete,
+    decode_history,
+    decode_landed,
+    history_name,
+    in_order,
+    lineage_folder,
+)
+from tidegate.core.publication import History
 from tidegate.flows.ports import Work
 from tidegate.flows.store import NewId
 
@@ -43,12 +55,25 @@ class EmrLineage:
 
         Raises Rejected if the run of this id is of another table or prefix.
         """
+        return self._landed(run, self._finished(run, table, prefix))
+
+    def with_history(self, table: str) -> tuple[History | None, Iterator[Landed]]:
+        """Waits for the job, as `landed` does."""
+        run = f"lineage-{self._new_id()}"
+        complete = self._finished(run, table, "")
+        body = self._objects.get(history_name(f"{lineage_folder(run)}{complete.folder}/"))
+        return decode_history(body) if body else None, self._landed(run, complete)
+
+    def _finished(self, run: str, table: str, prefix: str) -> CompleteLineage:
         complete = self._complete(run) or self._wait_for(run, table, prefix)
         if (complete.table, complete.prefix) != (table, prefix):
             raise Rejected(
                 f"the lineage run {run} is of table {complete.table} and prefix {complete.prefix!r}, not of {table} and"
                 f" {prefix!r}"
             )
+        return complete
+
+    def _landed(self, run: str, complete: CompleteLineage) -> Iterator[Landed]:
         return in_order(self._read(run, complete), complete)
 
     def _complete(self, run: str) -> CompleteLineage | None:

@@ -8,7 +8,7 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption
+from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption, check_route, point_in_time
 from tidegate.core.audit import LISTING, AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.routes import Route
 from tidegate.flows.audit import Look, audit_window
@@ -37,46 +37,60 @@ class Audited:
 
 
 def window_of(since: str | None, until: str | None, settings: Settings, now: int) -> Window:
-    """The window of ages such as "30d". Raises BadParameter."""
+    """The window of ages such as "30d", or of times and dates. Raises BadParameter."""
     limits = settings.audit_limits()
-    oldest, youngest = _age(since, limits.max_age), _age(until, limits.min_age)
+    oldest, youngest = _age(since, limits.max_age, now), _age(until, limits.min_age, now)
     if oldest > limits.horizon:
         raise typer.BadParameter(
             f"an audit looks back {limits.horizon // HOUR}h at most (`look_back` in [retention]): the ledger may have"
             " forgotten what is older"
         )
     if oldest <= youngest:
-        raise typer.BadParameter("--since must be longer ago than --until")
+        raise typer.BadParameter(
+            "--since must be longer ago than --until"
+            if until
+            else f"--since must be longer ago than {limits.min_age // 60} minutes (`min_age` in [audit]): what is"
+            " younger may still be on its way"
+        )
     return Window(now - oldest, now - youngest, youngest, limits.horizon)
 
 
-def _age(given: str | None, default: int) -> int:
+def _age(given: str | None, default: int, now: int) -> int:
     if given is None:
         return default
     try:
         return duration(given)
     except ValueError as error:
-        raise typer.BadParameter(f"{given!r}: {error}") from None
+        why = error
+    try:
+        begin = point_in_time(given)
+    except typer.BadParameter:
+        raise typer.BadParameter(
+            f"{given!r} is neither a time, nor a date such as 2026-11-21, nor an age: {why}"
+        ) from None
+    return now - begin if begin is not None else default
 
 
 def _routes(named: str | None, settings: Settings) -> list[Route]:
-    there = {route.name: route for route in settings.core_routes() if not route.retired}
-    if named is None:
-        return list(there.values())
-    if named not in there:
-        raise typer.BadParameter(f"there is no route {named!r} that takes uploads: see `tidegate routes`")
-    return [there[named]]
+    routes = settings.core_routes()
+    there = {route.name: route for route in routes if not route.retired}
+    check_route(named, there, retired={route.name for route in routes} - there.keys())
+    return list(there.values()) if named is None else [there[named]]
 
 
 def audit(
     route: RouteOption = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="AGE", help='The oldest uploads to look at: "30d". Default: `max_age`.'),
+        typer.Option(
+            "--since", metavar="AGE|TIME", help="The oldest uploads to look at: 30d, 2026-11-21. Default: `max_age`."
+        ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="AGE", help='The youngest uploads to look at: "12h". Default: `min_age`.'),
+        typer.Option(
+            "--until", metavar="AGE|TIME", help="The youngest uploads to look at: 12h, 2026-11-21. Default: `min_age`."
+        ),
     ] = None,
     by_job: Annotated[
         bool | None,

@@ -9,7 +9,15 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption, YesOption, point_in_time
+from tidegate.cli.options import (
+    SINCE_WHEN,
+    DeploymentOption,
+    JsonOption,
+    YesOption,
+    check_route,
+    confirm,
+    point_in_time,
+)
 from tidegate.core.audit import Listed
 from tidegate.core.backfill import FINAL, BackfillCounts, BackfillFinding, BackfillScope, Survey, routes_under
 from tidegate.core.lineage import SCHEME, checked_prefix
@@ -58,9 +66,10 @@ def scopes_of(
         raise typer.BadParameter(f"{error}; the prefix is taken as it is, not URL-encoded") from None
     if not bucket:
         raise typer.BadParameter("name what is to be backfilled: s3://BUCKET/PREFIX")
-    routes = [each for each in deployed.settings.core_routes() if not each.retired]
-    if named is not None and named not in {each.name for each in routes}:
-        raise typer.BadParameter(f"there is no route {named!r} that takes uploads: see `tidegate routes`")
+    configured = deployed.settings.core_routes()
+    routes = [each for each in configured if not each.retired]
+    names = {each.name for each in routes}
+    check_route(named, names, retired={each.name for each in configured} - names)
     found = [each for each in routes_under(bucket, prefix, routes) if named in (None, each[0].name)]
     if not found:
         there = "; ".join(f"{each.name} takes s3://{each.bucket}/{each.prefix}" for each in routes)
@@ -80,7 +89,7 @@ def backfill(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help="Only what was uploaded at or after: 2026-11-21T10:21:00Z."),
+        typer.Option("--since", metavar="TIME", help=f"Only what was uploaded at or after: {SINCE_WHEN}."),
     ] = None,
     until: Annotated[
         str | None, typer.Option("--until", metavar="TIME", help="Only what was uploaded at or before this.")
@@ -115,7 +124,7 @@ def backfill(
             done.surveys[each.route.name] = survey(each, asked, kept[each.route.name], ports)
         _announce(scopes, done.surveys, rate)
         if not (yes or dry_run):
-            typer.confirm("Go on?", abort=True, err=True)
+            confirm("Go on?")
         for each in scopes:
             name = each.route.name
             done.counts[name] = send_missing(

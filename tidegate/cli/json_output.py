@@ -182,6 +182,8 @@ def reconciled(done: Reconciled) -> dict[str, Any]:
         "pending_batches": done.pending,
         "forgotten_batches": done.forgotten,
         "uploads_of_other_tools": done.strangers,
+        "abandoned_batches": done.abandoned,
+        "fences_not_read": done.unread,
         "tables": [
             {"table": table, "uploads": held.uploads, "rows": held.rows} for table, held in sorted(done.tables.items())
         ],
@@ -195,6 +197,7 @@ def reconciled(done: Reconciled) -> dict[str, Any]:
                 "in_the_ledger": {"uploads": each.ledger.uploads, "rows": each.ledger.rows},
                 "in_the_table": {"uploads": each.table.uploads, "rows": each.table.rows},
                 "example": each.example or None,
+                "job_runs": each.job_runs or None,
                 "advice": each.advice,
             }
             for each in done.findings

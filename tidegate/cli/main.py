@@ -25,18 +25,21 @@ from tidegate.cli.options import (
     PortOption,
     YesOption,
     bucket_and_key,
+    check_route,
+    confirm,
 )
 from tidegate.cli.quarantine import app as quarantine_app
 from tidegate.cli.reconcile import reconcile
 from tidegate.cli.redrive import redrive
 from tidegate.cli.republish import republish
-from tidegate.core.batches import Wish
+from tidegate.core.batches import State, Wish
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
 from tidegate.environment import STACK_DIR
-from tidegate.flows.abort import Aborted
+from tidegate.flows.abort import Aborted, refused
 from tidegate.flows.abort import abort as ask_abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
+from tidegate.flows.missing import NOTHING_MISSING, missing
 from tidegate.flows.pause import PauseResult
 from tidegate.flows.pause import pause as ask_pause
 from tidegate.flows.pause import unpause as ask_unpause
@@ -192,7 +195,9 @@ RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE", help="The route's
 def pause(route: RouteArgument, folder: DeploymentOption = None) -> None:
     """Hand off no new batch of a route, for example while its table is changed. Uploads are still gathered."""
     deployed = deployment.find(folder)
-    done = ask_pause(route, deployed.routes, deployed.ports())
+    ports = deployed.ports()
+    check_route(route, deployment.known_names(deployed.routes, ports))
+    done = ask_pause(route, deployed.routes, ports)
     _tell_pause(route, done, "is paused: jobs that have begun go on, and uploads gather", "is paused already")
 
 
@@ -200,7 +205,9 @@ def pause(route: RouteArgument, folder: DeploymentOption = None) -> None:
 def unpause(route: RouteArgument, folder: DeploymentOption = None) -> None:
     """End a route's pause. Settling hands off what has gathered within a minute."""
     deployed = deployment.find(folder)
-    done = ask_unpause(route, deployed.routes, deployed.ports())
+    ports = deployed.ports()
+    check_route(route, deployment.known_names(deployed.routes, ports))
+    done = ask_unpause(route, deployed.routes, ports)
     _tell_pause(route, done, "goes on: what has gathered is handed off within a minute", "is not paused")
 
 
@@ -235,6 +242,14 @@ def abort(
     redrive: Annotated[
         bool, typer.Option("--redrive", help="Send its uploads again, as soon as it is abandoned.")
     ] = False,
+    skip_missing: Annotated[
+        bool,
+        typer.Option(
+            "--skip-missing",
+            help="With --drop or --redrive, of a batch that was given up before: go on without the parts that are"
+            " missing in the work bucket. Their uploads stay pending.",
+        ),
+    ] = False,
     folder: DeploymentOption = None,
     yes: YesOption = False,
 ) -> None:
@@ -246,10 +261,16 @@ def abort(
     if drop and redrive:
         raise typer.BadParameter("give --drop or --redrive, not both")
     wish = Wish.DROP if drop else Wish.REDRIVE if redrive else None
-    deployed = deployment.find(folder)
-    if not yes:
-        typer.confirm(f"Give up batch {batch}? {_BECOMES[wish]}", abort=True, err=True)
-    match ask_abort(batch, deployed.ports(), wish):
+    if skip_missing and not wish:
+        raise typer.BadParameter("--skip-missing goes with --drop or --redrive")
+    ports = deployment.find(folder).ports()
+    there = ports.ledger.batch(batch)
+    refusal = refused(there, wish, skip_missing=skip_missing)
+    if not refusal and not yes:
+        confirm(f"Give up batch {batch}? {_BECOMES[wish]}")
+    given_up = there is not None and (there.fencing or there.state is State.ABANDONED)
+    lacks = missing(there, ports) if there and given_up and not refusal else NOTHING_MISSING
+    match refusal or ask_abort(batch, ports, wish, skip_missing=skip_missing):
         case Aborted.FENCING:
             then = f", then its uploads are {_DONE[wish]}" if wish else ""
             typer.echo(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
@@ -259,6 +280,15 @@ def abort(
                 f"batch {batch} was given up before. Within a minute after it is abandoned its uploads are"
                 f" {_DONE[wish]}: see `tidegate status`"
             )
+            if lacks.files and skip_missing:
+                typer.echo(f"{render.lacking(batch, lacks)}. These uploads stay pending")
+            elif lacks.files:
+                render.error(
+                    f"{render.lacking(batch, lacks)}. Nothing becomes of them before the files are there",
+                    "restore them: docs/operations.md, `A file of the work bucket is missing`; or go on without them:"
+                    f" `tidegate abort {batch} --{wish} --skip-missing`",
+                )
+                _exit(Exit.FINDING)
             return
         case Aborted.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
@@ -276,6 +306,11 @@ def abort(
                 f"batch {batch} cannot be given up: its files in the work bucket differ from what the ledger has"
                 " registered, and it may be in the table. `tidegate status` shows how they differ; remove the cause,"
                 " then abort again"
+            )
+        case Aborted.NOT_GIVEN_UP:
+            render.error(
+                f"batch {batch} was not given up yet, so nothing of it is skipped: abort it without --skip-missing. If"
+                " it then waits for missing files, repeat this"
             )
         case Aborted.MOVED_ON:
             render.error(f"batch {batch} changed just now: run `tidegate status`, then abort again")
@@ -307,7 +342,7 @@ def decide(
     deployed = deployment.find(folder)
     if not yes:
         said = "is in the table" if published else "is NOT in the table, and may be written now"
-        typer.confirm(f"Are you sure that batch {batch} {said}?", abort=True, err=True)
+        confirm(f"Are you sure that batch {batch} {said}?")
     if published:
         decision = decide_published(batch, staged, deployed.ports())
     else:

@@ -1,11 +1,15 @@
 """Options that several verbs have, and the values that they take."""
 
+import contextlib
 import datetime
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tidegate.cli import render
+from tidegate.cli.exits import Exit
 from tidegate.environment import STACK_DIR
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON. docs/cli.md describes it.")]
@@ -30,17 +34,51 @@ RouteOption = Annotated[str | None, typer.Option("--route", metavar="ROUTE", hel
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
+SINCE_WHEN = "2026-11-21T10:21:00Z, or 2026-11-21, where it begins in UTC"
+"""What `point_in_time` takes, for the help."""
+
+
 def point_in_time(given: str | None) -> int | None:
-    """The epoch second of an ISO 8601 time with a zone. Raises BadParameter."""
+    """The epoch second of an ISO 8601 time with a zone, or at which a date begins in UTC. Raises BadParameter."""
     if given is None:
         return None
+    with contextlib.suppress(ValueError):
+        day = datetime.date.fromisoformat(given)
+        return int(datetime.datetime.combine(day, datetime.time(), datetime.UTC).timestamp())
     try:
         time = datetime.datetime.fromisoformat(given)
     except ValueError:
-        raise typer.BadParameter(f"{given!r} is not a time such as 2026-11-21T10:21:00Z") from None
+        raise typer.BadParameter(
+            f"{given!r} is not a time such as 2026-11-21T10:21:00Z, nor a date such as 2026-11-21"
+        ) from None
     if time.tzinfo is None:
         raise typer.BadParameter(f"{given!r} has no time zone: end it with Z for UTC")
     return int(time.timestamp())
+
+
+def confirm(question: str) -> None:
+    """Ask, and go on if the answer is yes. Else the verb ends, and says which option does not ask."""
+    try:
+        if typer.confirm(question, err=True):
+            return
+        why = "that was not confirmed"
+    except typer.Abort as ended:
+        if isinstance(ended.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        typer.echo(err=True)
+        why = "nobody is there to confirm it"
+    render.error(f"{why}, so nothing was done", "--yes does it without asking")
+    raise typer.Exit(int(Exit.FINDING))
+
+
+def check_route(named: str | None, there: Iterable[str], *, retired: Collection[str] = ()) -> None:
+    """Raises BadParameter if a route is named and is not among those that are `there`. Some verbs do not work on
+    `retired` ones."""
+    names = sorted(there)
+    if named is None or named in names:
+        return
+    what = f"route {named!r} is retired and takes no uploads" if named in retired else f"there is no route {named!r}"
+    raise typer.BadParameter(f"{what}: there are {', '.join(names)}" if names else f"{what}, nor any other one")
 
 
 def bucket_and_key(uri: str) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """The verbs for what is in quarantine: list it, show it, release it."""
 
 import uuid
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated
 
@@ -9,7 +10,19 @@ import typer
 
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption, YesOption, bucket_and_key, point_in_time
+from tidegate.cli.options import (
+    SINCE_WHEN,
+    DeploymentOption,
+    JsonOption,
+    RouteOption,
+    YesOption,
+    bucket_and_key,
+    check_route,
+    confirm,
+    point_in_time,
+)
+from tidegate.core.routes import route_of
+from tidegate.core.uploads import Upload
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Quarantined, Selection, quarantined, quarantined_object
 from tidegate.flows.redrive import release as send_again
@@ -32,7 +45,7 @@ ErrorOption = Annotated[
     str, typer.Option("--error", metavar="TEXT", help="Only errors that contain this, in any case.")
 ]
 SinceOption = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Only batches settled at or after: 2026-11-21T10:21:00Z.")
+    str | None, typer.Option("--since", metavar="TIME", help=f"Only batches settled at or after: {SINCE_WHEN}.")
 ]
 UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only batches settled before this.")]
 
@@ -44,8 +57,7 @@ def _selection(key: str, error: str, since: str | None, until: str | None) -> Se
 def _found(deployed: Deployment, ports: Ports, route: str | None, selection: Selection) -> Iterator[Quarantined]:
     """Raises BadParameter for a route that neither the configuration nor the ledger has."""
     names = deployment.known_names(deployed.routes, ports)
-    if route is not None and route not in names:
-        raise typer.BadParameter(f"there is no route {route!r}: there are {', '.join(names)}")
+    check_route(route, names)
     for name in [route] if route is not None else names:
         yield from quarantined(name, selection, ports)
 
@@ -102,20 +114,58 @@ def release(
     """Read what is in quarantine again, after the schema or the route was mended. It may be repeated.
 
     Without --key, --error, --since, --until and --route this releases everything. What still cannot be decoded comes
-    back into quarantine.
+    back into quarantine. Each upload goes through the route that takes its key today; if none does, through its former
+    one, as that was deployed last.
     """
     selection = _selection(key, error, since, until)
     deployed = deployment.find(folder)
     ports = deployed.ports(f"release-{uuid.uuid4().hex}")
     began, coming = ports.clock(), _found(deployed, ports, route, selection)
-    first: list[Quarantined] = []
-    if not yes:
-        first = list(islice(coming, COUNTED + 1))
+    first = list(islice(coming, COUNTED + 1))
+    for said in _other_ways(first, deployed, ports):
+        typer.echo(said, err=True)
+    if first and not yes:
         count = f"{len(first)}" if len(first) <= COUNTED else f"more than {COUNTED}"
-        typer.confirm(f"Release {count} uploads?", abort=True, err=True)
+        confirm(f"Release {count} uploads?")
     # what was counted was read before the question: it is sent as of then
-    done = send_again(chain(first, coming), ports, run=ports.new_id(), on_sent=sent_so_far, began=began)
-    typer.echo(f"{done.sent} uploads are released: `tidegate status` shows how they end")
+    done = send_again(
+        chain(first, coming),
+        ports,
+        run=ports.new_id(),
+        configured=deployed.routes,
+        on_sent=sent_so_far,
+        began=began,
+    )
+    if done.sent:
+        typer.echo(f"{done.sent} uploads are released: `tidegate status` shows how they end")
+    else:
+        typer.echo("nothing of this is in quarantine, so nothing is released: `tidegate quarantine ls` lists what is")
+
+
+def _other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:
+    """What a person may not expect of the routes that these go through, before they are sent."""
+    moved: Counter[tuple[str, str]] = Counter()
+    stranded: dict[str, list[Quarantined]] = defaultdict(list)
+    for each in found:
+        taker = route_of(Upload(each.bucket, each.key, each.version, 0), deployed.routes.values())
+        if taker is None:
+            stranded[each.route].append(each)
+        elif taker.name != each.route:
+            moved[each.route, taker.name] += 1
+    for (former, today), count in sorted(moved.items()):
+        table = deployed.routes[today].dataset.table
+        yield f"{count} of them were of route {former}. Route {today} takes their keys today: they go to table {table}"
+    for former, left in sorted(stranded.items()):
+        route = deployed.routes.get(former) or ports.ledger.known_route(former)
+        how = (
+            f"they are read as route {former} was deployed last, and go to table {route.dataset.table}"
+            if route
+            else f"nobody knows how route {former} was: their notices wait until there is one of that name"
+        )
+        yield (
+            f"no route takes the keys of {len(left)} of them today, e.g. s3://{left[0].bucket}/{left[0].key}: {how}."
+            " Deploy a route that takes them, if you want something else"
+        )
 
 
 def sent_so_far(sent: int) -> None:

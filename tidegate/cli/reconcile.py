@@ -7,7 +7,7 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption
+from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption, check_route
 from tidegate.core.batches import oldest_remembered
 from tidegate.flows.reconcile import reconcile as compare
 
@@ -19,8 +19,7 @@ def reconcile(route: RouteOption = None, folder: DeploymentOption = None, as_jso
     """
     deployed = deployment.find(folder)
     ports = replace(deployed.ports(), lineage=deployed.lineage(render.progress))
-    if route is not None and route not in deployed.routes and route not in ports.ledger.known_routes():
-        raise typer.BadParameter(f"neither tidegate.toml nor the ledger has a route {route!r}: see `tidegate routes`")
+    check_route(route, deployment.known_names(deployed.routes, ports))
     oldest = wiring.smallest_id(max(0, oldest_remembered(wiring.clock(), deployed.settings.retention.claims)))
     done = compare(
         ports, configured=deployed.routes, oldest=oldest, made_at=wiring.made_at, route=route, tell=render.progress

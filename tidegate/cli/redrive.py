@@ -1,5 +1,6 @@
 """`tidegate redrive`: send again what ended without a row, or what is among the dead letters."""
 
+import difflib
 import uuid
 from typing import Annotated
 
@@ -38,7 +39,9 @@ def redrive(
     It may be repeated: an upload lands once. Dead letters that can never succeed stay where they are, and are shown
     with the reason. Ends with 1 if there was nothing to send, or if dead letters stay.
     """
-    is_object = what.startswith("s3://")
+    if what != LETTERS and difflib.get_close_matches(what.lower(), [LETTERS], cutoff=0.7):
+        raise typer.BadParameter(f"{what!r} is no batch: did you mean `{LETTERS}`?")
+    is_object = what.startswith("s3:")
     if version and not is_object:
         raise typer.BadParameter("--version goes with s3://BUCKET/KEY")
     if dry_run and what != LETTERS:
@@ -106,7 +109,8 @@ def _tell(what: str, done: Redrive) -> None:
         case Redriven.MISSING:
             render.error(
                 f"the manifest or a part of batch {what} is missing in the work bucket: {done.sent} uploads were sent."
-                " Restore the missing version of the object there, then run this again"
+                " Restore it (docs/operations.md, `A file of the work bucket is missing`), then run this again; or send"
+                f" what is there: `tidegate abort {what} --redrive --skip-missing`"
             )
         case Redriven.UNKNOWN:
             render.error(f"the ledger knows no such upload of {name}: see `tidegate trace {what}`")

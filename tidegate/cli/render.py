@@ -21,6 +21,7 @@ from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.reconcile import TableDifference
 from tidegate.core.routes import Route
 from tidegate.flows.letters import LettersMoved
+from tidegate.flows.missing import Missing
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.reconcile import Reconciled, TableFinding
@@ -297,7 +298,11 @@ def reconciled(done: Reconciled) -> None:
         ("batches with rows that settling has not recorded yet", done.pending),
         ("batches with rows that the ledger has forgotten", done.forgotten),
         ("uploads that other tools wrote", done.strangers),
+        ("abandoned batches whose fences were looked for", done.abandoned),
     )
+    if done.unread:
+        unread = f"the fences of {done.unread} abandoned batches were not looked for: deploy this version first"
+        out.print(Text(unread, "yellow"), soft_wrap=True)
     for found in done.findings:
         out.print(Text.assemble((f"{found.difference.value}: ", "bold red"), _difference(found)), soft_wrap=True)
         out.print(Text(f"    {found.advice}", "dim"), soft_wrap=True)
@@ -311,10 +316,21 @@ def _difference(found: TableFinding) -> str:
             f"table {found.name_of_table} holds {found.table.uploads} uploads in batch {found.batch} and in batch"
             f" {found.other}, for example {found.example}"
         )
+    if found.difference is TableDifference.NOT_FENCED:
+        return (
+            f"batch {found.batch} is abandoned, and its fence is not in the history of table {found.name_of_table}: the"
+            " table was rolled back past it"
+        )
     return (
         f"batch {found.batch}: table {found.name_of_table} holds {found.table.rows} rows of {found.table.uploads}"
         f" uploads, the ledger has committed {found.ledger.rows} of {found.ledger.uploads}"
     )
+
+
+def lacking(batch: str, lacks: Missing) -> str:
+    """What the folder of a batch lacks, in half a sentence."""
+    example = lacks.files[0] if len(lacks.files) == 1 else f"{lacks.files[0]}, ..."
+    return f"the work bucket lacks {len(lacks.files)} files of batch {batch} with {lacks.uploads} uploads ({example})"
 
 
 # --- quarantine ---

@@ -6,13 +6,16 @@ import typer
 
 from tidegate.cli import deployment, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, YesOption
+from tidegate.cli.options import DeploymentOption, YesOption, confirm
 from tidegate.core.errors import Rejected
 from tidegate.flows.republish import Republished, find
 from tidegate.flows.republish import republish as bring_back
 
 WHY_NOT = {
-    Republished.NO_SUCH_BATCH: "the ledger has no such batch",
+    Republished.NO_SUCH_BATCH: (
+        "the ledger has no such batch: `tidegate reconcile` names those that can land again, `tidegate trace"
+        " s3://BUCKET/KEY` the batch of an object"
+    ),
     Republished.NOT_COMMITTED: "it is not committed: only what has landed can land again",
     Republished.NO_ROUTE: "the ledger has no settings of its route: deploy it once more",
     Republished.NOT_ITS_OWN: (
@@ -47,7 +50,7 @@ def republish(
             typer.echo(f"batch {batch_id}: {batch.tally.rows:,} rows, table {dataset.table}")
     if ready and not yes:
         typer.echo("Rows that were deleted on purpose, and whose snapshot has expired, come back as well.", err=True)
-        typer.confirm("Publish them again?", abort=True, err=True)
+        confirm("Publish them again?")
     republisher = deployed.republisher(render.progress)
     for batch_id in ready:
         try:

@@ -58,6 +58,7 @@ class Batch:
                    is aside now
     `wish`         what a person wants done with its uploads once it is abandoned; None if nobody said, or if it is done
     `wished_parts` for how many of its parts the wish is carried out
+    `skips`        a person said to go on without the parts that are missing in the work bucket
     """
 
     id: str
@@ -86,6 +87,7 @@ class Batch:
     aside_at: int = 0
     wish: Wish | None = None
     wished_parts: int = 0
+    skips: bool = False
 
 
 MAX_NOTICES = 50_000
@@ -160,6 +162,11 @@ def gives_way(batch: Batch, limits: BatchLimits, *, now: int) -> bool:
     if batch.state is not State.SUBMITTED or not batch.halted:
         return False
     return now - (batch.halted_at or batch.submitted_at) >= limits.step_aside
+
+
+def job_name(route: str, batch_id: str, attempt: int) -> str:
+    """What the job run of an attempt is called, for people."""
+    return f"{route}-{batch_id}-{attempt}"
 
 
 class JobState(Enum):

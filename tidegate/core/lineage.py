@@ -4,6 +4,7 @@ Every row names its upload and its batch (`_source_uri`, `_source_version`, `_ba
 the rows of one snapshot of `main` by these, and writes the groups to the work bucket (`tidegate.spark.lineage`):
 
     lineage/<run>/<driver>/<number>.jsonl.gz   some uploads, in order; the files are in order by their names
+    lineage/<run>/<driver>/history.json.gz     the history of `main` that ends at the snapshot that was read
     lineage/<run>/failure.json                 why a driver gave up, for people
     lineage/<run>/complete.json                which driver's files count; their names and their sums
 
@@ -17,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 
 from tidegate.core.errors import Rejected
+from tidegate.core.publication import History, Snapshot
 from tidegate.core.versions import check_version
 
 VERSION = 1
@@ -90,6 +92,34 @@ def checked_prefix(prefix: str) -> str:
 def encode_landed(found: Iterable[Landed]) -> bytes:
     lines = (json.dumps([each.bucket, each.key, each.version, each.batch, each.rows]) for each in found)
     return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
+
+
+def history_name(folder: str) -> str:
+    """The file of the history that the driver of `folder` has read. Drivers of earlier versions wrote none."""
+    return f"{folder}history.json.gz"
+
+
+def encode_history(history: History) -> bytes:
+    """`history` as gzipped JSON, its head first."""
+    told = {
+        "v": VERSION,
+        "uuid": history.table_uuid,
+        "ancestors": [
+            [each.id, each.parent, sorted(each.publishes), each.source, each.holds] for each in history.ancestors
+        ],
+    }
+    return gzip.compress(json.dumps(told).encode(), mtime=0)
+
+
+def decode_history(body: bytes) -> History:
+    """Raises Rejected if newer code wrote it."""
+    told = json.loads(gzip.decompress(body))
+    check_version(told["v"], "history.json.gz of a lineage run", VERSION)
+    ancestors = (
+        Snapshot(each, parent, frozenset(publishes), source, holds)
+        for each, parent, publishes, source, holds in told["ancestors"]
+    )
+    return History(told["uuid"], tuple(ancestors))
 
 
 def decode_landed(body: bytes) -> Iterator[Landed]:

@@ -4,10 +4,12 @@ Only numbers of a batch are compared: how many uploads have rows, and how many r
 and another one is there twice is not seen, if both are of one batch.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from tidegate.core.batches import Batch, State
+from tidegate.core.publication import Floor, History, NotPublished, verdict
 
 
 class TableDifference(Enum):
@@ -19,6 +21,7 @@ class TableDifference(Enum):
     NOT_COMMITTED = "not committed"  # the table holds rows of it, and it is open, or was given up
     UNKNOWN = "unknown"  # the table holds rows of it, and the ledger has no such batch
     TWICE = "twice"  # the table holds one upload in two batches
+    NOT_FENCED = "not fenced"  # abandoned, and its fence is not in the table: the table was rolled back past it
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,19 @@ def judge_found(batch: Batch | None, held: Holding, *, remembered: bool) -> Tabl
     return None if batch.state in (State.SEALED, State.SUBMITTED) else TableDifference.NOT_COMMITTED
 
 
-def advice(difference: TableDifference, batch: str, other: str = "") -> str:
-    """What a person does about it. `other` is the second batch of an upload that is there twice."""
+def is_fenced(history: History, batch: str, floors: Iterable[Floor]) -> bool:
+    """Whether no driver can publish this abandoned batch any more. `floors` are all that it ever had.
+
+    A driver publishes if its floor is in the history, and no ancestor above that was published under the batch's id:
+    neither rows nor a fence. A driver whose floor is not in the history publishes nothing. So a fence that has expired
+    together with the floor is not missed.
+    """
+    return not any(isinstance(verdict(history, batch, floor), NotPublished) for floor in floors)
+
+
+def advice(difference: TableDifference, batch: str, other: str = "", job_runs: str = "") -> str:
+    """What a person does about it. `other` is the second batch of an upload that is there twice. `job_runs` names the
+    job runs of the batch."""
     match difference:
         case TableDifference.MISSING:
             return (
@@ -86,3 +100,9 @@ def advice(difference: TableDifference, batch: str, other: str = "") -> str:
             )
         case TableDifference.TWICE:
             return f"delete the rows of these uploads whose _batch_id is {other}, or is {batch}"
+        case TableDifference.NOT_FENCED:
+            return (
+                "a driver of the batch that is still alive could publish it. Look in EMR Studio for its job runs"
+                f" ({job_runs}), cancel what has not ended, and do not redrive its uploads until all have ended. Then"
+                " run this again: see docs/operations.md, `The ledger and the table differ`"
+            )

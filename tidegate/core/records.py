@@ -164,6 +164,7 @@ def decode_notice(item: Item) -> NoticeRecord:
         objects=told.get("objects", 0),
         bytes=told.get("bytes", 0),
         decided_at=told["decided_at"],
+        uncounted="uncounted" in told,
     )
 
 
@@ -189,6 +190,7 @@ def decode_batch(item: Item) -> Batch:
         dataset=told.get("dataset", ""),
         sealed_for=told.get("sealed_for", ""),
         wish=Wish(told["wish"]) if "wish" in told else None,
+        skips="wish_skips" in told,
         **{name: told.get(name, 0) for name in _OF_A_BATCH},
     )
 

@@ -29,6 +29,7 @@
     note_snapshot   that a batch landed again                      it is committed, as the snapshot that was read
     pause, unpause  that the route begins no new batch             it is not paused yet; it is
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
+    count_back      what a notice that was put right took over     it was not counted yet
     begin_audit     which run audits the route                     the one before is the last, and has ended
     note_audit      that a page of the run is done                 the run is the last, the page its next
     note_screening  which job screens the bucket for the run       the run is the last, the attempt its next
@@ -395,7 +396,7 @@ def resume(
     """
     begun = Update(
         sets={"attempt": attempt, "submitted_at": now, "fencing": fencing, "floors": floors, **_of_wish(wish)},
-        removes=_OF_THE_LAST_ATTEMPT,
+        removes=(*_OF_THE_LAST_ATTEMPT, *(("wish_skips",) if wish else ())),
     )
     back = Update(
         adds={"jobs": 1}, joins={"running": batch_id, **_listed_wish(batch_id, wish)}, leaves={"aside": batch_id}
@@ -444,35 +445,44 @@ def _listed_wish(batch_id: str, wish: Wish | None) -> Mapping[str, str]:
     return {"wished": batch_id} if wish else {}
 
 
-def wish(batch: Batch, wish: Wish) -> Transition:
+def wish(batch: Batch, wish: Wish, *, skips: bool = False) -> Transition:
     """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. A later wish
-    replaces an earlier one, and begins with the first part."""
+    replaces an earlier one, and begins with the first part. `skips` as in `Batch`."""
     still: tuple[Requirement, ...] = (
         (Is("state", State.ABANDONED.value),) if batch.state is State.ABANDONED else _under_way(batch.attempt)
+    )
+    change = (
+        Update(sets={**_of_wish(wish), "wish_skips": 1})
+        if skips
+        else Update(sets=_of_wish(wish), removes=("wish_skips",))
     )
     return Transition(
         f"note what becomes of the uploads of batch {batch.id}",
         (
-            Write(batch_key(batch.id), Update(sets=_of_wish(wish)), still),
+            Write(batch_key(batch.id), change, still),
             Write(route_key(batch.route), Update(joins=_listed_wish(batch.id, wish))),
         ),
     )
 
 
-def note_wish(batch_id: str, wish: Wish, parts: int) -> Transition:
+def _same_wish(wish: Wish, skips: bool) -> tuple[Requirement, ...]:
+    return (Is("wish", wish.value), Has("wish_skips") if skips else Lacks("wish_skips"))
+
+
+def note_wish(batch_id: str, wish: Wish, parts: int, *, skips: bool = False) -> Transition:
     change = Update(sets={"wished_parts": parts})
     return _one(
         f"note that the wish to {wish} batch {batch_id} is carried out for {parts} parts",
-        Write(batch_key(batch_id), change, (Is("wish", wish.value),)),
+        Write(batch_key(batch_id), change, _same_wish(wish, skips)),
     )
 
 
-def end_wish(batch_id: str, route: str, wish: Wish) -> Transition:
+def end_wish(batch_id: str, route: str, wish: Wish, *, skips: bool = False) -> Transition:
     """If another wish was noted meanwhile, this is refused, and the route still lists the batch."""
     return Transition(
         f"note that the wish to {wish} batch {batch_id} is carried out",
         (
-            Write(batch_key(batch_id), Update(removes=("wish", "wished_parts")), (Is("wish", wish.value),)),
+            Write(batch_key(batch_id), Update(removes=("wish", "wished_parts", "wish_skips")), _same_wish(wish, skips)),
             Write(route_key(route), Update(leaves={"wished": batch_id})),
         ),
     )
@@ -553,6 +563,7 @@ def put_notice_right(
         "v": VERSION,
         "route": becomes.route,
         **({} if becomes.void else registered),
+        **({"uncounted": 1} if not becomes.void and (there is None or there.void or there.uncounted) else {}),
         "decided_at": there.decided_at if there else now,
         "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
     }
@@ -568,6 +579,14 @@ def put_notice_right(
         less = Update(adds={"objects": -there.objects, "bytes": -there.bytes, "notices": -1})
         writes.append(Write(batch_key(there.batch), less, (Is("state", State.OPEN.value),)))
     return Transition(f"put notice {becomes.id} right", tuple(writes))
+
+
+def count_back(notice_id: str, back: Mapping[CountedAs, int]) -> Transition:
+    """What `register` does besides, for a notice that `put_notice_right` has registered: what it took over leaves the
+    sums that it was in. Once, whoever does it."""
+    once = Write(notice_key(notice_id), Update(removes=("uncounted",)), (Has("uncounted"),))
+    sums = (Write(route_key(route), Update(adds=left)) for route, left in _sums_left(back).items())
+    return Transition(f"count what notice {notice_id} took over", (once, *sums))
 
 
 def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool) -> Transition:

@@ -46,18 +46,23 @@ class Aborted(Enum):
     COMMITTED = auto()  # too late: it is in the table
     ABANDONED = auto()  # it was given up before
     FILES_DIFFER = auto()  # its files differ from what the ledger registered: `Batch.halted` says how
+    NOT_GIVEN_UP = auto()  # it is neither abandoned nor being fenced: nothing of it is skipped
     MOVED_ON = auto()  # it changed during this command: check it again
 
 
-def abort(batch_id: str, ports: Ports, wish: Wish | None = None) -> Aborted:
-    """`wish`: what becomes of the uploads once the batch is abandoned; None leaves them pending.
+def abort(batch_id: str, ports: Ports, wish: Wish | None = None, *, skip_missing: bool = False) -> Aborted:
+    """`wish`: what becomes of the uploads once the batch is abandoned; None leaves them pending. `skip_missing`: also
+    if parts of it are missing in the work bucket, for a batch that was given up before.
 
     Raises Retryable if the batch is open, and the ledger has no settings of its route: settling records them within
     a minute."""
     batch = ports.ledger.batch(batch_id)
-    if batch is not None and batch.state is State.OPEN:
-        if not batch.notices:
-            return Aborted.EMPTY
+    refusal = refused(batch, wish, skip_missing=skip_missing)
+    if batch is None or refusal:
+        return refusal or Aborted.NO_SUCH_BATCH
+    if wish and skip_missing:
+        return _wished(batch, wish, ports, skips=True)
+    if batch.state is State.OPEN:
         batch = _sealed(batch, ports)
     if batch is None:
         return Aborted.NO_SUCH_BATCH
@@ -84,8 +89,21 @@ def abort(batch_id: str, ports: Ports, wish: Wish | None = None) -> Aborted:
     return Aborted.FENCING if done else Aborted.MOVED_ON
 
 
-def _wished(batch: Batch, wish: Wish, ports: Ports) -> Aborted:
-    return Aborted.WISHED if ports.ledger.wish(batch, wish) else Aborted.MOVED_ON
+def refused(batch: Batch | None, wish: Wish | None, *, skip_missing: bool) -> Aborted | None:
+    """Why a request for this batch would do nothing, as far as that is seen without doing it; None if it would."""
+    if batch is None:
+        return Aborted.NO_SUCH_BATCH
+    if batch.state is State.COMMITTED:
+        return Aborted.COMMITTED
+    if skip_missing and batch.state is not State.ABANDONED and not batch.fencing:
+        return Aborted.NOT_GIVEN_UP
+    if batch.state is State.OPEN and not batch.notices:
+        return Aborted.EMPTY
+    return Aborted.ABANDONED if batch.state is State.ABANDONED and not wish else None
+
+
+def _wished(batch: Batch, wish: Wish, ports: Ports, *, skips: bool = False) -> Aborted:
+    return Aborted.WISHED if ports.ledger.wish(batch, wish, skips=skips) else Aborted.MOVED_ON
 
 
 def _sealed(batch: Batch, ports: Ports) -> Batch | None:

@@ -392,18 +392,18 @@ class Ledger:
 
     # ---- what becomes of the uploads of an abandoned batch
 
-    def wish(self, batch: Batch, wish: Wish) -> bool:
-        """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. False if
-        the batch has moved on meanwhile."""
-        return self._applied(transitions.wish(batch, wish))
+    def wish(self, batch: Batch, wish: Wish, *, skips: bool = False) -> bool:
+        """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. `skips` as
+        in `Batch`. False if the batch has moved on meanwhile."""
+        return self._applied(transitions.wish(batch, wish, skips=skips))
 
-    def note_wish(self, batch_id: str, wish: Wish, parts: int) -> bool:
+    def note_wish(self, batch_id: str, wish: Wish, parts: int, *, skips: bool = False) -> bool:
         """Record that the wish is carried out for `parts` of the batch's parts. False if there is another one now."""
-        return self._applied(transitions.note_wish(batch_id, wish, parts))
+        return self._applied(transitions.note_wish(batch_id, wish, parts, skips=skips))
 
-    def end_wish(self, batch_id: str, route: str, wish: Wish) -> bool:
+    def end_wish(self, batch_id: str, route: str, wish: Wish, *, skips: bool = False) -> bool:
         """The wish is carried out. False if there is another one now, or if another process has recorded it."""
-        return self._applied(transitions.end_wish(batch_id, route, wish))
+        return self._applied(transitions.end_wish(batch_id, route, wish, skips=skips))
 
     def forget_wish(self, batch_id: str, route: str, *, there: bool) -> bool:
         """The route lists a batch that has no wish, or (`there` is false) no record any more. False if it has one."""
@@ -499,6 +499,13 @@ class Ledger:
                 becomes, there, withdraw=withdraw, now=self.clock(), retention=self.claim_retention
             )
         )
+
+    def count_back(self, notice_id: str, uploads: Sequence[Upload]) -> bool:
+        """Take out of the sums what this notice has taken over of its uploads, if recovering has registered it. False
+        if it took over nothing, or if it was counted already."""
+        claims = self.claims_on(uploads).values()
+        back = Counter(claim.before for claim in claims if claim.notice == notice_id and claim.before)
+        return bool(back) and self._applied(transitions.count_back(notice_id, back))
 
     def restore_batch(self, becomes: Batch, there: Batch | None) -> bool:
         """Put right the header of a sealed or submitted batch, and its place in the route's lists, if the header is

@@ -9,6 +9,7 @@ from tidegate.core.audit import Listed, Marker, Window
 from tidegate.core.batches import Batch, JobState
 from tidegate.core.lineage import Landed
 from tidegate.core.notices import Notice
+from tidegate.core.publication import History
 from tidegate.core.routes import Dataset, Route
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.store import Clock, NewId
@@ -113,6 +114,12 @@ class Lineage(Protocol):
         Raises one of the three errors, also while it is read: whoever has read all of it knows that nothing was left
         out.
         """
+        ...
+
+    def with_history(self, table: str) -> tuple[History | None, Iterator[Landed]]:
+        """The whole table as `landed` reads it, and the history of `main` that ends at the snapshot that was read. The
+        history of a table that does not exist has no ancestors. None if the deployed job is of a version that reads no
+        history."""
         ...
 
 

@@ -37,8 +37,8 @@ once the ledger is lost. One may be halted for longer than `claims`, and still b
 
 **The sums.** Each batch is counted once, when it ends: its header has as many objects as its manifest lists, and its
 receipt accounts for as many. So `notified` and the endings grow by the same number, and the sum holds. What the sums
-have lost: batches before `oldest`, duplicates refused, jobs, and which uploads came back (an upload that was
-quarantined and released since counts as both). A batch that line 2 wrote has the uploads with rows, as committed. Files
+have lost: batches before `oldest`, duplicates refused, and jobs. What came back into a later batch leaves the sums that
+it was in (`recover`, line 3). A batch that line 2 wrote has the uploads with rows, as committed. Files
 without a row, and those that ended otherwise, have left no row: they are not in it.
 
 **If traffic flows already.** A claim that exists stays, except where `recover` may move it.

@@ -3,7 +3,9 @@
     line                                            why in this order
     1 list the batches in the work bucket, and      what is COMMITTED now was published before. Its rows are in every
       read their headers                            later reading of the table, unless somebody has removed them
-    2 read the lineage of their tables              never earlier than this call (`flows.ports.Lineage`)
+    2 read the lineage of their tables, and the     never earlier than this call (`flows.ports.Lineage`). What is
+      history that ends at the same snapshot        ABANDONED in line 1 was fenced before: its fence is in every later
+                                                    history that reaches its floor, unless the table was rolled back
     3 read the headers of batches that have rows,   they were published before line 2. One that is committed meanwhile
       and were not COMMITTED in line 1              is compared; one that settling has not recorded yet is pending
 
@@ -16,6 +18,13 @@ or as if nobody knew of its rows (ledger first, and not again). So a batch that 
     before line 2, before 3     SUBMITTED        its rows         COMMITTED       none
     after line 2                SUBMITTED        nothing          -               none
     opened after line 1         -                its rows         any of these    as above
+    fenced before line 1        ABANDONED        its fence        -               none
+    fenced after it             SUBMITTED        its fence or not -               none: it is not looked for
+
+**Fences.** An abandoned batch can be published again if its fence is gone and its floor is not
+(`core.reconcile.is_fenced`). Its floors are read from the work bucket after line 2. They are all there by then: an
+attempt writes every floor that it may use before it stages, and the fence was the last attempt. Nothing here can fence
+the batch again: only an attempt can, and the ledger begins none for a batch that has ended.
 
 If it dies, nothing has happened. A twin finds the same. If a table is rolled back, or rows are deleted, while it runs,
 the finding is of before or of after that. If the settings change, so does the list of tables: what is not read is not
@@ -25,19 +34,32 @@ compared, and a batch of a table that was not read is none of the findings. Read
 the work bucket. Rows of older batches are counted, and are compared if the ledger still has the batch. If the work
 bucket is lost, a batch whose rows are missing is not found.
 
-**What it costs.** For each table a lineage job. For a thousand batches a listing and ten requests of a hundred headers;
-no item of the ledger is read for an upload. Memory holds a few numbers of each batch.
+**What it costs.** For each table a lineage job, and for each abandoned batch a read of each of its floors. For a
+thousand batches a listing and ten requests of a hundred headers; no item of the ledger is read for an upload. Memory
+holds a few numbers of each batch, and the history of each table.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, job_name
 from tidegate.core.lineage import Landed
-from tidegate.core.reconcile import NOTHING_HELD, Holding, TableDifference, advice, judge_committed, judge_found
+from tidegate.core.manifests import batch_folder, floor_name
+from tidegate.core.publication import Floor, History
+from tidegate.core.receipts import decode_floor
+from tidegate.core.reconcile import (
+    NOTHING_HELD,
+    Holding,
+    TableDifference,
+    advice,
+    is_fenced,
+    judge_committed,
+    judge_found,
+)
 from tidegate.core.routes import Route
+from tidegate.flows.hand_off import dataset_of
 from tidegate.flows.ports import Ports
 from tidegate.flows.recover import BATCHES
 
@@ -49,7 +71,8 @@ TOLD_EVERY = 100_000
 @dataclass(frozen=True, slots=True)
 class TableFinding:
     """A difference. `ledger` is what was committed, `table` what `name_of_table` holds of the batch. Of uploads that
-    are there twice, `table` is how many they are, and the rows that the batch `other` has of them."""
+    are there twice, `table` is how many they are, and the rows that the batch `other` has of them. `attempts` is how
+    many a batch had that is not fenced."""
 
     difference: TableDifference
     route: str
@@ -59,23 +82,34 @@ class TableFinding:
     table: Holding = NOTHING_HELD
     other: str = ""
     example: str = ""
+    attempts: int = 0
 
     @property
     def advice(self) -> str:
-        return advice(self.difference, self.batch, self.other)
+        return advice(self.difference, self.batch, self.other, self.job_runs)
+
+    @property
+    def job_runs(self) -> str:
+        """How the job runs are called that could publish a batch that is not fenced, for people."""
+        if self.difference is not TableDifference.NOT_FENCED:
+            return ""
+        return " to ".join(job_name(self.route, self.batch, each) for each in sorted({1, max(1, self.attempts)}))
 
 
 @dataclass(slots=True)
 class Reconciled:
     """What was compared. `committed` batches were, with `rows` in the ledger. Of batches with rows, so many are
     `pending` (not recorded by settling yet), and so many `forgotten` (older than the ledger's memory). `strangers` are
-    uploads with rows of no batch of Tidegate."""
+    uploads with rows of no batch of Tidegate. The fences of `abandoned` batches were looked for; of `unread` ones they
+    were not, because the deployed job reads no history."""
 
     committed: int = 0
     rows: int = 0
     pending: int = 0
     forgotten: int = 0
     strangers: int = 0
+    abandoned: int = 0
+    unread: int = 0
     tables: dict[str, Holding] = field(default_factory=dict)
     findings: list[TableFinding] = field(default_factory=list)
 
@@ -91,6 +125,15 @@ class _Expected:
     route: str
     table: str
     held: Holding
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenUp:
+    """What line 1 read of an abandoned batch."""
+
+    route: str
+    table: str
+    attempts: int
 
 
 def reconcile(
@@ -109,22 +152,29 @@ def reconcile(
     """
     routes = {**ports.ledger.known_routes(), **configured}
     wanted = [each for each in routes.values() if route in (None, each.name)]
-    expected = dict(_committed(oldest, {each.name: each for each in wanted}, ports))
-    tell(f"{len(expected)} committed batches")
-    run = _Reconciling(ports, expected, route, oldest, made_at, tell)
-    for table in sorted({*(each.dataset.table for each in wanted), *(each.table for each in expected.values())}):
+    expected: dict[str, _Expected] = {}
+    given_up: dict[str, _GivenUp] = {}
+    for batch, table in _ended(oldest, {each.name: each for each in wanted}, ports):
+        if batch.state is State.COMMITTED:
+            expected[batch.id] = _Expected(batch.route, table, _held(batch))
+        else:
+            given_up[batch.id] = _GivenUp(batch.route, table, batch.attempt)
+    tell(f"{len(expected)} committed batches, {len(given_up)} abandoned ones")
+    run = _Reconciling(ports, expected, given_up, route, oldest, made_at, tell)
+    compared: list[_Expected | _GivenUp] = [*expected.values(), *given_up.values()]
+    for table in sorted({*(each.dataset.table for each in wanted), *(each.table for each in compared)}):
         run.read(table)
     run.compare()
+    run.look_for_fences()
     return run.done
 
 
-def _committed(oldest: str, routes: Mapping[str, Route], ports: Ports) -> Iterator[tuple[str, _Expected]]:
+def _ended(oldest: str, routes: Mapping[str, Route], ports: Ports) -> Iterator[tuple[Batch, str]]:
+    """The committed and the abandoned batches, each with its table."""
     for ids in _by_thousand(ports.work.folders(BATCHES, oldest)):
         for batch in ports.ledger.batches(ids).values():
-            if batch.state is State.COMMITTED and batch.route in routes:
-                # version 0.1.0 kept no table with a batch
-                table = batch.table or routes[batch.route].dataset.table
-                yield batch.id, _Expected(batch.route, table, _held(batch))
+            if batch.state in (State.COMMITTED, State.ABANDONED) and batch.route in routes:
+                yield batch, dataset_of(batch, routes[batch.route]).table
 
 
 def _held(batch: Batch) -> Holding:
@@ -140,12 +190,14 @@ def _by_thousand(found: Iterator[str]) -> Iterator[Sequence[str]]:
 class _Reconciling:
     ports: Ports
     expected: Mapping[str, _Expected]
+    given_up: Mapping[str, _GivenUp]
     route: str | None
     oldest: str
     made_at: Callable[[str], int]
     tell: Callable[[str], None]
     held: dict[str, dict[str, Holding]] = field(default_factory=dict)
     """By table and batch."""
+    histories: dict[str, History | None] = field(default_factory=dict)
     done: Reconciled = field(default_factory=Reconciled)
 
     def read(self, table: str) -> None:
@@ -153,7 +205,8 @@ class _Reconciling:
         twice: dict[tuple[str, str], tuple[Holding, str]] = {}
         last: Landed | None = None
         everything = NOTHING_HELD
-        for landed in self.ports.lineage.landed(table):
+        self.histories[table], found = self.ports.lineage.with_history(table)
+        for landed in found:
             one = Holding(1, landed.rows)
             everything += one
             # rows without a version do not say which upload they are of
@@ -169,8 +222,9 @@ class _Reconciling:
                 self.tell(f"table {table}: {everything.uploads} uploads read")
         for (first, second), (both, example) in sorted(twice.items()):
             name = self.expected[second].route if second in self.expected else ""
-            found = TableFinding(TableDifference.TWICE, name, table, first, table=both, other=second, example=example)
-            self.done.findings.append(found)
+            self.done.findings.append(
+                TableFinding(TableDifference.TWICE, name, table, first, table=both, other=second, example=example)
+            )
         self.held[table] = held
         self.done.tables[table] = everything
 
@@ -194,6 +248,28 @@ class _Reconciling:
                 there = self.ports.ledger.batches(ids)
                 for batch_id in ids:
                     self._found(batch_id, there.get(batch_id), table, batches[batch_id])
+
+    def look_for_fences(self) -> None:
+        for batch_id, batch in sorted(self.given_up.items()):
+            history = self.histories[batch.table]
+            if history is None:
+                self.done.unread += 1
+                continue
+            self.done.abandoned += 1
+            if not is_fenced(history, batch_id, self._floors(batch_id)):
+                self.done.findings.append(
+                    TableFinding(
+                        TableDifference.NOT_FENCED, batch.route, batch.table, batch_id, attempts=batch.attempts
+                    )
+                )
+
+    def _floors(self, batch_id: str) -> Iterator[Floor]:
+        """All that are there: a ledger that was rebuilt does not know how many they are."""
+        for number in count():
+            body = self.ports.work.get(batch_folder(batch_id) + floor_name(number))
+            if body is None:
+                return
+            yield decode_floor(body)
 
     def _is_compared(self, batch_id: str, table: str) -> bool:
         return batch_id in self.expected and self.expected[batch_id].table == table

@@ -16,6 +16,8 @@ Each line below is done for every batch before the next line begins, so that all
       is void, or the claim ABANDONED   name it, so line 4 finds them again
     3 claims of listed uploads, and     existing claims are read and left;    each claim is one conditional put, of the
       the endings of decided batches    the same endings again                same notice
+      what each notice took over        the notice's record is still marked   one transaction takes the mark of line 1
+      leaves the sums that it was in    as not counted: the next one counts   away, and counts
     4 send strays again                 the same uploads in the same notice,  two deliveries of one notice
                                         or fewer: claims refuse the rest
     5 the header of the batch           done                                  conditional on what was read: one writes
@@ -343,13 +345,17 @@ class _Run:
         for notice, name in parts.items():
             found = self.part(look.id, name)
             self._claim(look, notice, found, endings)
+            record = look.records.get(notice)
+            if record and record.uncounted:
+                # before a later batch takes over from this one: its claims then tell of that
+                self.ports.ledger.count_back(notice, found)
             self._end([endings[each.identity] for each in found if each.identity in endings])
 
     def _claim(self, look: _Look, notice: str, uploads: list[Upload], endings: Mapping[Identity, Ending]) -> None:
         there = self.ports.ledger.claims_on(uploads)
-        let_go = self.ports.ledger.let_go(
-            claim for each, claim in there.items() if each not in endings and claim.notice != notice
-        )
+        others = [claim for claim in there.values() if claim.notice != notice]
+        let_go = self.ports.ledger.let_go(others)
+        earlier = self._earlier([claim for claim in others if claim in let_go], look.id) if endings else frozenset()
         wanted: list[Upload] = []
         taken: list[tuple[Upload, Claim]] = []
         for upload in uploads:
@@ -357,8 +363,9 @@ class _Run:
             if claim is None:
                 wanted.append(upload)
             elif upload.identity in endings:
-                # it ended without a row, so another notice may have taken it over since
-                continue
+                # it ended without a row, so a notice of a later batch may have taken it over since
+                if claim.notice in earlier:
+                    wanted.append(upload)
             elif claim.notice == notice:
                 # an ending that the receipt lacks is that of another batch, which had the notice and is abandoned
                 if claim.outcome:
@@ -370,7 +377,8 @@ class _Run:
         refused = self.ports.ledger.take_back(notice, wanted)
         self.report.claims += len(wanted) - len(refused)
         by_owner: dict[str, list[Upload]] = defaultdict(list)
-        for upload, claim in (*taken, *refused):
+        # a twin may have moved what ended without a row on, to the batch that took it over
+        for upload, claim in (*taken, *(each for each in refused if each[0].identity not in endings)):
             by_owner[claim.notice].append(upload)
         for owner, theirs in by_owner.items():
             record = self.ports.ledger.notice(owner)
@@ -380,6 +388,11 @@ class _Run:
             if theirs:
                 other = record.batch if record and record.batch else f"notice {owner}"
                 self.report.clashes.append(Clash(look.id, other, len(theirs), str(theirs[0])))
+
+    def _earlier(self, claims: Sequence[Claim], batch: str) -> frozenset[str]:
+        """The notices of these claims that are of earlier batches."""
+        owners = self.ports.ledger.notices({claim.notice for claim in claims}) if claims else {}
+        return frozenset(each for each, owner in owners.items() if owner.batch and owner.batch < batch)
 
     def _endings(self, look: _Look) -> dict[Identity, Ending]:
         """The endings of a decided batch's uploads that ended without a row."""

@@ -11,8 +11,15 @@ if that owner has let go, and still is the owner (rule 4).
     if it dies, or is run twice     some notices are published twice, under other ids: the first one that claims an
                                     upload owns it, and the others are refused
     if an upload lands meanwhile    its claim has another owner by then: refused
-    if the settings change          the batch that gathers the upload is read as the route is then
+    if the settings change          the batch that gathers the upload is read as the route is then. What is released
+                                    goes through the route that takes its key today, as an upload of today would
     if what it read is old          it names an owner that has been replaced: refused
+
+**Two routes** (docs/adr/0055). A route was renamed, or another one takes its keys by now. A claim is of an object's
+version, and no route is in it. So two notices of one upload, of the former route and of the new one, meet at one claim,
+and one of them owns it. The former batch has ended without a row of the upload, and that is final: its table does not
+get one either, if that is another one. The upload leaves the sums of the route that its claim names, and is counted in
+the new one's.
 """
 
 from collections import defaultdict
@@ -25,6 +32,7 @@ from tidegate.core.batches import State
 from tidegate.core.claims import Claim
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import ORIGIN_REDRIVE, Entry
+from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Quarantined
@@ -94,21 +102,30 @@ def redrive_part(route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run:
     return len(entries), sum(each.upload.identity not in claims for each in owned)
 
 
+def route_today(former: str, upload: Upload, configured: Mapping[str, Route]) -> str:
+    """The route that what is released goes through: the one of `configured` that takes its key today; its `former` one
+    if none does."""
+    taker = route_of(upload, configured.values())
+    return taker.name if taker else former
+
+
 def release(
     found: Iterable[Quarantined],
     ports: Ports,
     *,
     run: str,
+    configured: Mapping[str, Route],
     on_sent: OnSent = lambda sent: None,
     began: int | None = None,
 ) -> Redrive:
-    """Send what is in quarantine again. `run` as in `redrive_batch`. `found` is read from `began` on (epoch seconds),
-    or from now on, and not before: the notices are as old as that (docs/adr/0044)."""
+    """Send what is in quarantine again. `run` as in `redrive_batch`, `configured` as in `route_today`. `found` is read
+    from `began` on (epoch seconds), or from now on, and not before: the notices are as old as that
+    (docs/adr/0044)."""
     sent = 0
     coming = iter(found)
     began = ports.clock() if began is None else began
     while portion := list(islice(coming, AT_ONCE)):
-        for route, entries in _by_route(portion, ports).items():
+        for route, entries in _by_route(portion, configured, ports).items():
             send_again(route, entries, ports, origin=_origin(run), at=began)
             sent += len(entries)
         on_sent(sent)
@@ -148,7 +165,7 @@ def _still_owned(owned: Sequence[OwnedUpload], claims: Mapping[tuple[str, str, s
     ]
 
 
-def _by_route(portion: Sequence[Quarantined], ports: Ports) -> dict[str, list[Entry]]:
+def _by_route(portion: Sequence[Quarantined], configured: Mapping[str, Route], ports: Ports) -> dict[str, list[Entry]]:
     """The entries for new notices, with what the parts say of the uploads: their sizes keep the new batch within what a
     job should read, their sequencers tell later uploads of the same bytes."""
     notices = ports.ledger.notices(each.notice for each in portion)
@@ -161,7 +178,8 @@ def _by_route(portion: Sequence[Quarantined], ports: Ports) -> dict[str, list[En
     by_route: dict[str, list[Entry]] = defaultdict(list)
     for each in portion:
         upload = Upload(each.bucket, each.key, each.version, 0)
-        by_route[each.route].append(Entry(listed.get(upload.identity, upload), takes_from=each.notice))
+        upload = listed.get(upload.identity, upload)
+        by_route[route_today(each.route, upload, configured)].append(Entry(upload, takes_from=each.notice))
     return by_route
 
 

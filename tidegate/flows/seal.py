@@ -8,6 +8,7 @@ sealed batch without a manifest. The next hand-off writes it.
 from tidegate.core.batches import Batch, is_due
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_of_part
+from tidegate.core.notices import NoticeRecord
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route, encode_dataset
 from tidegate.flows.ports import Ports
@@ -99,15 +100,7 @@ def ensure_manifest(batch: Batch, ports: Ports) -> Sealed:
 
 def registered(batch: Batch, ports: Ports) -> Sealed:
     """The manifest that the ledger's registrations give. Raises FilesDiffer as `ensure_manifest`."""
-    folder = batch_folder(batch.id)
-    names = sorted(name.removeprefix(folder) for name in ports.work.names(folder + "parts/"))
-    notices = ports.ledger.notices({notice_of_part(name) for name in names})
-    # a part that no registration names is from a try that died, or from a twin that did not register
-    found = [
-        record
-        for name in names
-        if (record := notices.get(notice_of_part(name))) and record.batch == batch.id and record.part == name
-    ]
+    found = registered_parts(batch, ports)
     sealed = Sealed(
         batch=batch.id,
         route=batch.route,
@@ -126,6 +119,19 @@ def registered(batch: Batch, ports: Ports) -> Sealed:
             ports,
         )
     return sealed
+
+
+def registered_parts(batch: Batch, ports: Ports) -> list[NoticeRecord]:
+    """The batch's notices whose parts are there, by the parts' names."""
+    folder = batch_folder(batch.id)
+    names = sorted(name.removeprefix(folder) for name in ports.work.names(folder + "parts/"))
+    notices = ports.ledger.notices({notice_of_part(name) for name in names})
+    # a part that no registration names is from a try that died, or from a twin that did not register
+    return [
+        record
+        for name in names
+        if (record := notices.get(notice_of_part(name))) and record.batch == batch.id and record.part == name
+    ]
 
 
 def halted(batch: Batch, reason: str, ports: Ports) -> FilesDiffer:

@@ -29,6 +29,7 @@ from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outco
 from tidegate.core.routes import Route
 from tidegate.flows.announce import announce
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
+from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send_again import send_again
@@ -291,12 +292,15 @@ def _abandoned(batch: Batch, ports: Ports) -> Iterator[Portion]:
     the same bytes were uploaded again before this was known, they are sent again now.
 
     Finished parts are counted, so that they are not read again. The parts' names come from the manifest, because the
-    notices may have expired before a batch that halted for long is given up.
+    notices may have expired before a batch that halted for long is given up. A person may have said to go on without
+    the parts that are missing (`flows.missing`).
     """
     folder = batch_folder(batch.id)
-    names = ensure_manifest(batch, ports).parts
+    names = known_parts(batch, ports) if batch.skips else ensure_manifest(batch, ports).parts
     for done, name in enumerate(names[batch.endings :], start=batch.endings + 1):
         part = ports.work.get(folder + name)
+        if part is None and batch.skips:
+            continue
         if part is None:
             raise halted(batch, f"batch {batch.id}: {name} is missing in the work bucket", ports)
         endings = [

@@ -24,12 +24,16 @@
 - An upload whose claim has expired is neither dropped nor sent. The ledger cannot know whether it came back. It stays
   pending in the sums.
 - The settings change in between: a redrive's uploads are read as their route is then, as after any redrive.
+- A part is missing, and a person said to skip it (`Batch.skips`): step 4 is done for the others. Steps 5 and 6 require
+  that this is still what the person wants. So a plain wish that follows begins with the first part, and waits for what
+  is missing (`flows.missing`).
 - An old answer: claims are read consistently, and a portion is written only if each claim is as it was read.
 """
 
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
+from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import Ports
 from tidegate.flows.redrive import redrive_part
 from tidegate.metrics import Metric
@@ -43,26 +47,27 @@ PART_COST = 20
 def carry_out(batch_id: str, route: str, ports: Ports) -> bool:
     """Carry out the wish for a batch that its route lists, or a portion of it. True if nothing is left to do.
 
-    Raises OutcomeUnknown if the manifest or a part is missing in the work bucket.
+    Raises OutcomeUnknown if the manifest or a part is missing in the work bucket, and nobody said to skip it.
     """
     batch = ports.ledger.batch(batch_id)
     if batch is None or batch.wish is None:
         return ports.ledger.forget_wish(batch_id, route, there=batch is not None)
     if batch.state is State.COMMITTED:
-        return ports.ledger.end_wish(batch_id, route, batch.wish)
+        return ports.ledger.end_wish(batch_id, route, batch.wish, skips=batch.skips)
     if batch.state is not State.ABANDONED:
         return False
-    names = decode_sealed(_read(batch, "sealed.json", ports)).parts
+    names = known_parts(batch, ports) if batch.skips else decode_sealed(_read(batch, "sealed.json", ports)).parts
     budget = UPLOADS_PER_LOOK
     for done, name in enumerate(names[batch.wished_parts :], start=batch.wished_parts + 1):
         if budget <= 0:
             return False
-        owned = decode_part(_read(batch, name, ports))
+        body = ports.work.get(batch_folder(batch_id) + name) if batch.skips else _read(batch, name, ports)
+        owned = decode_part(body) if body else []
         _carry_out(batch, batch.wish, owned, ports)
-        if not ports.ledger.note_wish(batch_id, batch.wish, done):
+        if not ports.ledger.note_wish(batch_id, batch.wish, done, skips=batch.skips):
             return False
         budget -= max(PART_COST, len(owned))
-    return ports.ledger.end_wish(batch_id, route, batch.wish)
+    return ports.ledger.end_wish(batch_id, route, batch.wish, skips=batch.skips)
 
 
 def _carry_out(batch: Batch, wish: Wish, owned: list[OwnedUpload], ports: Ports) -> None:
@@ -79,6 +84,7 @@ def _read(batch: Batch, name: str, ports: Ports) -> bytes:
     if body is None:
         raise OutcomeUnknown(
             f"batch {batch.id}: {name} is missing in the work bucket, so its uploads cannot be"
-            f" {'dropped' if batch.wish is Wish.DROP else 'redriven'}. Restore the missing version of the object there"
+            f" {'dropped' if batch.wish is Wish.DROP else 'redriven'}. Restore it (docs/operations.md, `A file of the"
+            f" work bucket is missing`), or go on without it: `tidegate abort {batch.id} --{batch.wish} --skip-missing`"
         )
     return body

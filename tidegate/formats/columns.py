@@ -10,6 +10,7 @@
 import binascii
 import decimal
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,11 +66,23 @@ def check_type(kind: pa.DataType) -> None:
         raise ValueError(f"files cannot hold a column of type {kind}")
 
 
-def conform(table: pa.Table, schema: pa.Schema, *, texts: bool, instants: frozenset[str] = frozenset()) -> pa.Table:
+def row_number(row: int) -> str:
+    """Where a row is, in formats that have no lines of their own: counted from 0, as in `_source_row`."""
+    return f"row {row}"
+
+
+def conform(
+    table: pa.Table,
+    schema: pa.Schema,
+    *,
+    texts: bool,
+    instants: frozenset[str] = frozenset(),
+    place: Callable[[int], str] = row_number,
+) -> pa.Table:
     """`table` with exactly the columns of `schema`: missing ones null, none changed in meaning. Raises Undecodable.
 
     With `texts`, text is read where the schema has another type. `instants` names the columns whose times without a
-    zone are instants in UTC.
+    zone are instants in UTC. `place` says where a row is in the file, for its owner.
     """
     columns = []
     for field in schema:
@@ -78,7 +91,7 @@ def conform(table: pa.Table, schema: pa.Schema, *, texts: bool, instants: frozen
         else:
             column = pa.chunked_array([pa.nulls(table.num_rows, field.type)])
         if not (texts and field.nullable and column.type == field.type and _is_plain(field.type)):
-            column = _ColumnReading(texts, field.name in instants).column(column, field)
+            column = _ColumnReading(texts, field.name in instants, place).column(column, field)
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -86,9 +99,10 @@ def conform(table: pa.Table, schema: pa.Schema, *, texts: bool, instants: frozen
 class _ColumnReading:
     """How the values of one column are read."""
 
-    def __init__(self, texts: bool, instants: bool) -> None:
+    def __init__(self, texts: bool, instants: bool, place: Callable[[int], str]) -> None:
         self.texts = texts
         self.instants = instants
+        self.place = place
 
     def column(self, column: Any, field: pa.Field) -> pa.ChunkedArray:
         done = []
@@ -100,7 +114,7 @@ class _ColumnReading:
                 done.append(self._field(chunk, field))
                 before += len(chunk)
         except Unfit as error:
-            where = "" if error.row is None else f", row {before + error.row}"
+            where = "" if error.row is None else f", {self.place(before + error.row)}"
             raise Undecodable(f"column {field.name}{where}: {first_line(error)}") from error
         except MemoryError:
             raise

@@ -8,6 +8,7 @@ pyarrow 26.0.1.)
 import io
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -34,10 +35,12 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
             except MemoryError:
                 raise
             except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-                raise Undecodable(f"column {name}: {first_line(error)}") from error
+                where = _first_misfit(values, plain, held, partial(line_of, body))
+                raise Undecodable(f"column {name}{where}: {first_line(error)}") from error
         if rows and all(column.null_count == len(rows) for column in columns):
             _check_fields(body, schema)
-        return conform(pa.Table.from_arrays(columns, names=schema.names), schema, texts=True)
+        table = pa.Table.from_arrays(columns, names=schema.names)
+        return conform(table, schema, texts=True, place=partial(line_of, body))
 
     return decode
 
@@ -51,14 +54,25 @@ def _rows(line: msgspec.json.Decoder, body: bytes) -> list[Any]:
             if not text.isspace():
                 rows.append(line.decode(text))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Undecodable(f"not JSON lines of this schema: {_placed(first_line(error), len(rows))}") from error
+        where = line_of(body, len(rows))
+        raise Undecodable(f"not JSON lines of this schema: {where}: {first_line(error)}") from error
     return rows
 
 
-def _placed(message: str, row: int) -> str:
-    """msgspec's message with the row in its path: `$.id` is `$[7].id` here."""
-    said, _, path = message.rpartition(" - at `$")
-    return f"{said} - at `$[{row}]{path}" if said else f"{message} - at `$[{row}]`"
+def line_of(body: bytes, row: int) -> str:
+    """Where the row is in the file, for its owner: its line, counted from 1, blank ones too."""
+    lines = (number for number, text in enumerate(io.BytesIO(body), start=1) if not text.isspace())
+    return f"line {next(islice(lines, row, None))}"
+
+
+def _first_misfit(values: list[Any], plain: Any, held: pa.DataType, place: Callable[[int], str]) -> str:
+    """Where the first value is that does not fit by itself; nothing if each of them does."""
+    for row, value in enumerate(values):
+        try:
+            pa.array([value if plain is None else plain(value)], held)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):
+            return f", {place(row)}"
+    return ""
 
 
 def _check_fields(body: bytes, schema: pa.Schema) -> None:

@@ -1,9 +1,10 @@
 """A job that writes the lineage of a table to the work bucket (`tidegate.core.lineage`). It changes no table.
 
     step                                    if the driver dies right after it     if a twin runs beside it
-    1 read main's head                      nothing has happened                  each may read another snapshot
-    2 group, sort, write numbered files     files that nobody reads               each writes to its own folder
-    3 write complete.json, if there is none done                                  one writes it, and its files count
+    1 read main's head and its ancestors    nothing has happened                  each may read another snapshot
+    2 write the history                     a file that nobody reads              each writes to its own folder
+    3 group, sort, write numbered files     the same                              the same
+    4 write complete.json, if there is none done                                  one writes it, and its files count
 
 All reads after step 1 name the snapshot, so what is published meanwhile is not in it. A task that is repeated writes
 the same file again: the rows of a snapshot do not change, and each group is in one place of the order.
@@ -27,9 +28,12 @@ from tidegate.core.lineage import (
     CompleteLineage,
     Landed,
     checked_prefix,
+    encode_history,
     encode_landed,
+    history_name,
     lineage_folder,
 )
+from tidegate.core.publication import History
 from tidegate.sinks.iceberg.causes import cause
 from tidegate.sinks.iceberg.table import IcebergTable, quoted
 
@@ -67,7 +71,10 @@ def write(
 ) -> CompleteLineage:
     """Write the files. Each has `at_most` uploads."""
     driver = uuid.uuid4().hex
-    head = IcebergTable(spark, table).position().head if IcebergTable(spark, table).exists else None
+    read = IcebergTable(spark, table)
+    history = read.whole_history() if read.exists else History("", ())
+    S3Work(boto3.client("s3"), work_bucket, account).put(history_name(f"{folder}{driver}/"), encode_history(history))
+    head = history.ancestors[0].id if history.ancestors else None
     if head is None:
         return CompleteLineage(table, prefix, None, driver, (), 0, 0)
     writer = _writer(f"{folder}{driver}/", work_bucket, account, at_most)

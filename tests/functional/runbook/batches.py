@@ -4,6 +4,7 @@ import json
 
 from tests.functional.runbook import scenario
 from tests.functional.runbook.stage import ROUTE, Stage
+from tests.support.build import BUCKET
 from tests.support.fakes import play_publishing
 from tests.support.faults import answered
 from tidegate import wiring
@@ -88,6 +89,58 @@ def its_uploads_are_given_up(stage: Stage) -> None:
     stage.published(stage.running.id)
     sums = stage.sums()
     assert (sums["notified"], sums["committed"], sums["dropped"]) == (2, 2, 0)
+
+
+def parts_are_deleted(stage: Stage, batch: Batch) -> None:
+    """A person deletes the parts of a batch, in a bucket that keeps versions, as the stack makes it."""
+    s3, bucket = wiring._client("s3"), stage.deployment.resources.work
+    for each in s3.list_objects_v2(Bucket=bucket, Prefix=f"batches/{batch.id}/parts/")["Contents"]:
+        s3.delete_object(Bucket=bucket, Key=each["Key"])
+
+
+def given_up_with_versions(stage: Stage) -> Batch:
+    bucket = stage.deployment.resources.work
+    wiring._client("s3").put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    batch = stage.halted(NO_COLUMN)
+    assert stage.shell.type(f"tidegate abort {batch.id} --yes").code == 0
+    stage.settle()
+    stage.fenced(batch.id)
+    assert stage.batch(batch.id).state is State.ABANDONED
+    return batch
+
+
+@scenario("A file of the work bucket is missing")
+def a_part_was_deleted(stage: Stage) -> None:
+    batch = given_up_with_versions(stage)
+    stage.types("delete-object", BATCH=batch.id)  # nothing was deleted yet
+    parts_are_deleted(stage, batch)
+    told = stage.shell.type(f"tidegate abort {batch.id} --drop --yes")
+    assert told.code == 1
+    assert "lacks 1 files" in told.stderr
+    assert "with 2 uploads" in told.stderr
+    stage.settle()
+    assert "wish:" in stage.shell.type("tidegate status").stdout
+    stage.types("delete-object", BATCH=batch.id)
+    stage.settle()
+    assert "wish:" not in stage.shell.type("tidegate status").stdout
+    assert (stage.sums()["dropped"], stage.sums()["pending"]) == (2, 0)
+
+
+@scenario("A file of the work bucket is missing")
+def a_part_is_lost_for_good(stage: Stage) -> None:
+    batch = given_up_with_versions(stage)
+    parts_are_deleted(stage, batch)
+    assert "with 2 uploads" in stage.types("--drop", BATCH=batch.id)
+    assert "with 2 uploads" in stage.types("--redrive", BATCH=batch.id)
+    stage.settle()
+    assert "wish:" not in stage.shell.type("tidegate status").stdout
+    assert (stage.sums()["dropped"], stage.sums()["pending"]) == (0, 2)
+    assert stage.shell.type(f"tidegate redrive s3://{BUCKET}/flights/a.json").code == 0
+    assert stage.deliver() == []
+    for _ in range(6):
+        stage.settle()
+    stage.published(stage.running.id)
+    assert (stage.sums()["committed"], stage.sums()["pending"]) == (1, 1)
 
 
 @scenario("attempts-failed")

@@ -15,6 +15,7 @@ from tidegate.core.batches import Batch
 from tidegate.core.lineage import Landed
 from tidegate.core.manifests import batch_folder, failure_name
 from tidegate.core.outcomes import Outcome
+from tidegate.core.publication import History
 from tidegate.core.receipts import Failure, decode_outcomes, decode_receipt
 
 
@@ -65,7 +66,8 @@ class PlayedTables:
             case "lineage":
                 table, prefix = options["table"], options["prefix"]
                 found = list(self.lineage.landed(table, prefix))
-                play_lineage(self.deployment.work, options["batch"], found, table, prefix)
+                history, work = self.lineage.histories.get(table, History("", ())), self.deployment.work
+                play_lineage(work, options["batch"], found, table, prefix, history)
                 self.deployment.emr.end(job_run)
             case "publish-again":
                 batch = self.deployment.ledger.batch(options["batch"])

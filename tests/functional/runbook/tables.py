@@ -10,6 +10,9 @@ from tests.support.ledgers import create_table
 from tidegate import wiring
 from tidegate.core.batches import Batch, State
 from tidegate.core.lineage import Landed
+from tidegate.core.manifests import floor_name
+from tidegate.core.publication import Floor, History, Snapshot
+from tidegate.core.receipts import encode_floor
 from tidegate.settings import HOUR
 
 TABLE = "lake.raw.flights"
@@ -180,6 +183,26 @@ def the_table_was_rolled_back(stage: Stage) -> None:
     stage.settle()
     assert stage.tables.times(TABLE) == dict.fromkeys((f"flights/{name}.json" for name in "abc"), 1)
     assert stage.sums() == before
+
+
+@scenario("A fence is gone")
+def the_table_was_rolled_back_past_a_fence(stage: Stage) -> None:
+    batch = stage.submitted("flights/a.json")
+    stage.deployment.work.put(f"batches/{batch.id}/{floor_name(0)}", encode_floor(Floor("u", 1)))
+    assert stage.deployment.ledger.resume(batch.id, ROUTE, 2, fencing=True)
+    stage.fenced(batch.id)
+    assert stage.batch(batch.id).state is State.ABANDONED
+    fence, first = Snapshot(2, 1, frozenset({batch.id})), Snapshot(1, None)
+    stage.tables.lineage.histories[TABLE] = History("u", (fence, first))
+    assert HOLDS in stage.types("reconcile")
+    stage.tables.lineage.histories[TABLE] = History("u", (first,))
+    found = stage.types("reconcile", ends=1)
+    assert f"not fenced: batch {batch.id}" in found
+    assert f"{ROUTE}-{batch.id}-1 to {ROUTE}-{batch.id}-2" in found
+    # a driver that was alive publishes it
+    stage.tables.lineage.histories[TABLE] = History("u", (Snapshot(3, 1, frozenset({batch.id})), first))
+    stage.tables.rows(TABLE).append(Landed(BUCKET, "flights/a.json", "v1", batch.id, 1))
+    assert f"not committed: batch {batch.id}" in stage.types("reconcile", ends=1)
 
 
 @scenario("The ledger and the table differ")

@@ -92,6 +92,12 @@ class IcebergTable:
         metadata = self._load().operations().current()
         return History(str(metadata.uuid()), down_to(floor, (each.plain for each in self._ancestors(metadata))))
 
+    def whole_history(self) -> History:
+        """One consistent reading of the table, down to the oldest ancestor of `main` that has not expired. It costs as
+        much as `history` for each of them."""
+        metadata = self._load().operations().current()
+        return History(str(metadata.uuid()), tuple(each.plain for each in self._ancestors(metadata)))
+
     def in_line(self, snapshot: int) -> bool:
         """Whether this snapshot is the head of `main`, or an ancestor of it that has not expired."""
         table = self._load()
