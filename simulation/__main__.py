@@ -7,6 +7,7 @@ python -m simulation singles core         every fault at every call of a scenari
 python -m simulation pairs core 3/10      every fault at every call of every recovery, so all pairs: a tenth of them,
                                           from 0/10 to 9/10
 python -m simulation states 0-2000        which states were met, which faults struck in them, and which were never met
+python -m simulation purge 0-200          each seed twice: TTL deletes expired items at once, and never
 python -m simulation all                  the singles of every scenario, the pairs of those without an accident,
                                           and 20,000 seeds
 python -m simulation mistakes             the planted mistakes, and the run that shows each (--find NAME: searches)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from dataclasses import fields
 
 from simulation.checker.explore import (
@@ -17,6 +18,7 @@ from simulation.checker.explore import (
     singles,
 )
 from simulation.checker.extra_scenarios import BEYOND, EXTRA
+from simulation.checker.purge import compared
 from simulation.checker.scenarios import CHANCE, CORE, PLAIN, SCENARIOS
 from simulation.checker.sometimes import SOMETIMES
 from simulation.world.faults import Kind
@@ -52,6 +54,8 @@ def _done(arguments: list[str]) -> int | None:
             return _report(pairs(_scenario(scenario), *_part(*part)), complete=False)
         case ["states", text]:
             return _states(run_all(seeds(*_range(text)), watched=True, progress=_progress))
+        case ["purge", text]:
+            return _purge(*_range(text))
         case ["all"]:
             report = everywhere((*PLAIN, *(name for name in EXTRA if name not in BEYOND)))
             for scenario in PLAIN:
@@ -115,6 +119,19 @@ def pairs(scenario: str, part: int = 0, of: int = 1) -> Report:
     with simulation():
         cases = singles(scenario)
     return run_all(cases[part::of], recoveries=True, progress=_progress)
+
+
+def _purge(first: int, end: int) -> int:
+    with simulation():
+        found = [compared(seed) for seed in range(first, end)]
+    differing = [pair for pair in found if pair.differing]
+    for pair in differing:
+        print(f"BROKEN: TTL changes an outcome: {pair}")
+    met = sum((pair.met for pair in found), Counter[tuple[str, str]]())
+    print(f"{len(found)} pairs, {len(differing)} of them differ. Expired items that were met:")
+    for (prefix, how), times in sorted(met.items()):
+        print(f"  {times:,} by a {how}, of the kind {prefix}")
+    return int(bool(differing))
 
 
 def _progress(done: int, of: int) -> None:

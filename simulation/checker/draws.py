@@ -68,6 +68,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "drops": (0.15, (1, 3, 6)),
     "step_aside": (0.3, (60.0, 1_800.0)),
     "backfills": (0.15, (1, 3)),
+    "screened": (0.5, (True,)),
 }
 """The share of the seeds that use each knob, and the values."""
 

@@ -19,13 +19,15 @@ from simulation.comparison.schemes.nothing import Nothing
 from simulation.comparison.schemes.powertools import Powertools
 from simulation.comparison.schemes.scheme import Scheme
 from simulation.comparison.schemes.set_nx import SetNx
-from simulation.comparison.schemes.state_row import StateRow
+from simulation.comparison.schemes.state_row import StateRow, all_versions, current_objects
 from simulation.comparison.verdict import TrialVerdict, judge
+from simulation.world import audits
 from simulation.world.kernel import Stuck
 from simulation.world.knobs import Knobs
 from simulation.world.world import World
 
 TIDEGATE = "tidegate"
+HOUR = 3_600.0
 
 ORDINARY = Knobs(
     latency=(0.002, 0.005, 0.02, 0.2),
@@ -37,12 +39,25 @@ ORDINARY = Knobs(
 )
 """The world of the comparison: ordinary delays."""
 
+
+@dataclass(frozen=True)
+class DailyAudit(Knobs):
+    """The audit as it is by default: `audit.min_age` is 12 hours, `audit.every` a day."""
+
+    audit: float = 12 * HOUR
+
+    @property
+    def audit_every(self) -> float:
+        return DAY
+
+
 DEPLOYED: dict[str, Callable[[SchemeDeployment], Scheme]] = {
     "nothing": Nothing,
     "set-nx": partial(SetNx, count_receives=False),
     "set-nx-count": partial(SetNx, count_receives=True),
-    "state-row": partial(StateRow, audited=False),
-    "state-row-audit": partial(StateRow, audited=True),
+    "state-row": partial(StateRow, lists=None),
+    "state-row-audit": partial(StateRow, lists=current_objects),
+    "state-row-audit-versions": partial(StateRow, lists=all_versions),
     "fifo-before": partial(FifoTable, before=True),
     "fifo-after": partial(FifoTable, before=False),
     "fifo-item": FifoItem,
@@ -60,6 +75,7 @@ TITLES = {
     "set-nx-count": "Redis `SET NX EX`, receive count in the key",
     "state-row": "state row",
     "state-row-audit": "state row, daily audit",
+    "state-row-audit-versions": "state row, daily audit of all versions",
     "fifo-before": "FIFO, an item before the work",
     "fifo-after": "FIFO, an item after the work",
     "fifo-item": "FIFO, the item is the data",
@@ -100,6 +116,7 @@ def run(trial: Trial, *, keep_trace: bool = False) -> TrialResult:
     world: World | SchemeDeployment
     if trial.scheme == TIDEGATE:
         world = World(trial.seed, plan, _ordinary(trial.seed), lasts=lasts(uploads))
+        audits.begun_before(world, DAY / 2)
     else:
         world = SchemeDeployment(trial.seed, plan)
         scheme = DEPLOYED[trial.scheme](world)
@@ -125,7 +142,7 @@ def run(trial: Trial, *, keep_trace: bool = False) -> TrialResult:
 
 
 def _ordinary(seed: int) -> Knobs:
-    return replace(ORDINARY, expiry_at_once=seed % 2 == 0)
+    return DailyAudit(**{**ORDINARY.turned(), "expiry_at_once": seed % 2 == 0})
 
 
 # ---- many

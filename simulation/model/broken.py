@@ -11,7 +11,7 @@ from tidegate.core import transitions
 from tidegate.core.claims import Ownership
 from tidegate.core.items import Has, Is, IsNot, Lacks, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
-from tidegate.flows import announce, ledger
+from tidegate.flows import announce, audit, ledger
 
 Breaking = Callable[[], AbstractContextManager[Any]]
 
@@ -94,6 +94,15 @@ def _noted_first(group: Any, bus: Any, ports: Any) -> dict[str, str]:
     return dict(bus.send(group))
 
 
+def _page_noted_first(route: Any, look: Any, after: Any, ports: Any) -> Any:
+    run = ports.ledger.audit(route.name)
+    ports.ledger.note_audit(replace(run, page=run.page + 1, finished_at=1))
+    return _audit_page(route, look, after, ports)
+
+
+_audit_page = audit._audit_page
+
+
 _to_announce = transitions._to_announce
 
 
@@ -161,6 +170,12 @@ VARIANTS: Sequence[Variant] = (
         "A notice that joined a batch is voided all the same.",
         "voided",
         requires_less("void", Vacant),
+    ),
+    Variant(
+        "a page is noted first",
+        "The scheduled audit notes a page before it has sent what it found there.",
+        "audited by two",
+        _patched(audit, "_audit_page", _page_noted_first),
     ),
     Variant(
         "counted again",

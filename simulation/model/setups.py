@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simulation.model.explore import Actor, Cell, Cells, Explored, calls, explore, run
+from simulation.model.explore import NOW, RETENTION, Actor, Cell, Cells, Explored, calls, explore, run
+from tidegate.core.audit import AuditLimits, AuditRun, Listed, Marker, Window
 from tidegate.core.batches import BatchLimits, Wish
 from tidegate.core.errors import TidegateError
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
@@ -18,9 +19,10 @@ from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
 from tidegate.flows.announce import announce
+from tidegate.flows.audit import Look, audit_route, audit_window
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
-from tidegate.flows.ports import Ports
+from tidegate.flows.ports import ListedPage, Ports
 from tidegate.flows.publish import Attempt
 from tidegate.flows.redrive import redrive_object
 from tidegate.flows.resume import resume
@@ -96,26 +98,42 @@ def carrying_out(name: str, batch_id: str) -> Actor:
 
 
 def audit(name: str, uploads: Sequence[Upload]) -> Actor:
-    """Voids the notices of claims that nobody registered, and sends their uploads in a notice of its own. At any
-    moment, without waiting: the notices may be on their way."""
+    """A run of the audit, as a person begins it: `tidegate.flows.audit.audit_window` over one page, which lists these
+    uploads. `min_age` is 0, so nothing waits: the notices that it voids may be on their way."""
 
     def look(ports: Ports) -> None:
-        found = []
-        for each in uploads:
-            (claim, *_) = [*ports.ledger.claims(each.bucket, each.key), None]
-            if claim is None:
-                found.append(Entry(each))
-            elif _void(ports, claim.notice):
-                found.append(Entry(each, takes_from=claim.notice))
-        if found:
-            ports.topic.publish([make_notice("r", "bucket", "audit:1", found)])
+        window = Window(since=NOW - 1, until=NOW, min_age=0, horizon=RETENTION - 1)
+        audit_window(ROUTE, Look(name, window), replace(ports, listing=_Bucket(uploads)), pace=lambda sent: None)
 
     return Actor(name, look)
 
 
-def _void(ports: Ports, owner: str) -> bool:
-    record = ports.ledger.notice(owner)
-    return record.void if record else ports.ledger.void(owner, "r")
+def audit_on_schedule(name: str, uploads: Sequence[Upload]) -> Actor:
+    """An invocation of the scheduled audit. It goes on with the run on record, or begins one if that has ended."""
+    limits = AuditLimits(min_age=0, max_age=RETENTION - 1, every=1, horizon=RETENTION - 1)
+
+    def look(ports: Ports) -> None:
+        there = replace(ports, listing=_Bucket(uploads))
+        audit_route(ROUTE, limits, there, go_on=lambda: True, pace=lambda sent: None, screens=_NoJobs())
+
+    return Actor(name, look)
+
+
+class _NoJobs:
+    """The route's uploads are listed, and no job is asked for."""
+
+    def start(self, run: str, attempt: int, route: Route, source: str, window: Window) -> str:
+        raise AssertionError("a job is started")
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """What is in the bucket does not change, so that to list it is no step."""
+
+    uploads: Sequence[Upload]
+
+    def page(self, bucket: str, prefix: str, after: Marker, owner: str) -> ListedPage:
+        return ListedPage(tuple(Listed(each, NOW) for each in self.uploads), None)
 
 
 def settling(name: str, batch_id: str) -> Actor:
@@ -568,6 +586,15 @@ def claimed() -> Cells:
     return cells
 
 
+def claimed_and_watched() -> Cells:
+    """The same. Its message is gone, and an earlier audit of the bucket has ended."""
+    cells = claimed()
+    before = AuditRun("r", "first", started_at=NOW - 9, since=NOW - 9, until=NOW - 9, watched_since=NOW - 9)
+    run(cells, Actor("b", lambda ports: ports.ledger.begin_audit(before, None)))
+    run(cells, Actor("n", lambda ports: ports.ledger.note_audit(replace(before, page=1, finished_at=NOW - 9))))
+    return cells
+
+
 def joined() -> Cells:
     """A notice has joined a batch."""
     cells: Cells = {}
@@ -609,6 +636,14 @@ SETUPS = (
         (delivery("e", THIRD), delivery("f", THIRD), audit("v", (B,))),
         claimed,
         ends_well=every_upload_joins((B, C), {"x": SECOND, "ef": THIRD}, "t", [audit("w", (B, C))]),
+    ),
+    Setup(
+        "audited by two",
+        "two invocations of the scheduled audit find what a notice has claimed that is gone",
+        (audit_on_schedule("v", (B, C)), audit_on_schedule("w", (B, C)), delivery_of_what_was_sent("t")),
+        claimed_and_watched,
+        # a run that has ended looks at nothing again: what it has found is sent
+        ends_well=every_upload_joins((B, C), {}, also=[audit_on_schedule("z", (B, C))]),
     ),
     Setup(
         "uploaded again",

@@ -5,15 +5,19 @@ they would be thousands.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from simulation.world.configs import audit_every
 from simulation.world.knobs import Knobs
+from tidegate.core.audit import AuditLimits, next_run
+from tidegate.core.transitions import begin_audit, note_audit
+from tidegate.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
     from simulation.world.world import World
 
 HOUR = 3_600.0
+DAY = 24 * HOUR
 LATER = 60.0
 """A run is due a little after the hour: clocks differ, and an invocation takes its time."""
 MOST_RUNS = 6
@@ -28,9 +32,20 @@ def begin(world: "World") -> None:
     def tick() -> None:
         _invoke(world)
         under_way = any(not run.get("finished_at") for run in _runs(world).values())
-        world.kernel.after((HOUR if under_way else audit_every(world.knobs)) + LATER, tick, background=True)
+        world.kernel.after((HOUR if under_way else world.knobs.audit_every) + LATER, tick, background=True)
 
     world.kernel.after(0.0, tick, background=True)
+
+
+def begun_before(world: "World", seconds: float) -> None:
+    """The deployment is so old: the first audit of each route has ended, and the buckets are watched since then."""
+    at = int(world.kernel.now - seconds)
+    store = MemoryStore()
+    for name in audited(world.knobs):
+        run = next_run(name, None, AuditLimits(0, 0, 0, int(DAY)), run_id=f"first-{name}", now=at)
+        store.apply(begin_audit(run, None))
+        store.apply(note_audit(replace(run, page=1, finished_at=at)))
+    world.dynamodb.items.update({("ledger", *key): dict(item) for key, item in store.items.items()})
 
 
 def again(world: "World") -> bool:
@@ -47,7 +62,7 @@ def again(world: "World") -> bool:
         world.noticed.append("audit: each run finds lost uploads again")
         return False
     world.audited_at_the_end += 1
-    world.kernel.run(lambda: False, max(world.kernel.now, last_put + world.knobs.audit) + audit_every(world.knobs))
+    world.kernel.run(lambda: False, max(world.kernel.now, last_put + world.knobs.audit) + world.knobs.audit_every)
     _invoke(world)
     world.kernel.run(lambda: not world.kernel.busy, world.kernel.now + HOUR)
     return True

@@ -10,11 +10,6 @@ NEVER = "365d"
 """No world lasts as long. What is halted keeps its slot until a person acts, as people may configure it."""
 
 
-def audit_every(knobs: Knobs) -> float:
-    """How often an audit begins, in seconds: each hour, and seldom in a world of months."""
-    return max(3_600.0, knobs.horizon / 12)
-
-
 def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: str = "") -> str:
     """Two routes, one of a bucket with versions and one of a bucket without; a third one, if its bucket is to close.
     `retired` are routes that once were in the place of the first one. `step_aside` replaces that of the knobs."""
@@ -29,7 +24,7 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     turned = [f"{name} = {limits[name]}" for name in differing]
     aside = step_aside or (f"{knobs.step_aside:.0f}s" if knobs.step_aside else NEVER)
     batch = "\n".join(["[route.batch]", f'step_aside = "{aside}"', *turned, ""])
-    audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{audit_every(knobs):.0f}s"\n' if knobs.audit else ""
+    audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
     announced = "" if knobs.announced else "[announce]\nenabled = false\n"
     if knobs.screened:
         batch = f'audit_from = "s3-metadata-inventory"\n{batch}'

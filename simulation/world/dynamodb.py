@@ -1,7 +1,9 @@
 """DynamoDB as AWS documents it: conditions, transactions and their token, items that exist after their expiry."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from functools import cache
 from typing import Any
 
@@ -56,6 +58,15 @@ def _typed(item: StoredItem) -> dict[str, Any]:
     return {name: typed(each) for name, each in item.items()}
 
 
+class Ttl(Enum):
+    """When TTL deletes an expired item. DynamoDB promises no time
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/TTL.html)."""
+
+    WHEN_TOLD = auto()  # by `DynamoDb.expire`
+    AT_ONCE = auto()  # before the next request
+    NEVER = auto()  # every request finds it, until a write replaces or deletes it
+
+
 class DynamoDb:
     """Every table has the keys `pk` and `sk`. With `forgets_tokens` the service ignores the tokens of transactions."""
 
@@ -63,6 +74,12 @@ class DynamoDb:
         self.kernel = kernel
         self.items: Shelved[TableKey, StoredItem] = Shelved(lambda key: key[1][:2])
         """Grouped by the prefix of their `pk`, such as `b#` for batches."""
+        self.ttl = Ttl.WHEN_TOLD
+        self.lingering: dict[TableKey, StoredItem] = {}
+        """The expired items that `Ttl.NEVER` keeps. Requests find them. They are not in `items`, so that the people and
+        the oracle of a world see the same, whatever TTL does."""
+        self.met: Counter[tuple[str, str]] = Counter()
+        """How often a request met a lingering item, by (prefix of its `pk`, "read" or "write")."""
         self.gone = False
         self.writes = 0
         """The number of requests that changed something."""
@@ -82,17 +99,35 @@ class DynamoDb:
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
         if self.gone:
             raise Refusal(400, "ResourceNotFoundException", "Requested resource not found")
+        self._let_expire()
         handler = getattr(self, _method(operation), None)
         assert handler, f"DynamoDB {operation} is not simulated"
         answered: dict[str, Any] = handler(parameters)
+        self._let_expire()  # a change does not bring an expired item back
         return answered
+
+    def _let_expire(self) -> None:
+        if self.ttl is Ttl.WHEN_TOLD:
+            return
+        expired = self._take_expired()
+        if self.ttl is Ttl.NEVER:
+            self.lingering |= expired
 
     def expire(self) -> int:
         """Delete expired items, as TTL does. Returns the number."""
-        over = [key for key, item in self.items.items() if item.get("expires_at", 2**60) <= self.kernel.now]
+        return len(self._take_expired())
+
+    def _take_expired(self) -> dict[TableKey, StoredItem]:
+        over = {key: item for key, item in self.items.items() if item.get("expires_at", 2**60) <= self.kernel.now}
         for key in over:
             del self.items[key]
-        return len(over)
+        return over
+
+    def _find(self, key: TableKey, how: str) -> StoredItem | None:
+        if key in self.lingering:
+            self.met[key[1][:2], how] += 1
+            return self.lingering[key]
+        return self.items.get(key)
 
     def drop(self) -> None:
         """Delete the table. Another one of its name does not exist yet."""
@@ -103,6 +138,7 @@ class DynamoDb:
         for key in list(self.items):
             del self.items[key]
         self.items.update(items)
+        self.lingering.clear()
         self.gone = False
         self.writes += 1
         self._tokens.clear()
@@ -119,7 +155,7 @@ class DynamoDb:
             written, before = self._before[key]
             if self.kernel.now - written < self.behind():
                 return before
-        return self.items.get(key)
+        return self._find(key, "read")
 
     def _batch_get_item(self, request: Any) -> Any:
         found: dict[str, list[Any]] = {}
@@ -141,7 +177,8 @@ class DynamoDb:
         values = {name: plain(each) for name, each in request["ExpressionAttributeValues"].items()}
         assert request["KeyConditionExpression"] == "pk = :pk", request["KeyConditionExpression"]
         on = self.items.on(values[":pk"][:2])
-        found = sorted(key for key, _ in on if key[:2] == (request["TableName"], values[":pk"]))
+        there = [*(key for key, _ in on), *self.lingering]
+        found = sorted(key for key in there if key[:2] == (request["TableName"], values[":pk"]))
         if start := request.get("ExclusiveStartKey"):
             found = [key for key in found if key > _key(request, start)]
         most = min(filter(None, (self.page, request.get("Limit", 0))), default=0)
@@ -188,7 +225,7 @@ class DynamoDb:
         reasons: list[dict[str, Any]] = []
         for kind, write in writes:
             key = _key(write, write.get("Key") or write["Item"])
-            before = self.items.get(key)
+            before = self._find(key, "write")
             names = write.get("ExpressionAttributeNames", {})
             values = {name: plain(each) for name, each in write.get("ExpressionAttributeValues", {}).items()}
             if not holds(write.get("ConditionExpression", ""), before, names, values):
@@ -214,6 +251,7 @@ class DynamoDb:
             raise Refusal(400, "ConditionalCheckFailedException", "The conditional request failed", **extra)
         self.writes += bool(after)
         for key, item in after.items():
+            self.lingering.pop(key, None)
             there = self.items.get(key)
             if there is not None and item is not None:
                 self.on_replaced(key, there, item)

@@ -115,6 +115,11 @@ class Knobs:
     bundled: bool = False
     """A message may have several records, and an upload may come in parts or be a copy."""
 
+    @property
+    def audit_every(self) -> float:
+        """How often an audit begins, in seconds: each hour, and seldom in a world of months."""
+        return max(3_600.0, self.horizon / 12)
+
     def __str__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.turned().items()) or "plain"
 

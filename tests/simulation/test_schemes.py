@@ -9,7 +9,7 @@ import pytest
 
 from simulation.checker.draws import CHOICES
 from simulation.checker.explore import simulation
-from simulation.comparison import evidence
+from simulation.comparison import evidence, trial
 from simulation.comparison.causes import CAUSES, EVERYTHING, SINGLE
 from simulation.comparison.schedule import schedule
 from simulation.comparison.statistics import per_thousand, wilson
@@ -35,6 +35,7 @@ LEAKS = {
     # at most once, knowingly: the row stays PROCESSING
     "state-row": {"duplicates": "", "redelivery": "", "crashes": LOSES},
     "state-row-audit": {"duplicates": "", "redelivery": "", "crashes": LOSES},
+    "state-row-audit-versions": {"duplicates": "", "redelivery": "", "crashes": LOSES},
     # the item is there, the work is not
     "fifo-before": {"duplicates": "", "redelivery": "", "crashes": LOSES, "refusals": LOSES},
     # the work is done, the item is not yet there; the topic has forgotten after five minutes
@@ -90,11 +91,29 @@ def test_every_scheme_works_when_nothing_goes_wrong(scheme):
     assert (counted.repeated, counted.lost, counted.faults, counted.unheard) == (0, 0, 0, 0)
 
 
-def test_only_the_audit_finds_uploads_that_were_never_notified():
-    without, audited = (count(scheme, "silence", FEWER) for scheme in ("state-row", "state-row-audit"))
+def test_only_an_audit_finds_uploads_that_were_never_notified_and_those_that_were_overwritten_if_it_lists_versions():
+    without, current, versions = (
+        count(scheme, "silence", FEWER) for scheme in ("state-row", "state-row-audit", "state-row-audit-versions")
+    )
     assert without.absent > 0
-    assert audited.absent < without.absent / 2
-    assert (audited.repeated, audited.lost) == (0, 0)
+    assert 0 < current.absent < without.absent / 2
+    assert versions.absent == 0
+    assert (current.repeated, current.lost, versions.repeated, versions.lost) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("cause", ["silence", EVERYTHING])
+def test_tidegate_with_its_audit_leaves_nothing_out_that_s3_never_announced(cause: str):
+    counted = count(TIDEGATE, cause, SEEDS if cause == EVERYTHING else FEWER)
+    assert counted.unheard > 5
+    assert (counted.absent, counted.repeated, counted.lost) == (0, 0, 0)
+
+
+def test_without_its_audit_tidegate_would_not_find_them(monkeypatch: pytest.MonkeyPatch):
+    """Else the test above would show nothing."""
+    monkeypatch.setattr(trial, "DailyAudit", Knobs)
+    monkeypatch.setattr(trial.audits, "begun_before", lambda world, seconds: None)
+    absent = sum(run(Trial(TIDEGATE, "silence", seed)).verdict.absent for seed in range(3))
+    assert absent > 0
 
 
 def test_every_scheme_but_no_scheme_at_all_is_better_than_none_against_duplicates():
@@ -251,7 +270,14 @@ def test_the_page_says_that_tidegate_repeated_and_lost_nothing():
     (comparison,) = [row for row in tables("comparison")[0] if row[0] == TITLES[TIDEGATE]]
     assert comparison[4:6] == ["0", "0"]
     (causes,) = [row for row in tables("causes")[0] if row[0] == TITLES[TIDEGATE]]
-    assert set(causes[1:-1]) == {"0"}
+    assert set(causes[1:]) == {"0"}
+
+
+def test_the_page_says_that_tidegate_left_out_nothing_that_was_never_notified():
+    (header, *_) = tables("comparison")[0]
+    (comparison,) = [row for row in tables("comparison")[0] if row[0] == TITLES[TIDEGATE]]
+    assert int(comparison[header.index("never notified")]) > 100
+    assert comparison[header.index("absent")] == "0"
 
 
 def test_the_picture_shows_every_scheme_with_two_bars():

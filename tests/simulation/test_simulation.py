@@ -174,6 +174,7 @@ def test_schedules_by_chance_break_no_promise():
         ["seeds", "3"],
         ["seeds", "3-5"],
         ["pairs", "core", "690/9999"],
+        ["purge", "3-4"],
         ["at", "core", "12:slow"],
         ["mistakes", "--find", "the last row is left out", "--in", "core"],
         ["evidence", "--check", "--sections", "knobs"],

@@ -12,7 +12,7 @@
     begin_attempt   that an attempt is made, in a slot             the attempt before it is the last; a slot is free
     fix_dataset     how an attempt reads its files                 the attempt is under way; the first write counts
     record_job      which job run an attempt has                   the attempt is under way, and has none
-    record_ending   how an upload ended, if not committed          its owner is the notice that the ending names
+    record_ending   how an upload ended, if not committed          it is live, and its owner is the ending's notice
     note_endings    how many endings are recorded                  the batch is submitted
     end_batch       3, after the table: published, or fenced       the batch is submitted
     note_announced  that its event was sent                        the record is still of that event
@@ -262,15 +262,18 @@ def record_job(batch_id: str, attempt: int, job_run: str) -> Transition:
     return _one(f"record job {job_run} of batch {batch_id}", Write(batch_key(batch_id), change, requires))
 
 
-def record_ending(ending: Ending) -> Transition:
+def record_ending(ending: Ending, *, now: int) -> Transition:
     """Write the ending into the claim, unless another notice has taken the claim over, or a person has dropped the
-    upload: a slow twin of settling would make it abandoned again, and it is counted as dropped."""
+    upload: a slow twin of settling would make it abandoned again, and it is counted as dropped.
+
+    A claim that has expired counts as absent, and gets no ending. If it did, whoever reads the answer would learn that
+    the same bytes came again, as long as TTL has not deleted the claim, and not afterwards."""
     error = ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
     change = Update(sets={"outcome": str(ending.outcome), "error": error})
     key = claim_key(ending.bucket, ending.key, ending.version)
     return _one(
         f"record that s3://{ending.bucket}/{ending.key} was {ending.outcome}",
-        Write(key, change, (Is("notice", ending.notice), IsNot("outcome", DROPPED))),
+        Write(key, change, (Is("notice", ending.notice), IsNot("outcome", DROPPED), MoreThan("expires_at", now))),
     )
 
 
@@ -589,9 +592,10 @@ def count_back(notice_id: str, back: Mapping[CountedAs, int]) -> Transition:
     return Transition(f"count what notice {notice_id} took over", (once, *sums))
 
 
-def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool) -> Transition:
+def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool, now: int) -> Transition:
     """Replace the header of a sealed or submitted batch, and its place in the route's lists, if the header is still
-    `there`. `is_open`: the route lists it as its open batch, and must still do so."""
+    `there`; None if there is none, or it has expired. `is_open`: the route lists it as its open batch, and must still
+    do so."""
     item: Item = {
         "v": VERSION,
         "route": becomes.route,
@@ -606,7 +610,7 @@ def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool) -> Tr
         "manifest": becomes.manifest,
         **({"submitted_at": becomes.submitted_at} if becomes.submitted_at else {}),
     }
-    as_read: tuple[Requirement, ...] = (NeverWritten(),)
+    as_read: tuple[Requirement, ...] = (Vacant(now),)
     if there:
         as_read = (Is("state", there.state.value), Is("notices", there.notices), Is("objects", there.objects))
     # the header is replaced, and with it the halt: the batch is aside no more

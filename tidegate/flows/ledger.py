@@ -339,9 +339,10 @@ class Ledger:
         """Write the endings of uploads that were not committed into their claims.
 
         Returns those that were uploaded again meanwhile, as entries for a new notice. To write the same endings again
-        returns the same, until a notice has taken the claims over.
+        returns the same, until a notice has taken the claims over. Nothing is written into a claim that has expired.
         """
-        written = self.store.apply_each([transitions.record_ending(ending) for ending in endings])
+        now = self.clock()
+        written = self.store.apply_each([transitions.record_ending(ending, now=now) for ending in endings])
         return tuple(_came_again(zip(endings, written, strict=True)))
 
     def note_endings(self, batch_id: str, done: int) -> None:
@@ -511,7 +512,7 @@ class Ledger:
         """Put right the header of a sealed or submitted batch, and its place in the route's lists, if the header is
         still `there`."""
         is_open = self.route(becomes.route).open_batch == becomes.id
-        return self._applied(transitions.put_batch_right(becomes, there, is_open=is_open))
+        return self._applied(transitions.put_batch_right(becomes, there, is_open=is_open, now=self.clock()))
 
     def _applied(self, transition: Transition) -> bool:
         return isinstance(self.store.apply(transition), Applied)
