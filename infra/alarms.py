@@ -36,6 +36,12 @@ it throttled."""
 TROUBLED_LOOKS = 3
 """A conflict in the ledger is gone at the next run. So three of five runs in a row must report an error."""
 
+STILL = HOUR // PERIOD
+"""After an hour the alarm on what is halted sounds once more, and stays on as long as its cause."""
+
+UNANNOUNCED_TOO_LONG = 15 * MINUTE
+"""Settling announces what it has committed in the same run, and repeats what fails every minute."""
+
 LONGEST_SILENCE = 7 * DAY
 LONGEST_SILENCE_IN_MINUTES = DAY
 """All periods of an alarm together may last 7 days, and 1 day if a period is shorter than an hour
@@ -74,7 +80,8 @@ def silence(seconds: int) -> tuple[int, int]:
 
 
 class Alarms(Construct):
-    """The alarms. `emails`, and any other subscribers of `topic`, receive them.
+    """The alarms. `emails`, and any other subscribers of `topic`, receive them. `announces`: the deployment announces
+    batches.
 
     The policy of a customer `key` must let CloudWatch use it; that of `infra.encryption` does. The policy of SNS's own
     key does not, and no alarm would arrive.
@@ -87,6 +94,7 @@ class Alarms(Construct):
         *,
         parts: Parts,
         routes: Iterable[WatchedRoute],
+        announces: bool = True,
         emails: Iterable[str] = (),
         key: kms.IKey | None = None,
     ) -> None:
@@ -100,6 +108,10 @@ class Alarms(Construct):
         self._watch_queues(parts)
         self._watch_functions(parts)
         self._watch_path(parts)
+        if announces:
+            waiting = parts.own(Metric.OLDEST_UNANNOUNCED_SECONDS)
+            alarm = Alarm.BATCHES_UNANNOUNCED.value
+            self._add(alarm, waiting, threshold=UNANNOUNCED_TOO_LONG, missing=UNCHANGED)
         for route in routes:
             self._watch_route(parts, route)
 
@@ -174,7 +186,10 @@ class Alarms(Construct):
             periods=LASTING,
             missing=UNCHANGED,
         )
-        add(Alarm.BATCH_HALTED, Metric.HALTED_NOW, period=SCHEDULE, missing=UNCHANGED)
+        # CloudWatch sends a message when an alarm begins to sound. One on the number of halted batches would go on
+        # sounding when the next one halts. This one ends within minutes, since there is no data unless a batch halts.
+        add(Alarm.BATCH_HALTED, Metric.BATCHES_HALTED, period=SCHEDULE)
+        add(Alarm.BATCH_STILL_HALTED, Metric.HALTED_NOW, periods=STILL, missing=UNCHANGED)
         add(Alarm.ATTEMPTS_FAILED, Metric.ATTEMPTS_FAILED)
         # after a single failure, the schedule tries again within a minute
         add(Alarm.HAND_OFFS_FAILED, Metric.HAND_OFFS_FAILED, periods=LASTING, of_them=LASTING - 1)

@@ -34,6 +34,7 @@ UPLOADS = {
 JOBS = {
     "jobs started": Metric.JOBS_STARTED,
     "attempts failed": Metric.ATTEMPTS_FAILED,
+    "batches halted": Metric.BATCHES_HALTED,
     "batches committed": Metric.BATCHES_COMMITTED,
     "batches abandoned": Metric.BATCHES_ABANDONED,
 }
@@ -71,15 +72,21 @@ def _of_route(parts: Parts, route: WatchedRoute) -> list[cloudwatch.IWidget]:
         return [parts.own(metric, route.name, label=label) for label, metric in metrics.items()]
 
     return [
-        _graph(f"{route.name}: uploads", counted(UPLOADS), of=4),
-        _graph(f"{route.name}: rows", counted({"rows committed": Metric.SETTLED_ROWS}), of=4),
-        _graph(f"{route.name}: jobs and batches", counted(JOBS), of=4),
+        _graph(f"{route.name}: uploads", counted(UPLOADS), of=3),
+        _graph(f"{route.name}: rows", counted({"rows committed": Metric.SETTLED_ROWS}), of=3),
+        _graph(f"{route.name}: jobs and batches", counted(JOBS), of=3),
         _graph(
             f"{route.name}: oldest pending batch",
             [parts.own(Metric.OLDEST_PENDING_SECONDS, route.name, label="age, seconds")],
-            of=4,
+            of=3,
             right=[parts.own(Metric.HALTED_NOW, route.name, label="halted")],
             too_much=pending_too_long(route),
+        ),
+        _graph(
+            f"{route.name}: in quarantine",
+            [parts.own(Metric.OLDEST_QUARANTINED_SECONDS, route.name, label="age of the oldest, seconds")],
+            of=3,
+            right=[parts.own(Metric.QUARANTINED_NOW, route.name, label="uploads")],
         ),
     ]
 

@@ -20,12 +20,13 @@ class Operations(Construct):
         *,
         parts: Parts,
         routes: Iterable[WatchedRoute],
+        announces: bool = True,
         emails: Iterable[str] = (),
         key: kms.IKey | None = None,
     ) -> None:
         """Raises SizingError if a route's `expect_every` is longer than an alarm can cover."""
         super().__init__(scope, id)
         watched = tuple(routes)
-        alarms = Alarms(self, "Alarms", parts=parts, routes=watched, emails=emails, key=key)
+        alarms = Alarms(self, "Alarms", parts=parts, routes=watched, announces=announces, emails=emails, key=key)
         self.topic = alarms.topic
         Dashboard(self, "Dashboard", parts=parts, routes=watched, alarms=alarms.all)

@@ -101,6 +101,11 @@ class Alarm(Enum):
         "settle keeps failing with errors that do not pass by themselves.",
         "Read the log of settle, and find the message in the runbook.",
     )
+    BATCHES_UNANNOUNCED = Advice(
+        "batches-unannounced",
+        "Batches are committed, and the event bus has not been told for a quarter of an hour.",
+        "Read the log of settle. The bus may be gone, or refuse the events.",
+    )
     RECORDS_SET_ASIDE = Advice(
         "records-set-aside",
         "Records of notifications could not be parsed. They are in the buffer's dead-letter queue.",
@@ -127,6 +132,12 @@ class Alarm(Enum):
         "batch-halted",
         "A batch of this route has halted. No job starts for it until a person acts.",
         "`tidegate status` shows the reason. Remove the cause, then resume or abort the batch.",
+    )
+    BATCH_STILL_HALTED = Advice(
+        "batch-still-halted",
+        "Batches of this route have been halted for an hour.",
+        "`tidegate status` shows which. Remove the cause, then resume or abort them.",
+        "batch-halted",
     )
     ATTEMPTS_FAILED = Advice(
         "attempts-failed",

@@ -160,6 +160,7 @@ class TidegateStack(cdk.Stack):
                 WatchedRoute(route.name, route.batch.max_wait, None if route.retired else route.expect_every)
                 for route in settings.routes
             ],
+            announces=settings.announce.enabled,
             emails=settings.operations.emails,
             key=encryption.key,
         )

@@ -74,7 +74,7 @@ class Metric(Enum):
     ATTEMPTS_FAILED = Measured(
         "AttemptsFailed", "a job ended without a receipt, and another attempt begins; not counted before that"
     )
-    BATCHES_HALTED = Measured("BatchesHalted", "a job ended without a receipt, and no other attempt follows")
+    BATCHES_HALTED = Measured("BatchesHalted", "a batch halted: nothing more is started for it until a person acts")
     BATCHES_COMMITTED = Measured("BatchesCommitted", "settling recorded that a batch is in the table")
     BATCHES_ABANDONED = Measured("BatchesAbandoned", "settling recorded that a batch is fenced")
     SETTLED_COMMITTED = Measured("SettledCommitted", "settling recorded that uploads are in the table")
@@ -84,15 +84,29 @@ class Metric(Enum):
     SETTLED_ROWS = Measured("SettledRows", "settling recorded that rows are in the table")
     UPLOADS_DROPPED = Measured("UploadsDropped", "settling recorded that abandoned uploads were given up for good")
     HAND_OFFS_FAILED = Measured("HandOffsFailed", "dispatch could not seal or hand off; settle tries again")
-    SETTLING_TROUBLES = Measured("SettlingTroubles", "settling met an error; it tries again in a minute", BY_DEPLOYMENT)
+    SETTLING_TROUBLES = Measured(
+        "SettlingTroubles", "settling met an error, but for those of the event bus; it tries again", BY_DEPLOYMENT
+    )
     UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "the audit found lost uploads, and sent them")
     OLDEST_PENDING_SECONDS = Measured(
         "OldestPendingSeconds",
-        "the age of the route's oldest unfinished batch, 0 if there is none",
+        "the age of the route's oldest unfinished batch, 0 if there is none; without those that wait for a person:"
+        " what is aside, and what gathers while the route is paused",
         unit=Unit.SECONDS,
         gauge=True,
     )
     HALTED_NOW = Measured("HaltedNow", "the number of halted batches of the route", gauge=True)
+    QUARANTINED_NOW = Measured(
+        "QuarantinedNow",
+        "the number of uploads of the route that ended in quarantine and did not come back",
+        gauge=True,
+    )
+    OLDEST_QUARANTINED_SECONDS = Measured(
+        "OldestQuarantinedSeconds",
+        "for how long the oldest upload in quarantine has been there, 0 if there is none",
+        unit=Unit.SECONDS,
+        gauge=True,
+    )
     UNCONFIGURED_NOW = Measured(
         "UnconfiguredNow",
         "the number of unfinished batches of routes that are not in the configuration",

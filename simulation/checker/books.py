@@ -43,6 +43,7 @@ def mistaken(world: World) -> list[str]:
         if item["state"] in FINAL:
             broken += (f"batch {batch}: {each}" for each in _batch(world, batch, item))
     broken += [*_sums(world, batches), *_leftovers(world, batches), *_status(world, batches)]
+    broken += _oldest(world, batches)
     return [*broken, *_wishes(world, batches)]
 
 
@@ -295,6 +296,23 @@ def _status(world: World, batches: Batches) -> Iterator[str]:
         yield f"status: {notified} uploads were notified, and {len(uploads)} different ones registered"
     if world.knobs.redrives and pending:
         yield f"status: {pending} uploads are pending, and all abandoned batches were redriven"
+
+
+def _oldest(world: World, batches: Batches) -> Iterator[str]:
+    """A route says since when it has uploads in quarantine, and that is never too late. It may be too early until the
+    next look."""
+    since: dict[str, int] = {}
+    for batch, item in batches.items():
+        if item["state"] == "COMMITTED" and item["tally"]["quarantined"] and batch not in world.only_rows:
+            for each in world.manifest_of(batch):
+                claim = world.dynamodb.items.get(("ledger", *_claim_key(each)), {})
+                live = claim.get("expires_at", 0) > world.kernel.now
+                if live and (claim["notice"], claim.get("outcome")) == (each.notice, "quarantined"):
+                    since[item["route"]] = min(item["ended_at"], since.get(item["route"], item["ended_at"]))
+    for (_, pk, _), route in world.dynamodb.items.on("r#"):
+        said, oldest = route.get("quarantined_since", 0), since.get(pk[2:], 0)
+        if oldest and not 0 < said <= oldest:
+            yield f"quarantine: route {pk[2:]} has uploads there since {oldest}, it says {said}"
 
 
 def _wishes(world: World, batches: Batches) -> Iterator[str]:

@@ -23,6 +23,7 @@ from simulation.checker.mistakes import (
     endings,
     notices,
     publishing,
+    quarantined,
     reading,
     rebuilding,
     recovering,
@@ -44,6 +45,7 @@ BUGS: tuple[Bug, ...] = (
     *rebuilding.BUGS,
     *recovering.BUGS,
     *redriving.BUGS,
+    *quarantined.BUGS,
     *auditing.BUGS,
     *announcing.BUGS,
     *backfilling.BUGS,
@@ -65,6 +67,7 @@ UNSEEN: tuple[Bug, ...] = (
     *claiming.UNSEEN,
     *batches.UNSEEN,
     *publishing.UNSEEN,
+    *quarantined.UNSEEN,
 )
 """No run shows them today: they break no promise, or the oracle does not check it (`because`)."""
 

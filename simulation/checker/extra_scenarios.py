@@ -906,9 +906,10 @@ def released_from_two_snapshots(world: World) -> None:
 
 
 def announced(world: World) -> None:
-    """Two batches one after the other, with a broken file. EventBridge refuses the first entry that it gets."""
+    """Two batches one after the other, with a broken file. EventBridge refuses the first entry that it gets, and the
+    same one from a twin: two runs of settling meet there, and send the same two."""
     world.knobs = replace(world.knobs, announced=True)
-    refusals = iter([True])
+    refusals = iter([True, False, True])
     world.eventbridge.refuses = lambda: next(refusals, False)
     world.upload("events/a.json", GOOD)
     world.upload("events/b.json", BAD)

@@ -122,6 +122,17 @@ def _taken_over_anyhow(*arguments: Any, **named: Any) -> Transition:
     )
 
 
+_note_oldest = transitions.note_oldest
+
+
+def _whatever_was_quarantined(*arguments: Any) -> Transition:
+    whole = _note_oldest(*arguments)
+    (write,) = whole.writes
+    requires = tuple(each for each in write.requires if not (isinstance(each, Is) and each.name == "quarantined"))
+    assert requires != write.requires
+    return replace(whole, writes=(replace(write, requires=requires),))
+
+
 VARIANTS: Sequence[Variant] = (
     Variant(
         "own claim is a duplicate",
@@ -182,6 +193,12 @@ VARIANTS: Sequence[Variant] = (
         "An upload that comes back stays in the sums that it was in.",
         "released",
         _patched(transitions, "_sums_left", lambda back: {}),
+    ),
+    Variant(
+        "the oldest is forgotten",
+        "A look for the oldest upload in quarantine overwrites what a batch has noted meanwhile.",
+        "oldest in quarantine",
+        _patched(transitions, "note_oldest", _whatever_was_quarantined),
     ),
     Variant(
         "taken from whoever has it",

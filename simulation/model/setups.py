@@ -24,6 +24,7 @@ from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import ListedPage, Ports
 from tidegate.flows.publish import Attempt
+from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.redrive import redrive_object
 from tidegate.flows.resume import resume
 from tidegate.flows.seal import seal, seal_if_due
@@ -168,6 +169,11 @@ def settling_slowly(name: str, batch_id: str) -> Actor:
         ports.ledger.record_endings([Ending(each.notice, *each.upload.identity, ABANDONED, "") for each in found])
 
     return Actor(name, write)
+
+
+def looking_for_oldest(name: str) -> Actor:
+    """Settling has found that the record of the route may be behind."""
+    return Actor(name, lambda ports: look_for_oldest("r", ports))
 
 
 def stepping_aside(name: str, batch_id: str) -> Actor:
@@ -445,6 +451,54 @@ def quarantined() -> Cells:
     return cells
 
 
+LATER = "B-t1"
+"""The batch that `came_back` opens."""
+
+
+def came_back() -> Cells:
+    """The upload was redriven, and its new batch is published. It has another upload, which did not land. Nobody has
+    looked at what is in quarantine."""
+    cells = quarantined()
+    for actor in (redriving("k", B), delivery_of_what_was_sent("t"), delivery("u", FOURTH), sealing("s")):
+        run(cells, actor)
+    run(cells, handing_off("h"))
+    tally = Tally(committed=1, quarantined=1, rows=1)
+    ending = Ending(FOURTH.id, "bucket", "c", "etag:1", Outcome.QUARANTINED, "no JSON")
+    digest = decode_sealed(cells["object", batch_folder(LATER) + "sealed.json"]).digest
+    cells["object", f"{batch_folder(LATER)}outcomes/9.jsonl.gz"] = Outcomes(9, False, tally, (ending,), digest).encode()
+    cells["object", batch_folder(LATER) + "receipt.json"] = Receipt(LATER, 10, 9, False, tally, digest).encode()
+    return cells
+
+
+def _in_quarantine(cells: Mapping[Cell, Any]) -> bool:
+    """Whether an upload of a batch that has ended is in quarantine."""
+    quarantined = {
+        item["notice"]
+        for cell, item in cells.items()
+        if cell[:1] == ("item",) and cell[1].startswith("o#") and item.get("outcome") == Outcome.QUARANTINED
+    }
+    batches = {cells["item", *notice_key(each)]["batch"] for each in quarantined}
+    return any(cells["item", *batch_key(each)]["state"] == "COMMITTED" for each in batches)
+
+
+def quarantine_is_seen(cells: Mapping[Cell, Any]) -> str:
+    """While something is in quarantine, its route says since when."""
+    since = decode_standing("r", cells["item", *route_key("r")]).quarantined_since
+    if _in_quarantine(cells) and not since:
+        return "something is in quarantine, and the route does not say since when"
+    return lands_once(cells)
+
+
+def oldest_is_certain(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Once the faults stop, two looks are enough."""
+    for actor in (settling("z", LATER), looking_for_oldest("y"), looking_for_oldest("y")):
+        run(cells, actor)
+    since = decode_standing("r", cells["item", *route_key("r")]).quarantined_since
+    if bool(since) is not _in_quarantine(cells):
+        return f"afterwards something is in quarantine: {_in_quarantine(cells)}; the route says {since}"
+    return quarantine_is_seen(cells)
+
+
 def abandoned() -> Cells:
     """The same, and it is recorded that the batch is fenced."""
     cells = published(Tally(), fence=True)()
@@ -665,6 +719,14 @@ SETUPS = (
         (redriving("x", B), redriving("y", B), *SENT_TWICE),
         quarantined,
         ends_well=every_upload_joins((B,), {}, also=[redriving("z", B)]),
+    ),
+    Setup(
+        "oldest in quarantine",
+        "two runs of settling look for the oldest upload in quarantine while another one gets there",
+        (looking_for_oldest("v"), looking_for_oldest("w"), settling("x", LATER)),
+        came_back,
+        safe=quarantine_is_seen,
+        ends_well=oldest_is_certain,
     ),
     Setup(
         "redriven",

@@ -190,13 +190,14 @@ OF_LEFTOVERS: dict[str, Call] = {
 
 CASES = {**OF_CLAIMS, **OF_NOTICES, **OF_BATCHES, **OF_LEFTOVERS}
 
-AFTER_A_READING = {"note_manifest", "wish", "note_wish", "end_wish", "note_snapshot"}
-"""These may change the record of a batch that has ended, on the condition of what was read in it a moment before. Their
-flows read the batch, and an expired one is absent (`batch`, above). So they meet one only if it expires between the
-two, and then they change what nobody reads any more."""
+AFTER_A_READING = {"note_manifest", "wish", "note_wish", "end_wish", "note_snapshot", "note_emptied"}
+"""These may change the record of a batch that has ended, or of what it has left, on the condition of what was read in
+it a moment before. Their flows read the record, and an expired one is absent (`batch` and `leftovers`, above). So they
+meet one only if it expires between the two, and then they change what nobody reads any more."""
 
 NEVER_EXPIRE = {
     *("route", "pause", "unpause", "refuse", "known_route", "known_routes", "remember_route"),
+    "note_oldest",
     *("audit", "begin_audit", "note_audit", "note_screening", "outbox", "note_announced"),
 }
 """These are about routes, audits and announcements, which do not expire."""

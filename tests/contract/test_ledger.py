@@ -1400,6 +1400,63 @@ def test_a_batch_that_leaves_something_outside_is_found_by_its_leftover(
     assert ledger.leftovers(ROUTE) == []
 
 
+def ends_with(ledger: Ledger, new_id: NewId, name: str, tally: Tally) -> str:
+    """A batch of one upload that is committed, and ends so."""
+    batch = ledger.open_batch(ROUTE, new_id)
+    join(ledger, notice(name), batch.id)
+    submitted(ledger, batch.id)
+    assert ledger.commit(batch.id, ROUTE, receipt(batch.id, tally=tally))
+    return batch.id
+
+
+def test_the_first_batch_that_quarantines_something_says_since_when(
+    ledger: Ledger, new_id: NewId, clock: SettableClock
+):
+    ends_with(ledger, new_id, "fine", Tally(committed=1))
+    assert ledger.route(ROUTE).quarantined_since == 0
+    ends_with(ledger, new_id, "bad", Tally(quarantined=1))
+    first = clock.now
+    clock.advance(60)
+    ends_with(ledger, new_id, "worse", Tally(quarantined=1))
+    assert (ledger.route(ROUTE).quarantined_since, ledger.route(ROUTE).quarantine_seen) == (first, -1)
+
+
+def test_the_oldest_in_quarantine_moves_if_the_record_is_as_it_was_read(
+    ledger: Ledger, new_id: NewId, clock: SettableClock
+):
+    ends_with(ledger, new_id, "bad", Tally(quarantined=1))
+    read = ledger.route(ROUTE)
+    assert ledger.note_oldest(read, read.quarantined_since + 60, 1)
+    assert not ledger.note_oldest(read, read.quarantined_since + 90, 1), "a twin moved it"
+    read = ledger.route(ROUTE)
+    assert (read.quarantined_since, read.quarantine_seen) == (clock.now + 60, 1)
+    # a batch ends meanwhile, and what it quarantined was not in what was read
+    ends_with(ledger, new_id, "worse", Tally(quarantined=1))
+    assert not ledger.note_oldest(read, 0, 2)
+    # one that quarantines nothing is not in the way
+    read = ledger.route(ROUTE)
+    ends_with(ledger, new_id, "fine", Tally(committed=1))
+    assert ledger.note_oldest(read, 0, 2)
+    assert (ledger.route(ROUTE).quarantined_since, ledger.route(ROUTE).quarantine_seen) == (0, 2)
+    assert not ledger.note_oldest(read, 5, 2), "a twin found that there is none"
+    clock.advance(60)
+    ends_with(ledger, new_id, "worst", Tally(quarantined=1))
+    assert ledger.route(ROUTE).quarantined_since == clock.now
+    read = replace(ledger.route(ROUTE), quarantined_since=0)
+    assert not ledger.note_oldest(read, 5, 2), "what was read had none"
+
+
+def test_a_batch_without_quarantine_any_more_is_noted_once_and_makes_no_leftover(ledger: Ledger, new_id: NewId):
+    ends_with(ledger, new_id, "bad", Tally(quarantined=1))
+    (left,) = ledger.leftovers(ROUTE)
+    assert not left.emptied
+    for _ in range(2):
+        ledger.note_emptied(left)
+        assert ledger.leftovers(ROUTE) == [replace(left, emptied=True)]
+    ledger.note_emptied(replace(left, batch="01BNONE"))
+    assert len(ledger.leftovers(ROUTE)) == 1
+
+
 def test_a_paused_route_begins_no_batch_until_the_pause_ends(ledger: Ledger, another: Another, new_id: NewId):
     batch = ledger.open_batch(ROUTE, new_id)
     join(ledger, notice("a"), batch.id)

@@ -20,6 +20,7 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.records import Leftover, RouteRecord
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger, Registration
 
@@ -100,6 +101,9 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "begin_audit": lambda ledger: ledger.begin_audit(RUN, None),
     "note_audit": lambda ledger: ledger.note_audit(RUN),
     "note_screening": lambda ledger: ledger.note_screening(replace(RUN, job="00job", attempt=1)),
+    "leftovers": lambda ledger: ledger.leftovers(ROUTE),
+    "note_emptied": lambda ledger: ledger.note_emptied(Leftover(ROUTE, "01B", 5, quarantined=1)),
+    "note_oldest": lambda ledger: ledger.note_oldest(RouteRecord(ROUTE), 5, 0),
     "outbox": lambda ledger: ledger.outbox(10),
     "note_announced": lambda ledger: ledger.note_announced([EVENT]),
 }
@@ -120,6 +124,7 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
         "known_route",
         "batches",
         "audit",
+        "leftovers",
         "outbox",
         "drop",
     ],
@@ -184,6 +189,9 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["begin_audit"], "PutItem", ("begin audit", "01R", ROUTE)),
     (CALLS["note_audit"], "UpdateItem", ("page 0", "01R")),
     (CALLS["note_screening"], "UpdateItem", ("job 1", "01R")),
+    (CALLS["leftovers"], "Query", ("leftovers", ROUTE)),
+    (CALLS["note_emptied"], "UpdateItem", ("note", "batch 01B", "quarantine")),
+    (CALLS["note_oldest"], "UpdateItem", ("note", ROUTE, "quarantine")),
     (CALLS["outbox"], "Query", ("read the outbox",)),
     (CALLS["note_announced"], "DeleteItem", ("note", "batch 01B was announced")),
     (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),

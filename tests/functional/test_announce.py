@@ -19,7 +19,8 @@ from tidegate.core.errors import Retryable
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.records import OUTBOX
 from tidegate.flows import announce as announcing
-from tidegate.flows.announce import announce
+from tidegate.flows.announce import Unannounced, announce, unannounced
+from tidegate.flows.ledger import Ledger
 from tidegate.flows.settle import settle_all
 from tidegate.metrics import Metric
 
@@ -152,6 +153,33 @@ def test_a_bus_that_does_not_answer_for_a_day_stops_nothing_and_is_asked_once_a_
     assert waiting(world) == []
     # the first of the two looks has sent 21, and the oldest of the others has been waiting for four hours
     assert world.count.values[Metric.OLDEST_UNANNOUNCED_SECONDS, ""] == (24 + 4) * 3_600
+
+
+def test_trouble_of_the_bus_is_told_and_is_none_of_settling(world: World, monkeypatch: pytest.MonkeyPatch):
+    committed(world)
+    heard(world).broken = True
+    assert len(look(world)) == 1
+    assert world.count[Metric.SETTLING_TROUBLES] == 0
+
+    def fails(*_: Any) -> None:
+        raise Retryable("the ledger is not to be reached")
+
+    monkeypatch.setattr(Ledger, "outbox", fails)
+    assert len(look(world)) == 1
+    assert world.count[Metric.SETTLING_TROUBLES] == 1, "what waits could not even be read"
+
+
+def test_a_person_sees_how_many_wait_and_since_when(world: World, monkeypatch: pytest.MonkeyPatch):
+    assert unannounced(world.ports) == Unannounced()
+    first = committed(world, prefix="flights/a-")
+    world.clock.advance(60)
+    committed(world, prefix="flights/b-")
+    world.bus = None
+    assert unannounced(world.ports) == Unannounced(2, world.batch(first.id).ended_at), "also if nothing is announced"
+    for most, more in ((1, True), (2, False)):
+        monkeypatch.setattr(announcing, "COUNTED", most)
+        found = unannounced(world.ports)
+        assert (found.batches, found.more) == (most, more)
 
 
 def test_what_the_bus_refuses_is_sent_again_and_the_rest_is_done(world: World):

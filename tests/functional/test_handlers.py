@@ -29,6 +29,7 @@ from tidegate.core.notices import decode
 from tidegate.core.routes import Dataset
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Jobs, Ports, Work
+from tidegate.metrics import Metric
 
 EVENTS = Path(__file__).parents[1] / "events"
 
@@ -179,7 +180,7 @@ def failures(answer: dict[str, Any]) -> list[str]:
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
-GAUGES = {"OldestPendingSeconds": "Seconds", "HaltedNow": "Count", "OldestUnannouncedSeconds": "Seconds"}
+GAUGES = {metric.value.name: metric.value.unit.value for metric in Metric if metric.value.gauge}
 
 
 @pytest.fixture
@@ -403,7 +404,6 @@ def test_settling_commits_what_was_published_and_hands_off_what_is_due(deploymen
         ("SettledRows", "weather"): 10,
         ("BatchesSealed", "flights"): 1,
         ("JobsStarted", "flights"): 1,
-        ("UnconfiguredNow", ""): 0,
     }
 
 
@@ -433,6 +433,11 @@ def test_trouble_with_one_route_does_not_keep_another_from_settling(deployment: 
     assert deployment.ledger.batch(weather).attempt == 1
 
 
+NOTHING_IN_QUARANTINE = {
+    (name, route): 0 for name in ("QuarantinedNow", "OldestQuarantinedSeconds") for route in ("flights", "weather")
+}
+
+
 def test_settling_says_of_every_route_how_old_its_oldest_batch_is_and_how_many_have_halted(
     deployment: Deployment, gauges: Any
 ):
@@ -444,6 +449,7 @@ def test_settling_says_of_every_route_how_old_its_oldest_batch_is_and_how_many_h
         ("OldestPendingSeconds", "weather"): 40,
         ("HaltedNow", "flights"): 0,
         ("HaltedNow", "weather"): 0,
+        **NOTHING_IN_QUARANTINE,
     }
     (weather,) = deployment.ledger.route("weather").running
     play_giving_up(deployment.work, weather, 1, "no such column", hopeless=True)
@@ -464,7 +470,9 @@ def test_of_a_route_that_cannot_be_asked_nothing_is_said_and_of_the_others_all_i
     denied = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "message": "no"}
     with answered(wiring._client("dynamodb"), "GetItem", 400, denied, containing="r#flights"):
         assert settle(event("settle_schedule"), Context()) == {"troubles": 1}
-    assert gauges() == {("OldestPendingSeconds", "weather"): 0, ("HaltedNow", "weather"): 0}
+    assert {name: value for (name, route), value in gauges().items() if route == "weather"} == {
+        **dict.fromkeys(("OldestPendingSeconds", "HaltedNow", "QuarantinedNow", "OldestQuarantinedSeconds"), 0)
+    }
 
 
 def test_with_nothing_to_do_nothing_is_done(deployment: Deployment):

@@ -39,8 +39,8 @@ def deliver(world: World) -> list[Notice]:
     return sent
 
 
-def abandoned(world: World) -> str:
-    batch = world.submitted()
+def abandoned(world: World, prefix: str = "flights/") -> str:
+    batch = world.submitted(prefix=prefix)
     abort(batch.id, world.ports)
     world.settle()
     play_fencing(world.work, batch.id)

@@ -64,7 +64,9 @@ def test_a_published_batch_is_committed_with_its_endings_and_sums(world: World):
     assert (found.state, found.snapshot, found.tally, found.ended_at) == (State.COMMITTED, 77, tally, world.clock.now)
     assert (world.claim(bad).outcome, world.claim(bad).error) == ("quarantined", "line 3 is no JSON")
     assert (world.claim(gone).outcome, world.claim(good).outcome) == ("vanished", "")
-    assert world.record == RouteRecord("flights", jobs=1, notified=3, tally=tally, committed_batches=1)
+    assert world.record == RouteRecord(
+        "flights", jobs=1, notified=3, tally=tally, committed_batches=1, quarantined_since=world.clock()
+    )
     assert world.count.of(Metric.BATCHES_COMMITTED, "flights") == 1
     assert {metric: world.count.of(metric, "flights") for metric in SETTLED.values()} == {
         Metric.SETTLED_COMMITTED: 1,
@@ -927,6 +929,66 @@ def test_a_batch_that_nothing_has_joined_is_not_pending(world: World):
     world.arrive()
     assert stands(world).oldest_pending == 86_400
     assert world.seal_if_due()
+
+
+def test_a_batch_that_stepped_aside_has_no_age_and_the_next_one_has():
+    world = small_world(step_aside=0)
+    first = world.submitted()
+    world.ledger.halt(first.id, 1, "no such column")
+    world.clock.advance(10_000)
+    assert stands(world) == Standing(oldest_pending=10_000, halted=1, unfinished=1), "it has its slot"
+    world.settle()
+    assert world.record.aside == (first.id,)
+    assert stands(world) == Standing(oldest_pending=0, halted=1, unfinished=1)
+    world.arrive(prefix="flights/later-")
+    world.clock.advance(100)
+    assert stands(world).oldest_pending == 100
+    resume(first.id, world.ports)
+    assert stands(world).oldest_pending == 10_100, "it is under way again"
+
+
+def test_what_gathers_in_a_paused_route_has_no_age_and_what_has_begun_has(world: World):
+    batch = world.submitted()
+    world.clock.advance(1_000)
+    world.sealed(prefix="flights/sealed-")
+    world.arrive(prefix="flights/open-")
+    world.ledger.pause("flights")
+    world.clock.advance(1_000)
+    assert stands(world).oldest_pending == 2_000
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert (stands(world).oldest_pending, stands(world).unfinished) == (0, 2)
+    world.ledger.unpause("flights")
+    assert stands(world).oldest_pending == 1_000
+
+
+def test_a_batch_that_halts_over_its_files_is_counted_once(world: World):
+    batch = world.sealed()
+    (part,) = world.parts(batch.id)
+    body = world.work.objects.pop(batch_folder(batch.id) + part)
+    for _ in range(3):
+        assert world.settle()
+    assert world.count[Metric.BATCHES_HALTED] == 1
+    assert world.batch(batch.id).halted
+    world.work.objects[batch_folder(batch.id) + part] = body
+
+
+def test_a_death_between_counting_a_halt_and_noting_it_counts_it_twice_and_not_never(world: World):
+    batch = world.submitted()
+    play_giving_up(world.work, batch.id, 1, "no such column", hopeless=True)
+    world.jobs.end(batch.id, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ledger, "halt", dies)
+        with pytest.raises(Died):
+            settle(world.flights, world.ports)
+    assert not world.batch(batch.id).halted
+    world.settle()
+    assert world.batch(batch.id).halted
+    assert world.count[Metric.BATCHES_HALTED] == 2
+
+
+def dies(*_: object) -> None:
+    raise Died("halt")
 
 
 def test_a_batch_whose_receipt_is_not_believed_counts_as_halted_until_it_is(world: World):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.functional.test_redrive import KEYS, deliver, land, sums
+from tests.functional.test_redrive import KEYS, deliver, land, sums, upload_of
 from tests.support.build import BUCKET, notice
 from tests.support.fakes import Died, Life, MemoryWork, every_death, play_fencing, play_giving_up, play_publishing
 from tests.support.ledgers import RETENTION
@@ -22,7 +22,7 @@ from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_obj
 from tidegate.flows.settle import settle
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
-from tidegate.flows.wishes import carry_out
+from tidegate.flows.wishes import Droppable, carry_out, droppable
 from tidegate.metrics import Metric
 from tidegate.stores.memory import MemoryStore
 
@@ -253,6 +253,26 @@ def test_a_claim_that_has_expired_is_the_same_as_none(world: World):
         assert sums(world) == Conservation(3, Tally(), 3)
         assert world.record.wished == ()
         assert redrive_batch(batch, world.ports, run="1") == Redrive(Redriven.NOTHING_LEFT, expired=3)
+
+
+def test_a_person_is_told_what_a_drop_finds(world: World):
+    assert droppable("01BNONE", world.ports) is None
+    batch = submitted(world)
+    assert droppable(batch, world.ports) == Droppable(here=3), "once it is abandoned"
+    abort(batch, world.ports)
+    fenced(world, batch)
+    redrive_object(BUCKET, KEYS[0], world.ports, run="1")
+    deliver(world)
+    world.edit(claim_key(*upload_of(world, batch, KEYS[1]).identity), expires_at=0)
+    assert droppable(batch, world.ports) == Droppable(here=1, elsewhere=1, forgotten=1)
+    abort(batch, world.ports, Wish.DROP)
+    world.settle()
+    assert droppable(batch, world.ports) == Droppable(dropped=1, elsewhere=1, forgotten=1)
+    world.clock.advance(RETENTION)
+    assert droppable(batch, world.ports) == Droppable(forgotten=3)
+    (part,) = world.parts(batch)
+    del world.work.objects[batch_folder(batch) + part]
+    assert droppable(batch, world.ports) is None
 
 
 def test_a_batch_whose_record_was_put_right_or_has_expired_has_no_wish(world: World):

@@ -155,7 +155,8 @@ def test_every_alarm_is_there_for_every_route_it_is_for(template: Body) -> None:
     assert {kind_of(name) for name in names} == set(EVERY)
     of_routes = {kind_of(name) for name in names if name.endswith(("-flights", "-weather"))}
     assert {Alarm(kind) for kind in of_routes} == {
-        *(Alarm.BATCH_PENDING, Alarm.BATCH_HALTED, Alarm.ATTEMPTS_FAILED, Alarm.HAND_OFFS_FAILED),
+        *(Alarm.BATCH_PENDING, Alarm.BATCH_HALTED, Alarm.BATCH_STILL_HALTED, Alarm.ATTEMPTS_FAILED),
+        *(Alarm.HAND_OFFS_FAILED,),
         *(Alarm.UPLOADS_QUARANTINED, Alarm.UPLOADS_LOST, Alarm.NOTHING_RECEIVED),
     }
     for kind in of_routes - {Alarm.NOTHING_RECEIVED.value}:
@@ -249,6 +250,25 @@ def test_the_sentences_tell_the_times_that_the_alarms_have(template: Body) -> No
     assert "older than `max_wait`, one minute, and two hours" in told
 
 
+def test_each_batch_that_halts_sends_a_message(template: Body) -> None:
+    """An alarm sends a message when it begins to sound. So the alarm ends by itself: the counter has no data while
+    nothing halts, and no data is good news."""
+    alarm = alarms(template)["tidegate-batch-halted-flights"]
+    assert not Metric.BATCHES_HALTED.value.gauge
+    assert (alarm["MetricName"], alarm["Statistic"], alarm["TreatMissingData"]) == (
+        *("BatchesHalted", "Sum", "notBreaching"),
+    )
+    assert (alarm["Period"], alarm["EvaluationPeriods"], alarm["Threshold"]) == (SCHEDULE, 1, 1)
+    lasting = alarms(template)["tidegate-batch-still-halted-flights"]
+    assert (lasting["MetricName"], lasting["Period"] * lasting["EvaluationPeriods"]) == ("HaltedNow", HOUR)
+
+
+def test_who_announces_nothing_waits_for_nobody(build: Any, template: Body) -> None:
+    name = "tidegate-batches-unannounced"
+    assert alarms(template)[name]["Threshold"] == 15 * MINUTE
+    assert alarms(template).keys() - alarms(build(expect={"weather": 6 * HOUR}, announces=False)).keys() == {name}
+
+
 def test_what_lambda_throttles_for_less_than_a_visibility_timeout_it_makes_up_for(template: Body) -> None:
     for row in ROSTER:
         if isinstance(row.started_by, Feed):
@@ -283,7 +303,7 @@ def test_no_data_is_bad_news_only_where_there_must_be_some(template: Body) -> No
     silences = {silent(row, row.started_by) for row in ROSTER if isinstance(row.started_by, Schedule)}
     assert treated["breaching"] == {*silences, Alarm.NOTHING_RECEIVED.value}
     # the gauges: that settle does not run says nothing about batches, and has an alarm of its own
-    gauges = (Alarm.BATCH_PENDING, Alarm.BATCH_HALTED, Alarm.ROUTE_NOT_CONFIGURED)
+    gauges = (Alarm.BATCH_PENDING, Alarm.BATCH_STILL_HALTED, Alarm.ROUTE_NOT_CONFIGURED, Alarm.BATCHES_UNANNOUNCED)
     assert treated["ignore"] == {alarm.value for alarm in gauges}
     assert treated["notBreaching"] == set(EVERY) - treated["breaching"] - treated["ignore"]
 
@@ -499,7 +519,8 @@ def test_the_dashboard_is_called_as_the_deployment_and_has_graphs_for_every_rout
     titles = [widget["properties"].get("title", "") for widget in widgets(template)]
     for route in ("flights", "weather"):
         assert [title for title in titles if title.startswith(f"{route}: ")] == [
-            f"{route}: {what}" for what in ("uploads", "rows", "jobs and batches", "oldest pending batch")
+            f"{route}: {what}"
+            for what in ("uploads", "rows", "jobs and batches", "oldest pending batch", "in quarantine")
         ]
     assert {"Oldest message, seconds", "Messages waiting", "Jobs by state"} <= set(titles)
     assert {row.name for row in ROSTER} <= set(titles)

@@ -354,6 +354,8 @@ class _Mortal:
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._port, name)
         life = self._life
+        if not callable(found):
+            return found  # a setting; to read it is no step
 
         def call(*arguments: Any, **named: Any) -> Any:
             life.made += 1

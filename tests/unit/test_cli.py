@@ -21,6 +21,7 @@ from tests.support.fakes import MemoryWork
 from tests.support.world import memory_ports
 from tidegate.cli import deployment, json_output, main, plugins
 from tidegate.cli.exits import Exit
+from tidegate.core.announcements import Announcement
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
@@ -58,6 +59,7 @@ class FakeLedger:
     resumed: list[tuple[str, int, bool]] = field(default_factory=list)
     floors: list[int] = field(default_factory=list)
     known: dict[str, Route] = field(default_factory=dict)
+    waiting: list[Announcement] = field(default_factory=list)
     work: MemoryWork = field(default_factory=MemoryWork)
 
     @property
@@ -78,6 +80,9 @@ class FakeLedger:
         if notice_id not in batches:
             return None
         return NoticeRecord(notice_id, "flights", batches[notice_id], "part", 1, 1, NOW)
+
+    def outbox(self, most: int) -> Sequence[Announcement]:
+        return self.waiting[:most]
 
     def known_routes(self) -> dict[str, Route]:
         return self.known
@@ -201,9 +206,62 @@ def test_status_says_which_halted_batch_is_aside_and_what_a_wish_waits_for(ledge
     ledger.record = replace(ledger.record, running=(), aside=("01RUN",), wished=("01OLD",))
     said = " ".join(run("status").stdout.split())
     assert f"after attempt 3, aside since {iso(NOW)}: no such column" in said
-    assert "wish: batch 01OLD of route flights" in said
+    assert "wish:" not in said, "the ledger does not know that batch any more"
     (route,) = json.loads(run("status", "--json").stdout)["routes"]
     assert (route["aside"], route["wished"]) == (["01RUN"], ["01OLD"])
+
+
+@pytest.mark.parametrize(
+    ("wish", "done"), [(Wish.DROP, "dropped"), (Wish.REDRIVE, "sent again")], ids=lambda each: str(each)
+)
+def test_status_says_what_becomes_of_a_batch_that_is_given_up(ledger: FakeLedger, wish: Wish, done: str):
+    assert "being fenced" not in run("status").stdout
+    ledger.batches |= {"01RUN": replace(RUNNING, fencing=True, attempt=2)}
+    said = run("status").stdout
+    assert "being fenced: batch 01RUN of route flights: attempt 2 gives it up. Its uploads stay pending until" in said
+    assert "SUBMITTED" not in said
+    (route,) = json.loads(run("status", "--json").stdout)["routes"]
+    assert [(each["fencing"], each["wish"]) for each in route["unfinished"]] == [(True, None)]
+    # it is to be dropped or redriven, and so is one that is abandoned
+    old = Batch("01OLD", "flights", State.ABANDONED, NOW, objects=7, wish=wish, wished_parts=2, fencing=True)
+    ledger.batches |= {"01RUN": replace(RUNNING, fencing=True, attempt=2, wish=wish), "01OLD": old}
+    ledger.record = replace(ledger.record, wished=("01OLD", "01RUN"))
+    said = run("status").stdout
+    assert "attempt 2 gives it up\n" in said
+    assert f"wish: batch 01RUN of route flights: once it is abandoned, its {RUNNING.objects} uploads are {done}" in said
+    expected = f"it is abandoned, and its 7 uploads are being {done}, 2 of its parts are done"
+    assert f"wish: batch 01OLD of route flights: {expected}" in said
+    document = json.loads(run("status", "--json").stdout)
+    assert agree(shape(document), shape(documented("status")))
+    assert document["routes"][0]["wishes"] == [
+        {"batch": "01OLD", "state": "ABANDONED", "wish": wish.value, "uploads": 7},
+        {"batch": "01RUN", "state": "SUBMITTED", "wish": wish.value, "uploads": RUNNING.objects},
+    ]
+
+
+def test_status_says_what_waits_to_be_announced(ledger: FakeLedger):
+    assert "not announced" not in run("status").stdout
+    event = Announcement("01DONE", "flights", "lake.air.flights", 77, Tally(committed=1), NOW)
+    ledger.waiting = [event, replace(event, batch="01NEXT", committed_at=NOW + 60)]
+    result = run("status")
+    assert result.exit_code == Exit.OK
+    assert f"not announced: 2 committed batches wait to be announced, since {iso(NOW)}" in result.stdout
+    told = json.loads(run("status", "--json").stdout)["unannounced"]
+    assert told == {"batches": 2, "more": False, "since": iso(NOW)}
+    ledger.waiting = [event] * 10_001
+    assert "not announced: more than 10000 committed batches" in run("status").stdout
+
+
+def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
+    assert "quarantined:" not in run("status").stdout
+    since = int(time.time()) - 10_000
+    ledger.record = replace(ledger.record, quarantined_since=since)
+    result = run("status")
+    assert result.exit_code == Exit.OK
+    expected = f"quarantined: 1 uploads of route flights, the oldest for 2h, since {iso(since)}"
+    assert f"{expected}: tidegate quarantine ls --route flights" in result.stdout
+    (route,) = json.loads(run("status", "--json").stdout)["routes"]
+    assert (route["uploads"]["quarantined"], route["quarantined_since"]) == (1, iso(since))
 
 
 def test_a_halted_batch_is_in_the_json_with_its_reason_and_still_the_exit_code_tells(ledger: FakeLedger):

@@ -1,6 +1,7 @@
 """`tidegate quarantine` and `tidegate redrive`: what they print and how they end, on a deployment in memory."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,11 +10,15 @@ from typer.testing import CliRunner
 
 from tests.functional.test_redrive import KEYS, abandoned, committed_with, deliver
 from tests.support.build import BUCKET
+from tests.support.fakes import play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import deployment, main
 from tidegate.cli.exits import Exit
+from tidegate.core.manifests import batch_folder
+from tidegate.core.outcomes import Outcome
+from tidegate.core.receipts import Receipt, decode_outcomes
 
 URI = f"s3://{BUCKET}/{KEYS[0]}"
 
@@ -72,6 +77,24 @@ def test_one_object_is_shown_whole(world: World):
     assert (done.exit_code, f"no version of s3://{BUCKET}/{KEYS[1]} is in quarantine" in done.stderr) == (1, True)
 
 
+def test_the_line_that_was_refused_is_shown_and_is_in_nothing_but_the_outcomes(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {KEYS[0]: (Outcome.QUARANTINED, "line 3: 'x' is no INT")}, receipt=False)
+    (name,) = [each for each in world.work.objects if "/outcomes/" in each]
+    told = decode_outcomes(world.work.objects[name])
+    (ending,) = told.endings
+    place = r"line 4: 7,x\x1b[31m,hush"
+    world.work.objects[name] = replace(told, endings=(replace(ending, where=place),)).encode()
+    receipt = Receipt(batch.id, told.staged + 1, told.staged, False, told.tally, told.manifest)
+    world.work.put(batch_folder(batch.id) + "receipt.json", receipt.encode())
+    world.settle()
+    assert f"where     {place}\n" in run("quarantine", "show", URI).stdout
+    assert "hush" not in run("quarantine", "ls").stdout + run("quarantine", "ls", "--json").stdout
+    assert "hush" not in repr(world.store.items)
+    world.work.objects[name] = told.encode()
+    assert "where     not known\n" in run("quarantine", "show", URI).stdout
+
+
 def test_a_key_with_brackets_is_taken_as_it_is(world: World):
     committed_with(world, "flights/[a]*0000-00000.json", prefix="flights/[a]*")
     assert run("quarantine", "show", f"s3://{BUCKET}/flights/[a]*0000-00000.json").exit_code == Exit.OK
@@ -124,6 +147,27 @@ def test_a_batch_that_is_not_abandoned_names_the_way(world: World):
     batch = world.submitted()
     done = run("redrive", batch.id)
     assert (done.exit_code, f"`tidegate abort {batch.id}`" in done.stderr) == (Exit.FINDING, True)
+
+
+def test_a_drop_says_what_it_leaves(world: World):
+    batch = abandoned(world)
+    said = " ".join(run("abort", batch, "--drop", "--yes").stdout.split())
+    assert "Within a minute after it is abandoned its uploads are dropped" in said
+    assert said.endswith("3 of its 3 uploads are there to drop")
+    world.settle()
+    said = run("abort", batch, "--drop", "--yes").stdout
+    assert "none of its 3 uploads is there to drop\n  3 are dropped already\n" in said
+    other = abandoned(world, prefix="flights/other/")
+    run("redrive", f"s3://{BUCKET}/flights/other/0000-00000.json")
+    deliver(world)
+    said = run("abort", other, "--drop", "--yes").stdout
+    assert "2 of its 3 uploads are there to drop\n  1 are not dropped: they landed, or belong to another" in said
+    world.clock.advance(RETENTION)
+    done = run("abort", other, "--drop", "--yes")
+    expected = (
+        "none of its 3 uploads is there to drop\n  3 are not dropped: the ledger has forgotten their claims, and they"
+    )
+    assert (done.exit_code, f"{expected} stay pending\n" in done.stdout) == (Exit.OK, True)
 
 
 def test_a_version_without_an_object_is_refused(world: World):

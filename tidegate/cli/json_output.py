@@ -16,6 +16,7 @@ from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScop
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
+from tidegate.flows.announce import Unannounced
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.reconcile import Reconciled
@@ -30,11 +31,12 @@ def dumps(document: Mapping[str, Any]) -> str:
     return json.dumps({"version": VERSION, **document}, indent=2, ensure_ascii=False)
 
 
-def status(deployment: str, statuses: Sequence[RouteStatus]) -> dict[str, Any]:
+def status(deployment: str, statuses: Sequence[RouteStatus], waiting: Unannounced) -> dict[str, Any]:
     return {
         "deployment": deployment,
         "holds": all(each.uploads.holds for each in statuses),
         "halted": sum(len(each.halted) for each in statuses),
+        "unannounced": {"batches": waiting.batches, "more": waiting.more, "since": iso(waiting.since)},
         "routes": [_route_status(each) for each in statuses],
     }
 
@@ -57,6 +59,7 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
             "pending": status.uploads.pending,
             "holds": status.uploads.holds,
         },
+        "quarantined_since": iso(status.quarantined_since),
         "rows": ended.rows,
         "duplicates_refused": status.refused,
         "jobs": status.jobs,
@@ -70,6 +73,11 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
         },
         "unfinished": [_batch(batch) for batch in status.unfinished],
         "wished": list(status.wished),
+        "wishes": [
+            {"batch": each.id, "state": each.state.value, "wish": each.wish.value, "uploads": each.objects}
+            for each in status.wishes
+            if each.wish
+        ],
         "aside": list(status.aside),
     }
 
@@ -108,6 +116,8 @@ def _batch(batch: Batch) -> dict[str, Any]:
         # text: a 64-bit number does not survive JavaScript, nor every jq
         "snapshot": str(batch.snapshot) if batch.snapshot else None,
         "halted": batch.halted or None,
+        "fencing": batch.fencing and batch.state is State.SUBMITTED,
+        "wish": batch.wish.value if batch.wish else None,
         "opened_at": iso(batch.opened_at),
         "sealed_at": iso(batch.sealed_at),
         "submitted_at": iso(batch.submitted_at),

@@ -38,6 +38,7 @@ from tidegate.core.uploads import Upload
 from tidegate.environment import STACK_DIR
 from tidegate.flows.abort import Aborted, refused
 from tidegate.flows.abort import abort as ask_abort
+from tidegate.flows.announce import unannounced
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.missing import NOTHING_MISSING, missing
 from tidegate.flows.pause import PauseResult
@@ -47,6 +48,7 @@ from tidegate.flows.resume import Resumed
 from tidegate.flows.resume import resume as ask_resume
 from tidegate.flows.status import everything as ask_status
 from tidegate.flows.trace import trace as ask_trace
+from tidegate.flows.wishes import droppable
 from tidegate.settings import load
 
 
@@ -125,11 +127,12 @@ def status(folder: DeploymentOption = None, as_json: JsonOption = False) -> None
     Ends with 1 if a batch has halted or the sums do not hold.
     """
     deployed = deployment.find(folder)
-    statuses = ask_status(deployed.routes, deployed.ports())
+    ports = deployed.ports()
+    statuses, waiting = ask_status(deployed.routes, ports), unannounced(ports)
     if as_json:
-        typer.echo(json_output.dumps(json_output.status(deployed.resources.deployment, statuses)))
+        typer.echo(json_output.dumps(json_output.status(deployed.resources.deployment, statuses, waiting)))
     else:
-        render.status(statuses, now=int(time.time()))
+        render.status(statuses, waiting, now=int(time.time()))
     if any(each.halted or not each.uploads.holds for each in statuses):
         _exit(Exit.FINDING)
 
@@ -274,12 +277,16 @@ def abort(
         case Aborted.FENCING:
             then = f", then its uploads are {_DONE[wish]}" if wish else ""
             typer.echo(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
+            if wish is Wish.DROP:
+                render.droppable(droppable(batch, ports))
             return
         case Aborted.WISHED if wish:
             typer.echo(
                 f"batch {batch} was given up before. Within a minute after it is abandoned its uploads are"
                 f" {_DONE[wish]}: see `tidegate status`"
             )
+            if wish is Wish.DROP:
+                render.droppable(droppable(batch, ports))
             if lacks.files and skip_missing:
                 typer.echo(f"{render.lacking(batch, lacks)}. These uploads stay pending")
             elif lacks.files:

@@ -15,11 +15,12 @@ from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.backfill import BackfillCounts, BackfillFinding
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.reconcile import TableDifference
 from tidegate.core.routes import Route
+from tidegate.flows.announce import Unannounced
 from tidegate.flows.letters import LettersMoved
 from tidegate.flows.missing import Missing
 from tidegate.flows.quarantine import Quarantined
@@ -28,6 +29,7 @@ from tidegate.flows.reconcile import Reconciled, TableFinding
 from tidegate.flows.recover import Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import PENDING, Trace
+from tidegate.flows.wishes import Droppable
 
 WIDTH_WITHOUT_TERMINAL = 140
 """Characters; a pipe has no width, and rich's 80 would break every row."""
@@ -68,7 +70,10 @@ ROUTES_ABREAST = 4
 """Routes in one table; more would not fit an ordinary terminal."""
 
 
-def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
+NOTHING_WAITS = Unannounced()
+
+
+def status(statuses: Sequence[RouteStatus], waiting: Unannounced = NOTHING_WAITS, *, now: int) -> None:
     out = console()
     for start in range(0, len(statuses), ROUTES_ABREAST):
         out.print(conservation(statuses[start : start + ROUTES_ABREAST]))
@@ -85,11 +90,22 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
             what = f"batch {batch.id} of route {batch.route} after attempt {batch.attempt}{since}: {batch.halted}"
             out.print(Text.assemble(("halted: ", "bold red"), what), soft_wrap=True)
             out.print(f"  {_way_out(batch)}", soft_wrap=True)
-        for wished in each.wished:
+        for batch in each.unfinished:
+            if batch.fencing:
+                left = "" if batch.wish else ". Its uploads stay pending until they are redriven or dropped"
+                what = f"batch {batch.id} of route {batch.route}: attempt {batch.attempt} gives it up{left}"
+                out.print(Text.assemble(("being fenced: ", "bold yellow"), what), soft_wrap=True)
+        for batch in each.wishes:
+            if batch.wish:
+                what = f"batch {batch.id} of route {batch.route}: {_wished(batch, batch.wish)}"
+                out.print(Text.assemble(("wish: ", "bold yellow"), what), soft_wrap=True)
+        if each.quarantined_since:
             what = (
-                f"batch {wished} of route {each.route.name}: once it is abandoned, its uploads are dropped or redriven"
+                f"{each.uploads.ended.quarantined} uploads of route {each.route.name}, the oldest for"
+                f" {duration(now - each.quarantined_since)}, since {iso(each.quarantined_since)}:"
+                f" tidegate quarantine ls --route {each.route.name}"
             )
-            out.print(Text.assemble(("wish: ", "bold yellow"), what), soft_wrap=True)
+            out.print(Text.assemble(("quarantined: ", "bold yellow"), what), soft_wrap=True)
         if not each.configured:
             what = (
                 f"route {each.route.name} is not in the configuration any more. Its unfinished batches go on by its"
@@ -99,6 +115,23 @@ def status(statuses: Sequence[RouteStatus], *, now: int) -> None:
             out.print(Text.assemble(("not configured: ", "bold yellow"), what), soft_wrap=True)
         if not each.uploads.holds:
             out.print(Text.assemble(("the sums do not hold: ", "bold red"), sums(each)), soft_wrap=True)
+    if waiting.batches:
+        what = (
+            f"{'more than ' if waiting.more else ''}{waiting.batches} committed batches wait to be announced, since"
+            f" {iso(waiting.since)}"
+        )
+        out.print(Text.assemble(("not announced: ", "bold yellow"), what), soft_wrap=True)
+
+
+DONE_AS_WISHED = {Wish.DROP: "dropped", Wish.REDRIVE: "sent again"}
+
+
+def _wished(batch: Batch, wish: Wish) -> str:
+    """What becomes of its uploads, and how far that is."""
+    if batch.state is not State.ABANDONED:
+        return f"once it is abandoned, its {batch.objects} uploads are {DONE_AS_WISHED[wish]}"
+    parts = f", {batch.wished_parts} of its parts are done" if batch.wished_parts else ""
+    return f"it is abandoned, and its {batch.objects} uploads are being {DONE_AS_WISHED[wish]}{parts}"
 
 
 def _way_out(batch: Batch) -> str:
@@ -166,7 +199,7 @@ def _unfinished(batches: Iterable[Batch], now: int) -> Table:
         table.add_row(
             batch.id,
             batch.route,
-            Text("HALTED", "bold red") if batch.halted else Text(batch.state.value),
+            _state(batch),
             str(batch.attempt or ""),
             str(batch.objects),
             size(batch.bytes),
@@ -174,6 +207,12 @@ def _unfinished(batches: Iterable[Batch], now: int) -> Table:
             batch.job_run,
         )
     return table
+
+
+def _state(batch: Batch) -> Text:
+    if batch.halted:
+        return Text("HALTED", "bold red")
+    return Text("being fenced", "yellow") if batch.fencing else Text(batch.state.value)
 
 
 # --- trace ---
@@ -368,8 +407,28 @@ def in_quarantine(each: Quarantined) -> None:
         ("batch", f"{each.batch}, attempt {each.attempt}, settled {iso(each.ended_at)}"),
         ("notice", each.notice),
         ("error", each.error),
+        ("where", each.where or "not known"),
     ):
         out.print(Text.assemble((f"{name:<10}", "bold"), value), soft_wrap=True)
+
+
+def droppable(found: Droppable | None) -> None:
+    """What a drop finds, and what it leaves."""
+    out = console()
+    if found is None:
+        out.print("its manifest or a part is missing in the work bucket: nobody can say what is there to drop")
+        return
+    if not found.here:
+        out.print(f"none of its {found.uploads} uploads is there to drop", soft_wrap=True)
+    else:
+        out.print(f"{found.here} of its {found.uploads} uploads are there to drop", soft_wrap=True)
+    if found.dropped:
+        out.print(f"  {found.dropped} are dropped already", soft_wrap=True)
+    if found.elsewhere:
+        out.print(f"  {found.elsewhere} are not dropped: they landed, or belong to another notice", soft_wrap=True)
+    if found.forgotten:
+        what = f"  {found.forgotten} are not dropped: the ledger has forgotten their claims, and they stay pending"
+        out.print(what, soft_wrap=True)
 
 
 # --- audit ---

@@ -30,13 +30,15 @@ COMES_BACK = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANIS
 class Read:
     """The result of reading one upload: `rows` if it is committed, `error` if not.
 
-    `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller.
+    `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller. `where` is
+    where in the file the error is, and may quote it; empty if that is not known.
     """
 
     outcome: Outcome
     rows: int = 0
     error: str = ""
     refused: bool = False
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

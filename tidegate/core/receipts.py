@@ -17,7 +17,9 @@ VERSION = 1
 class Ending:
     """How one upload ended, if it was not committed. `notice` is its owner in the batch that reports the ending.
 
-    `outcome` is one of `Outcome`, or `core.outcomes.ABANDONED`.
+    `outcome` is one of `Outcome`, or `core.outcomes.ABANDONED`. `where` is where in the file the error is: a line,
+    cut (`formats.places`), or the row group or the block; empty if that is not known. It is the customer's data: it is
+    in the file of outcomes only, and in no claim, log or metric.
     """
 
     notice: str
@@ -26,6 +28,11 @@ class Ending:
     version: str
     outcome: str
     error: str
+    where: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        """Without what is not known: versions before `where` wrote the same."""
+        return {name: value for name, value in asdict(self).items() if value or name != "where"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ class Outcomes:
             "tally": self.tally.as_dict(),
             "manifest": self.manifest,
         }
-        lines = [json.dumps(header), *(json.dumps(asdict(ending)) for ending in self.endings)]
+        lines = [json.dumps(header), *(json.dumps(ending.as_dict()) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
 
 
@@ -72,6 +79,7 @@ def _decode_ending(fields: dict[str, str]) -> Ending:
         fields["version"],
         Outcome(fields["outcome"]),
         fields["error"],
+        fields.get("where", ""),
     )
 
 

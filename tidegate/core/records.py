@@ -66,6 +66,12 @@ class RouteRecord:
     """Since when a person has paused the route, in epoch seconds; 0 if it is not paused."""
     back: Mapping[str, int] = field(default_factory=dict)
     """How many uploads came back to be gathered anew, by what they were counted as: an outcome, or abandoned."""
+    quarantined_since: int = 0
+    """Since when the route has had uploads in quarantine: the end of the oldest batch that may still have one, in epoch
+    seconds; 0 if nothing is in quarantine. It is never too late (`flows.quarantine_age`)."""
+    quarantine_seen: int = -1
+    """How many uploads had come back from quarantine when `quarantined_since` was last made certain; -1 if it never
+    was."""
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -80,8 +86,9 @@ class RouteRecord:
 @dataclass(frozen=True, slots=True)
 class Leftover:
     """What a batch of the route has left outside the table when it ended (`ended_at`, epoch seconds): how many uploads
-    were quarantined, or abandoned. It does not change when they come back; their claims say so. `dropped` is how many
-    of the abandoned ones were dropped since."""
+    were quarantined, or abandoned. These do not change when they come back; their claims say so. `dropped` is how many
+    of the abandoned ones were dropped since. `emptied`: somebody has looked, and none is in quarantine any more, which
+    is final."""
 
     route: str
     batch: str
@@ -89,6 +96,7 @@ class Leftover:
     quarantined: int = 0
     abandoned: int = 0
     dropped: int = 0
+    emptied: bool = False
 
 
 # ---- keys
@@ -197,7 +205,7 @@ def decode_batch(item: Item) -> Batch:
 
 _OF_A_ROUTE = (
     *("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects", "dropped"),
-    "paused",
+    *("paused", "quarantined_since"),
 )
 
 
@@ -213,6 +221,7 @@ def decode_standing(name: str, item: Item | None) -> RouteRecord:
         wished=tuple(sorted(told.get("wished", ()))),
         tally=Tally.from_dict(told),
         back={name: told[f"back_{name}"] for name in COMES_BACK if f"back_{name}" in told},
+        quarantine_seen=told.get("quarantine_seen", -1),
         **{each: told.get(each, 0) for each in _OF_A_ROUTE},
     )
 
@@ -226,6 +235,7 @@ def decode_leftover(item: Item) -> Leftover:
         quarantined=told.get("quarantined", 0),
         abandoned=told.get("abandoned", 0),
         dropped=told.get("dropped", 0),
+        emptied=told.get("emptied", False),
     )
 
 

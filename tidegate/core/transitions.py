@@ -15,6 +15,8 @@
     record_ending   how an upload ended, if not committed          it is live, and its owner is the ending's notice
     note_endings    how many endings are recorded                  the batch is submitted
     end_batch       3, after the table: published, or fenced       the batch is submitted
+    note_emptied    that nothing of a batch is in quarantine       the leftover is the one that was read
+    note_oldest     since when uploads are in quarantine           no batch has put one there since it was read
     note_announced  that its event was sent                        the record is still of that event
     halt            that nothing is started until a person acts    the attempt is the last
     step_aside      that the route goes on past it                 the attempt is the last; halted, and in a slot
@@ -73,6 +75,8 @@ from tidegate.core.records import (
     BATCH_OUTLIVES_NOTICE,
     NOTICE_OUTLIVES_CLAIM,
     VERSION,
+    Leftover,
+    RouteRecord,
     audit_key,
     batch_key,
     claim_key,
@@ -294,6 +298,9 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
     COMMITTED or ABANDONED, and `put_batch_right` requires the state that recovering has read, which was neither. So the
     route's record requires nothing. The batch may be in a slot or aside, and may change between the two while its
     receipt is read: it leaves both sets, and the one that lacks it stays as it is.
+
+    If it quarantines uploads and the route has none in quarantine, they are the oldest from now on. If there are some,
+    those are older.
     """
     expires_at = now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE
     ended = Update(
@@ -311,8 +318,12 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
         if receipt.fence
         else {"committed_batches": 1, **receipt.tally.as_dict()}
     )
-    summed = Update(adds={"notified": batch.objects, **sums}, leaves={"running": batch.id, "aside": batch.id})
     quarantined, abandoned = receipt.tally.quarantined, batch.objects if receipt.fence else 0
+    summed = Update(
+        sets_once={"quarantined_since": now} if quarantined else {},
+        adds={"notified": batch.objects, **sums},
+        leaves={"running": batch.id, "aside": batch.id},
+    )
     left: Item = {
         "v": VERSION,
         "ended_at": now,
@@ -328,6 +339,41 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
             *((Write(leftover_key(batch.route, batch.id), Put(left)),) if quarantined or abandoned else ()),
             *((_to_announce(batch, receipt, now),) if announce and not receipt.fence else ()),
         ),
+    )
+
+
+def note_emptied(left: Leftover) -> Transition:
+    """No upload of the batch is in quarantine any more. That is final: no transition gives a claim back to an owner
+    that has lost it. So two processes may both find it."""
+    return _one(
+        f"note that nothing of batch {left.batch} is in quarantine",
+        Write(leftover_key(left.route, left.batch), Update(sets={"emptied": True}), (Is("ended_at", left.ended_at),)),
+    )
+
+
+def note_oldest(there: RouteRecord, since: int, seen: int) -> Transition:
+    """Move the time since which the route has had uploads in quarantine: from what the record `there` says to `since`
+    (epoch seconds; 0 if there are none any more). `seen` as in `RouteRecord.quarantine_seen`.
+
+    beside it                     what happens
+    a twin                        the field is as it was read, so one of two that found different times is refused
+    `end_batch` that quarantines  it adds to the sum `quarantined`. If it is first, this is refused: its leftover may be
+                                  missing in what was read. If it is second, it sets the field if there is none; else
+                                  what is there is older
+    `end_batch` that does not     the sum stays as it was read, and so does what is in quarantine
+    `register` of what came back  it adds to `back_quarantined`. `seen` was read before the claims, so the record is
+                                  behind again, and is looked at again
+    """
+    change = Update(
+        sets={"quarantine_seen": seen, **({"quarantined_since": since} if since else {})},
+        removes=() if since else ("quarantined_since",),
+    )
+    as_read = (
+        Is("quarantined", there.tally.quarantined),
+        Is("quarantined_since", there.quarantined_since) if there.quarantined_since else Lacks("quarantined_since"),
+    )
+    return _one(
+        f"note since when route {there.name} has uploads in quarantine", Write(route_key(there.name), change, as_read)
     )
 
 

@@ -24,6 +24,7 @@ there is a record for each such batch, and for no other. Settling sends what is 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from tidegate.core.announcements import Announcement
 from tidegate.core.errors import Retryable, TidegateError
@@ -36,6 +37,27 @@ events waiting: these take two and a half hours."""
 TOGETHER = 10
 """What EventBridge takes in one call
 (https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html)."""
+
+
+COUNTED = 10_000
+"""How many waiting announcements `status` counts: some megabytes to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unannounced:
+    """How many committed batches wait to be announced, and since when the oldest does (epoch seconds, 0 if there is
+    none). `more`: there are more than were counted."""
+
+    batches: int = 0
+    since: int = 0
+    more: bool = False
+
+
+def unannounced(ports: Ports) -> Unannounced:
+    """What waits in the outbox, for a person: also if announcing is switched off."""
+    waiting = ports.ledger.outbox(COUNTED + 1)
+    since = min((each.committed_at for each in waiting), default=0)
+    return Unannounced(min(COUNTED, len(waiting)), since, more=len(waiting) > COUNTED)
 
 
 def announce(ports: Ports) -> list[TidegateError]:

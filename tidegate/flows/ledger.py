@@ -359,6 +359,16 @@ class Ledger:
             transitions.end_batch(batch, receipt, announce=announce, now=self.clock(), retention=self.claim_retention)
         )
 
+    def note_emptied(self, left: Leftover) -> None:
+        """Record that no upload of the batch is in quarantine any more. If its record has expired, nothing is left to
+        record."""
+        self.store.apply(transitions.note_emptied(left))
+
+    def note_oldest(self, there: RouteRecord, since: int, seen: int) -> bool:
+        """Record since when the route has had uploads in quarantine, if its record is still as it was `there`, and no
+        batch has quarantined anything meanwhile. `since` and `seen` as in `RouteRecord`."""
+        return self._applied(transitions.note_oldest(there, since, seen))
+
     def outbox(self, most: int) -> Sequence[Announcement]:
         """What is still to be announced, of all routes: the first `most`, by the age of their batches."""
         return [decode_announcement(item) for item in self.store.query(OUTBOX, "the outbox", most)]

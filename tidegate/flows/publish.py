@@ -295,7 +295,7 @@ class Attempt:
                 f"batch {self.batch}: {tally.rows} rows were read, {staged.rows} are in snapshot {staged.id}"
             )
         exceptions = tuple(
-            Ending(item.notice, item.upload.bucket, item.upload.key, item.upload.version, read.outcome, read.error)
+            Ending(item.notice, *item.upload.identity, read.outcome, read.error, read.where)
             for item, read in ended
             if read.outcome is not Outcome.COMMITTED
         )

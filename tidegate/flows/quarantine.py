@@ -42,8 +42,9 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Quarantined:
-    """One upload in quarantine. `notice` owns it. `error` says why, with the line or the row group if that is known.
-    `attempt` is the last attempt of its batch, `ended_at` when the batch was settled (epoch seconds)."""
+    """One upload in quarantine. `notice` owns it. `error` says why, `where` where in the file that is. It may quote
+    the file, and is empty if nobody knows. `attempt` is the last attempt of its batch, `ended_at` when
+    the batch was settled (epoch seconds)."""
 
     route: str
     batch: str
@@ -54,12 +55,13 @@ class Quarantined:
     key: str
     version: str
     error: str
+    where: str = ""
 
 
 def quarantined(route: str, selection: Selection, ports: Ports) -> Iterator[Quarantined]:
     """What the route's batches have quarantined, and nobody has taken over since; the oldest batch first."""
     for left in ports.ledger.leftovers(route):
-        if not left.quarantined or not selection.covers(left.ended_at):
+        if not left.quarantined or left.emptied or not selection.covers(left.ended_at):
             continue
         yield from _of_batch(route, left.batch, ports.ledger.batch(left.batch), left.ended_at, selection.has, ports)
 
@@ -73,6 +75,17 @@ def quarantined_object(bucket: str, key: str, ports: Ports) -> Iterator[Quaranti
             yield from _of_batch(
                 owner.route, batch.id, batch, batch.ended_at, partial(_is_of, owner.id, bucket, key), ports
             )
+
+
+def has_quarantined(batch_id: str, ports: Ports) -> bool:
+    """Whether an upload of a batch that has ended is in quarantine. True also if the batch's outcomes are missing in
+    the work bucket: then nobody can tell."""
+    outcomes = published_outcomes(batch_id, ports.work)
+    if outcomes is None:
+        return True
+    endings = [each for each in outcomes.endings if each.outcome == Outcome.QUARANTINED]
+    portions = (endings[start : start + CLAIMS_AT_ONCE] for start in range(0, len(endings), CLAIMS_AT_ONCE))
+    return any(True for portion in portions for _ in _still_there(portion, ports))
 
 
 def _is_of(notice: str, bucket: str, key: str, ending: Ending) -> bool:
@@ -100,6 +113,7 @@ def _of_batch(
                 key=each.key,
                 version=each.version,
                 error=each.error,
+                where=each.where,
             )
 
 

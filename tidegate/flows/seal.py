@@ -140,6 +140,8 @@ def halted(batch: Batch, reason: str, ports: Ports) -> FilesDiffer:
     A sealed batch is still checked on each run of the schedule, and goes on by itself once the cause is gone. So does a
     submitted one that has a receipt. A submitted one without a receipt starts nothing more until a person resumes it.
     """
+    if not batch.halted:
+        ports.measure(Metric.BATCHES_HALTED, 1, batch.route)
     if batch.halted != reason:
         ports.ledger.halt(batch.id, batch.attempt, reason)
     return FilesDiffer(reason)

@@ -15,6 +15,7 @@ receipt that a job wrote. Every step may be repeated, by settling itself or by a
                                       aside is looked at as before. If the setting changes meanwhile, the batch that is
                                       aside stays there until it is resumed or ends
     a wish is carried out             for a batch that is abandoned: see `tidegate.flows.wishes`
+    since when uploads are quarantined is moved forward, if the record may be behind: see `flows.quarantine_age`
     committed batches are announced   last, when every route is settled: see `flows.announce`
 """
 
@@ -25,15 +26,17 @@ from tidegate.core.batches import Batch, JobState, State, Step, gives_way, next_
 from tidegate.core.errors import OutcomeUnknown, TidegateError
 from tidegate.core.manifests import batch_folder, decode_part, failure_name, outcomes_name
 from tidegate.core.outcomes import ABANDONED
+from tidegate.core.quarantine import is_behind
 from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
 from tidegate.flows.announce import announce
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import JobReport, Ports
+from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send_again import send_again
-from tidegate.flows.status import status
+from tidegate.flows.status import RouteStatus, status
 from tidegate.flows.wishes import carry_out
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
@@ -55,7 +58,11 @@ SETTLED = {
 
 
 def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]:
-    """Settle every route once. Returns the errors: one route's error does not stop the others."""
+    """Settle every route once. Returns the errors: one route's error does not stop the others.
+
+    What the event bus refuses is returned, too, and is not counted as trouble of settling: no batch waits for it, and
+    how long announcements wait is measured.
+    """
     troubles: list[Exception] = []
     routes = list(configured.values())
     unconfigured = 0
@@ -74,16 +81,19 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
                     continue  # a metric costs by the month, and the ledger keeps every route
             ports.measure(Metric.OLDEST_PENDING_SECONDS, now.oldest_pending, route.name)
             ports.measure(Metric.HALTED_NOW, now.halted, route.name)
+            ports.measure(Metric.QUARANTINED_NOW, now.quarantined, route.name)
+            ports.measure(Metric.OLDEST_QUARANTINED_SECONDS, now.oldest_quarantined, route.name)
         except Exception as error:
             troubles.append(error)
     ports.measure(Metric.UNCONFIGURED_NOW, unconfigured)
+    of_the_bus: list[TidegateError] = []
     try:
         # last, and a bus that does not answer costs seconds: no route waits for it
-        troubles += announce(ports)
+        of_the_bus = announce(ports)
     except Exception as error:
         troubles.append(error)
     ports.measure(Metric.SETTLING_TROUBLES, len(troubles))
-    return troubles
+    return [*troubles, *of_the_bus]
 
 
 def routes_to_settle(configured: Mapping[str, Route], ports: Ports) -> list[Route]:
@@ -107,7 +117,8 @@ def settle(route: Route, ports: Ports) -> list[TidegateError]:
     """
     troubles: list[TidegateError] = []
     record = ports.ledger.route(route.name)
-    if not record.unfinished and not record.wished:
+    behind = is_behind(record, now=ports.clock(), retention=ports.ledger.claim_retention)
+    if not record.unfinished and not record.wished and not behind:
         # an idle route costs one read; a batch that is opened after it is settled in a minute
         return troubles
     for batch_id in record.submitted:
@@ -130,29 +141,51 @@ def settle(route: Route, ports: Ports) -> list[TidegateError]:
         advance(route, ports, next_look=SCHEDULE)
     except Exception as error:
         troubles.append(_trouble(f"handing off batches of route {route.name}", error))
+    if behind:
+        try:
+            look_for_oldest(route.name, ports)
+        except Exception as error:
+            troubles.append(_trouble(f"looking for what route {route.name} has in quarantine", error))
     return troubles
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A route's unfinished batches: the age of the oldest (seconds, 0 if there is none), their number, and how many of
-    them have halted."""
+    """A route's unfinished batches: the age of the oldest that waits for no person (seconds, 0 if there is none), their
+    number, and how many of them have halted. And its uploads in quarantine: their number, and for how long the oldest
+    has been there (seconds, 0 if there is none)."""
 
     oldest_pending: int
     halted: int
     unfinished: int
+    quarantined: int = 0
+    oldest_quarantined: int = 0
 
 
 def standing(route: Route, ports: Ports) -> Standing:
     """The state of the route after settling.
 
     The age counts from when the batch was opened. That is a moment before its first notice joined, or longer if the
-    process that opened it died right then. So the age is never too low. A batch without notices is not pending.
+    process that opened it died right then. So the age is never too low. A batch without notices is not pending. The age
+    of one that waits for a person is left out: the alarm would stay on, and hide the next batch.
     """
     (found,) = status([route], ports)
     now = ports.clock()
-    ages = [now - batch.opened_at for batch in found.unfinished if batch.notices]
-    return Standing(oldest_pending=max([0, *ages]), halted=len(found.halted), unfinished=len(ages))
+    pending = [batch for batch in found.unfinished if batch.notices]
+    ages = [now - batch.opened_at for batch in pending if not _waits_for_a_person(batch, found)]
+    return Standing(
+        oldest_pending=max([0, *ages]),
+        halted=len(found.halted),
+        unfinished=len(pending),
+        quarantined=found.uploads.ended.quarantined,
+        oldest_quarantined=max(0, now - found.quarantined_since) if found.quarantined_since else 0,
+    )
+
+
+def _waits_for_a_person(batch: Batch, found: RouteStatus) -> bool:
+    """It has halted and stepped aside, or its route is paused and it has not begun. What has begun goes on in a paused
+    route, and is as old as in any other."""
+    return batch.id in found.aside or (bool(found.paused) and batch.state in (State.OPEN, State.SEALED))
 
 
 def _trouble(what: str, error: Exception) -> TidegateError:
@@ -213,8 +246,9 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
             begin(route, batch.id, batch.attempt + 1, ports)
         case Step.HALT:
             reason = reported.reason if reported else report.details or "the job ended without a receipt or a reason"
-            ports.ledger.halt(batch.id, batch.attempt, reason)
+            # counted first: a process that dies in between counts it twice, and not never
             ports.measure(Metric.BATCHES_HALTED, 1, route.name)
+            ports.ledger.halt(batch.id, batch.attempt, reason)
         case Step.WAIT:
             pass
     return step

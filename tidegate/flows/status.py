@@ -12,7 +12,8 @@ from tidegate.flows.ports import Ports
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
     """One route: the conservation of its uploads, its batches, and the number of refused uploads (rule 10).
-    `configured`: the configuration still has the route. `paused`, `aside` and `wished` as in `RouteRecord`."""
+    `configured`: the configuration still has the route. `paused`, `aside`, `wished` and `quarantined_since` as in
+    `RouteRecord`."""
 
     route: Route
     uploads: Conservation
@@ -25,6 +26,9 @@ class RouteStatus:
     paused: int = 0
     wished: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
+    quarantined_since: int = 0
+    wishes: tuple[Batch, ...] = ()
+    """The batches of `wished`, but for those that the ledger does not know any more."""
 
     @property
     def halted(self) -> tuple[Batch, ...]:
@@ -54,6 +58,8 @@ def _status(route: Route, ports: Ports) -> RouteStatus:
     # what came back is counted by the batch that gathered it anew
     notified = record.notified + gathered - sum(back.values())
     ended = record.tally - Tally.from_dict(back)
+    known = {batch.id: batch for batch in batches}
+    wished = (known.get(each) or ports.ledger.batch(each) for each in record.wished)
     return RouteStatus(
         route=route,
         uploads=Conservation(notified, ended, pending, record.dropped - back.get(DROPPED, 0)),
@@ -61,6 +67,8 @@ def _status(route: Route, ports: Ports) -> RouteStatus:
         paused=record.paused,
         wished=record.wished,
         aside=record.aside,
+        quarantined_since=record.quarantined_since,
+        wishes=tuple(batch for batch in wished if batch),
         jobs=record.jobs,
         unfinished=batches,
         committed_batches=record.committed_batches,

@@ -30,9 +30,14 @@
 - An old answer: claims are read consistently, and a portion is written only if each claim is as it was read.
 """
 
+from collections import Counter
+from dataclasses import dataclass
+
 from tidegate.core.batches import Batch, State, Wish
+from tidegate.core.claims import Claim
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
+from tidegate.core.outcomes import DROPPED
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import Ports
 from tidegate.flows.redrive import redrive_part
@@ -68,6 +73,48 @@ def carry_out(batch_id: str, route: str, ports: Ports) -> bool:
             return False
         budget -= max(PART_COST, len(owned))
     return ports.ledger.end_wish(batch_id, route, batch.wish, skips=batch.skips)
+
+
+@dataclass(frozen=True, slots=True)
+class Droppable:
+    """What a drop finds of a batch's uploads: those that it drops, once the batch is abandoned; those that are dropped
+    already; those that another notice has taken over; and those whose claims have expired. Nobody knows whether these
+    came back, so they stay pending."""
+
+    here: int = 0
+    dropped: int = 0
+    elsewhere: int = 0
+    forgotten: int = 0
+
+    @property
+    def uploads(self) -> int:
+        return self.here + self.dropped + self.elsewhere + self.forgotten
+
+
+def droppable(batch_id: str, ports: Ports) -> Droppable | None:
+    """For a person who has asked for a drop, from the claims as they are now. Settling may be at it already. None if
+    the manifest or a part is missing in the work bucket."""
+    folder = batch_folder(batch_id)
+    manifest = ports.work.get(folder + "sealed.json")
+    if manifest is None:
+        return None
+    found: Counter[str] = Counter()
+    for name in decode_sealed(manifest).parts:
+        part = ports.work.get(folder + name)
+        if part is None:
+            return None
+        owned = decode_part(part)
+        claims = ports.ledger.claims_on(each.upload for each in owned)
+        found.update(_how_it_stands(claims.get(each.upload.identity), each.notice) for each in owned)
+    return Droppable(**found)
+
+
+def _how_it_stands(claim: Claim | None, notice: str) -> str:
+    if claim is None:
+        return "forgotten"
+    if claim.notice != notice:
+        return "elsewhere"
+    return "dropped" if claim.outcome == DROPPED else "here"
 
 
 def _carry_out(batch: Batch, wish: Wish, owned: list[OwnedUpload], ports: Ports) -> None:

@@ -7,6 +7,7 @@ fastavro reads the rows.
 import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from tidegate.formats.avro_schema import Member, RowShape, densest, row_of
 from tidegate.formats.columns import Unfit, conform
+from tidegate.formats.places import run_of
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
 from tidegate.formats.streams import check_unpacked, unpack
 
@@ -58,12 +60,18 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
             check_names(row.names, schema.names)
         check_cells(container.rows, len(schema), max_bytes)
         chunks: dict[str, list[pa.Array]] = {each.name: [] for each in row.members}
-        for some in _rows(container, row, max_bytes):
+        for number, some in _rows(container, row, max_bytes):
             for each in row.members:
-                chunks[each.name].append(_column(each, some))
+                with _in_block(number):
+                    chunks[each.name].append(_column(each, some))
         columns = [pa.chunked_array(chunks[each.name], each.shape.kind) for each in row.members]
         names = [each.name for each in row.members]
-        return conform(pa.Table.from_arrays(columns, names=names), schema, texts=False)
+        try:
+            return conform(pa.Table.from_arrays(columns, names=names), schema, texts=False)
+        except Undecodable as error:
+            if error.row is not None:
+                error.where = run_of("block", error.row, [count for count, _ in container.blocks])
+            raise
     except (Undecodable, MemoryError):
         raise
     # fastavro raises many kinds of errors for a damaged file, and so does its schema as JSON
@@ -81,7 +89,7 @@ def _open(body: bytes) -> Container:
     while file.tell() < len(body):
         count, data = _next(file, "long"), _next(file, "bytes")
         if count < 0 or file.read(SYNC_BYTES) != sync:
-            raise Undecodable(f"not Avro: block {len(blocks)} is damaged")
+            raise Undecodable(f"not Avro: block {len(blocks)} is damaged", where=f"block {len(blocks)}")
         blocks.append((count, data))
     if "avro.schema" not in about:
         raise Undecodable("not Avro: it has no schema")
@@ -92,9 +100,9 @@ def _next(file: io.BytesIO, schema: Any) -> Any:
     return fastavro.schemaless_reader(file, schema, None)
 
 
-def _rows(container: Container, row: RowShape, max_bytes: int) -> Iterator[list[Mapping[str, Any]]]:
-    """The rows, as fastavro returns them. As many at once as are `ROWS`, or take `MEMORY` times `max_bytes`; a single
-    row may take more."""
+def _rows(container: Container, row: RowShape, max_bytes: int) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
+    """The rows, as fastavro returns them, with the number of their block. As many at once as are `ROWS`, or take
+    `MEMORY` times `max_bytes`; a single row may take more."""
     schema = fastavro.parse_schema(row.raw)
     objects = densest(row.raw)
     if objects > MOST_OBJECTS:
@@ -102,22 +110,37 @@ def _rows(container: Container, row: RowShape, max_bytes: int) -> Iterator[list[
     enough = MEMORY * max_bytes / (objects * OBJECT_BYTES)
     size = 0
     for number, (count, packed) in enumerate(container.blocks):
-        data = _unpack(container.codec, packed, max_bytes)
-        size += len(data)
-        check_unpacked(size, max_bytes)
-        check_text(size)
-        block = io.BytesIO(data)
-        rows: list[Mapping[str, Any]] = []
-        begun = 0
-        for _ in range(count):
-            rows.append(_next(block, schema))
-            if len(rows) == ROWS or block.tell() - begun >= enough:
-                yield rows
-                rows, begun = [], block.tell()
-        if block.tell() != len(data):
-            raise Undecodable(f"not Avro: block {number} says that it has {count} rows, and has more than them")
-        if rows:
-            yield rows
+        with _in_block(number):
+            data = _unpack(container.codec, packed, max_bytes)
+            size += len(data)
+            check_unpacked(size, max_bytes)
+            check_text(size)
+            block = io.BytesIO(data)
+            rows: list[Mapping[str, Any]] = []
+            begun = 0
+            for _ in range(count):
+                rows.append(_next(block, schema))
+                if len(rows) == ROWS or block.tell() - begun >= enough:
+                    yield number, rows
+                    rows, begun = [], block.tell()
+            if block.tell() != len(data):
+                raise Undecodable(f"not Avro: block {number} says that it has {count} rows, and has more than them")
+            if rows:
+                yield number, rows
+
+
+@contextmanager
+def _in_block(number: int) -> Iterator[None]:
+    """What is raised within names the block."""
+    try:
+        yield
+    except Undecodable as error:
+        error.where = f"block {number}"
+        raise
+    except MemoryError:
+        raise
+    except (*OF_DAMAGE, pa.ArrowException) as error:
+        raise Undecodable(f"not Avro: {first_line(error)}", where=f"block {number}") from error
 
 
 def _column(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:

@@ -35,6 +35,10 @@ TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6}
 ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 
 
+OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError)
+"""What Arrow raises of values that it does not take."""
+
+
 class Unfit(Exception):
     """A value is refused; `row` is its place in the array at hand."""
 
@@ -109,18 +113,47 @@ class _ColumnReading:
         before = 0
         try:
             for chunk in column.chunks or [pa.array([], column.type)]:
-                if not self.texts:
-                    chunk.validate(full=True)
-                done.append(self._field(chunk, field))
+                done.append(self._chunk(chunk, field))
                 before += len(chunk)
         except Unfit as error:
-            where = "" if error.row is None else f", {self.place(before + error.row)}"
-            raise Undecodable(f"column {field.name}{where}: {first_line(error)}") from error
+            row = None if error.row is None else before + error.row
+            where = "" if row is None else f", {self.place(row)}"
+            raise Undecodable(f"column {field.name}{where}: {first_line(error)}", row=row) from error
         except MemoryError:
             raise
-        except (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise Undecodable(f"column {field.name}: {first_line(error)}") from error
+        except OF_VALUES as error:
+            first = self._first_refused(chunk, field)
+            row = None if first is None else before + first
+            raise Undecodable(f"column {field.name}: {first_line(error)}", row=row) from error
         return pa.chunked_array(done, field.type)
+
+    def _chunk(self, chunk: pa.Array, field: pa.Field) -> pa.Array:
+        if not self.texts:
+            chunk.validate(full=True)
+        return self._field(chunk, field)
+
+    def _first_refused(self, chunk: pa.Array, field: pa.Field) -> int | None:
+        """The place of the first value that Arrow refuses, since its message does not name it; None if it refuses the
+        type. It is asked of files that are refused only."""
+        fine, refused = 0, len(chunk)
+        if self._refuses(chunk.slice(0, 0), field):
+            return None
+        while refused - fine > 1:
+            middle = (fine + refused) // 2
+            if self._refuses(chunk.slice(0, middle), field):
+                refused = middle
+            else:
+                fine = middle
+        return fine
+
+    def _refuses(self, chunk: pa.Array, field: pa.Field) -> bool:
+        try:
+            self._chunk(chunk, field)
+        except MemoryError:
+            raise
+        except (Unfit, *OF_VALUES):
+            return True
+        return False
 
     def _field(self, array: pa.Array, field: pa.Field, absent: pa.Array | None = None) -> pa.Array:
         """`array` as the type of `field`; where `absent` is true, no value is required."""

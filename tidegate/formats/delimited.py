@@ -2,18 +2,24 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.csv
 
 from tidegate.formats.columns import conform
+from tidegate.formats.places import record_of_csv
 from tidegate.formats.quotes import check_quotes
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
 
 BOM = b"\xef\xbb\xbf"
 LEAST_BLOCK = 1 << 20
 LARGEST_BLOCK = (1 << 31) - 1
+HEADER = -1
+"""The header, as a row."""
+ARROWS_PLACE = re.compile(r"(?:CSV parse error|In CSV column #[0-9]+): Row #([0-9]+): ")
+"""How Arrow's message begins if it knows the row (pyarrow 26.0.1)."""
 
 
 def make_decoder(schema: pa.Schema, max_bytes: int, delimiter: str) -> Callable[[bytes], pa.Table]:
@@ -27,14 +33,29 @@ def _read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) -> pa.
     """An empty field is null, also in a column of text, where "" is the empty text. Columns that the file lacks are
     null."""
     check_text(len(body))
-    body = body.removeprefix(BOM).lstrip(b"\r\n")
-    if not body:
+    body = body.removeprefix(BOM)
+    if not body.strip(b"\r\n"):
         return schema.empty_table()
     check_quotes(body, delimiter)
+    try:
+        return _table(body.lstrip(b"\r\n"), schema, delimiter, max_bytes)
+    except Undecodable as error:
+        if error.row is not None:
+            # a row of one field may be blank; see `_table`
+            blanks = len(_header(body.lstrip(b"\r\n"), delimiter)) == 1 if error.row != HEADER else False
+            error.where = record_of_csv(body, delimiter, error.row - HEADER, blanks=blanks)
+        raise
+
+
+def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) -> pa.Table:
     # the last line may lack its end, but Arrow needs one after a header without rows
     body = body if body.endswith((b"\n", b"\r")) else body + b"\n"
-    names = _header(body, delimiter)
-    check_names(names, schema.names)
+    try:
+        names = _header(body, delimiter)
+        check_names(names, schema.names)
+    except Undecodable as error:
+        error.row = HEADER
+        raise
     check_cells(_lines(body), max(len(names), len(schema)), max_bytes)
     wanted = [name for name in schema.names if name in names]
     try:
@@ -61,7 +82,11 @@ def _read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) -> pa.
     except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:
-        raise Undecodable(f"not CSV of this schema: {first_line(error)}") from error
+        said = first_line(error)
+        place = ARROWS_PLACE.match(said)
+        # Arrow counts from 1, and the header too
+        row = int(place[1]) - 1 + HEADER if place else None
+        raise Undecodable(f"not CSV of this schema: {said}", row=row) from error
     return conform(table, schema, texts=True)
 
 

@@ -6,7 +6,7 @@ pyarrow 26.0.1.)
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,8 +14,11 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from tidegate.formats import places
 from tidegate.formats.columns import conform
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
+
+OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 
 
 def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
@@ -31,18 +34,53 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
         for member, name, plain, held in reading:
             values = [getattr(row, member) for row in rows]
             try:
-                columns.append(pa.array(values if plain is None else map(plain, values), held))
+                columns.append(_array(values, plain, held))
             except MemoryError:
                 raise
-            except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-                where = _first_misfit(values, plain, held, partial(line_of, body))
-                raise Undecodable(f"column {name}{where}: {first_line(error)}") from error
+            except OF_VALUES as error:
+                row = _first_refused(values, plain, held)
+                place = "" if row is None else f", {line_of(body, row)}"
+                raise Undecodable(f"column {name}{place}: {first_line(error)}", where=_where(body, row)) from error
         if rows and all(column.null_count == len(rows) for column in columns):
             _check_fields(body, schema)
         table = pa.Table.from_arrays(columns, names=schema.names)
-        return conform(table, schema, texts=True, place=partial(line_of, body))
+        try:
+            return conform(table, schema, texts=True, place=partial(line_of, body))
+        except Undecodable as error:
+            error.where = _where(body, error.row)
+            raise
 
     return decode
+
+
+def _array(values: Sequence[Any], plain: Callable[[Any], Any] | None, held: pa.DataType) -> pa.Array:
+    return pa.array(values if plain is None else map(plain, values), held)
+
+
+def _first_refused(values: Sequence[Any], plain: Callable[[Any], Any] | None, held: pa.DataType) -> int | None:
+    """The row of the first value that Arrow does not take; only of a file that is refused."""
+    for row, value in enumerate(values):
+        try:
+            _array([value], plain, held)
+        except MemoryError:
+            raise
+        except OF_VALUES:
+            return row
+    return None
+
+
+def _where(body: bytes, row: int | None) -> str:
+    """The line of a row, with what is in it."""
+    if row is None:
+        return ""
+    number, text = _line(body, row)
+    return places.line(number, text.rstrip(b"\r\n"))
+
+
+def _line(body: bytes, row: int) -> tuple[int, bytes]:
+    """The number of the row's line, from 1, and its text: blank lines are no rows."""
+    lines = ((number, text) for number, text in enumerate(io.BytesIO(body), start=1) if not text.isspace())
+    return next(islice(lines, row, None))
 
 
 def _rows(line: msgspec.json.Decoder, body: bytes) -> list[Any]:
@@ -54,25 +92,14 @@ def _rows(line: msgspec.json.Decoder, body: bytes) -> list[Any]:
             if not text.isspace():
                 rows.append(line.decode(text))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        where = line_of(body, len(rows))
-        raise Undecodable(f"not JSON lines of this schema: {where}: {first_line(error)}") from error
+        reason = f"not JSON lines of this schema: {line_of(body, len(rows))}: {first_line(error)}"
+        raise Undecodable(reason, where=_where(body, len(rows))) from error
     return rows
 
 
 def line_of(body: bytes, row: int) -> str:
     """Where the row is in the file, for its owner: its line, counted from 1, blank ones too."""
-    lines = (number for number, text in enumerate(io.BytesIO(body), start=1) if not text.isspace())
-    return f"line {next(islice(lines, row, None))}"
-
-
-def _first_misfit(values: list[Any], plain: Any, held: pa.DataType, place: Callable[[int], str]) -> str:
-    """Where the first value is that does not fit by itself; nothing if each of them does."""
-    for row, value in enumerate(values):
-        try:
-            pa.array([value if plain is None else plain(value)], held)
-        except (pa.ArrowException, ValueError, TypeError, OverflowError):
-            return f", {place(row)}"
-    return ""
+    return f"line {_line(body, row)[0]}"
 
 
 def _check_fields(body: bytes, schema: pa.Schema) -> None:

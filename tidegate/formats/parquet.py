@@ -9,8 +9,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tidegate.formats.columns import as_list, conform
+from tidegate.formats.places import run_of
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, first_line
 from tidegate.formats.streams import check_unpacked
+
+OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
+"""What Arrow raises of a damaged file: for names that are no UTF-8, types that do not exist."""
 
 
 def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
@@ -29,17 +33,43 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
         if about.num_rows:
             check_names(names, schema.names)
         wanted = [name for name in schema.names if name in names]
-        table = file.read(columns=wanted, use_threads=False)
+        table = _table(file, wanted)
         _check_unfolded(table, max_bytes)
         instants = _instants(about, wanted)
         if instants:
             _check_nanoseconds(table.select(instants), _open(body, about, "ns").read(columns=instants))
-        return conform(table, schema, texts=False, instants=frozenset(instants))
+        try:
+            return conform(table, schema, texts=False, instants=frozenset(instants))
+        except Undecodable as error:
+            if error.row is not None:
+                groups = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+                error.where = run_of("row group", error.row, groups)
+            raise
     except (Undecodable, MemoryError):
         raise
-    # Arrow raises many kinds of errors for a damaged file: names that are no UTF-8, types that do not exist
-    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+    except OF_DAMAGE as error:
         raise Undecodable(f"not Parquet: {first_line(error)}") from error
+
+
+def _table(file: pq.ParquetFile, wanted: Sequence[str]) -> pa.Table:
+    try:
+        return file.read(columns=wanted, use_threads=False)
+    except MemoryError:
+        raise
+    except OF_DAMAGE as error:
+        raise Undecodable(f"not Parquet: {first_line(error)}", where=_broken_group(file, wanted)) from error
+
+
+def _broken_group(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
+    """The first row group that cannot be read by itself; empty if there is none."""
+    for number in range(file.num_row_groups):
+        try:
+            file.read_row_group(number, columns=wanted, use_threads=False)
+        except MemoryError:
+            raise
+        except OF_DAMAGE:
+            return f"row group {number}"
+    return ""
 
 
 def _check_size(about: Any, columns: int, max_bytes: int) -> int:

@@ -8,6 +8,7 @@ that is not quoted (5" pipe) is an ordinary character, as in Arrow and in Python
 
 import numpy as np
 
+from tidegate.formats.places import line, line_number
 from tidegate.formats.reasons import Undecodable
 
 QUOTE = ord('"')
@@ -54,18 +55,24 @@ def _walk(body: bytes, places: list[int], delimiter: str) -> None:
         while number + 1 < len(places) and places[number + 1] == places[number] + 1:
             number += 2
         if number >= len(places):
-            raise Undecodable(f"not CSV: the quote in line {_line(body, opened)} is opened and never closed")
+            number = line_number(body, opened)
+            raise Undecodable(
+                f"not CSV: the quote in line {number} is opened and never closed", where=_line_with(body, opened)
+            )
         closed = places[number]
         if closed + 1 < len(body) and body[closed + 1] not in ends:
             raise Undecodable(
-                f"not CSV: the quote opened in line {_line(body, opened)} closes in line {_line(body, closed)}, and"
+                f"not CSV: the quote opened in line {line_number(body, opened)} closes in line"
+                f" {line_number(body, closed)}, and"
                 f" {body[closed + 1 : closed + 11].decode('utf-8', 'replace')!r} comes behind it, where a delimiter or"
-                " the end of the line must. A quote inside a quoted field is written twice"
+                " the end of the line must. A quote inside a quoted field is written twice",
+                where=_line_with(body, closed),
             )
         number += 1
 
 
-def _line(body: bytes, place: int) -> int:
-    """The line of a position, from 1."""
-    text = body[:place]
-    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n") + 1
+def _line_with(body: bytes, place: int) -> str:
+    """The line that has this position."""
+    begin = max(body.rfind(end, 0, place) for end in (b"\n", b"\r")) + 1
+    ends = [found for end in (b"\n", b"\r") if (found := body.find(end, place)) >= 0]
+    return line(line_number(body, place), body[begin : min(ends, default=len(body))])

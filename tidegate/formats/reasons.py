@@ -15,7 +15,16 @@ LARGEST_TEXT = 1 << 30
 
 
 class Undecodable(Exception):
-    """The file cannot become rows of this schema. The text is the reason, for the file's owner."""
+    """The file cannot become rows of this schema. The text is the reason, for the file's owner.
+
+    `row` is the row that is refused, from 0, if it is one. The format's decoder turns it into `where` in the file that
+    is (`formats.places`). `where` quotes the file, so it is written with the outcomes, and nowhere else.
+    """
+
+    def __init__(self, reason: str, *, row: int | None = None, where: str = "") -> None:
+        super().__init__(reason)
+        self.row = row
+        self.where = where
 
 
 def first_line(error: BaseException) -> str:

@@ -18,9 +18,11 @@ log = logging.getLogger("tidegate.reading")
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The file cannot become rows. The reason is for its owner."""
+    """The file cannot become rows. The reason is for its owner, and so is `where` in the file it is (`formats.places`):
+    it quotes the file, so it is never logged."""
 
     reason: str
+    where: str = ""
 
 
 Decode = Callable[[str, bytes], pa.Table | Refused]
@@ -41,7 +43,7 @@ class Decoding:
             table = self._decode(decompress(key, body, limit))
             unplaced = unplaceable(table, self.dataset.partition_by)
         except Undecodable as error:
-            return Refused(str(error))
+            return Refused(str(error), error.where)
         except MemoryError:
             # perhaps not the fault of the file: another worker, or the next attempt, may have the memory
             raise

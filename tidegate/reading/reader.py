@@ -110,7 +110,9 @@ class Reader:
         if isinstance(body, TooLarge):
             return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
         table = decode(item.upload.key, body)
-        return Read(Outcome.QUARANTINED, 0, table.reason) if isinstance(table, Refused) else table
+        if isinstance(table, Refused):
+            return Read(Outcome.QUARANTINED, 0, table.reason, where=table.where)
+        return table
 
     def _with_lineage(self, table: pa.Table, item: OwnedUpload) -> pa.Table:
         count = table.num_rows

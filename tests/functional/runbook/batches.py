@@ -7,6 +7,7 @@ from tests.functional.runbook.stage import ROUTE, Stage
 from tests.support.build import BUCKET
 from tests.support.fakes import play_publishing
 from tests.support.faults import answered
+from tests.support.ledgers import serve_one_at_a_time
 from tidegate import wiring
 from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch, State
 from tidegate.settings import DAY, HOUR
@@ -30,8 +31,9 @@ def lands_in_another(stage: Stage, batch: Batch) -> None:
 @scenario("batch-halted")
 def a_column_was_missing(stage: Stage) -> None:
     batch = stage.halted(NO_COLUMN)
+    assert stage.metrics.pop(("BatchesHalted", ROUTE)) == 1
     stage.settle()
-    assert stage.metrics["HaltedNow", ROUTE] == 1
+    assert (stage.metrics["HaltedNow", ROUTE], ("BatchesHalted", ROUTE) in stage.metrics) == (1, False)
     assert NO_COLUMN in stage.types("tidegate status", ends=1)
     assert json.loads(stage.types("s3 cp", BATCH=batch.id, ATTEMPT="1"))["reason"] == NO_COLUMN
     stage.types("resume", BATCH=batch.id)
@@ -178,23 +180,6 @@ def its_job_hangs(stage: Stage) -> None:
     assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "the alarm ends"
 
 
-@scenario("batch-pending")
-def its_route_is_paused(stage: Stage) -> None:
-    stage.upload("flights/a.json")
-    stage.deliver()
-    assert stage.shell.type(f"tidegate pause {ROUTE}").code == 0
-    stage.deployment.clock.advance(3 * 3600)
-    stage.settle()
-    assert stage.metrics["OldestPendingSeconds", ROUTE] > 3 * 3600
-    assert "paused" in stage.types("tidegate status")
-    stage.types("unpause", ROUTE=ROUTE)
-    stage.settle()
-    stage.settle()
-    stage.published(stage.running.id)
-    stage.settle()
-    assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "the alarm ends"
-
-
 @scenario("Pause a route")
 def a_person_changes_its_table(stage: Stage) -> None:
     first = stage.submitted("flights/a.json")
@@ -202,10 +187,14 @@ def a_person_changes_its_table(stage: Stage) -> None:
     assert "paused" in stage.types("tidegate status")
     stage.upload("flights/b.json")
     assert stage.deliver() == []
+    stage.settle()
+    assert stage.metrics["OldestPendingSeconds", ROUTE] > 0, "what has begun is as old as in any route"
     stage.published(first.id)  # a job that has begun goes on
+    stage.deployment.clock.advance(3 * HOUR)
     for _ in range(8):
         stage.settle()
     assert stage.deployment.ledger.route(ROUTE).running == ()
+    assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "no alarm sounds for a pause"
     stage.types("unpause", ROUTE=ROUTE)
     stage.settle()
     stage.settle()
@@ -223,6 +212,26 @@ def the_ledger_refuses_settling(stage: Stage) -> None:
     stage.metrics.clear()
     stage.settle()
     assert ("SettlingTroubles", "") not in stage.metrics, "the alarm ends"
+
+
+@scenario("batches-unannounced")
+def the_bus_is_gone(stage: Stage) -> None:
+    batch = stage.submitted()
+    events = wiring._client("events")
+    serve_one_at_a_time(events)  # or moto answers, too
+    gone = {"__type": "com.amazonaws.events#InternalException", "message": "no bus today"}
+    with answered(events, "PutEvents", 400, gone):
+        stage.published(batch.id)
+        stage.deployment.clock.advance(HOUR)
+        stage.settle()
+    assert stage.metrics["OldestUnannouncedSeconds", ""] > HOUR
+    assert ("SettlingTroubles", "") not in stage.metrics
+    assert "no bus today" in stage.types("log Settle")
+    assert "1 committed batches wait to be announced" in stage.types("tidegate status")
+    with answered(events, "PutEvents", 200, {"Entries": [{"EventId": "1"}]}):
+        stage.settle()
+    assert stage.metrics["OldestUnannouncedSeconds", ""] == 0, "the alarm ends"
+    assert "to be announced" not in stage.types("tidegate status")
 
 
 @scenario("hand-offs-failed")
