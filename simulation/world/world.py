@@ -240,9 +240,7 @@ class World(Landing):
                 for day in range(1, int(2 * knobs.horizon / DAY) + 1):
                     self.kernel.after(day * DAY, lambda: redriving.look_after(self) and None)
         if knobs.away:
-            self.kernel.most_events *= (
-                12  # a visit of the person on call takes days of looks
-            )
+            self.kernel.most_events *= 12  # a visit of the person on call takes days of looks
         if knobs.two_versions:
             self._deploy_slowly()
         if knobs.bundled:
