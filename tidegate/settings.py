@@ -225,10 +225,10 @@ class RetentionSettings(_Section):
                 f" (3 x messages + 2 x dead_letters = {self.travel // DAY}d):"
                 " otherwise an upload is audited while its message may still arrive"
             )
-        if self.claims <= self.look_back:
+        if self.claims < self.look_back + DAY:
             raise ValueError(
-                "`claims` must be longer than `look_back`: otherwise an audit takes an upload with an expired claim for"
-                " a new one, and its rows are in the table twice"
+                "`claims` must be longer than `look_back`, by 1d at least: otherwise an audit takes an upload with an"
+                " expired claim for a new one, and its rows are in the table twice"
             )
         return self
 
@@ -500,6 +500,13 @@ class RouteSettings(_FormatOptions):
     def _an_owner_of_what_exists(self) -> Self:
         if self.bucket_owner is not None and not self.existing:
             raise ValueError("`bucket_owner` is for an `existing` bucket: a created bucket is the deployment's")
+        of_bucket = self.audit_from.rstrip("/").split("/")[-2:-1]
+        if self.audit_from.startswith("s3://") and of_bucket != [self.bucket]:
+            raise _misplaced(
+                f"S3 Inventory writes the lists of bucket {self.bucket} to"
+                f" s3://BUCKET/PREFIX/{self.bucket}/CONFIGURATION: name that folder",
+                "audit_from",
+            )
         if self.bucket_owner is not None and self.audit_from.startswith("s3-metadata"):
             raise _misplaced(
                 "the tables of S3 Metadata are in the account that owns the bucket, and no job of this one reads them:"
@@ -594,6 +601,12 @@ class Settings(_Section):
                 f"this must not be longer than `look_back` in [retention], {look_back // HOUR}h: otherwise an audit"
                 " takes an upload that the ledger has forgotten for a lost one, and its rows are in the table twice",
                 *("audit", "max_age"),
+            )
+        if "every" in self.audit.model_fields_set and self.audit.every + self.audit.min_age > look_back:
+            raise _misplaced(
+                f"`every` and `min_age` together must not be longer than `look_back` in [retention],"
+                f" {look_back // HOUR}h: otherwise some uploads are never looked at",
+                *("audit", "every"),
             )
         given = self.audit.model_fields_set & {"min_age", "max_age"}
         if given and self.audit.min_age >= min(self.audit.max_age, look_back):

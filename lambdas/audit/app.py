@@ -1,5 +1,6 @@
 """Audit: once an hour, go on with each route's audit, or begin one that is due."""
 
+from functools import partial
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -12,6 +13,10 @@ from tidegate.flows.audit import audit_route
 ENOUGH_FOR_A_PAGE = 30
 """Seconds, without the wait after it."""
 LARGEST_PAGE = 1_000
+
+
+def _warn(route: str, text: str) -> None:
+    logger.warning("the source of an audit is not what it should be", extra={"route": route, "remark": text})
 
 
 @logger.inject_lambda_context
@@ -39,6 +44,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
                 go_on=lambda: context.get_remaining_time_in_millis() > needed,
                 pace=wiring.paced(rate),
                 screens=deployment.screens(),
+                remark=partial(_warn, route.name),
                 tell=tell,
             )
         except Exception as error:

@@ -123,7 +123,7 @@ def audit_on_schedule(name: str, uploads: Sequence[Upload]) -> Actor:
 class _NoJobs:
     """The route's uploads are listed, and no job is asked for."""
 
-    def start(self, run: str, attempt: int, route: Route, source: str, window: Window) -> str:
+    def start(self, run: str, route: Route, source: str, window: Window) -> str:
         raise AssertionError("a job is started")
 
 

@@ -79,35 +79,48 @@ def test_one_of_many_begins_and_one_of_many_notes(another: Another):
 
 
 BY_JOB = replace(RUN, source="s3-metadata-inventory")
-FIRST = replace(BY_JOB, job="00job1", attempt=1)
-SECOND = replace(BY_JOB, job="00job2", attempt=2)
+STARTED = replace(BY_JOB, job="00job1")
 
 
-def test_a_job_is_noted_for_each_attempt_of_a_run(ledger: Ledger):
+def test_the_job_of_a_run_is_noted_once(ledger: Ledger):
     assert ledger.begin_audit(BY_JOB, None)
     assert ledger.audit("flights") == BY_JOB
-    assert ledger.note_screening(FIRST)
-    assert ledger.audit("flights") == FIRST
-    assert ledger.note_screening(SECOND)
-    assert ledger.audit("flights") == SECOND
-    page = replace(paged(SECOND), until=SECOND.until - 1)
+    assert ledger.note_screening(STARTED)
+    assert ledger.audit("flights") == STARTED
+    assert not ledger.note_screening(STARTED)
+    assert not ledger.note_screening(replace(BY_JOB, job="00job2"))
+    page = replace(paged(STARTED), until=STARTED.until - 1)
     assert ledger.note_audit(page), "with the time until which the job's source knows"
     assert ledger.audit("flights") == page
 
 
 def test_a_late_job_is_refused(ledger: Ledger):
-    """A twin noted the same attempt, the pages have begun, or another run has."""
+    """The pages have begun, or another run has."""
     assert ledger.begin_audit(BY_JOB, None)
-    assert ledger.note_screening(FIRST)
-    assert not ledger.note_screening(FIRST)
-    assert not ledger.note_screening(replace(FIRST, job="00job9"))
-    page = paged(FIRST)
+    page = paged(BY_JOB)
     assert ledger.note_audit(page)
-    assert not ledger.note_screening(SECOND)
+    assert not ledger.note_screening(STARTED)
     assert ledger.note_audit(paged(page, finished_at=70))
-    assert not ledger.note_screening(SECOND)
+    assert not ledger.note_screening(STARTED)
     assert ledger.begin_audit(NEXT, paged(page, finished_at=70))
-    assert not ledger.note_screening(FIRST)
+    assert not ledger.note_screening(STARTED)
     found = ledger.audit("flights")
     assert found is not None
-    assert (found.id, found.job, found.attempt, found.source) == (NEXT.id, "", 0, "")
+    assert (found.id, found.job, found.source) == (NEXT.id, "", "")
+
+
+def test_a_run_is_given_up_as_it_was_read(ledger: Ledger):
+    assert ledger.begin_audit(BY_JOB, None)
+    assert ledger.note_screening(STARTED)
+    assert not ledger.give_up_audit(replace(STARTED, job="00job9"))
+    page = paged(STARTED)
+    assert ledger.note_audit(page)
+    assert not ledger.give_up_audit(STARTED), "a twin has done a page"
+    assert ledger.give_up_audit(page)
+    found = ledger.audit("flights")
+    assert found is not None
+    assert (found.given_up, found.until, found.finished_at > 0) == (True, RUN.since, True)
+    assert not ledger.give_up_audit(page)
+    assert not ledger.note_audit(paged(page))
+    assert ledger.begin_audit(NEXT, found)
+    assert ledger.audit("flights") == NEXT

@@ -198,7 +198,7 @@ meet one only if it expires between the two, and then they change what nobody re
 NEVER_EXPIRE = {
     *("route", "pause", "unpause", "refuse", "known_route", "known_routes", "remember_route"),
     "note_oldest",
-    *("audit", "begin_audit", "note_audit", "note_screening", "outbox", "note_announced"),
+    *("audit", "begin_audit", "note_audit", "note_screening", "give_up_audit", "outbox", "note_announced"),
 }
 """These are about routes, audits and announcements, which do not expire."""
 

@@ -23,6 +23,7 @@ from tests.support.world import memory_ports
 from tidegate.cli import json_output
 from tidegate.core.records import audit_key
 from tidegate.core.routes import Route
+from tidegate.flows.announce import Unannounced
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.status import everything as ask_status
 from tidegate.settings import HOUR, load
@@ -182,7 +183,7 @@ class LocalStack:
         """What `tidegate status --json` would print. Tests ask again and again: it needs no process of its own."""
         routes, ledger = self._asked
         found: dict[str, Any] = json.loads(
-            json_output.dumps(json_output.status("", ask_status(routes, memory_ports(ledger=ledger))))
+            json_output.dumps(json_output.status("", ask_status(routes, memory_ports(ledger=ledger)), Unannounced()))
         )
         return found
 

@@ -10,7 +10,9 @@ from tests.support.build import BUCKET, ETAG, notice, upload, uploads
 from tests.support.fakes import Died, Life, every_death, play_fencing, play_publishing
 from tests.support.world import World, small_world
 from tidegate.core.audit import AuditCounts, AuditFinding, AuditLimits, AuditRun, Listed, Marker, Window
+from tidegate.core.batches import Wish
 from tidegate.core.errors import Retryable
+from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Entry
 from tidegate.core.outcomes import Outcome
 from tidegate.core.records import DAY
@@ -135,6 +137,32 @@ def test_only_what_the_route_takes_is_listed(world: World):
     world.clock.advance(DAY)
     assert counts_of(audit(world)) == AuditCounts(listed=1, lost=1)
     assert world.topic.keys == [FILES[0].key]
+
+
+def test_the_same_bytes_put_again_land_though_the_part_of_the_first_is_lost(world: World):
+    """Their batch is given up, and settling skips the part: no claim says how it ended."""
+    first = replace(FILES[0], version=f"etag:{ETAG}", sequencer="00A1")
+    watched(world)
+    put(world, [first])
+    world.dispatch(notice(first))
+    batch = world.open.id
+    abort(batch, world.ports)
+    world.settle()
+    world.clock.advance(HOUR)
+    world.listing.there = {first: world.clock()}  # put again, and S3 announces it while the batch is being fenced
+    world.dispatch(notice(replace(first, sequencer="00A2"), origin="s3-2"))
+    (part,) = world.parts(batch)
+    del world.work.objects[batch_folder(batch) + part]
+    play_fencing(world.work, batch)
+    world.settle()
+    abort(batch, world.ports, Wish.DROP, skip_missing=True)
+    world.settle()
+    assert world.topic.published == []
+    world.clock.advance(DAY)
+    assert counts_of(audit(world)) == AuditCounts(listed=1, lost=1)
+    deliver(world)
+    land(world)
+    assert world.record.tally.committed == 1
 
 
 # ---- claims that nobody registered

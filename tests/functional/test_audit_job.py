@@ -1,5 +1,6 @@
 """An audit by a job: what the job takes for lost is looked at again, and lands once, whoever dies."""
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -58,8 +59,8 @@ def play_job(world: World, run: AuditRun, **given: Any) -> None:
 
 def test_a_job_finds_what_is_lost_and_the_audit_sends_it_once(world: World):
     run = begun(world)
-    assert (run.source, run.attempt, run.page, run.finished_at) == (METADATA_INVENTORY, 1, 0, 0)
-    ((_, _, source, window),) = world.screenings
+    assert (run.source, run.page, run.finished_at) == (METADATA_INVENTORY, 0, 0)
+    ((_, source, window),) = world.screenings
     assert (source, window) == (METADATA_INVENTORY, run.window(LIMITS))
     assert world.listing.asked == [], "the function lists nothing itself"
     world.dispatch(notice(*FILES[2:]))
@@ -112,17 +113,83 @@ def test_what_is_younger_than_the_source_is_left_to_the_next_run(world: World):
     assert following.since == ended.until, "from where the last one ended"
 
 
-def test_a_job_that_fails_is_said_and_another_is_started(world: World):
+def test_a_job_that_fails_ends_its_run_and_the_next_one_begins_where_it_did(world: World):
     run = begun(world)
     world.jobs.runs[run.job] = JobReport(JobState.ENDED, "out of memory")
-    world.work.put(screening_failure(run.id, 1), b'{"reason": "no list is there"}')
-    with pytest.raises(Retryable, match=f"job run {run.job}, which screens .* failed: no list is there.* tries again"):
+    world.work.put(screening_failure(run.id), b'{"reason": "no list is there"}')
+    with pytest.raises(Retryable, match=f"job run {run.job}, which screens .* failed: no list is there.*given up"):
         audit(world)
+    given_up = world.ledger.audit("flights")
+    assert given_up is not None
+    assert (given_up.given_up, given_up.until) == (True, run.since)
+    assert audit(world) == given_up, "a job a day, not one an hour"
+    world.clock.advance(DAY)
     second = audit(world)
     assert second is not None
-    assert (second.attempt, second.job) == (2, f"{run.id}/2")
+    assert second.since <= run.since
     play_job(world, second)
     assert counts_of(audit(world)) == AuditCounts(listed=7, lost=7)
+
+
+def test_a_source_that_is_corrected_is_used_by_the_next_run(world: World):
+    """Whatever was wrong with the source, the setting is read again when a run begins."""
+    run = begun(world)
+    world.jobs.runs[run.job] = JobReport(JobState.ENDED, "no permission")
+    with pytest.raises(Retryable, match="it left no reason"):
+        audit(world)
+    world.clock.advance(DAY)
+    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
+    assert counts_of(audit_route(world.flights, LIMITS, world.ports, **plain)) == AuditCounts(listed=7, lost=7)
+
+
+def test_a_large_bucket_is_screened_by_a_job_again_after_one_has_failed(world: World):
+    limits = replace(LIMITS, job_above=6)
+    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
+    audit_route(world.flights, limits, world.ports, **plain)
+    world.clock.advance(DAY)
+    put(world, FILES)
+    world.clock.advance(2 * DAY)
+    assert counts_of(audit_route(world.flights, limits, world.ports, **plain)).listed == 7
+    world.clock.advance(DAY)
+    run = audit_route(world.flights, limits, world.ports, **plain)
+    assert run is not None
+    world.jobs.runs[run.job] = JobReport(JobState.ENDED, "no capacity")
+    with pytest.raises(Retryable, match="given up"):
+        audit_route(world.flights, limits, world.ports, **plain)
+    world.clock.advance(DAY)
+    again = audit_route(world.flights, limits, world.ports, **plain)
+    assert again is not None
+    assert (again.source, again.job) == ("listing", f"job-{again.id}")
+
+
+def test_findings_that_are_gone_after_a_page_end_the_run_and_nothing_is_silent(world: World):
+    """Somebody has emptied audits/, or an older version of the code has gone on with the run."""
+    world.listing.size = 3
+    run = begun(world)
+    play_job(world, run, part_size=3)
+    assert audit(world, pages=1) is not None
+    for name in list(world.work.names(screening_folder(run.id))):
+        del world.work.objects[name]
+    with pytest.raises(Retryable, match=r"is gone from the work bucket.*given up"):
+        audit(world)
+    given_up = world.ledger.audit("flights")
+    assert given_up is not None
+    assert given_up.given_up
+
+
+def test_what_the_job_says_of_its_source_is_said_on(world: World):
+    run = begun(world)
+    play_job(world, run)
+    body = world.work.objects[screening_folder(run.id) + "complete.json"]
+    told = {**json.loads(body), "remarks": ["the journal begins late"]}
+    world.work.put(screening_folder(run.id) + "complete.json", json.dumps(told).encode())
+    world.listing.there.clear()
+    said: list[str] = []
+    route = replace(world.flights, audit_from=METADATA_INVENTORY)
+    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
+    audit_route(route, LIMITS, world.ports, remark=said.append, **plain)
+    assert said[0] == "the journal begins late"
+    assert "the bucket has none of the 7 uploads" in said[1]
 
 
 def test_a_job_that_ends_while_it_is_asked_for_is_not_repeated(world: World):
@@ -144,7 +211,7 @@ def test_a_file_of_suspects_that_is_gone_gives_the_run_up_and_the_next_begins_wh
         audit(world)
     given_up = world.ledger.audit("flights")
     assert given_up is not None
-    assert (given_up.finished_at, given_up.until) == (world.clock(), run.since)
+    assert (given_up.finished_at, given_up.until, given_up.given_up) == (world.clock(), run.since, True)
     world.clock.advance(DAY)
     following = audit(world)
     assert following is not None
@@ -179,7 +246,7 @@ def test_a_route_whose_bucket_has_grown_is_screened_by_a_job_from_then_on(world:
     assert (look().counts.listed, world.screenings) == (7, [])
     world.clock.advance(DAY)
     run = look()
-    assert (run.source, run.job) == ("listing", f"{run.id}/1")
+    assert (run.source, run.job) == ("listing", f"job-{run.id}")
     play_job(world, run)
     assert look().counts.listed == 7
     world.clock.advance(DAY)
@@ -262,7 +329,7 @@ def test_a_twin_that_notes_the_job_first_goes_on(world: World):
     # the record, the routes it may inherit from are not asked for, the beginning; then the job is noted
     life.before, life.calls = twin, 4
     assert audit(world, life.over(world.ports)) is None
-    assert len(world.screenings) == 1, "the same attempt is the same job"
+    assert len(world.screenings) == 1, "the same run has the same job"
 
 
 # ---- a route under another name

@@ -26,15 +26,15 @@ def screening(emr: Emr) -> tuple[EmrScreens, WaitedScreening]:
     return screens, WaitedScreening(jobs, screens, emr.work)
 
 
-def test_an_attempt_of_a_run_is_one_job_and_is_told_what_to_compare():
+def test_a_run_has_one_job_that_is_told_what_to_compare():
     emr = Emr()
     screens, _ = screening(emr)
-    first = screens.start("01R", 1, FLIGHTS, METADATA_JOURNAL, WINDOW)
-    assert screens.start("01R", 1, FLIGHTS, METADATA_JOURNAL, WINDOW) == first
-    assert screens.start("01R", 2, FLIGHTS, METADATA_JOURNAL, WINDOW) != first
+    first = screens.start("01R", FLIGHTS, METADATA_JOURNAL, WINDOW)
+    assert screens.start("01R", FLIGHTS, METADATA_JOURNAL, WINDOW) == first
+    assert screens.start("01S", FLIGHTS, METADATA_JOURNAL, WINDOW) != first
     asked = emr.service.asked[0]
-    assert asked["clientToken"] == "audit-01R-1"
-    assert asked["name"] == "audit-flights-01R-1"
+    assert asked["clientToken"] == "audit-01R"
+    assert asked["name"] == "audit-flights-01R"
     assert asked["tags"] == {"tidegate:route": "flights", "tidegate:audit": "01R"}
     mode, batch, attempt, told, *rest = asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]
     assert (mode, batch, attempt) == ("screen", "--batch=01R", "--attempt=1")
@@ -62,7 +62,7 @@ def test_a_job_that_found_nothing_out_is_said_with_its_reason(told: bool):
 
     def fail(job_run: str) -> None:
         if told:
-            emr.work.put(screening_failure("01R", 1), json.dumps({"reason": "no list is there"}).encode())
+            emr.work.put(screening_failure("01R"), json.dumps({"reason": "no list is there"}).encode())
         emr.service.end(job_run, "FAILED")
 
     emr.end = fail

@@ -383,6 +383,30 @@ def test_a_fence_whose_batch_misses_a_part_is_settled_once_a_person_says_to_skip
     assert sums(world) == Conservation(4, Tally(committed=1, rows=1), 1, 2)
 
 
+def test_a_part_that_was_skipped_and_is_there_again_is_dropped_by_the_next_wish(world: World):
+    batch = sealed_with_two_parts(world)
+    abort(batch, world.ports, Wish.DROP)
+    world.settle()
+    part, _ = world.parts(batch)
+    body = lose(world, part)
+    play_fencing(world.work, batch)
+    world.settle()
+    abort(batch, world.ports, Wish.DROP, skip_missing=True)
+    for _ in range(3):
+        world.settle()
+    assert (sums(world).pending, sums(world).dropped) == (2, 2)
+    world.work.objects[batch_folder(batch) + part] = body  # its deleted version, as the runbook says
+    abort(batch, world.ports, Wish.DROP)
+    for _ in range(3):
+        assert world.settle() == []
+    assert (sums(world).pending, sums(world).dropped) == (0, 4)
+
+
+def sealed_with_two_parts(world: World) -> str:
+    world.arrive(2, notices=2)
+    return world.open.id
+
+
 def test_nothing_is_skipped_of_a_batch_that_was_not_given_up(world: World):
     batch = submitted(world)
     assert abort(batch, world.ports, Wish.DROP, skip_missing=True) is Aborted.NOT_GIVEN_UP

@@ -44,6 +44,7 @@ def test_a_transition_that_no_set_up_takes_is_named():
         "put_notice_right",  # recovering: every moment of a history is restored in tests/functional/test_recover.py
         "put_batch_right",
         "count_back",  # the same, for the sums: tests/functional/test_rebuilt_sums.py
+        "give_up_audit",
         "note_screening",  # which job named suspects decides nothing: tests/functional/test_audit_job.py
         "pause",  # they decide when a batch begins, not what lands: tests/functional/test_pause.py
         "unpause",

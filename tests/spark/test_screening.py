@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,7 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.suspects import SuspectListing
 from tidegate.spark import screening
-from tidegate.spark.inventory import newest_list
+from tidegate.spark.inventory import OLDEST, newest_list
 from tidegate.stores.dynamodb import DynamoDbStore
 
 pytestmark = pytest.mark.spark
@@ -323,15 +323,15 @@ def test_a_list_that_cannot_be_used_is_refused_with_the_reason(bucket: Bucket, c
     now = int(time.time())
     folder = write_list(bucket, now - DAY, [], **changed)
     with pytest.raises(Rejected, match=said):
-        newest_list(folder, bucket.name, now - 30 * DAY, "")
+        newest_list(folder, bucket.name, now, "")
 
 
 def test_an_inventory_that_has_stopped_is_said(bucket: Bucket):
     now = int(time.time())
     folder = write_list(bucket, now - 20 * DAY, [])
-    begun = datetime.fromtimestamp(now - 2 * DAY, UTC) + timedelta(days=1)
+    begun = datetime.fromtimestamp(now - OLDEST, UTC)
     with pytest.raises(Rejected, match=f"no list in {folder} that was begun at {begun:%Y-%m-%dT%H-%M}Z or later"):
-        newest_list(folder, bucket.name, now - 2 * DAY, "")
+        newest_list(folder, bucket.name, now, "")
 
 
 # ---- the job
@@ -341,12 +341,12 @@ def test_a_job_writes_once_what_is_complete(bucket: Bucket, monkeypatch: pytest.
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)
     work = S3Work(boto3.client("s3"), WORK)
     run = f"R{bucket.name}"
-    assert screening.run(run, 1, WORK, "", bucket.request(LISTING)) == 0
+    assert screening.run(run, WORK, "", bucket.request(LISTING)) == 0
     first = work.get(screening_folder(run) + "complete.json")
     assert first is not None
     complete = decode_screening(first)
     assert complete.suspects == len(TAKEN)
-    assert screening.run(run, 1, WORK, "", bucket.request(LISTING)) == 0
+    assert screening.run(run, WORK, "", bucket.request(LISTING)) == 0
     assert work.get(screening_folder(run) + "complete.json") == first, "a twin that is later does not change it"
     suspects = []
     for part in complete.parts:
@@ -360,8 +360,8 @@ def test_a_job_that_cannot_leaves_the_reason(bucket: Bucket, monkeypatch: pytest
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)
     work = S3Work(boto3.client("s3"), WORK)
     run = f"R{bucket.name}"
-    assert screening.run(run, 2, WORK, "", bucket.request(LISTING, bucket="no-such-bucket")) == 1
-    body = work.get(screening_failure(run, 2))
+    assert screening.run(run, WORK, "", bucket.request(LISTING, bucket="no-such-bucket")) == 1
+    body = work.get(screening_failure(run))
     assert body is not None
     assert "list s3://no-such-bucket/in/: NoSuchBucket" in json.loads(body)["reason"]
     assert work.get(screening_folder(run) + "complete.json") is None

@@ -305,14 +305,14 @@ class MemoryScreens:
     """Starts jobs that screen buckets, in `jobs`; tests play them."""
 
     jobs: MemoryJobs
-    started: list[tuple[str, int, str, Window]] = field(default_factory=list)
-    """(run, attempt, source, window) of every job, in order."""
+    started: list[tuple[str, str, Window]] = field(default_factory=list)
+    """(run, source, window) of every job, in order."""
 
-    def start(self, run: str, attempt: int, route: Route, source: str, window: Window) -> str:
-        job = f"{run}/{attempt}"
+    def start(self, run: str, route: Route, source: str, window: Window) -> str:
+        job = f"job-{run}"
         if job not in self.jobs.runs:
             self.jobs.runs[job] = JobReport(JobState.ACTIVE)
-            self.started.append((run, attempt, source, window))
+            self.started.append((run, source, window))
         return job
 
 

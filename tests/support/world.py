@@ -50,7 +50,7 @@ class World:
     listing: MemoryListing = field(default_factory=MemoryListing)
     bus: MemoryEventBus | None = field(default_factory=MemoryEventBus)
     lineage: MemoryLineage = field(default_factory=MemoryLineage)
-    screenings: list[tuple[str, int, str, Window]] = field(default_factory=list)
+    screenings: list[tuple[str, str, Window]] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @property

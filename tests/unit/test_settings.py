@@ -489,7 +489,7 @@ def test_each_retention_must_outlive_the_one_before_it(
 
 @pytest.mark.parametrize(
     ("messages", "dead_letters", "look_back", "claims"),
-    [("14d", "14d", "71d", "72d"), ("1s", "1s", "6s", "7s"), ("4d", "14d", "41d", "42d")],
+    [("14d", "14d", "71d", "72d"), ("1s", "1s", "6s", "86406s"), ("4d", "14d", "41d", "42d")],
 )
 def test_retentions_that_outlive_one_another_by_the_least_are_accepted(
     messages: str, dead_letters: str, look_back: str, claims: str

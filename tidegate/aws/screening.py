@@ -27,21 +27,19 @@ class EmrScreens:
         self._claims = claims
         self._rate = rate
 
-    def start(self, run: str, attempt: int, route: Route, source: str, window: Window) -> str:
+    def start(self, run: str, route: Route, source: str, window: Window) -> str:
         of = self._application
         arguments = [
-            *self.arguments(run, attempt, route, source, window),
+            *self.arguments(run, route, source, window),
             f"--work={of.work}",
             f"--account={of.account}",
         ]
         with asking(
             f"start the job that screens s3://{route.bucket}/{route.prefix} for the audit of route {route.name}"
         ):
-            return of.start(
-                f"audit-{route.name}-{run}-{attempt}", arguments, token=token_of(run, attempt), tags=tags_of(run, route)
-            )
+            return of.start(f"audit-{route.name}-{run}", arguments, token=token_of(run), tags=tags_of(run, route))
 
-    def arguments(self, run: str, attempt: int, route: Route, source: str, window: Window) -> list[str]:
+    def arguments(self, run: str, route: Route, source: str, window: Window) -> list[str]:
         """The job's arguments, without those of each job."""
         request = ScreeningRequest(
             bucket=route.bucket,
@@ -54,7 +52,7 @@ class EmrScreens:
             claims=self._claims,
             rate=self._rate,
         )
-        return ["screen", f"--batch={run}", f"--attempt={attempt}", f"--screening={request.encode()}"]
+        return ["screen", f"--batch={run}", "--attempt=1", f"--screening={request.encode()}"]
 
 
 class WaitedScreening:
@@ -73,22 +71,22 @@ class WaitedScreening:
         """What the job has found. Raises Retryable if it found nothing out."""
         place = f"s3://{route.bucket}/{route.prefix}"
         job = self._jobs.run(
-            token_of(run, 1),
-            self._screens.arguments(run, 1, route, source, window),
+            token_of(run),
+            self._screens.arguments(run, route, source, window),
             why=f"screens {place}",
             about=f"{place} is screened",
             tags=tags_of(run, route),
         )
         found = screening_of(run, self._work)
         if found is None:
-            failure = self._work.get(screening_failure(run, 1))
+            failure = self._work.get(screening_failure(run))
             why = str(json.loads(failure)["reason"]) if failure else job.details or "EMR Serverless gives no reason"
             raise Retryable(f"could not screen {place}: {job.name} is {job.state}: {why}. Its log is in EMR Studio")
         return found
 
 
-def token_of(run: str, attempt: int) -> str:
-    return f"audit-{run}-{attempt}"
+def token_of(run: str) -> str:
+    return f"audit-{run}"
 
 
 def tags_of(run: str, route: Route) -> dict[str, str]:

@@ -8,10 +8,13 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
+from tidegate.cli.json_output import iso
 from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption, check_route, point_in_time
-from tidegate.core.audit import LISTING, AuditCounts, AuditFinding, Listed, Window
+from tidegate.core.audit import LISTING, AuditCounts, AuditFinding, Listed, Window, is_large
+from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
 from tidegate.flows.audit import Look, audit_window
+from tidegate.flows.ports import Ports
 from tidegate.settings import HOUR, Settings, duration
 
 SHOWN = 20
@@ -25,6 +28,8 @@ class Audited:
     window: Window
     dry_run: bool
     counts: dict[str, AuditCounts] = field(default_factory=dict)
+    until: dict[str, int] = field(default_factory=dict)
+    """Where the source of a route knows less than the window has: until when (epoch seconds) it was compared."""
     first: list[tuple[Listed, AuditFinding]] = field(default_factory=list)
 
     def tell(self, listed: Listed, finding: AuditFinding) -> None:
@@ -40,6 +45,8 @@ def window_of(since: str | None, until: str | None, settings: Settings, now: int
     """The window of ages such as "30d", or of times and dates. Raises BadParameter."""
     limits = settings.audit_limits()
     oldest, youngest = _age(since, limits.max_age, now), _age(until, limits.min_age, now)
+    if youngest < 0:
+        raise typer.BadParameter("--until is in the future")
     if oldest > limits.horizon:
         raise typer.BadParameter(
             f"an audit looks back {limits.horizon // HOUR}h at most (`look_back` in [retention]): the ledger may have"
@@ -76,6 +83,14 @@ def _routes(named: str | None, settings: Settings) -> list[Route]:
     there = {route.name: route for route in routes if not route.retired}
     check_route(named, there, retired={route.name for route in routes} - there.keys())
     return list(there.values()) if named is None else [there[named]]
+
+
+def _source(route: Route, by_job: bool | None, settings: Settings, ports: Ports) -> str:
+    """Where a job finds the uploads; empty if no job is needed. By itself a job does what it does on schedule, too."""
+    if by_job is False:
+        return ""
+    large = route.audit_from == LISTING and is_large(ports.ledger.audit(route.name), settings.audit_limits())
+    return route.audit_from if by_job or large or route.audit_from != LISTING else ""
 
 
 def audit(
@@ -115,22 +130,38 @@ def audit(
     ports = deployed.ports(run)
     look = Look(run, found.window, found.tell, dry_run)
     pace = wiring.paced(deployed.settings.audit.rate)
+    failed: TidegateError | None = None
     for each in routes:
-        source = LISTING if by_job is False else each.audit_from
-        if not by_job and source == LISTING:
-            found.counts[each.name] = audit_window(each, look, ports, pace=pace)
-            continue
-        look = replace(look, id=f"by-hand-{wiring.new_id()}")
-        jobs = deployed.screening(lambda text: typer.echo(f"  {text}", err=True))
-        screening = jobs.screen(look.id, each, source, found.window)
-        for remark in screening.remarks:
-            typer.echo(f"  {remark}", err=True)
-        # what the source does not know yet is not compared
-        known = replace(look, window=replace(found.window, until=min(found.window.until, screening.until)))
-        found.counts[each.name] = audit_window(each, known, ports, pace=pace, screening=screening)
+        try:
+            source = _source(each, by_job, deployed.settings, ports)
+            if not source:
+                found.counts[each.name] = audit_window(each, look, ports, pace=pace)
+                continue
+            jobs = deployed.screening(lambda text: typer.echo(f"  {text}", err=True))
+            own = replace(look, id=f"by-hand-{wiring.new_id()}")
+            screening = jobs.screen(own.id, each, source, found.window)
+            if screening.until < found.window.until:
+                remark = f"the source knows nothing that is younger than {iso(screening.until)}: use --no-job for that"
+                typer.echo(f"  route {each.name}: {remark}", err=True)
+                found.until[each.name] = screening.until
+                own = replace(own, window=replace(found.window, until=screening.until))
+            counts = audit_window(each, own, ports, pace=pace, screening=screening)
+            found.counts[each.name] = counts
+            for text in filter(None, (*screening.remarks, screening.remark_on(counts))):
+                typer.echo(f"  route {each.name}: {text}", err=True)
+        except TidegateError as error:
+            # what was found of the other routes is worth printing
+            failed = failed or error
+            if len(routes) > 1:
+                typer.echo(f"  route {each.name}: {error}", err=True)
+    if failed and not found.counts:
+        raise failed
     if as_json:
-        typer.echo(json_output.dumps(json_output.audited(found.window, found.counts, found.first, dry_run=dry_run)))
+        told = json_output.audited(found.window, found.counts, found.until, found.first, dry_run=dry_run)
+        typer.echo(json_output.dumps(told))
     else:
         render.audited(found.counts, found.first, dry_run=dry_run)
+    if failed:
+        raise failed
     if found.total.sent:
         raise typer.Exit(int(Exit.FINDING))

@@ -236,6 +236,7 @@ def quarantine(found: Sequence[Quarantined], *, more: bool) -> dict[str, Any]:
 def audited(
     window: Window,
     counts: Mapping[str, AuditCounts],
+    until: Mapping[str, int],
     first: Sequence[tuple[Listed, AuditFinding]],
     *,
     dry_run: bool,
@@ -245,7 +246,15 @@ def audited(
         "since": iso(window.since),
         "until": iso(window.until),
         "sent": sum(each.sent for each in counts.values()),
-        "routes": [{"route": name, **each.as_dict(), "holds": each.holds} for name, each in counts.items()],
+        "routes": [
+            {
+                "route": name,
+                "until": iso(until.get(name, window.until)),
+                **each.as_dict(),
+                "holds": each.holds,
+            }
+            for name, each in counts.items()
+        ],
         "first": [
             {
                 "uri": each.upload.uri,

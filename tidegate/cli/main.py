@@ -67,7 +67,7 @@ class Verbs(TyperGroup):
             _exit(code_of(error))
         except BotoCoreError as error:
             # raised where a client is made, if the profile or the region is missing
-            render.error(f"AWS cannot be called: {error}", "Check AWS_PROFILE, AWS_REGION and ~/.aws.")
+            render.error(f"AWS cannot be called: {error}", "Check AWS_PROFILE, AWS_DEFAULT_REGION and ~/.aws.")
             _exit(Exit.NO_STACK)
         except KeyboardInterrupt:
             render.error("interrupted")

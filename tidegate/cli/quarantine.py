@@ -39,7 +39,7 @@ COUNTED = 10_000
 
 KeyOption = Annotated[
     str,
-    typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'."),
+    typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and \\[abc]: 'flights/2026-*'."),
 ]
 ErrorOption = Annotated[
     str, typer.Option("--error", metavar="TEXT", help="Only errors that contain this, in any case.")

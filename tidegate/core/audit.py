@@ -133,15 +133,20 @@ def judge_listed(
     if batch is None:
         return AuditFinding.FORGOTTEN
     if batch.state is State.ABANDONED:
-        # settling is about to write it into the claim
-        return AuditFinding.ABANDONED
+        # settling is about to write it into the claim, unless its part was missing and skipped
+        return AuditFinding.LOST if _was_put_again(listed, claim) else AuditFinding.ABANDONED
     return AuditFinding.COMMITTED if batch.state is State.COMMITTED else AuditFinding.PENDING
+
+
+def _was_put_again(listed: Listed, claim: Claim) -> bool:
+    """Whether the object was put after it was claimed: the same bytes, in a bucket without versions."""
+    return listed.upload.etag is not None and listed.modified > claim.claimed_at + MARGIN
 
 
 def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
     if claim.outcome in (Outcome.VANISHED, Outcome.SUPERSEDED):
         return AuditFinding.LOST
-    if listed.upload.etag is not None and listed.modified > claim.claimed_at + MARGIN:
+    if _was_put_again(listed, claim):
         return AuditFinding.LOST
     others = {ABANDONED: AuditFinding.ABANDONED, DROPPED: AuditFinding.DROPPED}
     return others.get(claim.outcome, AuditFinding.QUARANTINED)
@@ -216,8 +221,8 @@ class AuditRun:
     run began: a scheduled run does not look at uploads from before.
 
     `source` is empty if the run lists the bucket itself. Else a job screens the bucket first, and this is where it
-    finds the uploads (`tidegate.core.screening`). `job` is the job run that was started last, for the attempt
-    `attempt`; empty before the first.
+    finds the uploads (`tidegate.core.screening`). `job` is that job run, empty before it is started. A run whose job
+    failed, or whose findings are gone, is given up: it has `finished_at`, and the next one begins where it did.
     """
 
     route: str
@@ -232,7 +237,7 @@ class AuditRun:
     finished_at: int = 0
     source: str = ""
     job: str = ""
-    attempt: int = 0
+    given_up: bool = False
 
     def window(self, limits: AuditLimits) -> Window:
         return Window(self.since, self.until, limits.min_age, limits.horizon)
@@ -251,18 +256,19 @@ def next_run(
     run_id: str,
     now: int,
     source: str = LISTING,
-    inherited: int | None = None,
+    former: AuditRun | None = None,
 ) -> AuditRun:
     """The run that follows `last`, before its first page. `source` is what the route says of where its uploads are
     found.
 
     It looks at nothing from before the route was watched. The bucket may have been there long before the route, and
     nobody announced what was in it, nor asked for it to be loaded. So the first run has nothing to look at, and has
-    ended. But if another route took the same uploads before it, they were asked for: `inherited` is since when that one
-    was watched (`took_before`).
+    ended. But if another route took the same uploads before it (`took_before`), they were asked for: the run follows
+    `former`, the last one of that route.
     """
-    watched_since = last.watched_since if last else now if inherited is None else inherited
-    large = last is not None and last.counts.listed > limits.job_above
+    last = last or former
+    watched_since = last.watched_since if last else now
+    large = is_large(last, limits)
     # from where the last run ended, if that is longer ago than `max_age`: it ran for long, or runs are rare
     since = min(now - limits.max_age, last.until) if last else now - limits.max_age
     since, until = max(watched_since, now - limits.horizon, since), now - limits.min_age
@@ -276,6 +282,14 @@ def next_run(
         finished_at=now if since > until else 0,
         source=source if since <= until and (large or source != LISTING) else "",
     )
+
+
+def is_large(last: AuditRun | None, limits: AuditLimits) -> bool:
+    """Whether a job screens the bucket though it has no other source than its listing. A run that was given up has not
+    counted."""
+    if last is None:
+        return False
+    return last.counts.listed > limits.job_above or (last.given_up and last.source == LISTING)
 
 
 def took_before(route: Route, others: Iterable[Route]) -> list[Route]:

@@ -258,7 +258,7 @@ def decode_audit(item: Item) -> AuditRun:
         finished_at=told.get("finished_at", 0),
         source=told.get("source", ""),
         job=told.get("job", ""),
-        attempt=told.get("attempt", 0),
+        given_up=told.get("given_up", False),
     )
 
 

@@ -6,7 +6,7 @@ and judges (`tidegate.flows.audit`). So a job that is late, runs twice, or has r
 too many, and nothing worse.
 
     audits/<run>/<driver>/<number>.jsonl.gz   some suspects, in the bucket's order
-    audits/<run>/failure-<attempt>.json       why a driver gave up, for people
+    audits/<run>/failure.json                 why a driver gave up, for people
     audits/<run>/complete.json                which driver's files count, and what it found
 
 EMR may run two drivers for one job. So each writes to a folder of its own, and `complete.json` is written once, by the
@@ -85,8 +85,18 @@ class CompleteScreening:
     def rest(self, looked_at: AuditCounts) -> AuditCounts:
         """What is to be added to the counts of all suspects' pages at their end. A suspect that the bucket does not
         have (any more) is gone."""
-        gone = self.suspects - looked_at.listed
+        # code that knows nothing of suspects may have gone on with the run, and counted more
+        gone = max(0, self.suspects - looked_at.listed)
         return self.counts + AuditCounts(listed=gone, gone=gone)
+
+    def remark_on(self, done: AuditCounts) -> str:
+        """What to say of the counts at the end; empty if they are plausible."""
+        if not self.suspects or done.gone < self.suspects:
+            return ""
+        return (
+            f"the bucket has none of the {self.suspects} uploads that the job took for lost: does the source name the"
+            " same bucket, with version ids as S3's listing has them?"
+        )
 
     def encode(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
@@ -109,8 +119,8 @@ def screening_folder(run: str) -> str:
     return f"audits/{run}/"
 
 
-def screening_failure(run: str, attempt: int) -> str:
-    return f"{screening_folder(run)}failure-{attempt}.json"
+def screening_failure(run: str) -> str:
+    return f"{screening_folder(run)}failure.json"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -34,7 +34,8 @@
     count_back      what a notice that was put right took over     it was not counted yet
     begin_audit     which run audits the route                     the one before is the last, and has ended
     note_audit      that a page of the run is done                 the run is the last, the page its next
-    note_screening  which job screens the bucket for the run       the run is the last, the attempt its next
+    note_screening  which job screens the bucket for the run       the run is the last; it has no job, and no page
+    give_up_audit   that a run has ended without its findings      the run is the last, its pages and job as read
     remember_route, count_refused: no decisions
 
 Decision 3 itself is made in the table (`core.publication`); `end_batch` records it. Nothing else writes the ledger.
@@ -694,16 +695,22 @@ def begin_audit(run: AuditRun, last: AuditRun | None) -> Transition:
 def note_audit(run: AuditRun) -> Transition:
     """One more page is done: `run` is as it stands after that page."""
     change = Update(sets=_progress(run))
-    requires = (Is("run", run.id), Is("page", run.page - 1))
+    requires = (Is("run", run.id), Is("page", run.page - 1), Lacks("finished_at"))
     return _one(f"note page {run.page} of audit {run.id}", Write(audit_key(run.route), change, requires))
 
 
 def note_screening(run: AuditRun) -> Transition:
-    """One more job was started: `run` names it, and its attempt."""
-    change = Update(sets={"job": run.job, "attempt": run.attempt})
-    before = Is("attempt", run.attempt - 1) if run.attempt > 1 else Lacks("attempt")
-    requires = (Is("run", run.id), Is("page", 0), Lacks("finished_at"), before)
-    return _one(f"note job {run.attempt} of audit {run.id}", Write(audit_key(run.route), change, requires))
+    """The job was started: `run` names it."""
+    requires = (Is("run", run.id), Is("page", 0), Lacks("finished_at"), Lacks("job"))
+    change = Update(sets={"job": run.job})
+    return _one(f"note job {run.job} of audit {run.id}", Write(audit_key(run.route), change, requires))
+
+
+def give_up_audit(run: AuditRun, at: int) -> Transition:
+    """`run` is as it was read. The next run begins where it did."""
+    change = Update(sets={"finished_at": at, "given_up": True, "until": run.since})
+    requires = (Is("run", run.id), Is("page", run.page), Is("job", run.job), Lacks("finished_at"))
+    return _one(f"give up audit {run.id}", Write(audit_key(run.route), change, requires))
 
 
 def _progress(run: AuditRun) -> Item:

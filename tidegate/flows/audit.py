@@ -14,13 +14,15 @@
 A large bucket is screened by a job first (`tidegate.core.screening`), and the pages are those of its suspects:
 
     a begin the run                         the next invocation starts the job
-    b start the job                         the next invocation starts it again; the client token, of the run and the
-                                            attempt, makes that the same job. If EMR has forgotten the token it is a
-                                            second one: one of the two is complete first, and that one counts
+    b start the job                         the next invocation starts it again; the client token, which names the run,
+                                            makes that the same job. If EMR has forgotten the token it is a second one:
+                                            one of the two is complete first, and that one counts
     c note the job run                      the next invocation asks for it
     d ask; once it has ended, read what it  nothing has happened
-      found. If it found nothing, b again
+      found
     e steps 1 to 7, for pages of suspects   as above
+    f if the job found nothing out, or its  done: the next run begins where this one did, with the settings of then
+      findings are gone, give the run up
 
 The order in d is the job first and its result second: a job writes its result before it ends. What a job found may be
 hours old, or of a job that was thought dead. A suspect is no finding: steps 1 and 2 are made for it as for any upload,
@@ -78,7 +80,7 @@ from tidegate.core.routes import Route
 from tidegate.core.screening import CompleteScreening, screening_failure
 from tidegate.flows.ports import Ports, Screens
 from tidegate.flows.screen import Judged, judge_page
-from tidegate.flows.suspects import SuspectListing, SuspectsMissing, screening_of
+from tidegate.flows.suspects import ScreeningFailed, SuspectListing, screening_of
 from tidegate.metrics import Metric
 
 Pace = Callable[[int], None]
@@ -111,23 +113,23 @@ def audit_route(
     pace: Pace,
     screens: Screens,
     tell: TellLost = _no_one,
+    remark: Callable[[str], None] = lambda text: None,
 ) -> AuditRun | None:
     """Go on with the route's scheduled run, or begin one if one is due. `go_on` is asked before each page. `screens`
-    starts the job of a run that needs one.
+    starts the job of a run that needs one. `remark` gets what its job has to say of the source, at each invocation.
 
     Returns the run as it stands; None if a twin is at it, which goes on. Raises Retryable or OutcomeUnknown: the page
-    is not noted, and the next invocation repeats it.
+    is not noted, and the next invocation repeats it. Raises Retryable as well if a run is given up.
     """
     last = ports.ledger.audit(route.name)
-    now = ports.clock()
-    if is_audit_due(last, limits, now=now):
-        inherited = None if last else _watched_before(route, ports)
+    if is_audit_due(last, limits, now=ports.clock()):
+        former = None if last else _former_run(route, ports)
         begun = next_run(
             *(route.name, last, limits),
             run_id=ports.new_id(),
-            now=now,
+            now=ports.clock(),
             source=route.audit_from,
-            inherited=inherited,
+            former=former,
         )
         if not ports.ledger.begin_audit(begun, last):
             return None
@@ -136,19 +138,25 @@ def audit_route(
     assert run is not None, "a route without a run is due"
     if run.finished_at or not run.source:
         return _audit_pages(route, run, limits, ports, None, go_on=go_on, pace=pace, tell=tell)
-    screening = _screening_of(route, run, limits, screens, ports)
-    if not isinstance(screening, CompleteScreening):
-        return screening
-    # what the source does not know yet is left to the next run
-    run = replace(run, until=min(run.until, screening.until))
-    ports = replace(ports, listing=SuspectListing(run.id, screening, ports.listing, ports.work))
     try:
-        return _audit_pages(route, run, limits, ports, screening, go_on=go_on, pace=pace, tell=tell)
-    except SuspectsMissing as missing:
-        # the next run begins where this one did
-        ended = replace(run, page=run.page + 1, until=run.since, finished_at=ports.clock())
-        ports.ledger.note_audit(ended)
-        raise Retryable(f"route {route.name}: {missing}. The audit is given up, and the next one begins anew") from None
+        screening = _screening_of(route, run, limits, screens, ports)
+        if not isinstance(screening, CompleteScreening):
+            return screening
+        for each in screening.remarks:
+            remark(each)
+        # what the source does not know yet is left to the next run
+        known = replace(run, until=min(run.until, screening.until))
+        ports = replace(ports, listing=SuspectListing(run.id, screening, ports.listing, ports.work))
+        done = _audit_pages(route, known, limits, ports, screening, go_on=go_on, pace=pace, tell=tell)
+        if done and done.finished_at and (none_is_there := screening.remark_on(done.counts)):
+            remark(none_is_there)
+        return done
+    except ScreeningFailed as failed:
+        now = ports.ledger.audit(route.name)
+        if now is not None and now.id == run.id and not now.finished_at:
+            ports.ledger.give_up_audit(now)
+        why = f"route {route.name}: {failed}. This audit is given up, and the next one begins where it did"
+        raise Retryable(why) from failed
 
 
 def _audit_pages(
@@ -181,34 +189,33 @@ def _audit_pages(
     return run
 
 
-def _watched_before(route: Route, ports: Ports) -> int | None:
-    """Since when the uploads of a new route were watched: another route may have taken them until now."""
+def _former_run(route: Route, ports: Ports) -> AuditRun | None:
+    """The last run of a route that took the uploads of this new one until now: the one that was watched for longest."""
     before = (ports.ledger.audit(each.name) for each in took_before(route, ports.ledger.known_routes().values()))
-    return min((run.watched_since for run in before if run), default=None)
+    return min((run for run in before if run), key=lambda run: run.watched_since, default=None)
 
 
 def _screening_of(
     route: Route, run: AuditRun, limits: AuditLimits, screens: Screens, ports: Ports
 ) -> CompleteScreening | AuditRun | None:
     """What the run's job has found. Else the run as it stands: its job is under way. None if a twin is at it. Raises
-    Retryable if the job failed; another one is started then."""
+    ScreeningFailed if the job found nothing out, or if what it found is gone."""
     # the job first and its result second
-    state = ports.jobs.report(run.job).state if run.job else JobState.ENDED
+    state = ports.jobs.report(run.job).state if run.job else JobState.UNKNOWN
     found = screening_of(run.id, ports.work)
-    if found or state is not JobState.ENDED:
-        return found or run
-    failure = ports.work.get(screening_failure(run.id, run.attempt)) if run.job else None
-    started = replace(run, attempt=run.attempt + 1)
-    started = replace(started, job=screens.start(run.id, started.attempt, route, run.source, run.window(limits)))
-    if not ports.ledger.note_screening(started):
-        return None
-    if run.job:
-        why = str(json.loads(failure)["reason"]) if failure else "it left no reason; its log is in EMR Studio"
-        raise Retryable(
-            f"route {route.name}: job run {run.job}, which screens the bucket for the audit, has failed: {why}."
-            f" Job run {started.job} tries again"
-        )
-    return started
+    if found:
+        return found
+    if run.page:
+        # somebody deleted it, or code that knows nothing of jobs has gone on with the run
+        raise ScreeningFailed(f"what job run {run.job} has found for audit {run.id} is gone from the work bucket")
+    if not run.job:
+        started = replace(run, job=screens.start(run.id, route, run.source, run.window(limits)))
+        return started if ports.ledger.note_screening(started) else None
+    if state is not JobState.ENDED:
+        return run
+    failure = ports.work.get(screening_failure(run.id))
+    why = str(json.loads(failure)["reason"]) if failure else "it left no reason; its log is in EMR Studio"
+    raise ScreeningFailed(f"job run {run.job}, which screens the bucket for the audit, has failed: {why}")
 
 
 def audit_window(

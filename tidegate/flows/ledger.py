@@ -481,9 +481,13 @@ class Ledger:
         return self._applied(transitions.note_audit(run))
 
     def note_screening(self, run: AuditRun) -> bool:
-        """Note that one more job screens the bucket for the run. False if another process noted one, or if the run has
+        """Note the job that screens the bucket for the run. False if another process noted one, or if the run has
         pages, or another one has begun."""
         return self._applied(transitions.note_screening(run))
+
+    def give_up_audit(self, run: AuditRun) -> bool:
+        """End the run without its findings: the next one begins where it did. False if it is not as it was read."""
+        return self._applied(transitions.give_up_audit(run, self.clock()))
 
     # ---- putting right what a restored ledger has lost
 

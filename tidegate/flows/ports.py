@@ -98,8 +98,8 @@ class EventBus(Protocol):
 class Screens(Protocol):
     """Starts jobs that screen buckets. Only an audit asks for them."""
 
-    def start(self, run: str, attempt: int, route: Route, source: str, window: Window) -> str:
-        """The id of the job run: the same one, if the same attempt of the same run is started again."""
+    def start(self, run: str, route: Route, source: str, window: Window) -> str:
+        """The id of the job run: the same one, if the same run is started again."""
         ...
 
 

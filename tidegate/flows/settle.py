@@ -177,7 +177,8 @@ def standing(route: Route, ports: Ports) -> Standing:
         oldest_pending=max([0, *ages]),
         halted=len(found.halted),
         unfinished=len(pending),
-        quarantined=found.uploads.ended.quarantined,
+        # what came back while its batch was ending is counted there first
+        quarantined=max(0, found.uploads.ended.quarantined),
         oldest_quarantined=max(0, now - found.quarantined_since) if found.quarantined_since else 0,
     )
 

@@ -21,8 +21,8 @@ def screening_of(run: str, work: Work) -> CompleteScreening | None:
     return decode_screening(body) if body else None
 
 
-class SuspectsMissing(Rejected):
-    """A file of a screening is gone."""
+class ScreeningFailed(Rejected):
+    """A job found nothing out, or what it found is gone."""
 
 
 class SuspectListing:
@@ -39,7 +39,7 @@ class SuspectListing:
         self._part = lru_cache(maxsize=2)(self._read)
 
     def page(self, bucket: str, prefix: str, after: Marker, owner: str) -> ListedPage:
-        """The suspects of the page that begins at the first suspect after `after`. Raises SuspectsMissing."""
+        """The suspects of the page that begins at the first suspect after `after`. Raises ScreeningFailed."""
         key = self._first_from(after)
         if key is None:
             return ListedPage((), None)
@@ -77,5 +77,5 @@ class SuspectListing:
         name = self._folder + self._parts[number].name
         body = self._work.get(name)
         if body is None:
-            raise SuspectsMissing(f"{name} is missing in the work bucket: the job of this audit wrote it")
+            raise ScreeningFailed(f"{name} is missing in the work bucket: the job of this audit wrote it")
         return sorted(decode_suspects(body))

@@ -24,6 +24,8 @@ from tidegate.core.lineage import SCHEME
 LAG = 24 * 3_600
 """Seconds. A list may lack what was put shortly before it was begun
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/storage-inventory.html)."""
+OLDEST = 10 * 24 * 3_600
+"""Seconds. A list is written once a week at least, and may take two days."""
 COLUMNS = ("key", "version_id", "e_tag", "size", "last_modified_date", "is_delete_marker")
 _TYPES = (
     "key string, version_id string, e_tag string, size bigint, last_modified_date timestamp, is_delete_marker boolean"
@@ -40,21 +42,21 @@ class InventoryList:
     until: int
 
 
-def newest_list(folder: str, bucket: str, since: int, account: str) -> InventoryList:
+def newest_list(folder: str, bucket: str, now: int, account: str) -> InventoryList:
     """The newest list of `bucket` in `folder`, a URI that ends in `BUCKET/CONFIGURATION`. Raises Rejected if there is
-    none that knows anything from after `since` (epoch seconds), or if the newest is of another bucket, not in Parquet,
-    or lacks a field."""
+    none that was begun within `OLDEST` seconds before `now` (epoch seconds), or if the newest is of another bucket, not
+    in Parquet, or lacks a field."""
     place, _, prefix = folder.removeprefix(SCHEME).strip("/").partition("/")
     objects = S3Work(boto3.client("s3"), place, account)
-    begun = f"{datetime.fromtimestamp(since + LAG, UTC):%Y-%m-%dT%H-%MZ}"
+    begun = f"{datetime.fromtimestamp(now - OLDEST, UTC):%Y-%m-%dT%H-%MZ}"
     for name in sorted(each for each in objects.folders(f"{prefix}/", begun) if re.fullmatch(_FOLDER, each))[::-1]:
         path = f"{prefix}/{name}/manifest.json"
         body = objects.get(path)
         if body is not None:
             return _list_of(json.loads(body), f"{SCHEME}{place}/{path}", place, bucket)
     raise Rejected(
-        f"there is no list in {folder} that was begun at {begun} or later: S3 Inventory writes one a day or a week."
-        " Does the folder's name end in BUCKET/CONFIGURATION?"
+        f"there is no list in {folder} that was begun at {begun} or later: S3 Inventory writes one a day or a week, and"
+        " the first one within two days. Is it switched on, and is this its folder?"
     )
 
 

@@ -42,7 +42,7 @@ def main(argv: list[str] | None = None) -> None:
         from tidegate.spark import screening
 
         asked = decode_request(arguments.screening)
-        sys.exit(screening.run(arguments.batch, arguments.attempt, arguments.work, arguments.account, asked))
+        sys.exit(screening.run(arguments.batch, arguments.work, arguments.account, asked))
     if not arguments.dataset:
         parser.error("--dataset is missing")
     dataset = decode_dataset(arguments.dataset)

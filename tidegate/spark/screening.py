@@ -67,7 +67,7 @@ _RANGE = "begin string, end string"
 _WRITTEN = "written string"
 
 
-def run(identifier: str, attempt: int, work_bucket: str, account: str, request: ScreeningRequest) -> int:
+def run(identifier: str, work_bucket: str, account: str, request: ScreeningRequest) -> int:
     """Screen as run `identifier`. 0 if it is complete, now or already."""
     work = S3Work(boto3.client("s3"), work_bucket, account)
     folder = screening_folder(identifier)
@@ -79,7 +79,7 @@ def run(identifier: str, attempt: int, work_bucket: str, account: str, request: 
     except Exception as error:
         log.exception("s3://%s/%s could not be screened", request.bucket, request.prefix)
         reason = {"bucket": request.bucket, "prefix": request.prefix, "reason": cause(error)}
-        work.put(screening_failure(identifier, attempt), json.dumps(reason).encode())
+        work.put(screening_failure(identifier), json.dumps(reason).encode())
         return 1
     log.info("%s: %d suspects", complete.counts.as_dict(), complete.suspects)
     return 0
@@ -107,17 +107,24 @@ def write(
             remarks = _remarks_on_journal(spark, table, request) if source == METADATA_JOURNAL else ()
             listed = _read_places(request)
         case source:
-            newest = newest_list(source, request.bucket, request.window.since, account)
+            newest = newest_list(source, request.bucket, now, account)
             until = min(until, newest.until)
             found = _places(rows_of(spark, newest), request)
             listed = _read_places(request)
-    # a job has as many tasks at a time as it has cores
-    rate = request.rate / max(1, spark.sparkContext.defaultParallelism)
+    rate = request.rate / tasks_at_once(spark)
     writer = _writer(f"{folder}{driver}/", work_bucket, account, request, rate, listed)
     written = [json.loads(row.written) for row in found.mapInArrow(writer, _WRITTEN).collect()]
     parts = sorted((SuspectsPart(**part) for each in written for part in each["parts"]), key=lambda part: part.first)
     counts = sum((AuditCounts.from_dict(each["counts"]) for each in written), AuditCounts())
     return CompleteScreening(driver, tuple(parts), counts, until, remarks)
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks may run at a time, once the job has all executors that it may get."""
+    conf = spark.sparkContext.getConf()
+    most = int(conf.get("spark.dynamicAllocation.maxExecutors", "0") or 0)
+    cores = int(conf.get("spark.executor.cores", "1") or 1)
+    return max(1, most * cores, spark.sparkContext.defaultParallelism)
 
 
 # ---- the bucket's listing
