@@ -18,6 +18,7 @@ from tidegate.flows.quarantine import EVERYTHING, Selection, quarantined
 from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.redrive import redrive_object, release
 from tidegate.flows.settle import settle, settle_all, standing
+from tidegate.flows.status import everything
 from tidegate.metrics import Metric
 
 BAD = (Outcome.QUARANTINED, "no JSON")
@@ -262,3 +263,18 @@ def test_settling_measures_how_many_and_for_how_long(world: World):
     settled(world)
     found = standing(world.flights, world.ports)
     assert (found.quarantined, found.oldest_quarantined) == (0, 0)
+
+
+def test_what_a_removed_route_has_in_quarantine_is_still_seen(world: World):
+    """A renamed route: its files are in quarantine under the former name, and a person may release them."""
+    ends(world, "a", 0, 1)
+    world.ledger.remember_route(world.flights)
+    others = {name: each for name, each in world.routes.items() if name != "flights"}
+    assert settle_all(others, world.ports) == []
+    assert world.count.of(Metric.QUARANTINED_NOW, "flights") == 2
+    assert world.count.of(Metric.OLDEST_QUARANTINED_SECONDS, "flights") == 60
+    (found,) = [each for each in everything(others, world.ports) if each.route.name == "flights"]
+    assert (found.configured, found.uploads.ended.quarantined) == (False, 2)
+    comes_back(world, "a", 0, 1)
+    assert settle_all(others, world.ports) == []
+    assert [each.route.name for each in everything(others, world.ports)] == ["weather"]

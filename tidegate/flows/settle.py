@@ -75,14 +75,15 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
         try:
             troubles += settle(route, ports)
             now = standing(route, ports)
-            if route.name not in configured:
-                unconfigured += now.unfinished
-                if not now.unfinished:
-                    continue  # a metric costs by the month, and the ledger keeps every route
-            ports.measure(Metric.OLDEST_PENDING_SECONDS, now.oldest_pending, route.name)
-            ports.measure(Metric.HALTED_NOW, now.halted, route.name)
-            ports.measure(Metric.QUARANTINED_NOW, now.quarantined, route.name)
-            ports.measure(Metric.OLDEST_QUARANTINED_SECONDS, now.oldest_quarantined, route.name)
+            there = route.name in configured
+            unconfigured += 0 if there else now.unfinished
+            # a metric costs by the month, and the ledger keeps every route
+            if there or now.unfinished:
+                ports.measure(Metric.OLDEST_PENDING_SECONDS, now.oldest_pending, route.name)
+                ports.measure(Metric.HALTED_NOW, now.halted, route.name)
+            if there or now.unfinished or now.oldest_quarantined:
+                ports.measure(Metric.QUARANTINED_NOW, now.quarantined, route.name)
+                ports.measure(Metric.OLDEST_QUARANTINED_SECONDS, now.oldest_quarantined, route.name)
         except Exception as error:
             troubles.append(error)
     ports.measure(Metric.UNCONFIGURED_NOW, unconfigured)

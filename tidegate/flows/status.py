@@ -40,12 +40,13 @@ def status(routes: Iterable[Route], ports: Ports) -> list[RouteStatus]:
 
 
 def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatus]:
-    """The configured routes, and the removed routes that still have pending uploads, or sums that do not hold."""
+    """The configured routes, and the removed routes that still have pending uploads, uploads in quarantine that can be
+    released, or sums that do not hold."""
     lost = [route for name, route in sorted(ports.ledger.known_routes().items()) if name not in configured]
     left = (replace(each, configured=False) for each in status(lost, ports))
     return [
         *status(configured.values(), ports),
-        *(each for each in left if each.uploads.pending or not each.uploads.holds),
+        *(each for each in left if each.uploads.pending or each.quarantined_since or not each.uploads.holds),
     ]
 
 
