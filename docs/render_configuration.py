@@ -112,7 +112,7 @@ When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retentio
 - `messages` and `dead_letters` are 14 days at most. SQS keeps no message longer
   ([Amazon SQS message quotas](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)).
 - `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, the time that a message can travel.
-- `claims` is longer than `look_back`.
+- `claims` is longer than `look_back`, by a day at least.
 - `max_age` of `[audit]` is not longer than `look_back`, and `min_age` is shorter than it.
 
 Not checked: what the settings were before. If you raise `claims`, the ledger has kept older claims for the old time
