@@ -51,7 +51,10 @@ def test_a_replayed_notice_meets_a_ledger_that_still_knows_it():
 
 
 def test_there_is_no_archive_where_the_ledger_forgets_too_soon():
-    retention = settings(messages="6h", dead_letters="2d", look_back="115h", claims="116h").retention
+    # the settings refuse so short a memory
+    retention = RetentionSettings.model_construct(
+        messages=6 * HOUR, dead_letters=2 * DAY, look_back=115 * HOUR, claims=116 * HOUR
+    )
     assert retention.claims - retention.travel == 2 * HOUR
     assert sizing.archive_days(retention) == 0
 
