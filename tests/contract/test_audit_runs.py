@@ -109,6 +109,17 @@ def test_a_late_job_is_refused(ledger: Ledger):
     assert (found.id, found.job, found.source) == (NEXT.id, "", "")
 
 
+def test_a_run_that_has_no_job_is_given_up_too(ledger: Ledger):
+    """Code that knows nothing of jobs has done its first page before one was started."""
+    assert ledger.begin_audit(BY_JOB, None)
+    page = paged(BY_JOB)
+    assert ledger.note_audit(page)
+    assert ledger.give_up_audit(page)
+    found = ledger.audit("flights")
+    assert found is not None
+    assert found.given_up
+
+
 def test_a_run_is_given_up_as_it_was_read(ledger: Ledger):
     assert ledger.begin_audit(BY_JOB, None)
     assert ledger.note_screening(STARTED)

@@ -709,7 +709,8 @@ def note_screening(run: AuditRun) -> Transition:
 def give_up_audit(run: AuditRun, at: int) -> Transition:
     """`run` is as it was read. The next run begins where it did."""
     change = Update(sets={"finished_at": at, "given_up": True, "until": run.since})
-    requires = (Is("run", run.id), Is("page", run.page), Is("job", run.job), Lacks("finished_at"))
+    job = Is("job", run.job) if run.job else Lacks("job")
+    requires = (Is("run", run.id), Is("page", run.page), job, Lacks("finished_at"))
     return _one(f"give up audit {run.id}", Write(audit_key(run.route), change, requires))
 
 
