@@ -25,6 +25,7 @@ from tidegate.aws.work import S3Work
 from tidegate.core.audit import AuditCounts, Listed
 from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed
 from tidegate.core.manifests import OwnedUpload
+from tidegate.core.routes import is_file_under
 from tidegate.core.screening import CompleteScreening, ScreeningRequest, SuspectsPart, encode_suspects
 from tidegate.core.uploads import Upload, version_of
 from tidegate.flows.screen import screen
@@ -226,7 +227,7 @@ def _screen(spark: Any, request: ScreeningRequest, folder: str, work_bucket: str
     ]
     work, driver = S3Work(client, work_bucket, account), uuid.uuid4().hex
     counts, parts = AuditCounts(), []
-    taken = [each for each in listed if screening.is_taken(each.upload, request)]
+    taken = [each for each in listed if is_file_under(each.upload, request.prefix, request.suffix)]
     window = replace(request.window, until=until)
     for found in screen(taken, window, wiring._ledger(request.ledger, request.claims)):
         counts += found.counts

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import LocalStack
-from tests.e2e.test_path import lines, put, settled
+from tests.e2e.test_path import lines, put, settled, unannounced
 
 pytestmark = pytest.mark.e2e
 
@@ -22,14 +22,10 @@ def backfill(stack: LocalStack, *arguments: str) -> dict[str, Any]:
 
 
 def test_what_nobody_announced_is_loaded_once_beside_what_was(stack: LocalStack) -> None:
-    s3 = stack.client("s3")
-    notifications = s3.get_bucket_notification_configuration(Bucket=BUCKET)
-    notifications.pop("ResponseMetadata")
-    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration={})
-    for number in range(3):
-        put(stack, BUCKET, f"{number} +%ö.json", lines(number))
-    put(stack, BUCKET, "2 +%ö.json", lines(12))  # its first version is not current any more
-    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration=notifications)
+    with unannounced(stack, BUCKET):
+        for number in range(3):
+            put(stack, BUCKET, f"{number} +%ö.json", lines(number))
+        put(stack, BUCKET, "2 +%ö.json", lines(12))  # its first version is not current any more
     put(stack, BUCKET, "live.json", lines(7))
     settled(stack, "old", 1)
 

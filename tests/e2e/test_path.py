@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,6 +39,17 @@ def notification(bucket: str, key: str, answer: dict[str, str], size: int) -> st
         details["versionId"] = answer["VersionId"]
     record = {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": bucket}, "object": details}}
     return json.dumps({"Records": [record]})
+
+
+@contextmanager
+def unannounced(stack: LocalStack, bucket: str) -> Iterator[None]:
+    """S3 announces nothing of what is put meanwhile."""
+    s3 = stack.client("s3")
+    there = s3.get_bucket_notification_configuration(Bucket=bucket)
+    del there["ResponseMetadata"]
+    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={})
+    yield
+    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=there)
 
 
 def settled(stack: LocalStack, route: str, notified: int) -> dict[str, object]:

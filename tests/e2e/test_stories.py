@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from pyiceberg.types import LongType
 
 from tests.e2e.conftest import LocalStack
-from tests.e2e.test_path import kill_functions, lines, pids, put, settled, signal_all
+from tests.e2e.test_path import kill_functions, lines, pids, put, settled, signal_all, unannounced
 from tests.support.patience import eventually
 from tidegate_local.outages import PATH
 
@@ -69,12 +69,8 @@ def test_a_gzip_bomb_is_quarantined_by_name_and_its_neighbours_land(stack: Local
 
 def test_what_s3_did_not_announce_is_found_by_the_audit(stack: LocalStack, first: dict[str, int]) -> None:
     before = notified(stack)
-    s3 = stack.client("s3")
-    there = s3.get_bucket_notification_configuration(Bucket=BUCKET)
-    del there["ResponseMetadata"]
-    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration={})
-    put(stack, BUCKET, "dropped.json", lines(10))
-    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration=there)
+    with unannounced(stack, BUCKET):
+        put(stack, BUCKET, "dropped.json", lines(10))
 
     def is_known() -> bool:
         stack.let_an_hour_pass(ROUTE)
@@ -89,12 +85,8 @@ def test_what_s3_did_not_announce_is_found_by_the_audit(stack: LocalStack, first
 
 def test_a_job_finds_what_s3_did_not_announce_and_it_lands_once(stack: LocalStack, first: dict[str, int]) -> None:
     before = notified(stack)
-    s3 = stack.client("s3")
-    there = s3.get_bucket_notification_configuration(Bucket=BUCKET)
-    del there["ResponseMetadata"]
-    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration={})
-    put(stack, BUCKET, "unseen/11.json", lines(11))
-    s3.put_bucket_notification_configuration(Bucket=BUCKET, NotificationConfiguration=there)
+    with unannounced(stack, BUCKET):
+        put(stack, BUCKET, "unseen/11.json", lines(11))
 
     def audited(*by: str) -> dict[str, int]:
         asked = ("audit", "--route", ROUTE, "--since", "1d", "--until", "1s", "--json", *by)

@@ -16,6 +16,7 @@ from tidegate.core.manifests import batch_folder
 from tidegate.core.notices import Entry
 from tidegate.core.outcomes import Outcome
 from tidegate.core.records import DAY
+from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
 from tidegate.flows.audit import Look, audit_route, audit_window
@@ -32,11 +33,19 @@ def put(world: World, of: Iterable[Upload]) -> None:
     world.listing.there |= dict.fromkeys(of, world.clock())
 
 
-def audit(world: World, ports: Ports | None = None, *, pages: int = 1_000, **given: Any) -> AuditRun | None:
+def audit(
+    world: World,
+    ports: Ports | None = None,
+    *,
+    pages: int = 1_000,
+    route: Route | None = None,
+    limits: AuditLimits = LIMITS,
+    **given: Any,
+) -> AuditRun | None:
     left = iter(range(pages))
     return audit_route(
-        world.flights,
-        LIMITS,
+        route or world.flights,
+        limits,
         ports or world.ports,
         go_on=lambda: next(left, None) is not None,
         pace=lambda sent: None,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.functional.test_audit import DAY, FILES, HOUR, LIMITS, counts_of, deliver, land, put, registered
+from tests.functional.test_audit import audit as by_listing
 from tests.support.build import notice, uploads
 from tests.support.fakes import Died, Life, every_death, play_screening
 from tests.support.world import World, small_world
@@ -16,23 +17,15 @@ from tidegate.core.batches import JobState
 from tidegate.core.errors import Retryable
 from tidegate.core.screening import screening_failure, screening_folder
 from tidegate.core.uploads import Upload
-from tidegate.flows.audit import audit_route
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.screen import screen
 from tidegate.metrics import Metric
 
 
-def audit(world: World, ports: Ports | None = None, *, pages: int = 1_000, **changed: Any) -> AuditRun | None:
-    left = iter(range(pages))
-    return audit_route(
-        replace(world.flights, audit_from=METADATA_INVENTORY),
-        replace(LIMITS, **changed),
-        ports or world.ports,
-        go_on=lambda: next(left, None) is not None,
-        pace=lambda sent: None,
-        screens=world.screens,
-    )
+def audit(world: World, ports: Ports | None = None, *, pages: int = 1_000, **given: Any) -> AuditRun | None:
+    """With the route as it is when it has an inventory."""
+    return by_listing(world, ports, pages=pages, route=replace(world.flights, audit_from=METADATA_INVENTORY), **given)
 
 
 def begun(world: World) -> AuditRun:
@@ -138,26 +131,24 @@ def test_a_source_that_is_corrected_is_used_by_the_next_run(world: World):
     with pytest.raises(Retryable, match="it left no reason"):
         audit(world)
     world.clock.advance(DAY)
-    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
-    assert counts_of(audit_route(world.flights, LIMITS, world.ports, **plain)) == AuditCounts(listed=7, lost=7)
+    assert counts_of(by_listing(world)) == AuditCounts(listed=7, lost=7)
 
 
 def test_a_large_bucket_is_screened_by_a_job_again_after_one_has_failed(world: World):
     limits = replace(LIMITS, job_above=6)
-    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
-    audit_route(world.flights, limits, world.ports, **plain)
+    by_listing(world, limits=limits)
     world.clock.advance(DAY)
     put(world, FILES)
     world.clock.advance(2 * DAY)
-    assert counts_of(audit_route(world.flights, limits, world.ports, **plain)).listed == 7
+    assert counts_of(by_listing(world, limits=limits)).listed == 7
     world.clock.advance(DAY)
-    run = audit_route(world.flights, limits, world.ports, **plain)
+    run = by_listing(world, limits=limits)
     assert run is not None
     world.jobs.runs[run.job] = JobReport(JobState.ENDED, "no capacity")
     with pytest.raises(Retryable, match="given up"):
-        audit_route(world.flights, limits, world.ports, **plain)
+        by_listing(world, limits=limits)
     world.clock.advance(DAY)
-    again = audit_route(world.flights, limits, world.ports, **plain)
+    again = by_listing(world, limits=limits)
     assert again is not None
     assert (again.source, again.job) == ("listing", f"job-{again.id}")
 
@@ -185,9 +176,7 @@ def test_what_the_job_says_of_its_source_is_said_on(world: World):
     world.work.put(screening_folder(run.id) + "complete.json", json.dumps(told).encode())
     world.listing.there.clear()
     said: list[str] = []
-    route = replace(world.flights, audit_from=METADATA_INVENTORY)
-    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
-    audit_route(route, LIMITS, world.ports, remark=said.append, **plain)
+    audit(world, remark=said.append)
     assert said[0] == "the journal begins late"
     assert "the bucket has none of the 7 uploads" in said[1]
 
@@ -222,17 +211,8 @@ def test_a_file_of_suspects_that_is_gone_gives_the_run_up_and_the_next_begins_wh
 
 
 def test_a_route_whose_bucket_has_grown_is_screened_by_a_job_from_then_on(world: World):
-    plain = world.flights
-
     def look() -> AuditRun:
-        run = audit_route(
-            plain,
-            replace(LIMITS, job_above=6),
-            world.ports,
-            go_on=lambda: True,
-            pace=lambda sent: None,
-            screens=world.screens,
-        )
+        run = by_listing(world, limits=replace(LIMITS, job_above=6))
         assert run is not None
         return run
 
@@ -256,9 +236,7 @@ def test_a_route_whose_bucket_has_grown_is_screened_by_a_job_from_then_on(world:
 def test_a_run_goes_on_as_it_began_when_the_setting_is_changed(world: World):
     run = begun(world)
     play_job(world, run)
-    ended = audit_route(
-        world.flights, LIMITS, world.ports, go_on=lambda: True, pace=lambda sent: None, screens=world.screens
-    )
+    ended = by_listing(world)
     assert counts_of(ended) == AuditCounts(listed=7, lost=7)
 
 
@@ -338,20 +316,19 @@ def test_a_twin_that_notes_the_job_first_goes_on(world: World):
 def test_what_the_former_route_was_watched_for_its_successor_sends(world: World):
     """A route is renamed: uploads of its last hours that S3 never announced are not forgotten."""
     world.ledger.remember_route(world.flights)
-    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
-    assert audit_route(world.flights, LIMITS, world.ports, **plain)
+    assert by_listing(world)
     world.clock.advance(5 * DAY)
     put(world, FILES[:2])
     world.clock.advance(6 * HOUR)
     successor = replace(world.flights, name="arrivals")
     world.ledger.remember_route(replace(world.flights, retired=True))
-    first = audit_route(successor, LIMITS, world.ports, **plain)
+    first = by_listing(world, route=successor)
     assert first is not None
     former = world.ledger.audit("flights")
     assert former is not None
     assert first.watched_since == former.watched_since
     world.clock.advance(DAY)
-    assert counts_of(audit_route(successor, LIMITS, world.ports, **plain)) == AuditCounts(listed=2, lost=2)
+    assert counts_of(by_listing(world, route=successor)) == AuditCounts(listed=2, lost=2)
 
 
 @pytest.mark.parametrize(
@@ -361,10 +338,9 @@ def test_what_the_former_route_was_watched_for_its_successor_sends(world: World)
 )
 def test_a_route_that_takes_more_than_another_did_is_new(world: World, other: dict[str, str]):
     world.ledger.remember_route(replace(world.flights, name="former", **other))
-    plain: dict[str, Any] = {"go_on": lambda: True, "pace": lambda sent: None, "screens": world.screens}
-    assert audit_route(replace(world.flights, name="former", **other), LIMITS, world.ports, **plain)
+    assert by_listing(world, route=replace(world.flights, name="former", **other))
     world.clock.advance(DAY)
-    first = audit_route(replace(world.flights, suffix=""), LIMITS, world.ports, **plain)
+    first = by_listing(world, route=replace(world.flights, suffix=""))
     assert first is not None
     assert first.watched_since == world.clock()
 

@@ -13,7 +13,6 @@
 What counts is `complete.json`, not the job's state: a job may write it and fail to end well.
 """
 
-import json
 from collections.abc import Iterator
 
 from tidegate.aws.waited import WaitedJobs
@@ -92,7 +91,7 @@ class EmrLineage:
         complete = self._complete(run)
         if complete is None:
             told = self._objects.get(lineage_folder(run) + "failure.json")
-            why = str(json.loads(told)["reason"]) if told else job.details or "EMR Serverless gives no reason"
+            why = job.why(told)
             raise Retryable(
                 f"could not read the lineage of {table}: {job.name} is {job.state}: {why}. Its log is in EMR Studio"
             )

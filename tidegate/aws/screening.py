@@ -1,7 +1,5 @@
 """Jobs on EMR Serverless that screen buckets for audits (`tidegate.spark.screening`)."""
 
-import json
-
 from tidegate.aws.errors import asking
 from tidegate.aws.jobs import SparkApplication
 from tidegate.aws.waited import WaitedJobs
@@ -79,8 +77,7 @@ class WaitedScreening:
         )
         found = screening_of(run, self._work)
         if found is None:
-            failure = self._work.get(screening_failure(run))
-            why = str(json.loads(failure)["reason"]) if failure else job.details or "EMR Serverless gives no reason"
+            why = job.why(self._work.get(screening_failure(run)))
             raise Retryable(f"could not screen {place}: {job.name} is {job.state}: {why}. Its log is in EMR Studio")
         return found
 

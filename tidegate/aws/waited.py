@@ -1,5 +1,6 @@
 """Jobs on EMR Serverless that a command starts and waits for. They are no attempt, and settling does not know them."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,10 @@ class EndedJob:
     name: str
     state: str
     details: str
+
+    def why(self, told: bytes | None) -> str:
+        """Why it failed, by what its driver has told in `failure.json`, if it did."""
+        return str(json.loads(told)["reason"]) if told else self.details or "EMR Serverless gives no reason"
 
 
 class WaitedJobs:

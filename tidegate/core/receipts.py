@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidegate.core.outcomes import Outcome, Tally
+from tidegate.core.manifests import OwnedUpload
+from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.publication import Floor
 from tidegate.core.versions import check_version
 
@@ -33,6 +34,11 @@ class Ending:
     def as_dict(self) -> dict[str, str]:
         """Without what is not known: versions before `where` wrote the same."""
         return {name: value for name, value in asdict(self).items() if value or name != "where"}
+
+
+def given_up(of: OwnedUpload) -> Ending:
+    """The ending of an upload whose batch is fenced."""
+    return Ending(of.notice, of.upload.bucket, of.upload.key, of.upload.version, ABANDONED, "")
 
 
 @dataclass(frozen=True, slots=True)

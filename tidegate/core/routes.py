@@ -46,12 +46,7 @@ class Route:
     audit_from: str = "listing"
 
     def takes(self, upload: Upload) -> bool:
-        return (
-            upload.bucket == self.bucket
-            and upload.key.startswith(self.prefix)
-            and upload.key.endswith(self.suffix)
-            and not is_folder(upload)
-        )
+        return upload.bucket == self.bucket and is_file_under(upload, self.prefix, self.suffix)
 
     def overlaps(self, other: "Route") -> bool:
         """Whether some key could belong to both: then its rows would land twice. A retired route takes no uploads, so
@@ -62,6 +57,10 @@ class Route:
             and (self.prefix.startswith(other.prefix) or other.prefix.startswith(self.prefix))
             and (self.suffix.endswith(other.suffix) or other.suffix.endswith(self.suffix))
         )
+
+
+def is_file_under(upload: Upload, prefix: str, suffix: str) -> bool:
+    return upload.key.startswith(prefix) and upload.key.endswith(suffix) and not is_folder(upload)
 
 
 def is_folder(upload: Upload) -> bool:

@@ -152,9 +152,9 @@ def audit_route(
             remark(none_is_there)
         return done
     except ScreeningFailed as failed:
-        now = ports.ledger.audit(route.name)
-        if now is not None and now.id == run.id and not now.finished_at:
-            ports.ledger.give_up_audit(now)
+        stands = ports.ledger.audit(route.name)
+        if stands is not None and stands.id == run.id and not stands.finished_at:
+            ports.ledger.give_up_audit(stands)
         why = f"route {route.name}: {failed}. This audit is given up, and the next one begins where it did"
         raise Retryable(why) from failed
 

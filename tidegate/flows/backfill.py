@@ -54,7 +54,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO
 
-from tidegate.core.audit import BEGINNING, AuditFinding, AuditLimits, Listed, Marker, judge_listed
+from tidegate.core.audit import BEGINNING, AuditLimits, Listed, Marker
 from tidegate.core.backfill import (
     BackfillCounts,
     BackfillFinding,
@@ -68,6 +68,7 @@ from tidegate.core.manifests import batch_folder, decode_part
 from tidegate.core.notices import Entry, pack_entries
 from tidegate.flows.audit import Pace
 from tidegate.flows.ports import Ports
+from tidegate.flows.screen import judge_page
 
 AT_ONCE = 2_000
 """How many missing uploads are sent together: a few notices."""
@@ -135,20 +136,9 @@ def survey(scope: BackfillScope, backfill: Backfill, kept: Surveyings, ports: Po
 
 
 def _by_claims(within: list[Listed], limits: AuditLimits, ports: Ports) -> list[Surveyed]:
-    now = ports.clock()
-    claims = ports.ledger.claims_on(each.upload for each in within)
-    owners = ports.ledger.notices({claim.notice for claim in claims.values() if not claim.outcome})
-    batches = ports.ledger.batches({owner.batch for owner in owners.values() if owner.batch})
-    found = []
-    for each in within:
-        claim = claims.get(each.upload.identity)
-        judged: AuditFinding | None = None
-        if claim is not None:
-            owner = owners.get(claim.notice)
-            batch = batches.get(owner.batch) if owner else None
-            judged = judge_listed(each, claim, owner, batch, now=now, min_age=limits.min_age, horizon=limits.horizon)
-        found.append(Surveyed(each, judged))
-    return found
+    judged = judge_page(within, limits, ports.ledger, ports.clock())
+    # an upload without a claim is free; one whose owner is void has a claim, too, and is not
+    return [Surveyed(each, said.finding if said.notice else None) for each, said in judged.items()]
 
 
 def unfinished_uploads(scope: BackfillScope, ports: Ports) -> set[tuple[str, str, str]]:

@@ -7,7 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from tidegate.core.audit import SENT, AuditCounts, AuditFinding, Listed, Window, count_findings, judge_listed
+from tidegate.core.audit import (
+    SENT,
+    AuditCounts,
+    AuditFinding,
+    AuditLimits,
+    Listed,
+    Window,
+    count_findings,
+    judge_listed,
+)
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger
 
@@ -23,8 +32,11 @@ class Judged:
     notice: str = ""
 
 
-def judge_page(within: Sequence[Listed], window: Window, ledger: Ledger, now: int) -> Mapping[Listed, Judged]:
-    """What the ledger says of these uploads: their claims, the notices of these, and the notices' batches are read."""
+def judge_page(
+    within: Sequence[Listed], limits: Window | AuditLimits, ledger: Ledger, now: int
+) -> Mapping[Listed, Judged]:
+    """What the ledger says of these uploads: their claims, the notices of these, and the notices' batches are read. Of
+    `limits` only `min_age` and `horizon` count."""
     claims = ledger.claims_on(each.upload for each in within)
     owners = ledger.notices({claim.notice for claim in claims.values() if not claim.outcome})
     batches = ledger.batches({owner.batch for owner in owners.values() if owner.batch})
@@ -33,7 +45,7 @@ def judge_page(within: Sequence[Listed], window: Window, ledger: Ledger, now: in
         claim = claims.get(each.upload.identity)
         owner = owners.get(claim.notice) if claim else None
         batch = batches.get(owner.batch) if owner else None
-        finding = judge_listed(each, claim, owner, batch, now=now, min_age=window.min_age, horizon=window.horizon)
+        finding = judge_listed(each, claim, owner, batch, now=now, min_age=limits.min_age, horizon=limits.horizon)
         found[each] = Judged(finding, claim.notice if claim else "")
     return found
 

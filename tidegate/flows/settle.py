@@ -25,9 +25,8 @@ from dataclasses import dataclass, replace
 from tidegate.core.batches import Batch, JobState, State, Step, gives_way, next_step
 from tidegate.core.errors import OutcomeUnknown, TidegateError
 from tidegate.core.manifests import batch_folder, decode_part, failure_name, outcomes_name
-from tidegate.core.outcomes import ABANDONED
 from tidegate.core.quarantine import is_behind
-from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt
+from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt, given_up
 from tidegate.core.routes import Route
 from tidegate.flows.announce import announce
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
@@ -339,8 +338,5 @@ def _abandoned(batch: Batch, ports: Ports) -> Iterator[Portion]:
             continue
         if part is None:
             raise halted(batch, f"batch {batch.id}: {name} is missing in the work bucket", ports)
-        endings = [
-            Ending(item.notice, item.upload.bucket, item.upload.key, item.upload.version, ABANDONED, "")
-            for item in decode_part(part)
-        ]
+        endings = [given_up(each) for each in decode_part(part)]
         yield Portion(endings, done, max(PART_COST, len(endings)))

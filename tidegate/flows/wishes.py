@@ -37,8 +37,8 @@ from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
-from tidegate.core.outcomes import ABANDONED, DROPPED
-from tidegate.core.receipts import Ending
+from tidegate.core.outcomes import DROPPED
+from tidegate.core.receipts import given_up
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import Ports
 from tidegate.flows.redrive import redrive_part
@@ -125,17 +125,13 @@ def _carry_out(batch: Batch, wish: Wish, owned: list[OwnedUpload], ports: Ports)
             dropped = ports.ledger.drop(batch.id, batch.route, owned)
             if dropped < len(owned):
                 # a part that was missing when the fence was settled was skipped: its claims do not say it yet
-                again = ports.ledger.record_endings([_given_up(each) for each in owned])
+                again = ports.ledger.record_endings([given_up(each) for each in owned])
                 send_again(batch.route, again, ports)
                 dropped += ports.ledger.drop(batch.id, batch.route, owned)
             if dropped:
                 ports.measure(Metric.UPLOADS_DROPPED, dropped, batch.route)
         case Wish.REDRIVE:
             redrive_part(batch.route, owned, ports, run=f"wish-{batch.id}")
-
-
-def _given_up(of: OwnedUpload) -> Ending:
-    return Ending(of.notice, of.upload.bucket, of.upload.key, of.upload.version, ABANDONED, "")
 
 
 def _read(batch: Batch, name: str, ports: Ports) -> bytes:

@@ -36,6 +36,7 @@ from tidegate.aws.listing import S3Listing
 from tidegate.aws.work import S3Work
 from tidegate.core.audit import LISTING, METADATA_INVENTORY, METADATA_JOURNAL, AuditCounts, Listed, Marker
 from tidegate.core.key_ranges import FirstKeys, KeyRange, find_boundaries, just_before, key_ranges
+from tidegate.core.routes import is_file_under
 from tidegate.core.screening import (
     PART_SUSPECTS,
     CompleteScreening,
@@ -260,7 +261,8 @@ def _writer(
             parts.append(SuspectsPart(name, suspects[0].key, suspects[-1].key, len(suspects)))
             suspects.clear()
 
-        uploads = (each for row in _rows(batches) for each in listed(row) if is_taken(each.upload, request))
+        found_there = (each for row in _rows(batches) for each in listed(row))
+        uploads = (each for each in found_there if is_file_under(each.upload, request.prefix, request.suffix))
         for found in screen(uploads, request.window, ledger):
             counts += found.counts
             suspects += found.suspects
@@ -273,12 +275,6 @@ def _writer(
         yield pa.RecordBatch.from_pydict({"written": [json.dumps(done)]})
 
     return screen_partition
-
-
-def is_taken(upload: Upload, request: ScreeningRequest) -> bool:
-    """As `Route.takes` has it; the route's other settings are not needed."""
-    folder = upload.key.endswith("/") and upload.size == 0
-    return upload.key.startswith(request.prefix) and upload.key.endswith(request.suffix) and not folder
 
 
 def _rows(batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
