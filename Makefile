@@ -10,7 +10,7 @@ PINS := requirements.txt pyproject.toml tidegate_local/toolchain.py
 export UV_SYSTEM_CERTS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bundle sim sim-all model replay evidence chaos mutants clean setup
+.PHONY: help demo test lint format lock bundle sim sim-all model replay evidence bench chaos mutants clean setup
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ replay: setup ## Replay 104 hours of measured traffic in virtual time
 
 evidence: setup ## Compare Tidegate with the schemes people use, and write docs/evidence.md anew
 	@$(BIN)/python -m simulation evidence
+
+bench: setup ## Measure beside peers and limits, and write docs/performance.md anew: make bench ONLY=claims
+	@$(BIN)/python -m bench $(ONLY)
 
 chaos: setup ## Kill processes of the local stack at random, then count: make chaos MINUTES=10
 	@$(BIN)/python -m tests.chaos $(or $(MINUTES),10)

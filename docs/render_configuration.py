@@ -18,6 +18,7 @@ from tidegate.settings import (
     CatalogSettings,
     DeploymentSettings,
     LimitSettings,
+    MaintainSettings,
     NetworkSettings,
     OperationsSettings,
     RetentionSettings,
@@ -36,6 +37,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("[limits]", LimitSettings),
     ("[operations]", OperationsSettings),
     ("[audit]", AuditSettings),
+    ("[maintain]", MaintainSettings),
     ("[announce]", AnnounceSettings),
     ("[[route]]", RouteSettings),
     ("[route.batch]", BatchSettings),
@@ -113,6 +115,9 @@ When the file is read (`tidegate.settings.Settings`, `tidegate.settings.Retentio
   ([Amazon SQS message quotas](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)).
 - `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, the time that a message can travel.
 - `claims` is longer than `look_back`, by a day at least.
+- `lanes` of a route is not more than `dispatch_concurrency` of `[limits]`. Each lane needs an invocation of its own.
+- With a catalog of type s3tables, neither `enabled` of `[maintain]` nor `maintain` of a route is true. S3 Tables
+  maintains its tables itself.
 - `max_age` of `[audit]` is not longer than `look_back`, and `min_age` is shorter than it.
 
 Not checked: what the settings were before. If you raise `claims`, the ledger has kept older claims for the old time

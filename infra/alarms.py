@@ -20,7 +20,7 @@ from infra.measures import PERIOD, Parts, WatchedRoute
 from infra.permissions import only_this_account
 from infra.roster import ROSTER, Feed, Schedule
 from infra.runbook import LOOKS, Advice, Alarm, errors, silent, throttled
-from infra.sizing import DISPATCH, INTAKE, SizingError, Source
+from infra.sizing import DISPATCH, SizingError, Source
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
 from tidegate.settings import DAY, HOUR, MINUTE
@@ -134,7 +134,7 @@ class Alarms(Construct):
 
     def _watch_queues(self, parts: Parts) -> None:
         for alarm, queue, source in (
-            (Alarm.BUFFER_STUCK, parts.buffer, INTAKE),
+            (Alarm.BUFFER_STUCK, parts.buffer, parts.intake),
             (Alarm.NOTICES_STUCK, parts.notices, DISPATCH),
         ):
             age = queue.metric_approximate_age_of_oldest_message(
@@ -171,6 +171,7 @@ class Alarms(Construct):
         self._add(Alarm.SETTLING_TROUBLES.value, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
         self._add(Alarm.RECORDS_SET_ASIDE.value, parts.own(Metric.RECORDS_SET_ASIDE))
         self._add(Alarm.UPLOADS_OF_NO_ROUTE.value, parts.own(Metric.UPLOADS_OF_NO_ROUTE))
+        self._add(Alarm.TABLES_NOT_MAINTAINED.value, parts.own(Metric.TABLES_NOT_MAINTAINED))
         left = parts.own(Metric.UNCONFIGURED_NOW, period=SCHEDULE)
         self._add(Alarm.ROUTE_NOT_CONFIGURED.value, left, missing=UNCHANGED)
 

@@ -16,6 +16,7 @@ from infra.sizing import UNFINISHED_UPLOAD_DAYS
 BATCHES = "batches/"
 LINEAGE = "lineage/"
 AUDITS = "audits/"
+MAINTENANCE = "maintenance/"
 KEEP_DELETED = cdk.Duration.days(14)
 """How long a person has to bring back a file of the work bucket that somebody deleted: long enough to come back from a
 holiday and see the alarm. Only what is deleted or overwritten costs its storage for so long."""
@@ -119,6 +120,26 @@ class WorkBucket(Construct):
         )
         # or S3 answers 403 where there is nothing yet
         allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
+
+    def grant_read_floors(self, role: iam.Role) -> None:
+        """Read where the batches' tables stood."""
+        allow(
+            role,
+            ["s3:GetObject"],
+            self.bucket.arn_for_objects(f"{BATCHES}*/floor*.json"),
+            wildcard="The floors of every batch, whose ids are made while it runs.",
+        )
+        # or S3 answers 403 where there is none
+        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
+
+    def grant_maintenance(self, role: iam.Role) -> None:
+        """Write and read what a run of maintenance is asked, and has done."""
+        allow(
+            role,
+            ["s3:GetObject", "s3:PutObject"],
+            self.bucket.arn_for_objects(f"{MAINTENANCE}*"),
+            wildcard="The files of every run of maintenance, whose ids are made while it runs.",
+        )
 
 
 class Warehouse(Construct):

@@ -9,6 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
+from infra.announcing import DEFAULT, grant_announce
 from infra.buckets import WorkBucket
 from infra.bundling import PYTHON
 from infra.catalogs import Catalog
@@ -17,6 +18,7 @@ from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
 from infra.permissions import allow
 from infra.sizing import IDLE_MINUTES, concurrent_jobs, spark_workers
+from tidegate.schedule import DECIDED_SOURCE, DECIDED_TYPE
 from tidegate.settings import MINUTE, LimitSettings, Settings
 
 RELEASE = "emr-spark-8.1.0"
@@ -130,7 +132,11 @@ class EmrApplication(Construct):
         ledger.grant_read(self.job_role)
         encryption.grant_table(self.job_role)
         landing.grant_inventories(self.job_role)
+        work.grant_maintenance(self.job_role)
         catalog.grant_use(self.job_role)
+        if settings.limits.linger:
+            grant_announce(DEFAULT)(self.job_role)
+        self._work_name = work.bucket.bucket_name
         encryption.grant_messages(self.job_role)
         # this version's, and those of the versions that jobs which queue or run were started with
         for file, kind in [(self.entry_point, "py"), (archive, "zip")]:
@@ -172,6 +178,13 @@ class EmrApplication(Construct):
             source=["aws.emr-serverless"],
             detail_type=["EMR Serverless Job Run State Change"],
             detail={"applicationId": [self.application_id], "state": [*ENDED]},
+        )
+
+    @property
+    def batch_decided(self) -> events.EventPattern:
+        """The events of this deployment's jobs that have decided a batch, and go on."""
+        return events.EventPattern(
+            source=[DECIDED_SOURCE], detail_type=[DECIDED_TYPE], detail={"work": [self._work_name]}
         )
 
 

@@ -45,7 +45,7 @@ def own_role(scope: Construct, log_group: logs.ILogGroup) -> iam.Role:
 class Reach:
     """The parts of the stack that the rows name."""
 
-    queues: Mapping[FeedQueue, sqs.IQueue]
+    queues: Mapping[FeedQueue, tuple[sqs.IQueue, Source]]
     events: Mapping[Event, events.EventPattern]
     grants: Mapping[May, Sequence[Callable[[iam.Role], None]]]
 
@@ -100,12 +100,12 @@ class LambdaFunction(Construct):
     def connect(self, reach: Reach) -> None:
         """Connect the function to the sources of its row, and grant the permissions of its row."""
         match self._row.started_by:
-            case Feed(queue, source):
-                self._feed_from(reach.queues[queue], source)
+            case Feed(queue):
+                self._feed_from(*reach.queues[queue])
             case Schedule(every):
                 self._invoke_every(every)
         for event in self._row.also_on:
-            self._invoke_on(reach.events[event])
+            self._invoke_on(event, reach.events[event])
         for may in self._row.may:
             for grant in reach.grants[may]:
                 grant(self.role)
@@ -130,6 +130,8 @@ class LambdaFunction(Construct):
         target = targets.LambdaFunction(self.function)
         self.triggers.append(events.Rule(self, "Schedule", schedule=schedule, targets=[target]))
 
-    def _invoke_on(self, pattern: events.EventPattern) -> None:
+    def _invoke_on(self, event: Event, pattern: events.EventPattern) -> None:
         target = targets.LambdaFunction(self.function)
-        self.triggers.append(events.Rule(self, "Events", event_pattern=pattern, targets=[target]))
+        # the rule of the ends of jobs was the first, and is called so since
+        name = "Events" if event is Event.JOB_ENDED else event.name.title().replace("_", "")
+        self.triggers.append(events.Rule(self, name, event_pattern=pattern, targets=[target]))

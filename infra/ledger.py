@@ -52,6 +52,10 @@ class LedgerTable(Construct):
         """Read items by their keys, and change none."""
         allow(role, ["dynamodb:BatchGetItem"], self.table.table_arn)
 
+    def grant_get(self, role: iam.Role) -> None:
+        """Read single items by their keys, and change none."""
+        allow(role, ["dynamodb:GetItem"], self.table.table_arn)
+
     def grant_change(self, role: iam.Role) -> None:
         """Read and change items by their keys, and delete none."""
         allow(role, ACTIONS, self.table.table_arn)
@@ -64,6 +68,10 @@ class LedgerTable(Construct):
         """
         self.grant_change(role)
         self._grant_delete(role, f"{HAND_OFFS}*")
+
+    def grant_claim(self, role: iam.Role) -> None:
+        """Insert many items in a request: what `tidegate.stores.inserts` does with the claims of a notice."""
+        allow(role, ["dynamodb:PartiQLInsert"], self.table.table_arn)
 
     def grant_take_out(self, role: iam.Role) -> None:
         """Delete what was announced from the outbox."""

@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 
+from infra.sizing import Source
 from tidegate.metrics import NAMESPACE, Metric
 from tidegate.settings import MINUTE
 
@@ -32,6 +33,8 @@ class Parts:
 
     deployment: str
     buffer: sqs.IQueue
+    intake: Source
+    """How the buffer feeds intake."""
     buffer_dead_letters: sqs.IQueue
     notices: sqs.IQueue
     notices_dead_letters: sqs.IQueue

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, MEMORY_MB, SETTLE_TIMEOUT, Source
-from tidegate.schedule import AUDIT_SCHEDULE, SCHEDULE
+from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, MAINTAIN_TIMEOUT, MEMORY_MB, SETTLE_TIMEOUT, Source
+from tidegate.schedule import AUDIT_SCHEDULE, MAINTAIN_SCHEDULE, SCHEDULE
 from tidegate.settings import LimitSettings
 
 STANDARD_LIBRARY = "the standard library"
@@ -26,6 +26,7 @@ class Event(Enum):
     """The events that can invoke a function, besides its queue or schedule."""
 
     JOB_ENDED = auto()
+    BATCH_DECIDED = auto()
 
 
 class May(Enum):
@@ -35,6 +36,7 @@ class May(Enum):
     SET_NOTICES_ASIDE = auto()
     PUBLISH_NOTICES = auto()
     USE_LEDGER = auto()
+    CLAIM_UPLOADS = auto()
     LIST_ROUTES = auto()
     USE_WORK = auto()
     START_JOBS = auto()
@@ -43,6 +45,9 @@ class May(Enum):
     CHANGE_LEDGER = auto()
     ANNOUNCE = auto()
     READ_SCREENINGS = auto()
+    READ_LEDGER = auto()
+    READ_FLOORS = auto()
+    ASK_FOR_MAINTENANCE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,10 @@ ROSTER = (
         name="dispatch",
         started_by=Feed(FeedQueue.NOTICES, DISPATCH),
         concurrency=lambda limits: limits.dispatch_concurrency,
-        may=(May.SET_NOTICES_ASIDE, May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
+        may=(
+            *(May.SET_NOTICES_ASIDE, May.PUBLISH_NOTICES, May.USE_LEDGER, May.CLAIM_UPLOADS),
+            *(May.USE_WORK, May.START_JOBS, May.ASK_FOR_JOBS),
+        ),
         # Powertools' batch processor brings asyncio: 30 modules
         imports={STANDARD_LIBRARY: 265, "aws_lambda_powertools": 115},
         meanwhile="Its notices are delivered again.",
@@ -114,8 +122,8 @@ ROSTER = (
     RosterRow(
         name="settle",
         started_by=Schedule(SCHEDULE, SETTLE_TIMEOUT, missed="no batch is sealed by age, handed off or settled"),
-        also_on=(Event.JOB_ENDED,),
-        # the schedule and the end of a job may invoke it at the same time
+        also_on=(Event.JOB_ENDED, Event.BATCH_DECIDED),
+        # the schedule and the events may invoke it at the same time
         concurrency=lambda limits: 2,
         may=(
             *(May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
@@ -134,5 +142,16 @@ ROSTER = (
         ),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
         meanwhile="It goes on within an hour.",
+    ),
+    RosterRow(
+        name="maintain",
+        started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT, missed="the tables are not maintained, and grow"),
+        concurrency=lambda limits: 1,
+        may=(
+            *(May.READ_LEDGER, May.LIST_ROUTES, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
+            *(May.START_JOBS, May.ASK_FOR_JOBS),
+        ),
+        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
+        meanwhile="It looks again within an hour.",
     ),
 )

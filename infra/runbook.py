@@ -159,6 +159,11 @@ class Alarm(Enum):
         "The audit found uploads of this route that no notice would bring, and sent them.",
         "Find out why S3 did not announce them, or why their notices never registered.",
     )
+    TABLES_NOT_MAINTAINED = Advice(
+        "tables-not-maintained",
+        "The job that maintains the tables failed, or could not finish some of them. They grow.",
+        "Read the log of maintain for the reason, remove it, and run `tidegate maintain`.",
+    )
     NOTHING_RECEIVED = Advice(
         "nothing-received",
         "Nothing was uploaded to this route for longer than its `expect_every`.",

@@ -4,8 +4,9 @@ A number that follows from another is computed from it; the others, and what dep
 checked before anything is built.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from tidegate.schedule import LEAST_WINDOW, intake_window
 from tidegate.settings import DAY, HOUR, MINUTE, LimitSettings, RetentionSettings, Settings
 
 VISIBILITY_FACTOR = 6
@@ -44,10 +45,12 @@ class Source:
         return self.receives * self.visibility
 
 
-INTAKE = Source(timeout=MINUTE, batch_size=1_000, window=2, receives=5)
+INTAKE = Source(timeout=MINUTE, batch_size=1_000, window=LEAST_WINDOW, receives=5)
+"""With the shortest window; see `intake`."""
 DISPATCH = Source(timeout=2 * MINUTE, batch_size=10, receives=5)
 SETTLE_TIMEOUT = 2 * MINUTE
 AUDIT_TIMEOUT = LAMBDA_LONGEST_TIMEOUT
+MAINTAIN_TIMEOUT = 5 * MINUTE
 
 HAND_OFF_REMEMBERED = 24 * HOUR
 """How long hand-off remembers that it started a job (`tidegate.aws.jobs.REMEMBER_SECONDS`)."""
@@ -86,6 +89,12 @@ class Capacity:
     vcpu: int
     memory: int
     disk: int
+
+
+def intake(settings: Settings) -> Source:
+    """How the buffer feeds intake, with the window that its routes allow."""
+    waits = [route.batch.max_wait for route in settings.routes if not route.retired]
+    return replace(INTAKE, window=intake_window(min(waits, default=0)))
 
 
 def worker(process: str) -> Capacity:
@@ -145,7 +154,7 @@ def archive_days(retention: RetentionSettings) -> int:
 def check(settings: Settings) -> None:
     """Raises SizingError if some relation does not hold."""
     retention = settings.retention
-    for name, source in (("intake", INTAKE), ("dispatch", DISPATCH)):
+    for name, source in (("intake", intake(settings)), ("dispatch", DISPATCH)):
         _require(source.timeout <= LAMBDA_LONGEST_TIMEOUT, f"{name} may not run longer than Lambda allows")
         _require(
             source.patience < retention.messages,

@@ -69,7 +69,8 @@ class TidegateStack(cdk.Stack):
             return
         guards = Guards(self, "Guards", key=encryption.key)
         buckets = Buckets(encryption, settings.security.access_logs, dev)
-        buffer = Buffer(self, "Buffer", source=sizing.INTAKE, retention=retention, encryption=encryption)
+        intake = sizing.intake(settings)
+        buffer = Buffer(self, "Buffer", source=intake, retention=retention, encryption=encryption)
         # the id is the construct's first name, with which logical ids of deployed stacks begin
         notices = NoticeTopic(
             self, "Bus", source=sizing.DISPATCH, retention=retention, encryption=encryption, guards=guards, dev=dev
@@ -115,13 +116,14 @@ class TidegateStack(cdk.Stack):
             "SparkParameters": emr.spark_parameters,
         }
         reach = Reach(
-            queues={FeedQueue.BUFFER: buffer.queue, FeedQueue.NOTICES: notices.queue},
-            events={Event.JOB_ENDED: emr.job_ended},
+            queues={FeedQueue.BUFFER: (buffer.queue, intake), FeedQueue.NOTICES: (notices.queue, sizing.DISPATCH)},
+            events={Event.JOB_ENDED: emr.job_ended, Event.BATCH_DECIDED: emr.batch_decided},
             grants={
                 May.SET_NOTIFICATIONS_ASIDE: [buffer.grant_set_aside],
                 May.SET_NOTICES_ASIDE: [notices.grant_set_aside],
                 May.PUBLISH_NOTICES: [notices.grant_publish],
                 May.USE_LEDGER: [ledger.grant_use, encryption.grant_table],
+                May.CLAIM_UPLOADS: [ledger.grant_claim],
                 May.LIST_ROUTES: [ledger.grant_list, encryption.grant_table],
                 May.USE_WORK: [work.grant_use],
                 May.START_JOBS: [emr.grant_start],
@@ -129,6 +131,9 @@ class TidegateStack(cdk.Stack):
                 May.LIST_UPLOADS: [landing.grant_list],
                 May.CHANGE_LEDGER: [ledger.grant_change, encryption.grant_table],
                 May.READ_SCREENINGS: [work.grant_read_screenings],
+                May.READ_LEDGER: [ledger.grant_get, encryption.grant_table],
+                May.READ_FLOORS: [work.grant_read_floors],
+                May.ASK_FOR_MAINTENANCE: [work.grant_maintenance],
                 May.ANNOUNCE: [ledger.grant_take_out, grant_announce(settings.announce.bus)]
                 if settings.announce.enabled
                 else [],
@@ -149,6 +154,7 @@ class TidegateStack(cdk.Stack):
             parts=Parts(
                 deployment=settings.deployment.name,
                 buffer=buffer.queue,
+                intake=intake,
                 buffer_dead_letters=buffer.dead_letters,
                 notices=notices.queue,
                 notices_dead_letters=notices.dead_letters,

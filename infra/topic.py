@@ -1,4 +1,4 @@
-"""Notices go through an SNS FIFO topic into an SQS FIFO queue, one group per route."""
+"""Notices go through an SNS FIFO topic into an SQS FIFO queue, a group for each lane of a route."""
 
 import aws_cdk as cdk
 import jsii
@@ -15,7 +15,7 @@ from tidegate.settings import RetentionSettings
 
 
 class NoticeTopic(Construct):
-    """Keeps a route's notices in order, and an archive of them for replays and other subscribers."""
+    """Keeps the notices of a lane in order, and an archive of them for replays and other subscribers."""
 
     def __init__(
         self,

@@ -88,6 +88,18 @@ class Metric(Enum):
         "SettlingTroubles", "settling met an error, but for those of the event bus; it tries again", BY_DEPLOYMENT
     )
     UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "the audit found lost uploads, and sent them")
+    TABLES_NOT_MAINTAINED = Measured(
+        "TablesNotMaintained",
+        "tables that the maintenance of a period could not finish, or that its last three runs left behind; 1 if its"
+        " job failed",
+        BY_DEPLOYMENT,
+    )
+    TABLES_BEHIND = Measured(
+        "TablesBehind",
+        "tables that the maintenance of a period left larger than they should be: more is to be done, or nothing may"
+        " expire",
+        BY_DEPLOYMENT,
+    )
     OLDEST_PENDING_SECONDS = Measured(
         "OldestPendingSeconds",
         "the age of the route's oldest unfinished batch, 0 if there is none; without those that wait for a person:"

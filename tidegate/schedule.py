@@ -1,7 +1,28 @@
-"""The schedules: how often settling looks at every route, and how often the audit looks whether it is due."""
+"""When functions run: how often settling looks at every route, how often audit and maintenance look whether they are
+due, and the event that has settling look at once."""
 
 SCHEDULE = 60
 """Seconds; EventBridge has nothing finer. Batches are sealed this much early, and alarms count in looks."""
 
 AUDIT_SCHEDULE = 60 * 60
 """Seconds. A run that one invocation could not finish goes on at the next."""
+
+MAINTAIN_SCHEDULE = 60 * 60
+"""Seconds. A look starts the job of a period, or asks whether it has ended."""
+
+DECIDED_SOURCE = "tidegate.job"
+DECIDED_TYPE = "Tidegate Batch Decided"
+"""The source and the type of the event by which a job that goes on tells settling that a batch is decided. Its detail
+names the work bucket, which tells deployments apart. If it is lost, settling finds the receipt within a minute."""
+
+
+def intake_window(shortest_wait: float) -> int:
+    """Seconds for which notifications gather before intake is invoked, by the shortest `max_wait`: a twelfth of it.
+    Each invocation makes a notice for each route, and a notice costs four writes and a file, so a trickle of uploads is
+    cheaper in company."""
+    return min(max(int(shortest_wait) // 12, LEAST_WINDOW), LONGEST_WINDOW)
+
+
+LEAST_WINDOW = 2
+LONGEST_WINDOW = 300
+"""https://docs.aws.amazon.com/lambda/latest/api/API_CreateEventSourceMapping.html"""

@@ -15,6 +15,8 @@ from pydantic import (
     ByteSize,
     ConfigDict,
     Field,
+    StrictBool,
+    StrictInt,
     StringConstraints,
     ValidationError,
     create_model,
@@ -25,6 +27,8 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from tidegate.core.audit import LISTING, SOURCES, AuditLimits
 from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
+from tidegate.core.lanes import MOST_LANES
+from tidegate.core.maintenance import MaintainLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS, Option, options_of_all
 from tidegate.schedule import AUDIT_SCHEDULE
@@ -38,6 +42,7 @@ DAY = 24 * HOUR
 SQS_LONGEST_RETENTION = 14 * DAY
 
 _UNITS = {"s": 1, "m": MINUTE, "h": HOUR, "d": DAY}
+_SIZES = 'a size is a number and a unit in quotes, such as "256MB" or "1GiB"'
 
 
 class SettingsError(Exception):
@@ -52,8 +57,31 @@ def duration(value: object) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def duration_or_none(value: object) -> int:
+    """The same, and 0 for "0s". Raises ValueError."""
+    if value == "0s":
+        return 0
+    try:
+        return duration(value)
+    except ValueError as error:
+        raise ValueError(f'{error}, or "0s"') from None
+
+
 Duration = Annotated[int, BeforeValidator(duration, json_schema_input_type=str)]
 """Seconds, written as "60s", "15m", "12h" or "14d"."""
+DurationOrNone = Annotated[int, BeforeValidator(duration_or_none, json_schema_input_type=str)]
+"""The same, or "0s"."""
+
+
+def _size(value: object) -> object:
+    # pydantic takes `true` for a size of 1 byte
+    if isinstance(value, bool):
+        raise ValueError(_SIZES)
+    return value
+
+
+Size = Annotated[ByteSize, BeforeValidator(_size, json_schema_input_type=int | str)]
+"""Bytes, written as 1000, "256MB" or "1GiB"."""
 
 ShortName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,30}$")]
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
@@ -101,7 +129,7 @@ class DeploymentSettings(_Section):
         "tidegate",
         description="Prefix of the stack and its resources: lower case letters, digits and dashes.",
     )
-    dev: bool = Field(
+    dev: StrictBool = Field(
         False,
         description="For a trial: when the stack is deleted, everything that it created is deleted too, with uploads, "
         "tables and ledger. Never for data that you need.",
@@ -246,24 +274,28 @@ class LimitSettings(_Section):
     """The share of the account's quotas that the deployment may use. The defaults fit a new account: 10 concurrent
     invocations of Lambda functions, 16 vCPU of EMR Serverless."""
 
-    intake_concurrency: int = Field(
+    intake_concurrency: StrictInt = Field(
         4, ge=2, le=1000, description="Concurrent invocations of intake. Each takes up to 1,000 notifications."
     )
-    dispatch_concurrency: int = Field(
+    dispatch_concurrency: StrictInt = Field(
         4,
         ge=2,
         le=1000,
-        description="Concurrent invocations of dispatch. Each route uses one at most.",
+        description="Concurrent invocations of dispatch. Each lane of a route uses one at most.",
     )
-    reserve_concurrency: bool = Field(
+    reserve_concurrency: StrictBool = Field(
         False,
         description="Reserve these numbers, and 2 for settle, for the functions alone. Lambda refuses a reservation "
         "that leaves the rest of the account less than 100, or 10 in a new account.",
     )
-    vcpu: int = Field(16, ge=6, le=10_000, description="The vCPU of all jobs together. A job needs 6 at least.")
-    memory_gb: int = Field(64, ge=24, le=100_000, description="The memory of all jobs together: 4 GB for each vCPU.")
-    disk_gb: int = Field(200, ge=40, le=100_000, description="The disk of all jobs together: 20 GB for each worker.")
-    concurrent_jobs: int = Field(
+    vcpu: StrictInt = Field(16, ge=6, le=10_000, description="The vCPU of all jobs together. A job needs 6 at least.")
+    memory_gb: StrictInt = Field(
+        64, ge=24, le=100_000, description="The memory of all jobs together: 4 GB for each vCPU."
+    )
+    disk_gb: StrictInt = Field(
+        200, ge=40, le=100_000, description="The disk of all jobs together: 20 GB for each worker."
+    )
+    concurrent_jobs: StrictInt = Field(
         0,
         ge=0,
         le=1000,
@@ -279,6 +311,19 @@ class LimitSettings(_Section):
         validate_default=True,
         description="How long a job may run. An ordinary job takes minutes.",
     )
+    linger: DurationOrNone = Field(
+        "10s",
+        validate_default=True,
+        description="How long a job that has published its batch waits for another one, which then needs no job of its "
+        'own: "0s" (each batch has a job) to "5m".',
+    )
+
+    @field_validator("linger")
+    @classmethod
+    def _briefly(cls, seconds: int) -> int:
+        if seconds > 5 * MINUTE:
+            raise ValueError("5m at most: a job that waits for longer costs more than the job that it spares")
+        return seconds
 
     @field_validator("queue_timeout", "job_timeout")
     @classmethod
@@ -331,17 +376,17 @@ class AuditSettings(_Section):
         validate_default=True,
         description="How old an upload may be. At most `look_back`; if that is shorter than 30d, it is the default.",
     )
-    rate: int = Field(500, ge=10, le=100_000, description="Lost uploads that are sent in a second, at most.")
+    rate: StrictInt = Field(500, ge=10, le=100_000, description="Lost uploads that are sent in a second, at most.")
     every: Duration = Field(
         "1d", validate_default=True, description="How often an audit of a route begins: every hour, or less often."
     )
-    job_above: int = Field(
+    job_above: StrictInt = Field(
         5_000_000,
         gt=0,
         description="If an audit has listed more uploads of a route than this, the next one is made by a Spark job,"
         " which lists many parts of the bucket at a time.",
     )
-    read_rate: int = Field(
+    read_rate: StrictInt = Field(
         5_000,
         ge=100,
         le=1_000_000,
@@ -356,10 +401,62 @@ class AuditSettings(_Section):
         return seconds
 
 
+class MaintainSettings(_Section):
+    """Maintenance of the tables: small files are compacted, old snapshots expire, orphan files are deleted."""
+
+    enabled: StrictBool | None = Field(
+        None,
+        description="Maintain the tables that Tidegate created, of all routes that do not say otherwise. Default: true"
+        " for a catalog of type glue, else false. S3 Tables maintains its tables itself, so it must be false there.",
+    )
+    every: Duration = Field(
+        "1d", validate_default=True, description="How often a job maintains the tables: every day, or less often."
+    )
+    keep_snapshots_for: Duration = Field(
+        "5d",
+        validate_default=True,
+        description="Snapshots that are younger stay, 1d at least. What unfinished batches need stays too.",
+    )
+    keep_snapshots: StrictInt = Field(
+        100, ge=1, le=100_000, description="So many of the latest snapshots stay, whatever their age."
+    )
+    orphans_after: Duration = Field(
+        "7d",
+        validate_default=True,
+        description="Files that no snapshot names are deleted when they are older, 3d at least.",
+    )
+    compact_bytes: Size = Field(
+        ByteSize(50_000_000_000),
+        gt=0,
+        description="Small files that one run rewrites in each table, at most. The rest is left to the next run.",
+    )
+
+    @field_validator("every")
+    @classmethod
+    def _one_at_a_time(cls, seconds: int) -> int:
+        if seconds < DAY:
+            raise ValueError("1d at least: a job may queue and run for a day, and the next one begins after it")
+        return seconds
+
+    @field_validator("keep_snapshots_for")
+    @classmethod
+    def _a_day(cls, seconds: int) -> int:
+        if seconds < DAY:
+            raise ValueError("1d at least: a job may queue and run for a day, and needs the history of then")
+        return seconds
+
+    @field_validator("orphans_after")
+    @classmethod
+    def _three_days(cls, seconds: int) -> int:
+        if seconds < 3 * DAY:
+            raise ValueError("3d at least: no snapshot names yet what a job is writing")
+        return seconds
+
+
 class AnnounceSettings(_Section):
     """The events that tell others of committed batches (see docs/consumers.md)."""
 
-    enabled: bool = Field(
+    enabled: StrictBool = Field(
         True,
         description="Send an event to EventBridge for each batch that is committed. If false, batches that are"
         " committed meanwhile are never announced.",
@@ -379,18 +476,19 @@ class BatchSettings(_Section):
         "60s",
         validate_default=True,
         description="How long an upload may wait for others before its batch is handed off, if a job may start. "
-        "Below 60s it holds while uploads arrive or jobs end. If few uploads arrive, the one-minute schedule decides.",
+        "Below 60s it holds while uploads arrive or jobs end. If few uploads arrive, the one-minute schedule decides. "
+        "Before that, notifications gather for a twelfth of the shortest max_wait: 2s at least, 5m at most.",
     )
-    target_bytes: ByteSize = Field(
+    target_bytes: Size = Field(
         ByteSize(256_000_000),
         gt=0,
         description='Hand off when the batch has this many bytes: "256MB", "1GiB".',
     )
-    target_objects: int = Field(
+    target_objects: StrictInt = Field(
         100_000, gt=0, le=1_000_000, description="Hand off when the batch has this many objects."
     )
-    in_flight: int = Field(1, ge=1, le=50, description="Concurrent jobs of this route.")
-    attempts: int = Field(5, ge=1, le=20, description="Attempts at one batch before it halts.")
+    in_flight: StrictInt = Field(1, ge=1, le=50, description="Concurrent jobs of this route.")
+    attempts: StrictInt = Field(5, ge=1, le=20, description="Attempts at one batch before it halts.")
     retry_wait: Duration = Field(
         "2m",
         validate_default=True,
@@ -417,7 +515,7 @@ class _Uploads(_Section):
 
     name: ShortName = Field(description="The route's name: lower case letters, digits and dashes.")
     bucket: BucketName = Field(description="The landing bucket. The stack creates it unless `existing`.")
-    existing: bool = Field(False, description="The bucket exists already. The stack only adds its notification.")
+    existing: StrictBool = Field(False, description="The bucket exists already. The stack only adds its notification.")
     bucket_owner: AccountId | None = Field(
         None,
         description="The account of an existing bucket, if it is not the deployment's. That account sets up the "
@@ -428,7 +526,7 @@ class _Uploads(_Section):
         description="What sends the notifications. s3: the bucket itself. eventbridge: for a bucket whose own "
         "notifications are taken, or whose events others need too. It costs $1 per million events.",
     )
-    versioned: bool = Field(
+    versioned: StrictBool = Field(
         True,
         description="A created bucket keeps overwritten and deleted versions for as long as the ledger keeps claims. "
         "So an upload lands even if it was overwritten or deleted before it was read. "
@@ -483,16 +581,29 @@ class RouteSettings(_FormatOptions):
         description='Sound an alarm if no upload was notified for this time: "1h", "2d", at most 7d. '
         "Without it there is no such alarm.",
     )
-    retired: bool = Field(
+    retired: StrictBool = Field(
         False,
         description="The route takes no new uploads, and finishes those that it has gathered. The job may still read "
         "its uploads and use its table. A successor may have the same bucket and prefix under another name.",
     )
-    max_object_bytes: ByteSize = Field(
-        ByteSize(128_000_000),
+    maintain: StrictBool | None = Field(
+        None,
+        description="Whether this route's table is maintained. Default: as [maintain] says, and only a table that"
+        " Tidegate created. true: whoever created it. false: not, because others do that or need its old snapshots."
+        " If several routes have the table, one that says false decides.",
+    )
+    max_object_bytes: Size = Field(
+        ByteSize(100_000_000_000),
         gt=0,
-        description="A file larger than this, as stored or decompressed, is quarantined. "
-        "One task decodes a whole file in memory.",
+        description="A file larger than this, as stored or decompressed, is quarantined. One task reads a file, so "
+        "this bounds how long a job runs.",
+    )
+    lanes: StrictInt = Field(
+        1,
+        ge=1,
+        le=MOST_LANES,
+        description="How many functions may claim this route's uploads at a time, at most `dispatch_concurrency`. One "
+        "takes some 2,000 uploads a second. See docs/operations.md.",
     )
     batch: BatchSettings = Field(BatchSettings(), description="When a batch is handed off.")
 
@@ -571,6 +682,7 @@ class RouteSettings(_FormatOptions):
             retired=self.retired,
             owner=self.bucket_owner or "",
             audit_from=self.audit_from,
+            lanes=self.lanes,
         )
 
 
@@ -591,6 +703,7 @@ class Settings(_Section):
     operations: OperationsSettings = Field(OperationsSettings(), description="Who receives alarms.")
     audit: AuditSettings = Field(AuditSettings(), description="The search for uploads that S3 never announced.")
     announce: AnnounceSettings = Field(AnnounceSettings(), description="Events that tell others of committed batches.")
+    maintain: MaintainSettings = Field(MaintainSettings(), description="What keeps the tables small.")
     routes: tuple[RouteSettings, ...] = Field((), alias="route", description="The routes, one or more.")
 
     @model_validator(mode="after")
@@ -647,6 +760,55 @@ class Settings(_Section):
                 return f"routes {other.name!r} and {route.name!r} disagree on the `bucket_owner` of {route.bucket}"
         return ""
 
+    @model_validator(mode="after")
+    def _nobody_maintains_what_maintains_itself(self) -> Self:
+        complaint = "S3 Tables maintains its tables itself: leave this out, and set the retention there"
+        if self.catalog.type == "s3tables":
+            if self.maintain.enabled:
+                raise _misplaced(complaint, "maintain", "enabled")
+            for position, route in enumerate(self.routes):
+                if route.maintain:
+                    raise _misplaced(complaint, "route", position, "maintain")
+        return self
+
+    @model_validator(mode="after")
+    def _an_invocation_for_each_lane(self) -> Self:
+        most = self.limits.dispatch_concurrency
+        for position, route in enumerate(self.routes):
+            if route.lanes > most:
+                raise _misplaced(
+                    f"route {route.name!r} has {route.lanes} lanes, and `dispatch_concurrency` in [limits] is {most}:"
+                    f" each lane needs an invocation of its own. Give the route {most} lanes at most, or raise"
+                    f" `dispatch_concurrency` to {route.lanes}",
+                    *("route", position, "lanes"),
+                )
+        return self
+
+    def maintained_tables(self) -> tuple[str, ...]:
+        """The tables that a job maintains, in order of their names."""
+        by_default = self.catalog.type == "glue" if self.maintain.enabled is None else self.maintain.enabled
+        wanted: dict[str, bool] = {}
+        for route in self.routes:
+            said = by_default if route.maintain is None else route.maintain
+            wanted[route.table] = wanted.get(route.table, True) and said
+        return tuple(sorted(table for table, each in wanted.items() if each))
+
+    def tables_asked_for(self) -> tuple[str, ...]:
+        """Those of them that are maintained whoever created them, in order of their names."""
+        said = {route.table for route in self.routes if route.maintain}
+        return tuple(table for table in self.maintained_tables() if table in said)
+
+    def maintain_limits(self) -> MaintainLimits:
+        """The section [maintain] as `tidegate.core` has it."""
+        return MaintainLimits(
+            keep_for=self.maintain.keep_snapshots_for,
+            keep_last=self.maintain.keep_snapshots,
+            orphans_after=self.maintain.orphans_after,
+            compact_bytes=int(self.maintain.compact_bytes),
+            # a table takes a while once it is begun
+            begin_for=self.limits.job_timeout // 2,
+        )
+
     def core_routes(self) -> tuple[Route, ...]:
         return tuple(each.route() for each in self.routes)
 
@@ -681,6 +843,24 @@ def parse(source: str, file: str = "tidegate.toml") -> Settings:
         raise SettingsError("\n".join(problems)) from error
 
 
+_IN_OUR_WORDS = {
+    "bool_type": "true or false, without quotes",
+    "int_type": "a whole number, without quotes",
+    "int_from_float": "a whole number",
+    "string_type": "text in quotes",
+    "tuple_type": 'a list in brackets, such as ["a", "b"]',
+    "model_type": "this is a section with fields of its own",
+    "literal_error": "one of {expected}",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} at least",
+    "less_than_equal": "{le} at most",
+    "string_too_short": "{min_length} character at least",
+    "string_too_long": "{max_length} characters at most",
+    "string_pattern_mismatch": "this does not match {pattern}",
+}
+"""What pydantic reports most, by the type of its error."""
+
+
 def _explain(source: str, file: str, problem: ErrorDetails) -> str:
     location = problem["loc"]
     if problem["type"] == "misplaced":
@@ -692,9 +872,11 @@ def _explain(source: str, file: str, problem: ErrorDetails) -> str:
     elif problem["type"] == "missing":
         message = "this field is required"
     elif problem["type"].startswith("byte_size"):
-        message = 'a size is a number and a unit in quotes, such as "256MB" or "1GiB"'
+        message = _SIZES
     elif location == ("route",):
         message = "each route begins with [[route]], in double brackets"
+    elif problem["type"] in _IN_OUR_WORDS:
+        message = _IN_OUR_WORDS[problem["type"]].format(**problem.get("ctx", {}))
     line = _line_of(source, location)
     return f"{file}:{line}: {where}: {message}" if line else f"{file}: {where}: {message}"
 

@@ -17,6 +17,7 @@ from botocore.config import Config
 from ulid import ULID
 
 from tidegate.aws.bus import EventBridge
+from tidegate.aws.clients import HURRIED
 from tidegate.aws.jobs import EmrServerless, SparkApplication, hand_off_records
 from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.listing import S3Listing
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
     from tidegate.aws.letters import SqsLetters
+    from tidegate.aws.maintenance import EmrMaintenance, WaitedMaintenance
     from tidegate.aws.republish import EmrRepublisher
     from tidegate.aws.screening import EmrScreens, WaitedScreening
 
@@ -86,7 +88,7 @@ class Deployment:
         return Ports(
             ledger=_ledger(self.resources.ledger, self.settings.retention.claims),
             work=self._work(),
-            topic=SnsTopic(_lazy("sns"), self.resources.topic, attempt),
+            topic=SnsTopic(_lazy("sns"), self.resources.topic, attempt, self._lanes()),
             jobs=self._jobs(lambda_context),
             dead_letters=SqsDeadLetters(_lazy("sqs"), self.resources.dead_letters),
             notices_dead_letters=SqsDeadLetters(_lazy("sqs"), self.resources.notices_dead_letters),
@@ -115,11 +117,26 @@ class Deployment:
 
         return WaitedScreening(self._waited(tell), self.screens(), self._work())
 
+    def maintenance(self) -> "EmrMaintenance":
+        """Starts the job that maintains tables."""
+        from tidegate.aws.maintenance import EmrMaintenance  # only one function needs it
+
+        return EmrMaintenance(self._application())
+
+    def waited_maintenance(self, tell: Callable[[str], None]) -> "WaitedMaintenance":
+        """The same, and waits for it. `tell` as in `lineage`."""
+        from tidegate.aws.maintenance import WaitedMaintenance  # only a command needs it
+
+        return WaitedMaintenance(self._waited(tell))
+
     def republisher(self, tell: Callable[[str], None]) -> "EmrRepublisher":
         """Publishes committed batches again. `tell` as in `lineage`."""
         from tidegate.aws.republish import EmrRepublisher  # no function needs it
 
         return EmrRepublisher(self._waited(tell), self._work(), new_id)
+
+    def _lanes(self) -> Mapping[str, int]:
+        return {route.name: route.lanes for route in self.settings.routes if route.lanes > 1}
 
     def _work(self) -> S3Work:
         return S3Work(_lazy("s3"), self.resources.work, self.resources.account)
@@ -137,6 +154,7 @@ class Deployment:
             work=self.resources.work,
             account=self.resources.account,
             timeout_minutes=self.settings.limits.job_timeout // MINUTE,
+            linger=self.settings.limits.linger,
         )
 
     def _bus(self) -> EventBridge | None:
@@ -197,11 +215,6 @@ def made_at(batch_id: str) -> int:
     return int(ULID.from_str(batch_id).timestamp)
 
 
-_HURRIED = Config(connect_timeout=2, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
-"""For EventBridge. The default timeouts of a minute would use up a run of settling; what fails is sent again in a
-minute."""
-
-
 @cache
 def _ledger(table: str, claim_retention: int) -> Ledger:
     """One for each process: it keeps threads, and a warm function is invoked many times."""
@@ -222,7 +235,7 @@ else:
     def _client(service):  # noqa: ANN001
         # one connection for each claiming thread; standard retries are bounded, and only for errors worth a retry
         config = Config(max_pool_connections=THREADS, retries={"mode": "standard", "total_max_attempts": 4})
-        return boto3.client(service, config=config.merge(_HURRIED) if service == "events" else config)
+        return boto3.client(service, config=config.merge(HURRIED) if service == "events" else config)
 
     class _lazy:  # noqa: N801
         """A client that is created at its first use: a command that only reads the ledger creates no other."""

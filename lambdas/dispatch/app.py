@@ -27,7 +27,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
             case route:
                 touched[route.name] = route
 
-    # an error gives back the messages of its route only
+    # an error gives back the messages of its lane only
     processor = SqsFifoPartialProcessor(skip_group_on_error=True)
     processor.raise_on_entire_batch_failure = False
     answer = process_partial_response(event=event, record_handler=handle, processor=processor, context=context)

@@ -5,7 +5,7 @@ harmless world. Each fault allows as much more as it explains.
 from collections.abc import Iterator
 
 from simulation.world.knobs import Knobs
-from simulation.world.seen import MOVED_BACK
+from simulation.world.seen import DECIDED, MAINTAINED, MOVED_BACK
 from simulation.world.world import SCHEDULE, World
 
 CALLS_OF_A_JOB = 45
@@ -22,7 +22,7 @@ HARMLESS = frozenset(
     {
         *("latency", "delivery", "startup", "behind", "held_back", "page", "skew", "expiry_at_once", "bundled"),
         *("in_flight", "attempts", "max_wait", "one_table", "small", "forgotten_tokens", "unordered"),
-        *("horizon", "missed_looks", "redrives", "announced"),
+        *("horizon", "missed_looks", "redrives", "announced", "inserted", "failed_inserts", "lanes"),
     }
 )
 """Knobs that cost nobody time, and no further job."""
@@ -61,6 +61,12 @@ def _open(world: World) -> Iterator[str]:
         # one that was opened by somebody who died then may be empty until the notice comes again, as a dead letter late
         if gathered > LONGEST_OPEN and not world.knobs.horizon and not world.happened[MOVED_BACK]:
             yield f"open: {item['pk']} gathered for {gathered} s"
+
+
+def decisions(world: World) -> Iterator[str]:
+    """Where only maintenance expires, the table can always say whether a batch is in it."""
+    if world.happened[MAINTAINED] and world.happened[DECIDED]:
+        yield f"decisions: a person decided {world.happened[DECIDED]} times about a table that was maintained"
 
 
 def strikes(world: World) -> int:

@@ -21,6 +21,7 @@ from simulation.checker.mistakes import (
     claiming,
     deployed,
     endings,
+    maintaining,
     notices,
     publishing,
     quarantined,
@@ -49,6 +50,7 @@ BUGS: tuple[Bug, ...] = (
     *auditing.BUGS,
     *announcing.BUGS,
     *backfilling.BUGS,
+    *maintaining.BUGS,
     *republishing.BUGS,
 )
 

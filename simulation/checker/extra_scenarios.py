@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simulation.checker.scenarios import BAD, GOOD, MORE, Scenario
-from simulation.world import audits, backfills, foreign, people, redriving, republishing
+from simulation.world import audits, backfills, foreign, maintaining, people, redriving, republishing
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.emr import SimulatedJobRun
@@ -140,6 +140,31 @@ def one_at_a_time(world: World) -> None:
     world.upload("a.json", GOOD, bucket="plain", after=62.0)
     world.upload("b.json", MORE, bucket="plain", after=66.0)
     world.kernel.after(90.0, lambda: deploy(CONFIG.replace('name = "plain"', 'name = "other"')))
+
+
+def claims_together(world: World) -> None:
+    """The claims of a notice are inserted together. Three uploads are announced at once, two of them once more with a
+    fourth one, and three again when all have landed. Of the first three inserts one fails, and one has been carried out
+    though its answer is an error."""
+    world.knobs = replace(world.knobs, inserted=True)
+    failures = iter([("ThrottlingError", False), ("", True), ("InternalServerError", True)])
+    world.dynamodb.fails = lambda: next(failures, ("", True))
+    times = {"a": [1.0, 2_000.0], "b": [1.0, 60.0], "c": [1.0, 60.0, 2_000.0], "d": [60.0, 2_000.0]}
+    world.announce = lambda version: times[version.key[-6]]
+    for name in times:
+        world.upload(f"events/{name}.json", GOOD)
+
+
+def in_lanes(world: World) -> None:
+    """A route has four lanes, and several functions claim its uploads at once. All uploads are announced again when the
+    route has two lanes, and all of these notices arrive together."""
+    world.knobs = replace(world.knobs, lanes=4, small=True)
+    world.from_notices.concurrency, world.from_notices.batch_size = 4, 1
+    world.announce = lambda version: [1.0, 12.0 if version.key < "events/d" else 16.0]
+    world.sns.delay = lambda: max(0.05, START + 40.0 - world.kernel.now)
+    for name in "abcdef":
+        world.upload(f"events/{name}.json", GOOD)
+    world.kernel.after(10.0, lambda: deploy(configured(replace(world.knobs, lanes=2))))
 
 
 def replicas_behind(world: World) -> None:
@@ -356,6 +381,23 @@ def republished_in_passing(world: World) -> None:
     _landing_twice(world)
     for after in (120.0, 180.0, 260.0):
         world.kernel.after(after, lambda: republishing.act(world))
+
+
+def maintained(world: World) -> None:
+    """Batches land. Others write to the table, and it is maintained every minute, down to what the batches need."""
+    _landing_twice(world)
+    for minute in range(1, 16):
+        world.kernel.after(60.0 * minute, lambda: foreign.commit(world, foreign.append))
+        world.kernel.after(60.0 * minute + 10.0, lambda: maintaining.act(world))
+
+
+def maintained_while_it_is_published_again(world: World) -> None:
+    """Two batches land, and the table is rolled back past both. While a person publishes them again, it is
+    maintained."""
+    _rolled_back(world)
+    world.kernel.after(700.0, lambda: republishing.act(world))
+    for second in range(760, 830, 7):
+        world.kernel.after(float(second), lambda: maintaining.act(world))
 
 
 def _rolled_back(world: World) -> None:
@@ -923,6 +965,18 @@ def announced_and_given_up(world: World) -> None:
     aborted(world)
 
 
+# ---- batches that ride along
+
+
+def riding_along(world: World) -> None:
+    """The batches of two routes are due at once, and one rides in the other's job. A second batch of the first route
+    comes while the job waits for one."""
+    world.knobs = replace(world.knobs, linger=20, max_wait=1)
+    world.upload("events/a.json", GOOD)
+    world.upload("p.json", GOOD, bucket="plain")
+    world.upload("events/b.json", MORE, after=75.0)
+
+
 EXTRA: dict[str, Scenario] = {
     each.__name__: each
     for each in (
@@ -938,6 +992,8 @@ EXTRA: dict[str, Scenario] = {
         refused_for_a_while,
         refused_beside,
         one_at_a_time,
+        claims_together,
+        in_lanes,
         replicas_behind,
         stuck_behind_the_topic,
         notices_purged,
@@ -954,6 +1010,8 @@ EXTRA: dict[str, Scenario] = {
         republished,
         republished_after_maintenance,
         republished_in_passing,
+        maintained,
+        maintained_while_it_is_published_again,
         backfilled_and_replayed,
         slow_dispatch,
         part_mislaid,
@@ -1006,6 +1064,7 @@ EXTRA: dict[str, Scenario] = {
         released_from_two_snapshots,
         announced,
         announced_and_given_up,
+        riding_along,
     )
 }
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from simulation.checker import second_opinion
 from simulation.checker.announced import misannounced
 from simulation.checker.books import dropped_for_good, mistaken, refenced
+from simulation.checker.bounds import decisions
 from simulation.world import audits, backfills
 from simulation.world.s3 import SUSPENDED, Version
 from simulation.world.world import World
@@ -46,7 +47,7 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
     _judge_uploads(world, rows, judgement)
     _compare(world, rows, judgement)
     _each_batch_once(world, judgement)
-    judgement.broken += [*mistaken(world), *misannounced(world), *world.noticed]
+    judgement.broken += [*mistaken(world), *misannounced(world), *decisions(world), *world.noticed]
     return judgement
 
 

@@ -12,6 +12,7 @@ from simulation.world.seen import (
     FENCE_LOST,
     FOUND_LOST,
     HALTED,
+    INSERT_REFUSED,
     MOVED_BACK,
     OPEN_BATCH_LOST,
     PORTIONS,
@@ -23,6 +24,7 @@ from simulation.world.seen import (
     RELEASED,
     RESTORED,
     RETRIED,
+    RODE,
     SEALED_FIRST,
     SENT_AGAIN,
     SUPERSEDED,
@@ -34,6 +36,7 @@ from simulation.world.seen import (
 
 SOMETIMES = (
     CLAIM_REFUSED,
+    INSERT_REFUSED,
     TOLD,
     OPEN_BATCH_LOST,
     SEALED_FIRST,
@@ -58,6 +61,7 @@ SOMETIMES = (
     TAKEN_OVER,
     FOUND_LOST,
     BACKFILLED,
+    RODE,
     VOIDED,
     QUARANTINED,
     SUPERSEDED,

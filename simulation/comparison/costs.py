@@ -1,7 +1,7 @@
 """The cost of a replay in an account, line by line: the counts times list prices.
 
-Prices are those of us-east-1, on demand, in dollars, as AWS's price pages are quoted; check them there. They change;
-what was counted does not. What the last replay of all the traffic counted is in `replayed.json`, beside this file
+Prices, and what is assumed of a call and of a job, are those of `tidegate.cost`. They change; what was counted does
+not. What the last replay of all the traffic counted is in `replayed.json`, beside this file
 (`python -m simulation traffic --record` writes it); `python -m simulation costs` prints the tables of docs/deploy.md
 from it.
 """
@@ -12,59 +12,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.sizing import MEMORY_MB, smallest_job
+from tidegate.cost.bill import CALL_SECONDS, JOB_SECONDS, LEAST_BILLED, TABLE_PUTS
+from tidegate.cost.prices import OF_REQUESTS, Price
+from tidegate.cost.prices import PRICES as ALL_PRICES
 from tidegate.settings import DAY, MINUTE
 
 RECORD = Path(__file__).with_name("replayed.json")
-
-
-@dataclass(frozen=True)
-class Price:
-    """`dollars` for `per` units."""
-
-    dollars: float
-    per: float
-    unit: str
-    source: str
-
-    def of(self, units: float) -> float:
-        return units * self.dollars / self.per
-
-    def __str__(self) -> str:
-        per = {1e6: "a million ", 1e3: "1,000 ", 1.0: ""}[self.per]
-        exact = f"{self.dollars:.10f}".rstrip("0")
-        return f"${exact if len(exact.split('.')[1]) > 1 else f'{self.dollars:.2f}'} for {per or 'a '}{self.unit}"
+JOB_MINUTES = JOB_SECONDS / MINUTE
 
 
 MILLION = 1e6
-DYNAMODB = "https://aws.amazon.com/dynamodb/pricing/on-demand/"
-EMR = "https://aws.amazon.com/emr/pricing/"
-GRAVITON = 0.8
-"""Arm costs a fifth less than x86
-(https://aws.amazon.com/blogs/big-data/achieve-up-to-27-better-price-performance-for-spark-workloads-with-aws-graviton2-on-amazon-emr-serverless/)."""
-
-PRICES = {
-    "SQS, standard": Price(0.40, MILLION, "requests", "https://aws.amazon.com/sqs/pricing/"),
-    "SQS, FIFO": Price(0.50, MILLION, "requests", "https://aws.amazon.com/sqs/pricing/"),
-    "SNS, FIFO": Price(0.30, MILLION, "messages", "https://aws.amazon.com/sns/pricing/"),
-    "Lambda, invocations": Price(0.20, MILLION, "invocations", "https://aws.amazon.com/lambda/pricing/"),
-    "Lambda, time": Price(0.0000133334, 1, "GB-second", "https://aws.amazon.com/lambda/pricing/"),
-    "DynamoDB, writes": Price(0.625, MILLION, "write units", DYNAMODB),
-    "DynamoDB, reads": Price(0.125, MILLION, "read units", DYNAMODB),
-    "S3, puts and listings": Price(0.005, 1e3, "requests", "https://aws.amazon.com/s3/pricing/"),
-    "S3, gets": Price(0.0004, 1e3, "requests", "https://aws.amazon.com/s3/pricing/"),
-    "EMR Serverless, vCPU": Price(round(0.052624 * GRAVITON, 6), 1, "vCPU-hour", EMR),
-    "EMR Serverless, memory": Price(round(0.0057785 * GRAVITON, 6), 1, "GB-hour", EMR),
-}
-
-CALL_SECONDS = 0.01
-"""Assumed: the duration of a call to AWS. A function does little but wait for such calls."""
-JOB_MINUTES = 2.0
-"""Assumed: how long Spark keeps the workers of a small job, besides the driver's calls to AWS. In the replay each job
-takes as long, because the next one waits for it."""
-LEAST_BILLED = 60.0
-"""Seconds: a worker that ran for less is billed for a minute (https://aws.amazon.com/emr/pricing/)."""
-TABLE_PUTS = 8
-"""Assumed: files that Iceberg writes for a small batch: data, manifests, manifest lists and metadata of two commits."""
+PRICES = {name: ALL_PRICES[name] for name in OF_REQUESTS}
 
 
 @dataclass(frozen=True)

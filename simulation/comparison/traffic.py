@@ -37,6 +37,7 @@ from simulation.world.s3 import Version
 from simulation.world.world import CONFIG, World
 from tidegate import wiring
 from tidegate.flows.status import RouteStatus, status
+from tidegate.schedule import LEAST_WINDOW
 
 KEYS = 507_549
 NOTIFICATIONS = 507_706
@@ -209,6 +210,8 @@ class Counts:
                 self.write_units += 2 * len(asked["TransactItems"])
             elif operation in ("PutItem", "UpdateItem", "DeleteItem"):
                 self.write_units += 1
+            elif operation == "BatchExecuteStatement":
+                self.write_units += len(asked["Statements"])
             elif operation == "BatchGetItem":
                 self.read_units += sum(len(each["Keys"]) for each in asked["RequestItems"].values())
             elif operation == "Query":
@@ -324,13 +327,17 @@ def simulation(max_wait: str = "60s") -> Iterator[None]:
         yield
 
 
-def replay(traffic: Traffic, progress: Callable[[float], None] = lambda share: None) -> Replayed:
-    """Run the replay. Only within `simulation()`. `progress` gets the share of the uploads that were put."""
+def replay(
+    traffic: Traffic, progress: Callable[[float], None] = lambda share: None, window: int = LEAST_WINDOW
+) -> Replayed:
+    """Run the replay. Only within `simulation()`. `progress` gets the share of the uploads that were put. `window` is
+    intake's, in seconds."""
     counts, calls = Counts(), Calls()
     began = time.perf_counter()
     with patch.object(driver, "drive", _timed(driver.drive, counts)):
         world = World(lasts=traffic.ends)
     world.kernel.most_events = sys.maxsize
+    world.from_buffer.window = window
     world.network.calls = calls  # type: ignore[assignment]
     world.announce = lambda version: traffic.notified(_number(version))
     counts.watch(world)

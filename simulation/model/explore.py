@@ -203,6 +203,8 @@ class _Topic:
 
 
 class _Jobs:
+    code = ""
+
     def __init__(self, call: _Caller) -> None:
         self._call = call
 

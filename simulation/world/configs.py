@@ -14,8 +14,9 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     """Two routes, one of a bucket with versions and one of a bucket without; a third one, if its bucket is to close.
     `retired` are routes that once were in the place of the first one. `step_aside` replaces that of the knobs."""
     tables = (TABLES[0], TABLES[0] if knobs.one_table else TABLES[1], TABLES[2])
+    lanes = f"lanes = {knobs.lanes}\n" if knobs.lanes > 1 else ""
     routes = [
-        ("events", 'bucket = "landing"\nprefix = "events/"\nsuffix = ".json"', tables[0]),
+        ("events", f'{lanes}bucket = "landing"\nprefix = "events/"\nsuffix = ".json"', tables[0]),
         ("plain", 'bucket = "plain"\nversioned = false', tables[1]),
         ("closed", 'bucket = "closed"\nversioned = false', tables[2]),
     ]
@@ -26,11 +27,14 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     batch = "\n".join(["[route.batch]", f'step_aside = "{aside}"', *turned, ""])
     audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
     announced = "" if knobs.announced else "[announce]\nenabled = false\n"
+    # a job that waits makes a call a second: most worlds can do without
+    shared = f'[limits]\nlinger = "{knobs.linger}s"\n'
     if knobs.screened:
         batch = f'audit_from = "s3-metadata-inventory"\n{batch}'
     return (
         announced
         + audited
+        + shared
         + "\n".join(
             f'[[route]]\nname = "{name}"\n{where}\nformat = "json"\ntable = "{table}"\nschema = "id bigint"\n{batch}'
             for name, where, table in [

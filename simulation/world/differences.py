@@ -92,6 +92,19 @@ DIFFERENCES: tuple[Difference, ...] = (
         NOT_USED,
     ),
     Difference(
+        MOTO,
+        (
+            "test_an_insert_puts_the_item",
+            "test_an_insert_changes_nothing_that_is_there",
+            "test_an_item_may_be_inserted_once_in_a_request",
+            "test_a_request_has_25_inserts_at_most",
+        ),
+        "fails at an insert with parameters in a request of several",
+        "carries it out, or answers with `DuplicateItem`",
+        "the local stack repairs it (`tidegate_local/mends/statements.py`)",
+        raises=(TypeError,),
+    ),
+    Difference(
         SIMULATED,
         ("test_a_put_tells_its_version",),
         "does not return the version of a put",

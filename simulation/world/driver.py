@@ -73,10 +73,10 @@ DEADLY = b'{"id": 1}\n{"deadly'
 
 
 class SimulatedDecoding(Decoding):
-    def __call__(self, key: str, body: bytes) -> Any:
+    def unpack(self, key: str, body: bytes) -> bytes | Refused:
         if body == DEADLY:
             raise _Killed
-        return super().__call__(key, body)
+        return super().unpack(key, body)
 
 
 class _Killed(BaseException):
@@ -87,13 +87,21 @@ class _Killed(BaseException):
 def _careful(decoding: Decoding, name: str) -> Iterator[Decode]:
     """`tidegate.reading.careful` without its child processes."""
 
-    def decode(key: str, body: bytes) -> Any:
+    yield _Spared(decoding)
+
+
+@dataclass(frozen=True)
+class _Spared:
+    decoding: Decoding
+
+    def __call__(self, key: str, body: bytes) -> Any:
         try:
-            return decoding(key, body)
+            return self.decoding(key, body)
         except _Killed:
             return Refused("its reader died of it")
 
-    yield decode
+    def streamed(self, key: str, source: Any) -> Any:
+        return self.decoding.streamed(key, source)
 
 
 @dataclass
@@ -248,7 +256,9 @@ def installed() -> Iterator[None]:
         stack.enter_context(patch.object(sink, "_struct", _struct))
         stack.enter_context(patch.object(reader, "Decoding", SimulatedDecoding))
         stack.enter_context(patch.object(reader, "careful", _careful))
-        stack.enter_context(patch.object(job, "boto3", SimpleNamespace(client=wiring._client)))
+        stack.enter_context(
+            patch.object(job, "boto3", SimpleNamespace(client=lambda service, **_: wiring._client(service)))
+        )
         stack.enter_context(patch.object(lineage, "SparkSession", SimpleNamespace(builder=builder)))
         stack.enter_context(patch.object(lineage, "boto3", SimpleNamespace(client=wiring._client)))
         stack.enter_context(patch.object(lineage, "write", _write_lineage))

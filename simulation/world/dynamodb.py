@@ -88,6 +88,8 @@ class DynamoDb:
         """How old the answer to a read without `ConsistentRead` may be, in seconds."""
         self.holds_back: Callable[[], bool] = lambda: False
         """Whether an answer to BatchGetItem leaves some of its keys unprocessed."""
+        self.fails: Callable[[], tuple[str, bool]] = lambda: ("", True)
+        """For each statement of a batch: the code of its error, "" for none, and whether it is carried out."""
         self.page = 0
         """The number of items in a page of a query; 0 for all."""
         self.on_replaced: Callable[[TableKey, StoredItem, StoredItem], None] = lambda key, before, after: None
@@ -219,6 +221,25 @@ class DynamoDb:
             self._tokens[token] = self.kernel.now
         return {}
 
+    def _batch_execute_statement(self, request: Any) -> Any:
+        """Each statement by itself: some may fail, and the others are carried out."""
+        puts = [_inserted(each) for each in request["Statements"]]
+        if len(puts) > 25:
+            raise Refusal(400, "ValidationException", "Member must have length less than or equal to 25")
+        keys = [_key(put, put["Item"]) for put in puts]
+        if len(set(keys)) < len(keys):
+            raise Refusal(400, "ValidationException", "Provided list of item keys contains duplicates")
+        return {"Responses": [{"TableName": put["TableName"], **self._insert(put)} for put in puts]}
+
+    def _insert(self, put: dict[str, Any]) -> dict[str, Any]:
+        code, carried_out = self.fails()
+        try:
+            if carried_out:
+                self._write([("Put", put)])
+        except Refusal:
+            code = code or "DuplicateItem"
+        return {"Error": {"Code": code, "Message": code}} if code else {}
+
     def _write(self, writes: list[tuple[str, Any]], *, transaction: bool = False) -> None:
         """All of them or none."""
         after: dict[TableKey, StoredItem | None] = {}
@@ -260,6 +281,22 @@ class DynamoDb:
                 self.items.pop(key, None)
             else:
                 self.items[key] = item
+
+
+_INSERT = re.compile(r"""INSERT INTO "(.+)" VALUE \{(.+)\}""")
+_FIELD = re.compile(r"'(\w+)': \?")
+
+
+def _inserted(statement: Mapping[str, Any]) -> dict[str, Any]:
+    """The put that an insert stands for."""
+    found = _INSERT.fullmatch(statement["Statement"])
+    assert found, f"not simulated: {statement['Statement']}"
+    return {
+        "TableName": found[1],
+        "Item": dict(zip(_FIELD.findall(found[2]), statement["Parameters"], strict=True)),
+        "ConditionExpression": "attribute_not_exists(#pk)",
+        "ExpressionAttributeNames": {"#pk": "pk"},
+    }
 
 
 @cache

@@ -29,6 +29,8 @@ class Knobs:
     """How old the answer to a read of the ledger without `ConsistentRead` may be, in seconds."""
     held_back: float = 0.0
     """How often BatchGetItem leaves keys unprocessed."""
+    failed_inserts: float = 0.0
+    """How often one statement of several fails by itself, carried out or not."""
     page: int = 0
     """The number of keys or items in a page of a listing or a query; 0 for all."""
     refused_notices: float = 0.0
@@ -77,8 +79,14 @@ class Knobs:
     """The setting: how old an upload, or a claim without a decision, must be before an audit takes it for lost, in
     seconds. Without it, no audit runs."""
 
+    linger: int = 0
+    """The setting: how long a job waits for a further batch, in seconds. Without it, each batch has a job."""
     screened: bool = False
     """The setting: a job screens the buckets for each audit, from an inventory."""
+    lanes: int = 1
+    """The setting of the first route: over how many message groups its notices are spread."""
+    inserted: bool = False
+    """All claims of a notice are inserted together, however few. Without it only notices of five uploads and more."""
 
     # ---- who else acts
     foreign: int = 0

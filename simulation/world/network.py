@@ -260,6 +260,9 @@ def _partition_keys(operation: str, asked: Parameters) -> list[str]:
         return [(write.get("Key") or write["Item"])["pk"]["S"] for write in writes]
     if operation == "BatchGetItem":
         return [key["pk"]["S"] for wanted in asked["RequestItems"].values() for key in wanted["Keys"]]
+    if operation == "BatchExecuteStatement":
+        # the product's inserts give the partition key first
+        return [each["Parameters"][0]["S"] for each in asked["Statements"]]
     found = asked.get("Key") or asked.get("Item")
     return [found["pk"]["S"]] if found else []
 

@@ -8,6 +8,7 @@ from typing import Any
 from simulation.world.wire import Refusal
 
 CLAIM_REFUSED = "a claim was refused"
+INSERT_REFUSED = "an insert of a claim met another one"
 TOLD = "a claim recorded that the same bytes were uploaded again"
 OPEN_BATCH_LOST = "another process opened the batch first"
 SEALED_FIRST = "a batch was sealed before a notice could join it"
@@ -21,6 +22,7 @@ ABANDONED = "a batch was abandoned"
 RETRIED = "a batch took more than one attempt"
 HALTED = "a batch was resumed"
 DECIDED = "a person decided"
+MAINTAINED = "a table was maintained"
 MOVED_BACK = "dead letters were moved back"
 RESTORED = "the ledger was restored"
 RECOVERED_AGAIN = "recovering took more than one run"
@@ -34,6 +36,7 @@ RELEASED = "what S3 had refused was released"
 ASIDE = "a halted batch stepped aside"
 DROPPED = "an upload was dropped"
 TAKEN_OVER = "an upload that ended without a row was taken over"
+RODE = "a batch rode in the job of another one"
 QUARANTINED, SUPERSEDED, VANISHED = ("an upload was quarantined", "an upload was superseded", "an upload vanished")
 
 
@@ -51,6 +54,10 @@ def asked_of_dynamodb(
         raise
     if operation == "PutItem" and asked["Item"]["pk"]["S"].startswith("n#"):
         happened[VOIDED] += 1  # a registration is part of a transaction
+    if operation == "BatchExecuteStatement":
+        happened[INSERT_REFUSED] += any(
+            each.get("Error", {}).get("Code") == "DuplicateItem" for each in answered["Responses"]
+        )
     if operation == "UpdateItem":
         after = answered.get("Attributes", {})
         if asked["Key"]["pk"]["S"].startswith("o#") and "later" in after and "outcome" not in after:
@@ -82,7 +89,10 @@ def asked_of_sns(happened: Counter[str], asked: Mapping[str, Any], answered: dic
 
 
 def in_the_end(happened: Counter[str], batches: Iterable[Mapping[str, Any]]) -> None:
+    runs: Counter[str] = Counter()
     for batch in batches:
+        runs[batch.get("job_run", "")] += 1
+        happened[RODE] += bool(batch.get("job_run")) and runs[batch["job_run"]] > 1
         happened[ABANDONED] += batch["state"] == "ABANDONED"
         happened[FENCE_LOST] += batch["state"] == "COMMITTED" and bool(batch.get("fencing"))
         happened[RETRIED] += batch["attempt"] > 1

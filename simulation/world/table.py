@@ -180,6 +180,21 @@ class Metadata:
         gone = {at: each for at, each in self.snapshots.items() if at not in kept}
         return replace(self, version=self.version + 1, snapshots=snapshots, gone={**self.gone, **gone})
 
+    def expired_but(self, last: int, young: set[int]) -> "Metadata":
+        """`expire_snapshots` with `retain_last`: of main and of each branch the last so many stay, and on from there
+        as far as they are `young`. What is on no branch goes if it is not young."""
+        kept: set[int] = set()
+        led_to: set[int] = set()
+        for end in (self.head, *self.branches.values()):
+            line = [each.id for each in self._back_from(end)]
+            stays = next((at for at, each in enumerate(line) if at >= last and each not in young), len(line))
+            kept.update(line[:stays])
+            led_to.update(line)
+        kept |= {each for each in self.snapshots if each in young and each not in led_to}
+        snapshots = {at: each for at, each in self.snapshots.items() if at in kept}
+        gone = {at: each for at, each in self.snapshots.items() if at not in kept}
+        return replace(self, version=self.version + 1, snapshots=snapshots, gone={**self.gone, **gone})
+
     def remembered(self, forgotten: Mapping[int, Stored]) -> "Metadata":
         """With the history again that was expired: a backup of the metadata was restored."""
         return replace(self, version=self.version + 1, snapshots={**forgotten, **self.snapshots})
@@ -199,12 +214,19 @@ class ModelCatalog:
     files: dict[str, tuple[Row, ...]] = field(default_factory=dict)
     came_at: dict[int, float] = field(default_factory=dict)
     """When each snapshot of a driver became the head of main."""
+    deleted: set[str] = field(default_factory=set)
+    """Files that maintenance has deleted. What they held is still in `files`, for the checks."""
+    written_at: dict[str, float] = field(default_factory=dict)
+    """When a driver wrote each file."""
     ids: Any = field(default_factory=lambda: itertools.count(1_000))
 
     def rows(self, table: str) -> list[tuple[int, Row]]:
         """(snapshot, row) for all that `main` holds, oldest first. Raises KeyError for a file that is gone."""
         metadata = self.tables.get(table)
-        return [(at, row) for at, name in (metadata.held() if metadata else []) for row in self.files[name]]
+        held = metadata.held() if metadata else []
+        if gone := [name for _, name in held if name in self.deleted]:
+            raise KeyError(gone[0])
+        return [(at, row) for at, name in held for row in self.files[name]]
 
     def ancestry(self, table: str) -> list[Stored]:
         metadata = self.tables.get(table)
@@ -272,6 +294,7 @@ class ModelTable:
         number = next(self.catalog.ids)
         name = f"file-{number}"
         self.catalog.files[name] = rows.rows
+        self.catalog.written_at[name] = self.network.kernel.now
         self._stage(branch, number, {**properties, "added-records": str(len(rows.rows))}, (name,))
         return number, len(rows.rows)
 
@@ -279,6 +302,19 @@ class ModelTable:
         number = next(self.catalog.ids)
         self._stage(branch, number, {**properties, "added-records": "0"}, ())
         return number
+
+    def hold(self, snapshot: int, branch: str) -> None:
+        def held(base: Metadata) -> Metadata:
+            if snapshot not in base.snapshots:
+                raise StagedIsGone(f"snapshot {snapshot} is not in table {self.name}")
+            return replace(base, version=base.version + 1, branches={**base.branches, branch: snapshot})
+
+        for tries_left in reversed(range(BRANCH_TRIES)):
+            try:
+                return self._commit(held, once=lambda: True)
+            except CommitFailed:
+                if not tries_left:
+                    raise
 
     def drop_branches(self, prefix: str) -> None:
         def dropped(base: Metadata) -> Metadata:

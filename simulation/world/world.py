@@ -30,6 +30,8 @@ from simulation.world.table import ModelCatalog, Stored
 from tidegate.core import notices, transitions
 from tidegate.flows import settle as settling
 from tidegate.flows import wishes
+from tidegate.schedule import DECIDED_SOURCE
+from tidegate.stores import inserts
 
 CONFIG = configured()
 
@@ -98,7 +100,7 @@ class World(Landing):
                 "sns": self._asked_of_sns,
                 "sqs": self.sqs.answer,
                 "emr-serverless": self.emr.answer,
-                "events": lambda operation, asked: self.eventbridge.answer(operation, asked),
+                "events": self._asked_of_events,
             },
             self.plan,
         )
@@ -205,8 +207,13 @@ class World(Landing):
         if knobs.unordered:
             self.notices.fifo = self.sns.ordered = False
             self.from_notices.concurrency = 4
+        if knobs.lanes > 1:
+            self.from_notices.concurrency = 4
         self.dynamodb.behind = lambda: knobs.behind
         self.dynamodb.holds_back = sometimes(knobs.held_back)
+        fails = sometimes(knobs.failed_inserts)
+        codes = ("ThrottlingError", "InternalServerError", "TransactionConflict")
+        self.dynamodb.fails = lambda: (chance.choice(codes), chance.random() < 0.5) if fails() else ("", True)
         self.dynamodb.page = knobs.page
         self.s3.page = knobs.page or self.s3.page
         self.sns.refuses = sometimes(knobs.refused_notices)
@@ -318,6 +325,21 @@ class World(Landing):
         for number in range({Kind.DROP: 0, Kind.TWICE: 2}.get(struck, 1) if struck else 1):
             self.kernel.after(1.0 + 30.0 * number, lambda: self._tell_settle(event))
 
+    def _asked_of_events(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The account's default bus has two rules: a job's event invokes settle, any other goes to the consumer."""
+        event = asked["Entries"][0]
+        if event["Source"] != DECIDED_SOURCE:
+            return self.eventbridge.answer(operation, asked)
+        struck = self.network.platform("batch decided event")
+        for number in range({Kind.DROP: 0, Kind.TWICE: 2}.get(struck, 1) if struck else 1):
+            told = {
+                "source": event["Source"],
+                "detail-type": event["DetailType"],
+                "detail": json.loads(event["Detail"]),
+            }
+            self.kernel.after(0.5 + 30.0 * number, lambda told=told: self._tell_settle(told))
+        return {"Entries": [{"EventId": "e"}], "FailedEntryCount": 0}
+
     def _tell_settle(self, event: Mapping[str, Any]) -> None:
         if self.rules_enabled:
             self.settle.invoke_asynchronously(event)
@@ -422,6 +444,8 @@ class World(Landing):
             return "-", "-"
         state = item["state"] + (" halted" if item.get("halted") else "") + (" fencing" if item.get("fencing") else "")
         runs = [run for run in self.emr.runs.values() if run.batch == batch]
+        if not runs and (shared := self.emr.runs.get(str(item.get("job_run")))):
+            runs.append(shared)
         return state, runs[-1].state if runs else "-"
 
     def failure_of(self, batch: str) -> Mapping[str, Any]:
@@ -607,4 +631,7 @@ def _limits(knobs: Knobs) -> Iterator[None]:
             stack.enter_context(patch.object(transitions, "MOST_DROPPED", 1))
             for packs in (notices.pack, notices.pack_entries):
                 stack.enter_context(patch.dict(packs.__kwdefaults__, max_bytes=350))
+        if knobs.inserted:
+            for name, value in (("FEW", 0), ("PROBE", 1), ("WAVE", 2), ("INSERTS", 2)):
+                stack.enter_context(patch.object(inserts, name, value))
         yield

@@ -204,6 +204,46 @@ def test_a_delete_keeps_to_its_condition(dynamodb: Backend) -> None:
     assert dynamodb.get("a") == {"n": 1}
 
 
+# ---- inserts, many in a request
+
+
+def inserts(dynamodb: Backend, *items: dict[str, Any]) -> list[str]:
+    """The code of each statement's error, empty for success."""
+    statements = []
+    for each in items:
+        whole = item({"pk": dynamodb.prefix + each["pk"], "sk": "x", **{k: v for k, v in each.items() if k != "pk"}})
+        fields = ", ".join(f"'{name}': ?" for name in whole)
+        text = f'INSERT INTO "{TABLE}" VALUE {{{fields}}}'
+        statements.append({"Statement": text, "Parameters": list(whole.values())})
+    answer = dynamodb.client.batch_execute_statement(Statements=statements)
+    return [each.get("Error", {}).get("Code", "") for each in answer["Responses"]]
+
+
+def test_an_insert_puts_the_item(dynamodb: Backend) -> None:
+    values = {"text": "a", "empty": "", "number": 1, "yes": True, "members": {"a", "b"}, "sums": {"rows": 1}}
+    assert inserts(dynamodb, {"pk": "a", **values}) == [""]
+    assert dynamodb.get("a") == values
+
+
+def test_an_insert_changes_nothing_that_is_there(dynamodb: Backend) -> None:
+    dynamodb.put({"expires_at": NOW, "notice": "n1"})
+    assert inserts(dynamodb, {"pk": "a", "notice": "n2"}, {"pk": "b", "notice": "n2"}) == ["DuplicateItem", ""]
+    assert dynamodb.get("a") == {"expires_at": NOW, "notice": "n1"}
+    assert dynamodb.get("b") == {"notice": "n2"}
+
+
+def test_an_item_may_be_inserted_once_in_a_request(dynamodb: Backend) -> None:
+    twice = ({"pk": "a", "n": 1}, {"pk": "b"}, {"pk": "a", "n": 2})
+    # DynamoDB Local has carried some out by then, so a refused request tells nothing of what is there
+    assert code_of(lambda: inserts(dynamodb, *twice)) == "ValidationException"
+
+
+def test_a_request_has_25_inserts_at_most(dynamodb: Backend) -> None:
+    assert inserts(dynamodb, *({"pk": f"a{number}"} for number in range(25))) == [""] * 25
+    too_many = [{"pk": f"b{number}"} for number in range(26)]
+    assert code_of(lambda: inserts(dynamodb, *too_many)) == "ValidationException"
+
+
 POWERTOOLS = (
     "attribute_not_exists(#sk) OR #expires_at < :now"
     " OR (#status = :inprogress AND attribute_exists(#in_progress) AND #in_progress < :millis)"

@@ -176,7 +176,11 @@ def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(ledger: Ledger, 
     of = notice(*uploads(40))
     body = {"__type": "com.amazonaws.dynamodb.v20120810#InternalServerError", "message": "half way"}
     cut_short = table.ledger(impatient_client)
-    with answered(impatient_client, "PutItem", 500, body, times=5), pytest.raises(OutcomeUnknown):
+    with (
+        answered(impatient_client, "BatchExecuteStatement", 500, body, times=1),
+        answered(impatient_client, "PutItem", 500, body, times=5),
+        pytest.raises(OutcomeUnknown),
+    ):
         cut_short.claim(of)
     assert ledger.claim(of).owned == tuple(entry.upload for entry in of.entries)
 
@@ -186,9 +190,9 @@ def test_of_a_claim_cut_short_every_upload_can_be_claimed_again(ledger: Ledger, 
 
 def test_a_claim_whose_answer_was_lost_is_mine(ledger: Ledger, table: Table):
     of = notice(*uploads(20))
-    with lost_answers(table.client, "PutItem", times=20) as fault:
+    with lost_answers(table.client, "BatchExecuteStatement", times=20) as fault:
         claimed = ledger.claim(of)
-    assert len(fault.struck) == 20
+    assert len(fault.struck) == 1
     assert claimed.refused == ()
     assert len(claimed.owned) == 20
 

@@ -183,12 +183,16 @@ OF_BATCHES: dict[str, Call] = {
     ),
 }
 
+OF_JOBS: dict[str, Call] = {
+    "shared_job": lambda there: there.ledger.shared_job(),
+}
+
 OF_LEFTOVERS: dict[str, Call] = {
     "leftovers": lambda there: there.ledger.leftovers(ROUTE),
     "drop, what nobody remembers": lambda there: there.ledger.drop(FIRST, ROUTE, [*_owned(GIVEN_UP), *_owned(VOID)]),
 }
 
-CASES = {**OF_CLAIMS, **OF_NOTICES, **OF_BATCHES, **OF_LEFTOVERS}
+CASES = {**OF_CLAIMS, **OF_NOTICES, **OF_BATCHES, **OF_JOBS, **OF_LEFTOVERS}
 
 AFTER_A_READING = {"note_manifest", "wish", "note_wish", "end_wish", "note_snapshot", "note_emptied"}
 """These may change the record of a batch that has ended, or of what it has left, on the condition of what was read in
@@ -197,10 +201,10 @@ meet one only if it expires between the two, and then they change what nobody re
 
 NEVER_EXPIRE = {
     *("route", "pause", "unpause", "refuse", "known_route", "known_routes", "remember_route"),
-    "note_oldest",
+    *("note_oldest", "note_shared_job"),
     *("audit", "begin_audit", "note_audit", "note_screening", "give_up_audit", "outbox", "note_announced"),
 }
-"""These are about routes, audits and announcements, which do not expire."""
+"""These are about routes, audits and announcements, which do not expire; or they replace what is there."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -40,6 +40,10 @@ name = "e2e"
 min_age = "1s"
 every = "1h"
 
+[limits]
+# a test that stops or kills a driver looks for it by its batch: each has one of its own
+linger = "0s"
+
 [[route]]
 name = "events"
 bucket = "landing-e2e"

@@ -13,7 +13,7 @@ from tests.support.emr import APPLICATION, EmrService
 from tests.support.fakes import MemoryWork, play_lineage
 from tidegate.aws.jobs import SparkApplication
 from tidegate.aws.lineage import EmrLineage
-from tidegate.aws.waited import MISSED_LOOKS, WaitedJobs
+from tidegate.aws.waited import MISSED_LOOKS, WaitedJobs, log_of
 from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.lineage import Landed
 from tidegate.core.publication import History, Snapshot
@@ -130,6 +130,19 @@ def test_a_run_of_something_else_is_refused(emr: Emr, table: str, prefix: str):
     emr.write("mine", FOUND)
     with pytest.raises(Rejected, match=r"the lineage run mine is of table lake\.raw\.flights"):
         emr.lineage().run("mine", table, prefix)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "place"),
+    [
+        ("https://emr-serverless.us-east-1.amazonaws.com", "EMR Studio"),
+        ("https://vpce-1.emr-serverless.us-east-1.vpce.amazonaws.com", "EMR Studio"),
+        ("http://127.0.0.1:4566", "jobs/00f1/ of the stack's folder"),
+        ("http://localhost:4566/", "jobs/00f1/ of the stack's folder"),
+    ],
+)
+def test_the_log_of_a_job_is_where_its_service_puts_it(endpoint: str, place: str):
+    assert log_of("00f1", endpoint) == f"Its log is in {place}"
 
 
 def test_a_job_that_failed_is_named_with_its_reason(emr: Emr):

@@ -66,6 +66,6 @@ def test_a_job_that_found_nothing_out_is_said_with_its_reason(told: bool):
         emr.service.end(job_run, "FAILED")
 
     emr.end = fail
-    why = "no list is there" if told else ".*"
+    why = r"no list is there\. Its log is in EMR Studio$" if told else ".*"
     with pytest.raises(Retryable, match=f"could not screen s3://landing/flights/: job run run-1 .* is FAILED: {why}"):
         waited.screen("01R", FLIGHTS, METADATA_JOURNAL, WINDOW)

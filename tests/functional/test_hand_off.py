@@ -81,6 +81,8 @@ def test_a_job_that_could_not_be_started_is_started_by_the_next_look(world: Worl
     batch = world.sealed()
 
     class DoesNotStart:
+        code = ""
+
         def start(self, *_: Any, **__: Any) -> str:
             raise kind("could not start")
 

@@ -20,7 +20,7 @@ from tests.support.emf import emitted
 from tests.support.emr import APPLICATION, EmrService
 from tests.support.fakes import Died, play_giving_up, play_publishing
 from tests.support.faults import answered
-from tests.support.ledgers import START, SettableClock, create_table, serve_one_at_a_time
+from tests.support.ledgers import START, SettableClock, create_table, mended_inserts, serve_one_at_a_time
 from tidegate import wiring
 from tidegate.aws.jobs import REMEMBER_SECONDS
 from tidegate.core.batches import Batch, JobState, State
@@ -131,7 +131,7 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
     config = tmp_path / "tidegate.toml"
     config.write_text(CONFIG)
     EMR.forget()
-    with mock_aws():
+    with mock_aws(), mended_inserts():
         # moto's S3 works with the bucket's name in the host as well as in the path
         sqs, sns = wiring._client("sqs"), wiring._client("sns")
         fifo = {"FifoQueue": "true"}

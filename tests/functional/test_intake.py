@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.support.build import eventbridge_event, route, s3_message, s3_record
 from tests.support.fakes import Counts, MemoryDeadLetters, MemoryTopic
 from tests.support.world import memory_ports
+from tidegate.core.notices import Notice
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.intake import intake
@@ -54,6 +55,38 @@ def test_uploads_become_one_notice_a_route(run: Intake):
     ]
     assert run.count.of(Metric.UPLOADS_NOTIFIED, "flights") == 2
     assert run.count.of(Metric.UPLOADS_NOTIFIED, "weather") == 1
+
+
+def test_what_many_messages_bring_is_counted_and_published_once(run: Intake):
+    measured: list[tuple[Metric, int, str]] = []
+    calls: list[int] = []
+
+    class CountedTopic(MemoryTopic):
+        def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
+            calls.append(len(notices))
+            return super().publish(notices)
+
+    ports = memory_ports(
+        topic=CountedTopic(),
+        dead_letters=run.dead_letters,
+        measure=lambda metric, value, route="": measured.append((metric, value, route)),
+    )
+    bodies = [put("flights/a.json", "weather/a.json", "trains/a.json", "logs/a.json", "flights/")] * 3
+    bodies += [put(f"flights/{number}.json") for number in range(20)] + [TEST_EVENT] * 3 + ["garbage"] * 2
+    deliveries = [Delivery(str(number), body) for number, body in enumerate(bodies)]
+    assert intake(deliveries, ports, routes=ROUTES, ignore=[("landing", "logs/")]) == frozenset()
+    assert calls == [2]
+    assert sorted(measured, key=str) == sorted(
+        [
+            (Metric.UPLOADS_OF_NO_ROUTE, 6, ""),
+            (Metric.UPLOADS_IGNORED, 3, ""),
+            (Metric.RECORDS_NOT_UPLOADS, 3, ""),
+            (Metric.RECORDS_SET_ASIDE, 2, ""),
+            (Metric.UPLOADS_NOTIFIED, 21, "flights"),
+            (Metric.UPLOADS_NOTIFIED, 1, "weather"),
+        ],
+        key=str,
+    )
 
 
 def test_both_shapes_of_s3s_notifications_are_taken(run: Intake):

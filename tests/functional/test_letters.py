@@ -18,6 +18,7 @@ from tidegate.aws.topic import SqsDeadLetters
 from tidegate.cli import deployment, main
 from tidegate.cli.exits import Exit
 from tidegate.core.errors import OutcomeUnknown
+from tidegate.core.lanes import group_of
 from tidegate.core.letters import LetterJudgement, judge_notice, judge_notification
 from tidegate.core.notices import decode
 from tidegate.flows.letters import LettersMoved, redrive_letters
@@ -71,7 +72,7 @@ def queues(monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
 
 
 def judge(body: str) -> LetterJudgement:
-    return judge_notice(body, {"flights"}, lambda at: 0 < at < 100)
+    return judge_notice(body, {"flights": 1}, lambda at: 0 < at < 100)
 
 
 # ---- the judgement
@@ -107,6 +108,13 @@ def test_a_notice_may_succeed_if_its_route_is_known_and_it_is_not_too_old(body: 
     judgement = judge(body)
     assert why in judgement.why
     assert (bool(judgement.why), judgement.group) == (bool(why), "" if why else "flights")
+
+
+def test_a_notice_goes_back_to_its_lane():
+    letters = [notice(f"flights/{number}.json") for number in range(20)]
+    groups = [judge_notice(each.encode(), {"flights": 4}, lambda at: False).group for each in letters]
+    assert groups == [group_of(each, 4) for each in letters]
+    assert len(set(groups)) == 4
 
 
 # ---- the queues

@@ -33,6 +33,7 @@ TOLD = [
         "queues_keep_order_and_deduplication",
         services.test_a_failed_fifo_batch_comes_back_in_order_and_blocks_its_group_until_then,
     ),
+    ("inserts_put_what_is_not_there", services.test_an_insert_leaves_what_is_there),
 ]
 """Each mend with a test of the services that needs it."""
 

@@ -260,13 +260,17 @@ def test_a_queue_counts_and_purges(sqs):
 
 @pytest.fixture(scope="module")
 def table(dynamodb):
+    return make_table(dynamodb, "ledger")
+
+
+def make_table(dynamodb, name):
     dynamodb.create_table(
-        TableName="ledger",
+        TableName=name,
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("pk", "sk")],
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
     )
-    return "ledger"
+    return name
 
 
 def key(pk, sk="-"):
@@ -288,6 +292,23 @@ def test_one_of_many_conditional_puts_of_an_item_wins(dynamodb, table):
     with ThreadPoolExecutor(16) as threads:
         winners = [each for each in threads.map(put, range(64)) if each is not None]
     assert len(winners) == 1
+
+
+def test_an_insert_leaves_what_is_there(dynamodb):
+    table = make_table(dynamodb, "inserted")
+
+    def insert(*items):
+        statement = f"INSERT INTO \"{table}\" VALUE {{'pk': ?, 'sk': ?, 'owner': ?}}"
+        statements = [{"Statement": statement, "Parameters": list(each.values())} for each in items]
+        answers = dynamodb.batch_execute_statement(Statements=statements)["Responses"]
+        return [each.get("Error", {}).get("Code", "") for each in answers]
+
+    first, second, other = ({**key("inserted", sk), "owner": {"S": owner}} for sk, owner in ("1a", "2b", "1c"))
+    assert insert(first, second) == ["", ""]
+    assert insert(other, {**other, **key("inserted", "3")}) == ["DuplicateItem", ""]
+    assert dynamodb.get_item(TableName=table, Key=key("inserted", "1"))["Item"] == first
+    with pytest.raises(ClientError, match="duplicates"):
+        insert(other, other)
 
 
 def test_a_cancelled_transaction_leaves_nothing_behind(dynamodb, table):

@@ -1,5 +1,7 @@
 """One attempt at one batch, on a table that is not Iceberg: what of decision 3 is true of any format."""
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,3 +158,60 @@ def test_a_table_that_counts_otherwise_publishes_nothing(table: Table):
     with pytest.raises(Retryable, match=r"6 rows were read, 3 are in snapshot"):
         table.attempt(sink=table.sink(lies)).ingest()
     assert table.rows == []
+
+
+MANY_PARTS = 5 * publish.PARTS_AT_ONCE
+
+
+class SlowWork(MemoryWork):
+    """Counts its requests for parts, and how many it was asked at once. Later parts answer sooner."""
+
+    def __init__(self, missing: str = "") -> None:
+        super().__init__()
+        self.missing = missing
+        self.turn = threading.Lock()
+        self.asked = self.at_once = self.most_at_once = 0
+
+    def get(self, name: str) -> bytes | None:
+        if "/parts/" not in name:
+            return super().get(name)
+        with self.turn:
+            self.asked += 1
+            self.at_once += 1
+            self.most_at_once = max(self.at_once, self.most_at_once)
+        time.sleep(0.01 if self.asked % 2 else 0.002)
+        with self.turn:
+            self.at_once -= 1
+        return None if self.missing and self.missing in name else super().get(name)
+
+
+def sealed_in(work: MemoryWork, count: int) -> list[OwnedUpload]:
+    """Seal a batch of so many parts with one upload each. Returns these, in the order of the manifest."""
+    items = [OwnedUpload(f"{number:040}", upload(f"flights/{number:04}")) for number in range(count)]
+    parts = [make_part(item.notice, BUCKET, [item.upload]) for item in items]
+    for part in parts:
+        work.put(batch_folder(BATCH) + part.name, part.body)
+    sealed = Sealed(BATCH, "flights", tuple(part.name for part in parts), count, sum(part.size for part in parts))
+    work.put(batch_folder(BATCH) + "sealed.json", sealed.encode())
+    return items
+
+
+@pytest.mark.parametrize("count", [publish.FEW_PARTS, publish.FEW_PARTS + 1, MANY_PARTS])
+def test_the_uploads_come_in_the_order_of_the_parts_however_many_are_read_at_once(table: Table, count: int):
+    table.work = work = SlowWork()
+    items = sealed_in(work, count)
+    assert table.attempt().manifest() == items
+    assert work.asked == count
+    if count <= publish.FEW_PARTS:
+        assert work.most_at_once == 1
+    else:
+        assert 1 < work.most_at_once <= publish.PARTS_AT_ONCE
+
+
+@pytest.mark.parametrize("count", [3, MANY_PARTS])
+def test_a_part_that_is_missing_ends_the_attempt_and_the_rest_is_not_asked_for(table: Table, count: int):
+    table.work = work = SlowWork(missing=f"{1:040}")
+    sealed_in(work, count)
+    with pytest.raises(Retryable, match=f"parts/{1:040}-.* is missing in the work bucket"):
+        table.attempt().manifest()
+    assert work.asked < count

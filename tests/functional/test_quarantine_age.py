@@ -254,14 +254,14 @@ def test_trouble_in_a_look_stops_nothing_else(world: World, monkeypatch: pytest.
 def test_settling_measures_how_many_and_for_how_long(world: World):
     ends(world, "a", 0, 1)
     world.clock.advance(1_000)
-    found = standing(world.flights, world.ports)
+    found = standing(world.flights, world.record, world.ports)
     assert (found.quarantined, found.oldest_quarantined) == (2, 1_060)
     settle_all({"flights": world.flights}, world.ports)
     assert world.count.of(Metric.QUARANTINED_NOW, "flights") == 2
     assert world.count.of(Metric.OLDEST_QUARANTINED_SECONDS, "flights") == 1_060
     comes_back(world, "a", 0, 1)
     settled(world)
-    found = standing(world.flights, world.ports)
+    found = standing(world.flights, world.record, world.ports)
     assert (found.quarantined, found.oldest_quarantined) == (0, 0)
 
 

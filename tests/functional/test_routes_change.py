@@ -48,7 +48,7 @@ def test_what_a_removed_route_has_under_way_is_seen(world: World):
     world.sealed()
     world.clock.advance(86_400)
     (orphan,) = routes_to_settle({}, world.ports)
-    stands = standing(orphan, world.ports)
+    stands = standing(orphan, world.ledger.route(orphan.name), world.ports)
     assert (orphan.name, stands.oldest_pending, stands.unfinished) == ("flights", 86_400, 1)
     (told,) = status([orphan], world.ports)
     assert told.uploads.pending == 3

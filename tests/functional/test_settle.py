@@ -862,6 +862,7 @@ def test_a_job_that_settling_starts_is_told_the_digest_of_the_manifest_that_it_f
     told: list[str] = []
 
     class Noting:
+        code = ""
         report = world.jobs.report
 
         def start(self, batch: Batch, *arguments: Any, **named: Any) -> str | None:
@@ -899,7 +900,7 @@ def test_the_job_is_asked_before_the_receipt_is_looked_for(world: World):
 
 
 def stands(world: World) -> Standing:
-    return standing(world.flights, world.ports)
+    return standing(world.flights, world.record, world.ports)
 
 
 def test_the_oldest_batch_counts_from_when_it_was_opened_until_it_has_ended(world: World):
@@ -1070,6 +1071,8 @@ def test_a_batch_whose_manifest_is_in_the_way_is_tried_again_by_the_schedule_onl
 
 
 class TroubledJobs:
+    code = ""
+
     def __init__(self, world: World, reports: Any) -> None:
         self.start = world.jobs.start
         self.report = reports.report

@@ -14,6 +14,7 @@ from tests.support.faults import ANSWERED, Raw
 from tests.support.ledgers import moto_client
 from tidegate.aws.topic import MAX_ATTRIBUTE_CHARACTERS, SnsTopic, SqsDeadLetters
 from tidegate.core.errors import Retryable, TidegateError
+from tidegate.core.lanes import group_of
 from tidegate.core.notices import Notice, decode, pack
 from tidegate.core.uploads import Upload
 
@@ -44,8 +45,8 @@ class Bus:
             found += batch
         return found
 
-    def publish(self, notices: list[Notice], attempt: str = "attempt-1") -> frozenset[str]:
-        return SnsTopic(moto_client("sns"), self.topic, attempt).publish(notices)
+    def publish(self, notices: list[Notice], attempt: str = "attempt-1", **lanes: int) -> frozenset[str]:
+        return SnsTopic(moto_client("sns"), self.topic, attempt, lanes).publish(notices)
 
 
 @pytest.fixture
@@ -81,6 +82,18 @@ def test_notices_travel_as_they_are_grouped_by_route(bus: Bus):
         "flights": "flights",
         "weather": "weather",
     }
+
+
+def test_notices_of_a_route_with_lanes_are_spread_over_them(bus: Bus):
+    sent = [notice(f"{number}.json") for number in range(40)] + [notice("a.json", route="weather")]
+    bus.publish(sent, "first", flights=4)
+    bus.publish(sent, "second", flights=4)
+    groups: dict[str, set[str]] = {}
+    for each in bus.messages():
+        groups.setdefault(decode(each["Body"]).id, set()).add(each["Attributes"]["MessageGroupId"])
+    # a repeat is in the same lane
+    assert groups == {each.id: {group_of(each, 4 if each.route == "flights" else 1)} for each in sent}
+    assert set().union(*groups.values()) == {"flights", "flights/1", "flights/2", "flights/3", "weather"}
 
 
 def test_what_a_retry_publishes_is_not_swallowed_as_a_repetition(bus: Bus):

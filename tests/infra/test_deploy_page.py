@@ -1,11 +1,15 @@
 """docs/deploy.md says what the templates and the prices say."""
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
 from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars, table, waits
 from tests.infra.conftest import SIMPLE
+from tidegate.cost import bill
+from tidegate.metrics import BY_DEPLOYMENT, BY_ROUTE, NAMESPACE, Metric
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "deploy.md").read_text()
@@ -52,7 +56,25 @@ def test_the_lines_follow_from_the_prices_and_add_up():
 
 def test_the_alarms_that_are_paid_for_are_those_of_the_template(synthesize):
     expecting = SIMPLE.replace('format = "json"', 'format = "json"\nexpect_every = "1h"')
-    second = expecting[expecting.index("[[route]]") :].replace('"flights"', '"other"').replace("flights/", "other/")
-    one, two = (len(synthesize(toml).of("AWS::CloudWatch::Alarm")) for toml in (expecting, f"{expecting}\n{second}"))
+    second = SIMPLE[SIMPLE.index("[[route]]") :].replace('"flights"', '"other"').replace("flights/", "other/")
+    one, two, more = (
+        len(synthesize(toml).of("AWS::CloudWatch::Alarm")) for toml in (SIMPLE, f"{SIMPLE}\n{second}", expecting)
+    )
     each = two - one
-    assert f"| {one - each} alarms, and {each} for each route | {0.1 * one:.2f} |" in PAGE
+    assert more == one + 1
+    said = f"{one - each} alarms, {each} for each route, and one more for each with `expect_every`"
+    assert f"| {said} | {0.1 * one:.2f} |" in PAGE
+    assert one == bill.ALARMS
+
+
+def test_the_metrics_that_are_paid_for_are_all_that_there_are_and_the_dashboard_shows_no_other(synthesize):
+    of_route = [metric for metric in Metric if metric.value.by == BY_ROUTE]
+    of_deployment = [metric for metric in Metric if metric.value.by == BY_DEPLOYMENT]
+    one = len(of_route) + len(of_deployment)
+    said = f"{len(of_deployment)} metrics for the deployment and {len(of_route)} for each route, if each is written"
+    assert f"| {said} all month; some are rare | {0.3 * one:.2f} |" in PAGE
+    assert one == bill.METRICS
+    (dashboard,) = synthesize(SIMPLE).of("AWS::CloudWatch::Dashboard").values()
+    shown = set(re.findall(rf'"{NAMESPACE}","(\w+)"', json.dumps(dashboard).replace("\\", "")))
+    assert shown
+    assert shown <= {metric.value.name for metric in Metric}

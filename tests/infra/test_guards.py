@@ -349,7 +349,7 @@ def test_nothing_can_start_the_application_between_its_stop_and_its_deletion(sim
     guard = simple.one("Custom::TidegateApplication")[0]
     starters = [*simple.of("AWS::Lambda::EventSourceMapping"), *simple.of("AWS::Events::Rule")]
     waiting = [name for name in starters if guard in listed(simple.resources[name].get("DependsOn", []))]
-    assert {name[:8] for name in waiting} == {"Dispatch", "SettleSc", "SettleEv", "AuditSch"}
+    assert {name[:8] for name in waiting} == {"Dispatch", "SettleSc", "SettleEv", "SettleBa", "AuditSch", "Maintain"}
 
 
 def test_the_function_may_do_what_it_does_on_what_it_guards_and_no_more(simple):

@@ -57,6 +57,11 @@ def dynamodb(name: str, asked: dict[str, Any]) -> Iterator[Call]:
         case "BatchGetItem":
             for table, of in asked["RequestItems"].items():
                 yield call(name, table, of["Keys"])
+        case "BatchExecuteStatement":
+            for each in asked["Statements"]:
+                insert, table, fields = each["Statement"].split('"')
+                assert (insert, fields[:12]) == ("INSERT INTO ", " VALUE {'pk'")
+                yield call("PartiQLInsert", table, [{"pk": each["Parameters"][0]}])
         case _:
             values = asked.get("ExpressionAttributeValues", {})
             # a query names its partition key in a condition
@@ -186,7 +191,16 @@ def test_without_any_one_statement_some_call_is_refused(simple, recorded):
         every = [*asked[who], *platform(account, who)]
         # one call of each kind is enough, and keeps this short
         kinds = {
-            (action, arn.split("/")[0], *context, *_partitions(action, context)): (action, arn, context)
+            (
+                action,
+                *arn.split("/")[: 2 if action.startswith("s3:") else 1],
+                *context,
+                *_partitions(action, context),
+            ): (
+                action,
+                arn,
+                context,
+            )
             for action, arn, context in every
         }
         cases += [

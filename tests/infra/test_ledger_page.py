@@ -92,11 +92,11 @@ class Deployment:
         return Ledger(DynamoDbStore(client, self.table), wiring.clock, 60 * DAY)
 
     def states(self) -> tuple[set[str], set[str]]:
-        """Of the event sources, and of the rules that invoke settle and the audit."""
+        """Of the event sources, and of the rules that invoke settle, the audit and maintain."""
         mappings = self.cloud.client("lambda").list_event_source_mappings()["EventSourceMappings"]
         rules = self.cloud.client("events").list_rules()["Rules"]
         assert len(mappings) == 2
-        assert len(rules) == 3
+        assert len(rules) == 5
         return {each["State"] for each in mappings}, {each["State"] for each in rules}
 
     def settings(self) -> tuple[Any, Any, Any]:

@@ -16,6 +16,7 @@ from infra.sizing import DISPATCH, INTAKE, SizingError
 from lambdas.audit.app import handler as audit
 from lambdas.dispatch.app import handler as dispatch
 from lambdas.intake.app import handler as intake
+from lambdas.maintain.app import handler as maintain
 from lambdas.settle.app import handler as settle
 from tests.functional.test_handlers import (  # noqa: F401 (the fixtures are used by name)
     CONFIG,
@@ -79,6 +80,7 @@ def build() -> Iterator[Any]:
             parts = Parts(
                 deployment=settings.deployment.name,
                 buffer=sqs.Queue(stack, "Buffer"),
+                intake=INTAKE,
                 buffer_dead_letters=sqs.Queue(stack, "BufferDeadLetters"),
                 notices=sqs.Queue(stack, "Notices", fifo=True),
                 notices_dead_letters=sqs.Queue(stack, "NoticesDeadLetters", fifo=True),
@@ -402,6 +404,10 @@ def written(
         wiring._client("s3").put_object(Bucket="landing", Key="weather/lost.json", Body=b"{}")
     deployment.clock.advance(2 * DAY)
     audit(event("settle_schedule"), Context())
+    # a job that maintains the tables and fails
+    maintain(event("settle_schedule"), Context())
+    emr.end(f"run-{len(emr.runs)}", "FAILED")
+    maintain(event("settle_schedule"), Context())
     return list(emitted(capsys.readouterr().out))
 
 
@@ -437,8 +443,8 @@ def test_uploads_of_no_route_sound_an_alarm_unless_their_place_is_ignored(
     assert "UploadsOfNoRoute" not in names
 
 
-RARE = {Metric.UPLOADS_IGNORED, Metric.UPLOADS_AGAIN, Metric.NOTICES_VOID}
-"""What does not happen to the handlers here; tests of intake and dispatch count it."""
+RARE = {Metric.UPLOADS_IGNORED, Metric.UPLOADS_AGAIN, Metric.NOTICES_VOID, Metric.TABLES_BEHIND}
+"""What does not happen to the handlers here; tests of intake, dispatch and maintain count it."""
 
 
 def any_route(dimensions: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:
@@ -572,6 +578,21 @@ def test_every_alarm_has_a_section_of_the_four_parts() -> None:
     assert anchors_there == list(dict.fromkeys(advice.anchor for advice in EVERY)), "in the order of the table"
     for section in alarms_of_the_page:
         assert re.findall(r"^\*\*(\w+)\.\*\* \S", section.text, re.MULTILINE) == PARTS, section.heading
+
+
+def test_what_waiting_does_is_said_of_each_function_that_may_fail_or_be_silent() -> None:
+    waiting = {each.heading: each.text.partition("**Waiting.**")[2].lower() for each in sections(ROOT / PAGE)}
+    for heading, functions in (
+        ("FUNCTION-errors", [row.name for row in ROSTER]),
+        ("FUNCTION-silent", [row.name for row in ROSTER if isinstance(row.started_by, Schedule)]),
+    ):
+        assert functions
+        assert not [name for name in functions if not re.search(rf"\b{name}\b", waiting[heading])], heading
+
+
+def test_every_function_may_be_put_for_function() -> None:
+    (sentence,) = re.findall(r"FUNCTION is\s(.*?)\. ", page(), re.DOTALL)
+    assert re.findall(r"`(\w+)`", sentence) == [row.construct for row in ROSTER]
 
 
 def test_what_an_alarm_refers_to_is_on_the_page() -> None:

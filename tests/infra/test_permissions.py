@@ -23,6 +23,7 @@ MAY = {
     May.SET_NOTICES_ASIDE: {"sqs:SendMessage"},
     May.PUBLISH_NOTICES: {"sns:Publish"},
     May.USE_LEDGER: LEDGER,
+    May.CLAIM_UPLOADS: {"dynamodb:PartiQLInsert"},
     May.LIST_ROUTES: {"dynamodb:Query"},
     May.USE_WORK: {"s3:GetObject", "s3:ListBucket", "s3:PutObject"},
     May.START_JOBS: {"emr-serverless:StartJobRun", "emr-serverless:TagResource", "iam:PassRole"},
@@ -31,12 +32,15 @@ MAY = {
     May.CHANGE_LEDGER: LEDGER - {"dynamodb:DeleteItem"},
     May.ANNOUNCE: {"events:PutEvents", "dynamodb:DeleteItem"},
     May.READ_SCREENINGS: {"s3:GetObject", "s3:ListBucket"},
+    May.READ_LEDGER: {"dynamodb:GetItem"},
+    May.READ_FLOORS: {"s3:GetObject", "s3:ListBucket"},
+    May.ASK_FOR_MAINTENANCE: {"s3:GetObject", "s3:PutObject"},
 }
 JOB = {
     *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
     *("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
     *("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable"),
-    *("glue:UpdateTable", "dynamodb:BatchGetItem"),
+    *("glue:UpdateTable", "dynamodb:BatchGetItem", "events:PutEvents"),
 }
 
 
@@ -192,6 +196,7 @@ def test_the_job_writes_no_uploads_and_deletes_in_the_warehouse_only(many):
         "<WorkBucket>/audits/*",
         "<WorkBucket>/batches/*",
         "<WorkBucket>/lineage/*",
+        "<WorkBucket>/maintenance/*",
     ]
     assert resources(many, "job", "s3:DeleteObject") == ["<WarehouseBucket>/*"]
 

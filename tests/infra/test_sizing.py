@@ -31,6 +31,22 @@ def test_visibility_covers_six_timeouts_and_the_window(source):
     assert source.visibility >= 6 * source.timeout + source.window
 
 
+@pytest.mark.parametrize(
+    ("waits", "window"),
+    [(["1s"], 2), (["60s"], 5), (["1h", "60s"], 5), (["15m"], 75), (["1h"], 300), (["2d"], 300)],
+)
+def test_intake_gathers_for_a_twelfth_of_the_shortest_wait(waits, window):
+    routes = [
+        ROUTE.replace('"a"', f'"a{number}"').replace("[[route]]", f'[[route]]\nprefix = "{number}/"')
+        + f'[route.batch]\nmax_wait = "{wait}"\n'
+        for number, wait in enumerate(waits)
+    ]
+    source = sizing.intake(parse("".join(routes)))
+    assert source.window == window
+    assert source.visibility >= 6 * source.timeout + source.window
+    assert sizing.DISPATCH.visibility >= source.visibility, "the alarms reckon with the longest"
+
+
 def test_a_queue_must_keep_a_message_until_it_is_a_dead_letter():
     with pytest.raises(sizing.SizingError, match=r"`?messages`? must be longer than 3600s: dispatch .* 5 times"):
         sizing.check(settings(messages="1h"))

@@ -390,7 +390,7 @@ def test_queues_feed_the_functions(simple):
         (
             "Intake",
             "BufferQueue",
-            {"BatchSize": 1000, "MaximumBatchingWindowInSeconds": 2, "ScalingConfig": {"MaximumConcurrency": 4}},
+            {"BatchSize": 1000, "MaximumBatchingWindowInSeconds": 5, "ScalingConfig": {"MaximumConcurrency": 4}},
         ),
         ("Dispatch", "BusNotices", {"BatchSize": 10, "ScalingConfig": {"MaximumConcurrency": 4}}),
     ):

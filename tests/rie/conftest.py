@@ -44,6 +44,10 @@ CONFIG = """
 [deployment]
 name = "tidegate"
 
+[limits]
+# each batch has a job of its own, so that starts can be counted
+linger = "0s"
+
 [[route]]
 name = "flights"
 bucket = "landing"

@@ -321,3 +321,12 @@ def test_the_audit_begins_to_watch_each_route(stack: Deployed):
     before = stack.items()
     assert stack.invoke("audit", event("settle_schedule")) == {"lost": 0}
     assert stack.items() == before, "nothing is due"
+
+
+# ---- maintain
+
+
+def test_maintain_asks_for_one_job_in_a_period(stack: Deployed):
+    assert stack.invoke("maintain", event("settle_schedule")) == {"looked_at": 1}
+    assert len(stack.started()) == 1
+    assert stack.items() == [], "it writes nothing to the ledger"

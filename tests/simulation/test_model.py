@@ -46,6 +46,7 @@ def test_a_transition_that_no_set_up_takes_is_named():
         "count_back",  # the same, for the sums: tests/functional/test_rebuilt_sums.py
         "give_up_audit",
         "note_screening",  # which job named suspects decides nothing: tests/functional/test_audit_job.py
+        "note_shared_job",  # which driver attempts a batch, not what lands: tests/functional/test_ride.py
         "pause",  # they decide when a batch begins, not what lands: tests/functional/test_pause.py
         "unpause",
         "note_snapshot",  # it says where the rows are, and decides nothing: tests/functional/test_republish.py

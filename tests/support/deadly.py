@@ -7,8 +7,6 @@ import os
 import time
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from tidegate.reading.decoding import Decoding, Refused
 from tidegate.reading.reader import Reader
 
@@ -17,7 +15,7 @@ CRASH, EXIT, SPIN, SLEEP, GROW = b"crash", b"exit", b"spin", b"sleep", b"grow"
 
 @dataclass(frozen=True)
 class DeadlyDecoding(Decoding):
-    def __call__(self, key: str, body: bytes) -> pa.Table | Refused:
+    def unpack(self, key: str, body: bytes) -> bytes | Refused:
         if CRASH in body:
             os.abort()
         if EXIT in body:
@@ -28,7 +26,7 @@ class DeadlyDecoding(Decoding):
             time.sleep(3600)
         if GROW in body:
             _ = bytearray(1 << 33)
-        return super().__call__(key, body)
+        return super().unpack(key, body)
 
 
 class DeadlyReader(Reader):

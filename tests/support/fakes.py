@@ -182,6 +182,9 @@ class MemoryJobs:
     told: list[tuple[Dataset, str, bool]] = field(default_factory=list)
     """(dataset, owner, last) of every request, in order."""
     _by_token: dict[tuple[str, int], str] = field(default_factory=dict)
+    code: str = ""
+    """What jobs run, if they take further batches along."""
+    shared_for: int = 3_600
     busy: bool = False
     """Whether another process is starting it right now."""
 

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import boto3
 from botocore.awsrequest import AWSPreparedRequest
 from botocore.config import Config
 from moto import mock_aws
 from moto.core.models import botocore_stubber
+from moto.dynamodb.models import DynamoDBBackend
 
 from tests.support.faults import ANSWERED
 from tidegate.core.errors import Retryable
@@ -21,6 +23,7 @@ from tidegate.core.records import DAY
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.store import Store
 from tidegate.stores.dynamodb import DynamoDbStore
+from tidegate_local.mends.statements import with_inserts
 
 T = TypeVar("T")
 
@@ -105,9 +108,17 @@ def create_table(client: Any, name: str) -> None:
 def moto_table(name: str = "ledger") -> Iterator[Table]:
     """A table in moto, in this process."""
     client = moto_client("dynamodb")
-    with mock_aws():
+    with mock_aws(), mended_inserts():
         create_table(client, name)
         yield Table(client, name, SettableClock())
+
+
+@contextmanager
+def mended_inserts() -> Iterator[None]:
+    """moto's inserts as the local stack mends them: it fails at those with parameters."""
+    mended = with_inserts(DynamoDBBackend.batch_execute_statement)
+    with patch.object(DynamoDBBackend, "batch_execute_statement", mended):
+        yield
 
 
 @cache

@@ -170,6 +170,16 @@ def test_a_receipt_and_a_missing_job_are_not_waited_for():
     assert next_step(batch, JobState.UNKNOWN, receipt=False, hopeless=False, limits=LIMITS, now=NOW) is Step.HAND_OFF
 
 
+@given(rides=st.booleans(), attempt=st.integers(1, 4), patience=st.integers(0, 10**4), since=st.integers(0, 10**4))
+def test_what_rides_has_its_next_attempt_in_a_job_of_its_own_after_a_while(
+    rides: bool, attempt: int, patience: int, since: int
+):
+    batch = Batch("b", "r", State.SUBMITTED, 0, attempt=attempt, rides=rides, submitted_at=NOW - since)
+    step = next_step(batch, JobState.ACTIVE, receipt=False, hopeless=False, limits=LIMITS, now=NOW, patience=patience)
+    gives_up = rides and attempt < LIMITS.attempts and since >= patience
+    assert step is (Step.NEXT_ATTEMPT if gives_up else Step.WAIT)
+
+
 # The whole of `next_step` once the wait is over: (receipt, halted, job, hopeless, attempt of 3) -> step.
 # With a receipt nothing else matters; a halted batch without one is left alone; and so on down the list.
 def expected_step(receipt: bool, halted: bool, job: JobState, hopeless: bool, attempt: int) -> Step:

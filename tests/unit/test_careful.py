@@ -47,25 +47,25 @@ def ids(table: Any) -> list[int]:
 def test_what_can_be_decoded_is_decoded_as_in_ordinary_mode(supervisor: Supervisor) -> None:
     plain = Decoding(DATASET, SCHEMA)
     for key, body in (("a.json", row(1)), ("b.json", b"{"), ("c.json", b""), ("d.json.gz", b"no gzip")):
-        assert supervisor.decode(key, body) == plain(key, body)
+        assert supervisor(key, body) == plain(key, body)
 
 
 @pytest.mark.parametrize(("how", "said"), [(deadly.CRASH, "SIGABRT"), (deadly.EXIT, "it ended with code 3")])
 def test_a_file_that_kills_its_reader_is_refused_and_the_next_one_is_decoded(
     supervisor: Supervisor, how: bytes, said: str
 ) -> None:
-    assert ids(supervisor.decode("a.json", row(1))) == [1]
-    refused = supervisor.decode("b.json", row(2, how))
+    assert ids(supervisor("a.json", row(1))) == [1]
+    refused = supervisor("b.json", row(2, how))
     assert isinstance(refused, Refused)
     assert refused.reason == f"its reader died of it, 2 times, alone in a process: {said}"
-    assert ids(supervisor.decode("c.json", row(3))) == [3]
+    assert ids(supervisor("c.json", row(3))) == [3]
 
 
 def test_a_file_after_one_that_damaged_the_child_gets_a_second_chance(tmp_path: Path) -> None:
     """The child dies at the second file because of the first: alone in a new one it is decoded."""
     with Supervisor(Damaged(DATASET, SCHEMA), GENEROUS) as supervisor:
-        assert ids(supervisor.decode("a.json", row(1))) == [1]
-        assert ids(supervisor.decode("b.json", row(2))) == [2]
+        assert ids(supervisor("a.json", row(1))) == [1]
+        assert ids(supervisor("b.json", row(2))) == [2]
 
 
 class Damaged(Decoding):
@@ -80,26 +80,26 @@ class Damaged(Decoding):
 
 def test_a_file_that_needs_too_much_memory() -> None:
     with Supervisor(DeadlyDecoding(DATASET, SCHEMA), Limits(memory=1 << 29, seconds=60)) as supervisor:
-        refused = supervisor.decode("a.json", row(1, deadly.GROW))
+        refused = supervisor("a.json", row(1, deadly.GROW))
         assert isinstance(refused, Refused)
         assert refused.reason.endswith(f"it needs more than {1 << 29} bytes of memory")
-        assert ids(supervisor.decode("b.json", row(2))) == [2]
+        assert ids(supervisor("b.json", row(2))) == [2]
 
 
 def test_a_file_that_takes_for_ever() -> None:
     with Supervisor(DeadlyDecoding(DATASET, SCHEMA), Limits(memory=1 << 30, seconds=1)) as supervisor:
-        refused = supervisor.decode("a.json", row(1, deadly.SPIN))
+        refused = supervisor("a.json", row(1, deadly.SPIN))
         assert isinstance(refused, Refused)
         # on a machine that gives it less than a third of a processor, the other limit is met first
         reasons = ("it needs more than 1 seconds of processor time", "it was not done after 3 seconds")
         assert refused.reason.endswith(reasons)
-        assert ids(supervisor.decode("b.json", row(2))) == [2]
+        assert ids(supervisor("b.json", row(2))) == [2]
 
 
 def test_a_file_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "HANGS_AFTER", 1)
     with Supervisor(DeadlyDecoding(DATASET, SCHEMA), Limits(memory=1 << 30, seconds=2)) as supervisor:
-        refused = supervisor.decode("a.json", row(1, deadly.SLEEP))
+        refused = supervisor("a.json", row(1, deadly.SLEEP))
         assert isinstance(refused, Refused)
         assert refused.reason.endswith("it was not done after 2 seconds")
 
@@ -109,7 +109,7 @@ def test_the_time_limit_is_each_file_s_own() -> None:
     with Supervisor(Busy(DATASET, SCHEMA), Limits(memory=1 << 30, seconds=4)) as busy:
         children = set()
         for number in range(3):
-            assert ids(busy.decode("a.json", row(number))) == [number]
+            assert ids(busy("a.json", row(number))) == [number]
             children.add(id(busy._child))
         assert len(children) == 1
 
@@ -123,7 +123,7 @@ class Busy(Decoding):
 
 
 def test_no_child_is_left_behind(supervisor: Supervisor) -> None:
-    supervisor.decode("a.json", row(1))
+    supervisor("a.json", row(1))
     child = supervisor._child
     assert child is not None
     supervisor.__exit__()

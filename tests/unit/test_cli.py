@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,7 +54,7 @@ class FakeLedger:
     """As much of a ledger as the reading verbs, and resume, ask."""
 
     record: RouteRecord = field(default_factory=lambda: RouteRecord("flights"))
-    batches: Mapping[str, Batch] = field(default_factory=dict)
+    there: Mapping[str, Batch] = field(default_factory=dict)
     known_claims: Sequence[Claim] = ()
     resumed: list[tuple[str, int, bool]] = field(default_factory=list)
     floors: list[int] = field(default_factory=list)
@@ -70,7 +70,7 @@ class FakeLedger:
         return self.record
 
     def batch(self, batch_id: str) -> Batch | None:
-        return self.batches.get(batch_id)
+        return self.there.get(batch_id)
 
     def claims(self, bucket: str, key: str) -> Sequence[Claim]:
         return self.known_claims
@@ -80,6 +80,12 @@ class FakeLedger:
         if notice_id not in batches:
             return None
         return NoticeRecord(notice_id, "flights", batches[notice_id], "part", 1, 1, NOW)
+
+    def notices(self, notice_ids: Iterable[str]) -> dict[str, NoticeRecord]:
+        return {each: found for each in notice_ids if (found := self.notice(each))}
+
+    def batches(self, batch_ids: Iterable[str]) -> dict[str, Batch]:
+        return {each: self.there[each] for each in batch_ids if each in self.there}
 
     def outbox(self, most: int) -> Sequence[Announcement]:
         return self.waiting[:most]
@@ -159,7 +165,7 @@ def test_status_prints_the_sum_line_by_line(ledger: FakeLedger):
     assert result.exit_code == Exit.OK
     lines = {" ".join(line.split()) for line in result.stdout.splitlines()}
     assert {"uploads notified 5", "= committed 2", "+ quarantined 1", "+ superseded 0", "+ vanished 0"} <= lines
-    assert {"+ pending 2", "the sum holds", "rows committed 10", "duplicates refused 4", "Spark jobs 2"} <= lines
+    assert {"+ pending 2", "the sum holds", "rows committed 10", "duplicates refused 4", "attempts begun 2"} <= lines
     assert "batches 1 submitted, 1 committed" in lines
 
 
@@ -172,7 +178,7 @@ def test_status_ends_with_a_finding_if_the_sum_does_not_hold(ledger: FakeLedger)
 
 
 def test_status_ends_with_a_finding_if_a_batch_has_halted_and_says_why_and_what_next(ledger: FakeLedger):
-    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column", attempt=3)}
+    ledger.there = {"01RUN": replace(RUNNING, halted="no such column", attempt=3)}
     result = run("status")
     assert result.exit_code == Exit.FINDING
     assert "batch 01RUN of route flights after attempt 3: no such column" in result.stdout
@@ -182,13 +188,13 @@ def test_status_ends_with_a_finding_if_a_batch_has_halted_and_says_why_and_what_
 
 def test_status_says_when_a_batch_that_failed_before_goes_on_and_that_one_has_no_job(ledger: FakeLedger):
     assert "delayed" not in run("status").stdout
-    ledger.batches = {"01RUN": replace(RUNNING, attempt=2)}
+    ledger.there = {"01RUN": replace(RUNNING, attempt=2)}
     result = run("status")
     assert result.exit_code == Exit.OK
     expected = "delayed: batch 01RUN of route flights: attempt 2 began at 2027-01-15T08:00:00Z. If it fails, attempt 3"
     assert f"{expected} begins at 2027-01-15T08:08:00Z at the earliest" in result.stdout
     long_ago = int(time.time()) - 10_000
-    ledger.batches = {"01RUN": replace(RUNNING, job_run="", submitted_at=long_ago)}
+    ledger.there = {"01RUN": replace(RUNNING, job_run="", submitted_at=long_ago)}
     assert "no job of it is on record: settling tries every minute, and logs why it cannot" in run("status").stdout
 
 
@@ -202,7 +208,7 @@ def test_status_as_json_is_what_the_page_shows(ledger: FakeLedger):
 
 
 def test_status_says_which_halted_batch_is_aside_and_what_a_wish_waits_for(ledger: FakeLedger):
-    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column", attempt=3, aside_at=NOW)}
+    ledger.there = {"01RUN": replace(RUNNING, halted="no such column", attempt=3, aside_at=NOW)}
     ledger.record = replace(ledger.record, running=(), aside=("01RUN",), wished=("01OLD",))
     said = " ".join(run("status").stdout.split())
     assert f"after attempt 3, aside since {iso(NOW)}: no such column" in said
@@ -216,7 +222,7 @@ def test_status_says_which_halted_batch_is_aside_and_what_a_wish_waits_for(ledge
 )
 def test_status_says_what_becomes_of_a_batch_that_is_given_up(ledger: FakeLedger, wish: Wish, done: str):
     assert "being fenced" not in run("status").stdout
-    ledger.batches |= {"01RUN": replace(RUNNING, fencing=True, attempt=2)}
+    ledger.there |= {"01RUN": replace(RUNNING, fencing=True, attempt=2)}
     said = run("status").stdout
     assert "being fenced: batch 01RUN of route flights: attempt 2 gives it up. Its uploads stay pending until" in said
     assert "SUBMITTED" not in said
@@ -224,7 +230,7 @@ def test_status_says_what_becomes_of_a_batch_that_is_given_up(ledger: FakeLedger
     assert [(each["fencing"], each["wish"]) for each in route["unfinished"]] == [(True, None)]
     # it is to be dropped or redriven, and so is one that is abandoned
     old = Batch("01OLD", "flights", State.ABANDONED, NOW, objects=7, wish=wish, wished_parts=2, fencing=True)
-    ledger.batches |= {"01RUN": replace(RUNNING, fencing=True, attempt=2, wish=wish), "01OLD": old}
+    ledger.there |= {"01RUN": replace(RUNNING, fencing=True, attempt=2, wish=wish), "01OLD": old}
     ledger.record = replace(ledger.record, wished=("01OLD", "01RUN"))
     said = run("status").stdout
     assert "attempt 2 gives it up\n" in said
@@ -265,7 +271,7 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
 
 
 def test_a_halted_batch_is_in_the_json_with_its_reason_and_still_the_exit_code_tells(ledger: FakeLedger):
-    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column")}
+    ledger.there = {"01RUN": replace(RUNNING, halted="no such column")}
     result = run("status", "--json")
     assert result.exit_code == Exit.FINDING
     document = json.loads(result.stdout)
@@ -336,14 +342,14 @@ def test_what_is_no_uri_of_an_object_is_refused(ledger: FakeLedger, uri: str):
 
 
 def test_resume_begins_the_next_attempt_of_a_halted_batch(ledger: FakeLedger):
-    ledger.batches = {"01RUN": replace(RUNNING, halted="no such column", attempt=3)}
+    ledger.there = {"01RUN": replace(RUNNING, halted="no such column", attempt=3)}
     result = run("resume", "01RUN")
     assert result.exit_code == Exit.OK
     assert ledger.resumed == [("01RUN", 4, False)]
 
 
 def test_resume_of_a_batch_that_runs_changes_nothing(ledger: FakeLedger):
-    ledger.batches = {"01RUN": replace(RUNNING, job_run="")}
+    ledger.there = {"01RUN": replace(RUNNING, job_run="")}
     result = run("resume", "01RUN")
     assert result.exit_code == Exit.FINDING
     assert "nothing to resume" in result.stderr
@@ -418,7 +424,7 @@ def test_abort_says_what_becomes_of_the_uploads(
 )
 def test_abort_does_not_ask_about_what_it_would_refuse(ledger: FakeLedger, batch: str, options: tuple[str, ...], words):
     gone, empty = replace(DONE, state=State.ABANDONED), replace(RUNNING, state=State.OPEN, notices=0)
-    ledger.batches = {**ledger.batches, "01GONE": gone, "01OPEN": empty}
+    ledger.there = {**ledger.there, "01GONE": gone, "01OPEN": empty}
     result = run("abort", batch, *options)
     assert (result.exit_code, ledger.resumed) == (Exit.FINDING, [])
     assert words in " ".join(result.stderr.split())
@@ -441,7 +447,7 @@ def test_uploads_are_either_dropped_or_redriven(ledger: FakeLedger):
 @pytest.fixture
 def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
     """A batch whose table cannot say whether it is published; two drivers had staged for it."""
-    ledger.batches = {"01RUN": replace(RUNNING, halted="... A person has to decide", attempt=3)}
+    ledger.there = {"01RUN": replace(RUNNING, halted="... A person has to decide", attempt=3)}
     files = {
         f"batches/01RUN/outcomes/{number}.jsonl.gz": Outcomes(number, False, Tally(committed=2, rows=9)).encode()
         for number in (76, 86)
@@ -509,6 +515,22 @@ def test_routes_as_json_is_what_the_page_shows():
     result = run("routes", "--config", str(ROOT / "tidegate.toml"), "--json")
     assert result.exit_code == Exit.OK
     assert agree(shape(json.loads(result.stdout)), shape(documented("routes")))
+    (shipped,), (shown,) = json.loads(result.stdout)["routes"], documented("routes")["routes"]
+    assert shown["max_object_bytes"] == shipped["max_object_bytes"]
+
+
+def test_routes_says_how_many_lanes_there_are_and_whether_the_table_is_maintained(tmp_path: Path):
+    text = (ROOT / "tidegate.toml").read_text(encoding="utf-8")
+    changed = text.replace("[[route]]\n", "[[route]]\nlanes = 4\nmaintain = false\n", 1)
+    for written, lanes, maintained in ((text, 1, True), (changed, 4, False)):
+        file = tmp_path / "tidegate.toml"
+        file.write_text(written, encoding="utf-8")
+        (route,) = json.loads(run("routes", "--config", str(file), "--json").stdout)["routes"]
+        assert (route["lanes"], route["maintained"]) == (lanes, maintained)
+        printed = " ".join(run("routes", "--config", str(file)).stdout.split())
+        said = "maintained" if maintained else "not maintained"
+        assert f"table {route['table']}, {said} partitions" in printed
+        assert printed.endswith(f"lanes {lanes}")
 
 
 def test_routes_says_what_becomes_what():

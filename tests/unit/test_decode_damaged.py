@@ -285,3 +285,11 @@ def test_a_parquet_file_whose_time_zone_is_no_text():
     body = (Path(__file__).parent / "damaged-timezone.parquet").read_bytes()
     with pytest.raises(Undecodable, match="utf-8"):
         decoder("parquet", pa.schema([("t", pa.timestamp("us", tz="UTC"))]), max_bytes=10_000_000)(body)
+
+
+def test_a_parquet_file_with_fewer_rows_than_its_footer_names():
+    """Arrow reads 16 of 17 rows, and says nothing."""
+    body = (Path(__file__).parent / "miscounted.parquet").read_bytes()
+    schema = pa.schema([("a", pa.string()), ("b", pa.int64())])
+    with pytest.raises(Undecodable, match="the footer names 17 rows, and the row groups have 16"):
+        decoder("parquet", schema, max_bytes=10_000_000)(body)

@@ -247,7 +247,7 @@ def test_what_was_predicted_passes(monkeypatch: pytest.MonkeyPatch):
     ("change", "fails"),
     [
         ({"refused": 0}, {REFUSED}),
-        ({"jobs": 1}, {"they started no job"}),
+        ({"jobs": 1}, {"they began no attempt"}),
         (
             {"uploads": Conservation(PLAN.uploads, PLAN.expected + Tally(committed=1), 0)},
             {"committed: as many as planned", "notified = committed + quarantined + superseded + vanished + pending"},

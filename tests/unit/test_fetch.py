@@ -11,7 +11,7 @@ import pytest
 from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload
 from tidegate.reading import fetch as module
-from tidegate.reading.fetch import BucketMissing, Missed, TooLarge, Unreadable, Withheld, fetch, is_plain
+from tidegate.reading.fetch import BucketMissing, Missed, TooLarge, Unreadable, Withheld, fetch, fetch_range, is_plain
 
 PLAIN, ODD = "in/a.json", "in//a.json"
 
@@ -22,8 +22,15 @@ class S3(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         type(self).headers_seen = {name.lower(): value for name, value in self.headers.items()}
+        type(self).headers_seen["path"] = self.path
         status, body = self.answer
+        if asked := re.fullmatch(r"bytes=([0-9]+)-([0-9]+)", self.headers.get("Range", "")):
+            total, (first, last) = len(body), map(int, asked.groups())
+            if status == 200:
+                status, body = 206, body[first : last + 1]
         self.send_response(status)
+        if status == 206:
+            self.send_header("Content-Range", f"bytes {first}-{last}/{total}")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("ETag", '"e"')
         self.send_header("Last-Modified", "Sat, 21 Nov 2026 00:00:00 GMT")
@@ -69,6 +76,21 @@ class TestEitherClient:
 
     def test_a_large_one_is_left_unread(self, key: str):
         assert ask(key, 200, b"x" * 101) == TooLarge(101)
+
+    @pytest.mark.parametrize("version", ["etag:e", "v1"])
+    def test_a_range_of_exactly_the_claimed_version(self, key: str, version: str):
+        S3.answer = (200, b"0123456789")
+        assert fetch_range(Upload("landing", key, version, 10), 2, 5) == b"234"
+        asked = S3.headers_seen
+        assert asked["range"] == "bytes=2-4"
+        assert ("versionId=v1" in asked["path"]) if version == "v1" else (asked["if-match"] == '"e"')
+
+    def test_a_range_of_what_was_overwritten_or_deleted_meanwhile(self, key: str):
+        for status, code, outcome in ((412, "PreconditionFailed", "superseded"), (404, "NoSuchVersion", "vanished")):
+            S3.answer = (status, error(code))
+            found = fetch_range(Upload("landing", key, "etag:e", 10), 2, 5)
+            assert isinstance(found, Missed)
+            assert found.outcome.value == outcome
 
     @pytest.mark.parametrize(
         ("status", "code", "outcome"),

@@ -49,7 +49,7 @@ def test_what_is_written_of_a_dataset_does_not_depend_on_the_version(format: str
     """Each record of the first version had a delimiter."""
     (route,) = parse(ROUTE.format(format=format)).core_routes()
     assert encode_dataset(route.dataset) == (
-        f'{{"delimiter":",","format":"{format}","max_object_bytes":128000000,"partition_by":[],'
+        f'{{"delimiter":",","format":"{format}","max_object_bytes":100000000000,"partition_by":[],'
         '"schema":"id bigint","table":"lake.raw.flights"}'
     )
 

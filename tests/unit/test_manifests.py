@@ -10,7 +10,7 @@ import time_machine
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tests.support.build import BUCKET, notice, part_of, upload
+from tests.support.build import BUCKET, notice, part_of, upload, uploads
 from tests.support.ledgers import START
 from tidegate.core.errors import Rejected
 from tidegate.core.manifests import (
@@ -23,6 +23,8 @@ from tidegate.core.manifests import (
     floor_name,
     make_part,
     notice_of_part,
+    pack_tasks,
+    unpack_task,
 )
 from tidegate.core.uploads import Upload
 
@@ -88,6 +90,21 @@ def test_a_part_of_a_later_version_is_rejected():
     body = gzip.compress("\n".join([json.dumps({**json.loads(header), "v": 2}), *lines]).encode())
     with pytest.raises(Rejected, match="a part has version 2; this code reads 1"):
         decode_part(body)
+
+
+@given(MANY, st.integers(1, 7))
+def test_each_task_gets_its_own_uploads_with_their_positions(of: list[Upload], count: int):
+    items = [OwnedUpload(ID, replace(each, at=number)) for number, each in enumerate(of)]
+    tasks = [list(range(start, len(items), count)) for start in range(count)]
+    unpacked = [unpack_task(each) for each in pack_tasks(items, tasks)]
+    assert unpacked == [[(position, items[position]) for position in task] for task in tasks]
+    assert [[item.upload.at for _, item in task] for task in unpacked] == tasks
+
+
+def test_an_upload_takes_little_more_than_its_own_text():
+    items = [OwnedUpload(ID, each) for each in uploads(1_000)]
+    (packed,) = pack_tasks(items, [range(1_000)])
+    assert len(packed) < 1_000 * (len(ID) + 100)
 
 
 # ---- the manifest

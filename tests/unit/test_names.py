@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("tidegate", "tidegate_local", "infra", "lambdas", "simulation")
+PACKAGES = ("tidegate", "tidegate_local", "infra", "lambdas", "simulation", "bench")
 
 TWICE = {
     "Java": "py4j reads what a callback implements from a nested class of this name",

@@ -12,6 +12,7 @@ from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import (
     Dataset,
     Route,
+    RouteIndex,
     decode_dataset,
     decode_route,
     encode_dataset,
@@ -96,6 +97,22 @@ def test_the_one_route_that_takes_an_upload_is_found():
     assert route_of(upload("trains/a.json"), routes) is None
 
 
+@given(
+    st.lists(st.tuples(st.sampled_from(["", "a", "a/", "a/b", "b/"]), st.sampled_from(["", ".c"])), unique=True),
+    st.lists(st.booleans(), min_size=10, max_size=10),
+    st.text("ab/.c", max_size=6),
+)
+def test_an_index_finds_the_route_that_a_search_finds(places: list[tuple[str, str]], retired: list[bool], key: str):
+    routes = []
+    for number, (prefix, suffix) in enumerate(places):
+        made = replace(route(f"r{number}", prefix=prefix, suffix=suffix), retired=retired[number])
+        if not any(made.overlaps(other) for other in routes):
+            routes.append(made)
+    for bucket, size in (("landing", 1), ("landing", 0), ("elsewhere", 1)):
+        one = upload(key, bucket=bucket, size=size)
+        assert RouteIndex(routes).route_of(one) is route_of(one, routes)
+
+
 def test_a_retired_route_takes_nothing_and_leaves_its_keys_to_its_successor():
     old, new = replace(route("old", prefix="flights/"), retired=True), route("new", prefix="flights/")
     assert route_of(upload("flights/a.json"), [old]) is None
@@ -137,14 +154,14 @@ def test_a_route_that_was_recorded_before_attempts_waited_keeps_its_attempts_and
     again = encode_route(found)
     assert again == written.replace('"max_wait":60,', '"max_wait":60,"retry_wait":120,"step_aside":3600,').replace(
         '{"bucket"', '{"audit_from":"listing","bucket"', 1
-    )
+    ).replace('"limits":', '"lanes":1,"limits":', 1)
     assert decode_route(again) == found
 
 
 def test_the_text_of_a_dataset_is_pinned_for_jobs_and_the_ledger_compare_it():
     options = (("delimiter", ","), ("zone", True))
     assert encode_dataset(Dataset("lake.raw.flüge", "id bigint", "csv", ("day",), options=options)) == (
-        '{"delimiter":",","format":"csv","max_object_bytes":128000000,"partition_by":["day"],'
+        '{"delimiter":",","format":"csv","max_object_bytes":100000000000,"partition_by":["day"],'
         '"schema":"id bigint","table":"lake.raw.flüge","zone":true}'
     )
 

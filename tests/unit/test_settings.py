@@ -148,7 +148,7 @@ def test_partition_transforms(transform: str):
     ("old", "new", "where", "allowed"),
     [
         ('name = "lakehouse"', 'name = "Lake House"', "deployment.name", r"\^\[a-z\]"),
-        ('name = "lakehouse"', "name = 5", "deployment.name", "string"),
+        ('name = "lakehouse"', "name = 5", "deployment.name", "text in quotes"),
         ('name = "lake"', 'name = "the lake"', "catalog.name", r"\^\[a-z_\]"),
         ('messages = "4d"', "messages = 4", "retention.messages", '"60s" or "14d"'),
         ('messages = "4d"', 'messages = "4 days"', "retention.messages", '"60s" or "14d"'),
@@ -156,15 +156,15 @@ def test_partition_transforms(transform: str):
         ('messages = "4d"', 'messages = "-4d"', "retention.messages", '"60s" or "14d"'),
         ('messages = "4d"', 'messages = "1.5d"', "retention.messages", '"60s" or "14d"'),
         ('claims = "60d"', "claims = true", "retention.claims", '"60s" or "14d"'),
-        ('name = "flights"', 'name = "-flights"', "route.1.name", "pattern"),
-        ('name = "flights"', f'name = "{"f" * 32}"', "route.1.name", "pattern"),
-        ('bucket = "landing"', 'bucket = "Landing"', "route.1.bucket", "pattern"),
-        ('bucket = "landing"', 'bucket = "la"', "route.1.bucket", "pattern"),
-        ('bucket = "landing"', 'bucket = "s3://landing"', "route.1.bucket", "pattern"),
-        ('suffix = ".json"', "suffix = 5", "route.1.suffix", "string"),
+        ('name = "flights"', 'name = "-flights"', "route.1.name", "does not match"),
+        ('name = "flights"', f'name = "{"f" * 32}"', "route.1.name", "does not match"),
+        ('bucket = "landing"', 'bucket = "Landing"', "route.1.bucket", "does not match"),
+        ('bucket = "landing"', 'bucket = "la"', "route.1.bucket", "does not match"),
+        ('bucket = "landing"', 'bucket = "s3://landing"', "route.1.bucket", "does not match"),
+        ('suffix = ".json"', "suffix = 5", "route.1.suffix", "text in quotes"),
         ('format = "json"', 'format = "orc"', "route.1.format", KNOWN_FORMATS),
-        ('table = "lake.raw.flights"', 'table = "raw.flights"', "route.1.table", "pattern"),
-        ('table = "lake.raw.flights"', 'table = "lake.raw.Flights"', "route.1.table", "pattern"),
+        ('table = "lake.raw.flights"', 'table = "raw.flights"', "route.1.table", "does not match"),
+        ('table = "lake.raw.flights"', 'table = "lake.raw.Flights"', "route.1.table", "does not match"),
         ('schema = "id bigint"', 'schema = ""', "route.1.schema", "1 character"),
         (
             'partition_by = ["days(time)"]',
@@ -173,19 +173,34 @@ def test_partition_transforms(transform: str):
             r"days\(c\).*bucket\(n, c\)",
         ),
         ('partition_by = ["days(time)"]', 'partition_by = ["days(a), b"]', "route.1.partition_by", "truncate"),
-        ('partition_by = ["days(time)"]', 'partition_by = "days(time)"', "route.1.partition_by", "valid tuple"),
+        ('partition_by = ["days(time)"]', 'partition_by = "days(time)"', "route.1.partition_by", "a list in brackets"),
         ('max_object_bytes = "100MB"', 'max_object_bytes = "large"', "route.1.max_object_bytes", "256MB|512MB"),
         ('target_bytes = "1GiB"', "target_bytes = -1", "route.1.batch.target_bytes", "256MB"),
-        ('max_object_bytes = "100MB"', "max_object_bytes = 0", "route.1.max_object_bytes", "greater than 0"),
+        ('max_object_bytes = "100MB"', "max_object_bytes = 0", "route.1.max_object_bytes", "more than 0"),
         ('max_wait = "5m"', "max_wait = 300", "route.1.batch.max_wait", '"60s" or "14d"'),
-        ('target_bytes = "1GiB"', "target_bytes = 0", "route.1.batch.target_bytes", "greater than 0"),
-        ("target_objects = 1000", "target_objects = 0", "route.1.batch.target_objects", "greater than 0"),
-        ("target_objects = 1000", "target_objects = 1000001", "route.1.batch.target_objects", "1000000"),
-        ("target_objects = 1000", "target_objects = 1.5", "route.1.batch.target_objects", "integer"),
-        ("in_flight = 2", "in_flight = 0", "route.1.batch.in_flight", "greater than or equal to 1"),
-        ("in_flight = 2", "in_flight = 51", "route.1.batch.in_flight", "less than or equal to 50"),
-        ("attempts = 5", "attempts = 0", "route.1.batch.attempts", "greater than or equal to 1"),
-        ("attempts = 5", "attempts = 21", "route.1.batch.attempts", "less than or equal to 20"),
+        ('target_bytes = "1GiB"', "target_bytes = 0", "route.1.batch.target_bytes", "more than 0"),
+        ("target_objects = 1000", "target_objects = 0", "route.1.batch.target_objects", "more than 0"),
+        ("target_objects = 1000", "target_objects = 1000001", "route.1.batch.target_objects", "1000000 at most"),
+        ("target_objects = 1000", "target_objects = true", "route.1.batch.target_objects", "a whole number"),
+        ("in_flight = 2", 'in_flight = "2"', "route.1.batch.in_flight", "a whole number, without quotes"),
+        ('prefix = "flights/"', "lanes = true", "route.1.lanes", "a whole number"),
+        ('prefix = "flights/"', "lanes = 17", "route.1.lanes", "16 at most"),
+        (
+            'suffix = ".json"',
+            "lanes = 8",
+            "route.1.lanes",
+            "'flights' has 8 lanes, .*`dispatch_concurrency` .* is 4",
+        ),
+        ('delimiter = ";"', "lanes = 5", "route.2.lanes", "'weather' has 5 lanes.* Give the route 4"),
+        ('prefix = "flights/"', 'maintain = "no"', "route.1.maintain", "true or false, without quotes"),
+        ('prefix = "flights/"', 'existing = "yes"', "route.1.existing", "true or false, without quotes"),
+        ('prefix = "flights/"', "retired = 1", "route.1.retired", "true or false"),
+        ('max_object_bytes = "100MB"', "max_object_bytes = true", "route.1.max_object_bytes", "256MB"),
+        ("target_objects = 1000", "target_objects = 1.5", "route.1.batch.target_objects", "a whole number"),
+        ("in_flight = 2", "in_flight = 0", "route.1.batch.in_flight", "1 at least"),
+        ("in_flight = 2", "in_flight = 51", "route.1.batch.in_flight", "50 at most"),
+        ("attempts = 5", "attempts = 0", "route.1.batch.attempts", "1 at least"),
+        ("attempts = 5", "attempts = 21", "route.1.batch.attempts", "20 at most"),
         ("attempts = 5", 'retry_wait = "61m"', "route.1.batch.retry_wait", "longer than 1h"),
         ("attempts = 5", 'retry_wait = "0s"', "route.1.batch.retry_wait", "a whole number and a unit"),
         ("attempts = 5", 'step_aside = "0s"', "route.1.batch.step_aside", "a whole number and a unit"),
@@ -234,7 +249,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             "route.1.table_schema",
             [
                 *("audit_from", "batch", "bucket", "bucket_owner", "delimiter", "existing", "expect_every", "format"),
-                *("max_object_bytes", "name"),
+                *("lanes", "maintain", "max_object_bytes", "name"),
                 *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "versioned"),
             ],
         ),
@@ -253,7 +268,7 @@ def test_an_unknown_section_is_refused_with_the_names_allowed():
     line = len(LINES) + 2
     assert message == (
         f"tidegate.toml:{line}: notifications: unknown field; allowed here: announce, audit, catalog, deployment,"
-        " limits, network, operations, retention, route, security"
+        " limits, maintain, network, operations, retention, route, security"
     )
 
 
@@ -401,22 +416,40 @@ def test_the_core_is_told_whose_a_bucket_is():
     ("section", "where", "complaint"),
     [
         ('[security]\nencryption = "mine"', "2: security.encryption", "'aws' or 'customer'"),
-        ('[security]\nkms_key_arn = "alias/mine"', "2: security.kms_key_arn", "pattern"),
-        ('[security]\naccess_logs = "S3://logs"', "2: security.access_logs", "pattern"),
+        ('[security]\nkms_key_arn = "alias/mine"', "2: security.kms_key_arn", "does not match"),
+        ('[security]\naccess_logs = "S3://logs"', "2: security.access_logs", "does not match"),
         ('[network]\nsubnets = ["subnet-01234567"]', "1: network", "both `subnets` and `security_groups`"),
         ('[network]\nsecurity_groups = ["sg-01234567"]', "1: network", "both `subnets` and `security_groups`"),
         ('[network]\nsubnets = ["vpc-1"]\nsecurity_groups = ["sg-01234567"]', "1: network", "'vpc-1' in `subnets`"),
         ('[limits]\nqueue_timeout = "10m"', "2: limits.queue_timeout", "15m to 12h"),
         ('[limits]\nqueue_timeout = "13h"', "2: limits.queue_timeout", "15m to 12h"),
+        ('[limits]\nlinger = "6m"', "2: limits.linger", "5m at most"),
+        ("[limits]\nlinger = 0", "2: limits.linger", 'or "0s"'),
+        ('[maintain]\nenabled = "yes"', "2: maintain.enabled", "true or false, without quotes"),
+        ('[maintain]\nevery = "12h"', "2: maintain.every", "1d at least: .* the next one begins after it"),
+        ('[maintain]\nkeep_snapshots_for = "12h"', "2: maintain.keep_snapshots_for", "1d at least: .* the history"),
+        ("[maintain]\ncompact_bytes = true", "2: maintain.compact_bytes", "256MB"),
         ('[limits]\njob_timeout = "90s"', "2: limits.job_timeout", "whole minutes"),
-        ("[limits]\nintake_concurrency = 1", "2: limits.intake_concurrency", "greater than or equal to 2"),
-        ("[limits]\nvcpu = 5", "2: limits.vcpu", "greater than or equal to 6"),
+        ("[limits]\nintake_concurrency = 1", "2: limits.intake_concurrency", "2 at least"),
+        ("[limits]\nvcpu = 5", "2: limits.vcpu", "6 at least"),
     ],
 )
 def test_what_the_account_could_not_use_is_refused(section: str, where: str, complaint: str):
     message = refusal(f"{section}\n{GOOD}")
-    assert message.startswith(f"tidegate.toml:{where}: ")
-    assert complaint in message
+    start = f"tidegate.toml:{where}: "
+    assert message.startswith(start)
+    assert re.search(complaint, message.removeprefix(start))
+
+
+@pytest.mark.parametrize("written", ["0s", "5m"])
+def test_a_job_lingers_not_at_all_or_for_five_minutes_at_most(written: str):
+    assert parse(f'[limits]\nlinger = "{written}"\n{GOOD}').limits.linger == {"0s": 0, "5m": 300}[written]
+
+
+def test_a_route_may_have_as_many_lanes_as_dispatch_has_invocations():
+    source = with_line('prefix = "flights/"', 'prefix = "flights/"\nlanes = 8')
+    assert parse(f"[limits]\ndispatch_concurrency = 8\n{source}").routes[0].lanes == 8
+    assert "route.1.lanes: " in refusal(f"[limits]\ndispatch_concurrency = 7\n{source}")
 
 
 ARN = "arn:aws:s3tables:us-east-1:123456789012:bucket/tables"
@@ -437,6 +470,19 @@ def test_a_catalog_has_what_its_type_needs_and_no_more(fields: str, complaint: s
     message = refusal(with_line('name = "lake"', f'name = "lake"\n{fields}'))
     assert message.startswith(f"tidegate.toml:{line_of('[catalog]')}: catalog: ")
     assert complaint in message
+
+
+S3TABLES = with_line('name = "lake"', f'name = "lake"\ntype = "s3tables"\narn = "{ARN}"')
+
+
+def test_who_maintains_what_s3_tables_maintains_is_refused_where_it_is_said():
+    wanted = "S3 Tables maintains its tables itself"
+    by_section = refusal(f"[maintain]\nenabled = true\n{S3TABLES}")
+    assert by_section.startswith(f"tidegate.toml:2: maintain.enabled: {wanted}")
+    by_route = refusal(S3TABLES.replace('prefix = "weather/"', 'prefix = "weather/"\nmaintain = true'))
+    line = line_of('prefix = "weather/"') + 3
+    assert by_route.startswith(f"tidegate.toml:{line}: route.2.maintain: {wanted}")
+    assert parse(S3TABLES.replace('prefix = "weather/"', 'prefix = "weather/"\nmaintain = false'))
 
 
 @pytest.mark.parametrize("uri", ["http://catalog.example.com", "https://", "https://a b"])
@@ -560,3 +606,37 @@ def test_an_audit_that_cannot_be_is_refused_where_it_is_said(field: str, becomes
     source = GOOD + AUDIT.replace(field, becomes)
     with pytest.raises(SettingsError, match=f"tidegate.toml:[0-9]+: {complaint}"):
         parse(source)
+
+
+FIRST_ROUTE = GOOD[: GOOD.index("[route.batch]")]
+
+
+@pytest.mark.parametrize(
+    ("enabled", "route", "maintained", "asked_for"),
+    [
+        ("", "", True, False),
+        ("", "maintain = true", True, True),
+        ("", "maintain = false", False, False),
+        ("enabled = true", "", True, False),
+        ("enabled = false", "", False, False),
+        ("enabled = false", "maintain = true", True, True),
+    ],
+)
+def test_only_a_route_that_says_so_has_a_table_of_others_maintained(
+    enabled: str, route: str, maintained: bool, asked_for: bool
+) -> None:
+    settings = parse(FIRST_ROUTE + route + "\n\n[maintain]\n" + enabled)
+    assert (settings.maintained_tables() != ()) is maintained
+    assert (settings.tables_asked_for() != ()) is asked_for
+
+
+def test_a_route_that_says_no_decides_for_a_table_that_another_asks_for() -> None:
+    one = FIRST_ROUTE + "maintain = false\n"
+    two = one + FIRST_ROUTE[FIRST_ROUTE.index("[[route]]") :].replace("flights", "others", 2) + "maintain = true\n"
+    two = two.replace("lake.raw.others", "lake.raw.flights")
+    assert (parse(two).maintained_tables(), parse(two).tables_asked_for()) == ((), ())
+
+
+def test_no_table_is_begun_after_half_of_the_jobs_time() -> None:
+    assert parse(GOOD).maintain_limits().begin_for == 4 * HOUR
+    assert parse(GOOD + '\n[limits]\njob_timeout = "1h"\n').maintain_limits().begin_for == HOUR // 2

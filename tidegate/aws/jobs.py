@@ -23,6 +23,7 @@ from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, JobState, job_name
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.routes import Dataset, encode_dataset
+from tidegate.core.seats import code_of_job, may_ride, shared_for
 from tidegate.flows.ports import JobReport
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class SparkApplication:
     `spark_parameters`  further arguments for spark-submit (the locations of the dependencies)
     `work`, `account`   the name of the work bucket, and the account that owns it
     `timeout_minutes`   a job is cancelled after this time
+    `linger`            seconds that the job of a first attempt waits for a further batch; 0 if it takes none
     """
 
     client: "EMRServerlessClient"
@@ -67,6 +69,7 @@ class SparkApplication:
     work: str
     account: str
     timeout_minutes: int
+    linger: int = 0
 
     def start(self, name: str, arguments: Sequence[str], *, token: str, tags: Mapping[str, str]) -> str:
         """The id of the job run. `token` is the client token: who starts it again gets the same run."""
@@ -123,6 +126,16 @@ class EmrServerless:
             persistence_store=self._records(),
         )
 
+    @property
+    def code(self) -> str:
+        if not self._application.linger:
+            return ""
+        return code_of_job(self._application.entry_point, self._application.spark_parameters)
+
+    @property
+    def shared_for(self) -> int:
+        return shared_for(self._application.timeout_minutes * 60)
+
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         hand_off = {"batch": batch.id, "attempt": batch.attempt}
         try:
@@ -147,6 +160,11 @@ class EmrServerless:
             f"--digest={batch.manifest}",
             f"--floors={batch.floors}",
             *(["--last"] if last else []),
+            *(
+                [f"--linger={self._application.linger}", f"--shared-for={self.shared_for}"]
+                if self._application.linger and may_ride(batch, last=last)
+                else []
+            ),
             f"--dataset={encode_dataset(dataset)}",
         ]
         with asking(f"start the job of batch {batch.id}, attempt {batch.attempt}"):

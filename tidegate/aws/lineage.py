@@ -92,9 +92,7 @@ class EmrLineage:
         if complete is None:
             told = self._objects.get(lineage_folder(run) + "failure.json")
             why = job.why(told)
-            raise Retryable(
-                f"could not read the lineage of {table}: {job.name} is {job.state}: {why}. Its log is in EMR Studio"
-            )
+            raise Retryable(f"could not read the lineage of {table}: {job.name} is {job.state}: {why}. {job.log}")
         return complete
 
     def _read(self, run: str, complete: CompleteLineage) -> Iterator[Landed]:

@@ -78,7 +78,7 @@ class WaitedScreening:
         found = screening_of(run, self._work)
         if found is None:
             why = job.why(self._work.get(screening_failure(run)))
-            raise Retryable(f"could not screen {place}: {job.name} is {job.state}: {why}. Its log is in EMR Studio")
+            raise Retryable(f"could not screen {place}: {job.name} is {job.state}: {why}. {job.log}")
         return found
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from tidegate.aws.errors import asking
 from tidegate.core.errors import TidegateError
+from tidegate.core.lanes import group_of
 from tidegate.core.notices import Notice
 
 if TYPE_CHECKING:
@@ -21,16 +22,18 @@ MAX_ATTRIBUTE_CHARACTERS = 1_000
 
 
 class SnsTopic:
-    """`flows.ports.Topic` on an SNS FIFO topic, group = route.
+    """`flows.ports.Topic` on an SNS FIFO topic, a message group for each lane of a route.
 
     `attempt` is new for every invocation and part of each deduplication id. Otherwise a retry's notice would be dropped
-    as a duplicate even if the earlier one got stuck behind the topic. A repeated notice costs one read.
+    as a duplicate even if the earlier one got stuck behind the topic. A repeated notice costs one read. `lanes` has the
+    lanes of the routes that have several.
     """
 
-    def __init__(self, client: "SNSClient", arn: str, attempt: str) -> None:
+    def __init__(self, client: "SNSClient", arn: str, attempt: str, lanes: Mapping[str, int] | None = None) -> None:
         self._client = client
         self._arn = arn
         self._attempt = attempt
+        self._lanes = lanes or {}
 
     def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
         assert self._attempt, "to publish needs an attempt"
@@ -47,7 +50,7 @@ class SnsTopic:
             {
                 "Id": str(position),
                 "Message": body,
-                "MessageGroupId": notice.route,
+                "MessageGroupId": group_of(notice, self._lanes.get(notice.route, 1)),
                 "MessageDeduplicationId": f"{notice.id}-{self._attempt}"[:128],
             }
             for position, (notice, body) in enumerate(group)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from botocore.exceptions import ClientError
 
@@ -23,15 +24,24 @@ def _tell_no_one(said: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EndedJob:
-    """`name` is for people: the job run, and its application. `details` is EMR's text."""
+    """`name` is for people: the job run, and its application. `details` is EMR's text. `log` is a sentence, without its
+    full stop, that says where the job's log is."""
 
     name: str
     state: str
     details: str
+    log: str
 
     def why(self, told: bytes | None) -> str:
         """Why it failed, by what its driver has told in `failure.json`, if it did."""
         return str(json.loads(told)["reason"]) if told else self.details or "EMR Serverless gives no reason"
+
+
+def log_of(job_run: str, endpoint: str) -> str:
+    """Where the log of a job run is, by the address of the service that ran it. The local stack has no EMR Studio."""
+    if urlsplit(endpoint).hostname in ("127.0.0.1", "localhost"):
+        return f"Its log is in jobs/{job_run}/ of the stack's folder"
+    return "Its log is in EMR Studio"
 
 
 class WaitedJobs:
@@ -57,7 +67,7 @@ class WaitedJobs:
         job_run = self.start(run, arguments, why=why, tags=tags)
         name = f"job run {job_run} of application {self._application.id}"
         self._tell(f"{about} by {name}")
-        return EndedJob(name, *self.end_of(job_run))
+        return EndedJob(name, *self.end_of(job_run), log_of(job_run, self._application.client.meta.endpoint_url))
 
     def start(self, run: str, arguments: Sequence[str], *, why: str, tags: Mapping[str, str]) -> str:
         """The id of the job run. Who starts the same `run` again gets the same job: it is the client token. `why`

@@ -25,7 +25,8 @@ class Exit(IntEnum):
     USAGE = 2
     """The command line or `tidegate.toml` is wrong."""
     NO_STACK = 3
-    """The deployment cannot be reached, is not running, or did not start."""
+    """The deployment cannot be reached, is not running, or did not start; or a job of it that the command waited for
+    failed. The command may be repeated."""
     TOOL_MISSING = 4
     """Java, Node, the Spark jars or a Python package is missing."""
     INTERRUPTED = 130

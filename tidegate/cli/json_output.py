@@ -5,7 +5,7 @@ Fields may be added. If a field changes its name or meaning, `VERSION` changes. 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tidegate.core import times
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScope, Survey
 from tidegate.core.batches import Batch, State
+from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
 from tidegate.flows.announce import Unannounced
@@ -125,7 +126,8 @@ def _batch(batch: Batch) -> dict[str, Any]:
     }
 
 
-def routes(config: Path, routes: Sequence[Route]) -> dict[str, Any]:
+def routes(config: Path, routes: Sequence[Route], maintained: Collection[str]) -> dict[str, Any]:
+    """`maintained` are the tables that a job maintains."""
     return {
         "config": str(config),
         "routes": [
@@ -139,7 +141,9 @@ def routes(config: Path, routes: Sequence[Route]) -> dict[str, Any]:
                 "table": route.dataset.table,
                 "schema": " ".join(route.dataset.schema.split()),
                 "partition_by": list(route.dataset.partition_by),
+                "maintained": route.dataset.table in maintained,
                 "max_object_bytes": route.dataset.max_object_bytes,
+                "lanes": route.lanes,
                 "batch": {
                     "max_wait_seconds": route.limits.max_wait,
                     "target_bytes": route.limits.target_bytes,
@@ -211,6 +215,29 @@ def reconciled(done: Reconciled) -> dict[str, Any]:
                 "advice": each.advice,
             }
             for each in done.findings
+        ],
+    }
+
+
+def maintained(done: CompleteMaintenance, *, dry_run: bool) -> dict[str, Any]:
+    return {
+        "dry_run": dry_run,
+        "tables": [
+            {
+                "table": each.table,
+                "small_files": each.small,
+                "compacted_files": each.compacted,
+                "into_files": each.compacted_into,
+                "compacted_bytes": each.compacted_bytes,
+                "rewritten_manifests": each.manifests,
+                "snapshots": each.snapshots,
+                "expired_snapshots": each.expired,
+                "deleted_files": each.deleted,
+                "orphan_files": each.orphans,
+                "remarks": list(each.remarks),
+                "trouble": each.trouble or None,
+            }
+            for each in done.tables
         ],
     }
 

@@ -15,8 +15,10 @@ from tidegate.cli import deployment, json_output, plugins, render
 from tidegate.cli.audit import audit
 from tidegate.cli.backfill import backfill
 from tidegate.cli.checks import verdict
+from tidegate.cli.cost import cost
 from tidegate.cli.exits import EXPECTED, Exit, advice_for, code_of
 from tidegate.cli.ledger import app as ledger_app
+from tidegate.cli.maintain import maintain
 from tidegate.cli.options import (
     ConfigOption,
     DeploymentOption,
@@ -88,6 +90,8 @@ app.command()(audit)
 app.command()(backfill)
 app.command()(reconcile)
 app.command()(republish)
+app.command()(maintain)
+app.command()(cost)
 
 
 def _exit(code: Exit) -> NoReturn:
@@ -394,11 +398,12 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
 def routes(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print which uploads become rows of which table, by the configuration."""
     file = deployment.config_file(config)
-    found = load(file).core_routes()
+    settings = load(file)
+    found, maintained = settings.core_routes(), settings.maintained_tables()
     if as_json:
-        typer.echo(json_output.dumps(json_output.routes(file, found)))
+        typer.echo(json_output.dumps(json_output.routes(file, found, maintained)))
     else:
-        render.routes(file, found)
+        render.routes(file, found, maintained)
 
 
 @app.command()

@@ -61,7 +61,7 @@ def redrive(
 
 def _move_back(deployed: Deployment, *, dry_run: bool) -> None:
     ports, routes, run = deployed.ports(), deployed.routes, uuid.uuid4().hex
-    known = set(deployment.known_names(routes, ports))
+    known = {name: routes[name].lanes if name in routes else 1 for name in deployment.known_names(routes, ports)}
     notifications, notices = deployed.letters()
     kept = 0
     for name, box, judge in (

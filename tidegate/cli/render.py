@@ -3,7 +3,7 @@
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -16,6 +16,7 @@ from tidegate.cli.json_output import iso
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.backfill import BackfillCounts, BackfillFinding
 from tidegate.core.batches import Batch, State, Wish
+from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.reconcile import TableDifference
@@ -158,7 +159,7 @@ def conservation(statuses: Sequence[RouteStatus]) -> Table:
     table.add_row("  the sum", *(_holds(each) for each in statuses), end_section=True)
     table.add_row("rows committed", *(str(tally.rows) for tally in ended))
     table.add_row("duplicates refused", *(str(each.refused) for each in statuses))
-    table.add_row("Spark jobs", *(str(each.jobs) for each in statuses))
+    table.add_row("attempts begun", *(str(each.jobs) for each in statuses))
     table.add_row("batches", *(_batches(each) for each in statuses))
     if any(each.paused for each in statuses):
         table.add_row("paused since", *(iso(each.paused) or "" for each in statuses))
@@ -249,7 +250,8 @@ def _steps(each: Trace) -> list[tuple[str, str]]:
 # --- routes ---
 
 
-def routes(config: Path, routes: Iterable[Route]) -> None:
+def routes(config: Path, routes: Iterable[Route], maintained: Collection[str]) -> None:
+    """`maintained` are the tables that a job maintains."""
     out = console()
     out.print(Text(f"{config}", "dim"), soft_wrap=True)
     for route in routes:
@@ -258,7 +260,7 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
         out.print(Text.assemble("\n", (route.name, "bold"), retired), soft_wrap=True)
         for name, value in (
             ("uploads", f"s3://{route.bucket}/{route.prefix}*{route.suffix}, read as {dataset.format}"),
-            ("table", dataset.table),
+            ("table", f"{dataset.table}, {'maintained' if dataset.table in maintained else 'not maintained'}"),
             ("partitions", ", ".join(dataset.partition_by) or "none"),
             (
                 "hand-off",
@@ -270,6 +272,7 @@ def routes(config: Path, routes: Iterable[Route]) -> None:
                 f" the second after {duration(limits.retry_wait)}; a halted one steps aside after"
                 f" {duration(limits.step_aside)}",
             ),
+            ("lanes", str(route.lanes)),
         ):
             out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
 
@@ -347,6 +350,29 @@ def reconciled(done: Reconciled) -> None:
         out.print(Text(f"    {found.advice}", "dim"), soft_wrap=True)
     if done.holds:
         out.print("the tables hold what the ledger has committed")
+
+
+def maintained(done: CompleteMaintenance, *, dry_run: bool) -> None:
+    out = console()
+    would = "would be " if dry_run else ""
+    for each in done.tables:
+        out.print(Text(f"table {each.table}", "bold"), soft_wrap=True)
+        _counts(
+            out,
+            ("small files", each.small),
+            ("of these, files that were rewritten", each.compacted),
+            ("into so many", each.compacted_into),
+            ("bytes of these", each.compacted_bytes),
+            ("manifests that were rewritten", each.manifests),
+            ("snapshots", each.snapshots),
+            (f"of these, {would}expired", each.expired),
+            ("files that were deleted with them", each.deleted),
+            (f"orphan files that {would or 'were '}deleted", each.orphans),
+        )
+        for remark in each.remarks:
+            out.print(Text(f"    {remark}", "dim"), soft_wrap=True)
+        if each.trouble:
+            out.print(Text(f"    not finished: {each.trouble}", "bold red"), soft_wrap=True)
 
 
 def _difference(found: TableFinding) -> str:

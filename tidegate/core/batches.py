@@ -58,6 +58,7 @@ class Batch:
                    is aside now
     `wish`         what a person wants done with its uploads once it is abandoned; None if nobody said, or if it is done
     `wished_parts` for how many of its parts the wish is carried out
+    `rides`        the attempt was given to a job that another batch started
     `skips`        a person said to go on without the parts that are missing in the work bucket
     """
 
@@ -88,6 +89,7 @@ class Batch:
     wish: Wish | None = None
     wished_parts: int = 0
     skips: bool = False
+    rides: bool = False
 
 
 MAX_NOTICES = 50_000
@@ -187,12 +189,22 @@ class Step(Enum):
     HALT = auto()
 
 
-def next_step(batch: Batch, job: JobState, *, receipt: bool, hopeless: bool, limits: BatchLimits, now: int) -> Step:
+def next_step(
+    batch: Batch,
+    job: JobState,
+    *,
+    receipt: bool,
+    hopeless: bool,
+    limits: BatchLimits,
+    now: int,
+    patience: int = 0,
+) -> Step:
     """What to do with a batch that is SUBMITTED.
 
     The caller must read the job's state *before* the receipt. A job writes its receipt and then ends. In the other
     order, a job that does both between the two reads would appear to have ended without a receipt.
-    `hopeless`: the attempt reported that another one could not succeed. `now` is in epoch seconds: the next attempt
+    `hopeless`: the attempt reported that another one could not succeed. `patience`: after so many seconds a batch that
+    rides in another one's job has its next attempt (`core.seats.patience`). `now` is in epoch seconds: the next attempt
     begins only after a while, because what failed this one may pass. What waiting cannot cure halts at once.
     """
     if receipt:
@@ -201,9 +213,10 @@ def next_step(batch: Batch, job: JobState, *, receipt: bool, hopeless: bool, lim
         return Step.WAIT
     if job is JobState.UNKNOWN:
         return Step.HAND_OFF
-    if job is JobState.ACTIVE:
-        return Step.WAIT
     begins = next_attempt_from(batch, limits)
+    if job is JobState.ACTIVE:
+        stuck = batch.rides and begins is not None and now - batch.submitted_at >= patience
+        return Step.NEXT_ATTEMPT if stuck else Step.WAIT
     if hopeless or begins is None:
         return Step.HALT
     return Step.NEXT_ATTEMPT if now >= begins else Step.WAIT

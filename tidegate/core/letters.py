@@ -1,9 +1,10 @@
 """Dead letters, judged before they are moved back: what can never succeed stays where it is, with the reason."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate.core.errors import Rejected
+from tidegate.core.lanes import group_of
 from tidegate.core.notices import decode
 from tidegate.core.notifications import Garbage, Notified, parse
 from tidegate.core.routes import Route, route_of
@@ -39,8 +40,9 @@ def judge_notification(
     return LetterJudgement(reasons[0] if reasons else "it announces no upload")
 
 
-def judge_notice(body: str, known: Container[str], may_have_forgotten: Callable[[int], bool]) -> LetterJudgement:
-    """A message of the notices' queue. `known` are the routes of the configuration and of the ledger."""
+def judge_notice(body: str, known: Mapping[str, int], may_have_forgotten: Callable[[int], bool]) -> LetterJudgement:
+    """A message of the notices' queue. `known` has the routes of the configuration and of the ledger, and their
+    lanes."""
     try:
         notice = decode(body)
     except Rejected as error:
@@ -49,4 +51,4 @@ def judge_notice(body: str, known: Container[str], may_have_forgotten: Callable[
         return LetterJudgement(f"neither tidegate.toml nor the ledger has route {notice.route!r}")
     if may_have_forgotten(notice.at):
         return LetterJudgement(TOO_OLD)
-    return LetterJudgement("", notice.route)
+    return LetterJudgement("", group_of(notice, known[notice.route]))

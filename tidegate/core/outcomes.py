@@ -31,7 +31,8 @@ class Read:
     """The result of reading one upload: `rows` if it is committed, `error` if not.
 
     `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller. `where` is
-    where in the file the error is, and may quote it; empty if that is not known.
+    where in the file the error is, and may quote it; empty if that is not known. `spoiled`: rows of it were emitted
+    before that was known. What was staged from this reading must not be published.
     """
 
     outcome: Outcome
@@ -39,6 +40,7 @@ class Read:
     error: str = ""
     refused: bool = False
     where: str = ""
+    spoiled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

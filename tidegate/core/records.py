@@ -9,6 +9,7 @@
     leftover  l#<route>        <batch>    a batch ends, and some of its uploads are quarantined, or it is abandoned
     audit     a#<name>         audit      an audit of the route begins, or has done a page
     outbox    outbox           <batch>    a batch is committed, until its event was sent
+    job       jobs             shared     a job is started that takes further batches along
 
 Only the transitions of `core.transitions` write them.
 """
@@ -26,6 +27,7 @@ from tidegate.core.items import Item, Key
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import COMES_BACK, NO_TALLY, Tally
 from tidegate.core.routes import Route, decode_route
+from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import object_hash
 from tidegate.core.versions import check_version
 
@@ -35,6 +37,8 @@ OUTBOX = "outbox"
 answer."""
 ROUTES = "routes"
 """The partition of all routes' settings: a few hundred records at most, read together."""
+SHARED_JOB = Key("jobs", "shared")
+"""The key of the one record of the job that takes batches along."""
 DAY = 24 * 60 * 60
 # A claim names a notice, and a notice names a batch: each record outlives those that name it.
 NOTICE_OUTLIVES_CLAIM = DAY
@@ -190,6 +194,7 @@ def decode_batch(item: Item) -> Batch:
         state=State(told["state"]),
         opened_at=told["opened_at"],
         job_run=told.get("job_run", ""),
+        rides=told.get("rides", False),
         halted=told.get("halted", ""),
         tally=Tally.from_dict(told.get("tally", {})),
         fencing=told.get("fencing", False),
@@ -259,6 +264,13 @@ def decode_audit(item: Item) -> AuditRun:
         source=told.get("source", ""),
         job=told.get("job", ""),
         given_up=told.get("given_up", False),
+    )
+
+
+def decode_shared_job(item: Item) -> SharedJob:
+    told = _readable(item)
+    return SharedJob(
+        told["batch"], told["attempt"], told["job_run"], told["code"], told["started_at"], told["expires_at"]
     )
 
 

@@ -14,7 +14,7 @@ class Dataset:
     """How ingest turns a route's files into a table's rows.
 
     `schema` is Spark DDL without the lineage columns. `max_object_bytes` bounds one file both as stored and
-    decompressed, because a task decodes a whole file in memory. `options` are the format's, sorted by name. This module
+    decompressed, because one task reads it. `options` are the format's, sorted by name. This module
     does not interpret them (see `tidegate.formats.registry`).
     """
 
@@ -22,7 +22,7 @@ class Dataset:
     schema: str
     format: str
     partition_by: tuple[str, ...] = ()
-    max_object_bytes: int = 128_000_000
+    max_object_bytes: int = 100_000_000_000
     options: tuple[tuple[str, Any], ...] = ()
 
 
@@ -32,7 +32,7 @@ class Route:
 
     A `retired` route takes no new uploads and only finishes what it has gathered. `owner` is the account that owns the
     bucket, "" for the deployment's own. `audit_from` is where an audit finds the uploads that are in the bucket
-    (`tidegate.core.screening`).
+    (`tidegate.core.screening`). `lanes` is over how many message groups its notices are spread (`tidegate.core.lanes`).
     """
 
     name: str
@@ -44,6 +44,7 @@ class Route:
     retired: bool = False
     owner: str = ""
     audit_from: str = "listing"
+    lanes: int = 1
 
     def takes(self, upload: Upload) -> bool:
         return upload.bucket == self.bucket and is_file_under(upload, self.prefix, self.suffix)
@@ -73,6 +74,24 @@ def route_of(upload: Upload, routes: Iterable[Route]) -> Route | None:
     """The one route that takes `upload`, or None. The settings refuse routes that overlap. Retired routes take no
     uploads."""
     return next((route for route in routes if not route.retired and route.takes(upload)), None)
+
+
+class RouteIndex:
+    """`route_of` for many uploads. It compares a key with the routes whose prefix it has, however many routes there
+    are."""
+
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._by_prefix: dict[str, dict[int, dict[str, list[Route]]]] = {}
+        """Of each bucket, by length and prefix."""
+        for route in routes:
+            of_length = self._by_prefix.setdefault(route.bucket, {}).setdefault(len(route.prefix), {})
+            of_length.setdefault(route.prefix, []).append(route)
+
+    def route_of(self, upload: Upload) -> Route | None:
+        for length, by_prefix in self._by_prefix.get(upload.bucket, {}).items():
+            if route := route_of(upload, by_prefix.get(upload.key[:length], ())):
+                return route
+        return None
 
 
 # ---- encoding, for the ledger

@@ -36,7 +36,7 @@
     note_audit      that a page of the run is done                 the run is the last, the page its next
     note_screening  which job screens the bucket for the run       the run is the last; it has no job, and no page
     give_up_audit   that a run has ended without its findings      the run is the last, its pages and job as read
-    remember_route, count_refused: no decisions
+    remember_route, note_shared_job, count_refused: no decisions
 
 Decision 3 itself is made in the table (`core.publication`); `end_batch` records it. Nothing else writes the ledger.
 Add a new rule here, and let the model explore it (`simulation/model/`).
@@ -75,6 +75,7 @@ from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
     BATCH_OUTLIVES_NOTICE,
     NOTICE_OUTLIVES_CLAIM,
+    SHARED_JOB,
     VERSION,
     Leftover,
     RouteRecord,
@@ -88,6 +89,7 @@ from tidegate.core.records import (
     settings_key,
 )
 from tidegate.core.routes import Route, encode_route
+from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import Upload
 
 MAX_ERROR_BYTES = 300
@@ -212,7 +214,7 @@ def void(notice_id: str, route: str, *, now: int, retention: int) -> Transition:
 # ---- the life of a batch
 
 _HALT = ("halted", "halted_at")
-_OF_THE_LAST_ATTEMPT = ("job_run", "dataset", *_HALT)
+_OF_THE_LAST_ATTEMPT = ("job_run", "rides", "dataset", *_HALT)
 """What the batch's record says about an attempt, and a further attempt begins without."""
 
 
@@ -261,8 +263,8 @@ def fix_dataset(batch_id: str, attempt: int, dataset: str) -> Transition:
     )
 
 
-def record_job(batch_id: str, attempt: int, job_run: str) -> Transition:
-    change = Update(sets={"job_run": job_run})
+def record_job(batch_id: str, attempt: int, job_run: str, *, rides: bool = False) -> Transition:
+    change = Update(sets={"job_run": job_run, **({"rides": True} if rides else {})})
     requires = (*_under_way(attempt), Lacks("job_run"))
     return _one(f"record job {job_run} of batch {batch_id}", Write(batch_key(batch_id), change, requires))
 
@@ -738,6 +740,21 @@ def remember_route(route: Route) -> Transition:
             (IsNot("settings", settings),),
         ),
     )
+
+
+def note_shared_job(job: SharedJob) -> Transition:
+    """It replaces the one before, whichever was started first: hand-off asks whether it is under way before it uses
+    it."""
+    item: Item = {
+        "v": VERSION,
+        "batch": job.batch,
+        "attempt": job.attempt,
+        "job_run": job.job_run,
+        "code": job.code,
+        "started_at": job.started_at,
+        "expires_at": job.until,
+    }
+    return _one(f"note that job {job.job_run} takes batches along", Write(SHARED_JOB, Put(item)))
 
 
 def count_refused(route: str, count: int) -> Transition:

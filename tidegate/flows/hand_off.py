@@ -4,44 +4,68 @@ step                        if the process dies right after it
 1 write the manifest        the next hand-off finds it written
 2 SEALED -> SUBMITTED(1)    settling finds an attempt without a job and goes on at step 3
 3 fix how it reads          the same: the first write counts
-4 start the job             the same: Powertools or the client token return the same run; if both fail there are two
+4 give it a seat in a job   the same: it gets a second seat, or a job, and decision 3 lets only one driver publish
+  that is under way (`flows.ride`)
+5 or start a job            the same: Powertools or the client token return the same run; if both fail there are two
                             drivers, and decision 3 lets only one of them publish
-5 record the job run
+6 record the job run        a job that was started is not known as one that takes batches along
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import OutcomeUnknown
+from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Dataset, Route, decode_dataset, encode_dataset
 from tidegate.flows.ports import Ports
+from tidegate.flows.ride import ride, share
 from tidegate.flows.seal import ensure_manifest
 from tidegate.metrics import Metric
 
+TOGETHER = 100
+"""Sealed batches that are read together. A backlog may be long, and few of it get a slot."""
 
-def hand_off_sealed(route: Route, ports: Ports, *, halted_too: bool = True) -> int:
+
+def hand_off_sealed(route: Route, ports: Ports, *, patient: bool = True) -> int:
     """Hand off the route's sealed batches, oldest first, while slots are free. Returns how many.
 
+    The route's record says how many slots are free. It may have changed since it was read: `begin` asks for a slot once
+    more, and a slot that becomes free is found by the next run.
+
     A batch whose manifest cannot be written is skipped, and its OutcomeUnknown is raised after the other batches.
-    Manifests are written even without a free slot: the notices' records that they are made from expire.
+    Manifests are written even without a free slot: the notices' records that they are made from expire. Who is not
+    `patient` leaves that to the schedule, and the batches that halted over their files, too.
     """
-    handed, slots, trouble = 0, True, None
-    for batch_id in sorted(ports.ledger.route(route.name).sealed):  # ULIDs sort by age
-        batch = ports.ledger.batch(batch_id)
-        if batch is None or batch.state is not State.SEALED or (batch.halted and not halted_too):
-            continue
-        if batch.manifest and not slots:
+    record = ports.ledger.route(route.name)
+    slots = 0 if record.paused else route.limits.in_flight - len(record.running)
+    handed, trouble = 0, None
+    for batch in _sealed(record, ports) if patient or slots > 0 else ():
+        if slots <= 0 and not patient:
+            break
+        if batch.state is not State.SEALED or (batch.halted and not patient) or (batch.manifest and slots <= 0):
             continue
         try:
             ensure_manifest(batch, ports)
         except OutcomeUnknown as error:
             trouble = error
             continue
-        if slots and (slots := begin(route, batch_id, 1, ports)):
-            handed += 1
+        if slots > 0:
+            begun = begin(route, batch.id, 1, ports)
+            handed += begun
+            slots = slots - 1 if begun else 0
     if trouble:
         raise trouble
     return handed
+
+
+def _sealed(record: RouteRecord, ports: Ports) -> Iterator[Batch]:
+    """The batches that the route lists as sealed, oldest first: `TOGETHER` in a read."""
+    waiting = sorted(record.sealed)  # ULIDs sort by age
+    for start in range(0, len(waiting), TOGETHER):
+        portion = waiting[start : start + TOGETHER]
+        batches = ports.ledger.batches(portion)
+        yield from (batches[each] for each in portion if each in batches)
 
 
 def begin(route: Route, batch_id: str, attempt: int, ports: Ports) -> bool:
@@ -55,7 +79,8 @@ def begin(route: Route, batch_id: str, attempt: int, ports: Ports) -> bool:
 
 
 def start_job(route: Route, batch: Batch, ports: Ports) -> None:
-    """Start the job of the batch's current attempt, or find the one that was started, and record its run.
+    """Give the batch's current attempt a seat in a job that is under way, or start its job, or find the one that was
+    started; and record the run.
 
     This decides how the batch's files are read, once for each attempt. So a halted batch gets a corrected schema with
     its next attempt, and two jobs of one attempt read alike.
@@ -65,10 +90,14 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
     if not dataset:
         return
     last = batch.attempt >= route.limits.attempts
+    if job_run := ride(batch, dataset, ports, owner=route.owner, last=last):
+        ports.ledger.record_job(batch.id, batch.attempt, job_run, rides=True)
+        return
     job_run = ports.jobs.start(batch, decode_dataset(dataset), owner=route.owner, last=last)
     if job_run:
         ports.ledger.record_job(batch.id, batch.attempt, job_run)
         ports.measure(Metric.JOBS_STARTED, 1, route.name)
+        share(batch, job_run, ports, last=last)
 
 
 def dataset_of(batch: Batch, route: Route) -> Dataset:

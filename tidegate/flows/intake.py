@@ -5,13 +5,13 @@ messages are delivered again, and perhaps packed differently. The ledger refuses
 acknowledged only after the topic has accepted every notice with an upload from it.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.notices import pack
 from tidegate.core.notifications import Garbage, NotAnUpload, Notified, parse
-from tidegate.core.routes import Route, is_folder, route_of
+from tidegate.core.routes import Route, RouteIndex, is_folder
 from tidegate.core.uploads import Upload
 from tidegate.flows.ports import Delivery, Ports
 from tidegate.metrics import Metric
@@ -30,32 +30,35 @@ def intake(
     `ignore` lists the buckets and prefixes whose uploads are meant to have no route. `tell` is called with every other
     upload that no route takes.
     """
+    index = RouteIndex(routes)
     give_back: set[str] = set()
+    counted: Counter[Metric] = Counter()
     gathered: dict[str, dict[Upload, set[str]]] = defaultdict(lambda: defaultdict(set))
     for delivery in deliveries:
         for record in parse(delivery.body):
             match record:
                 case Notified(upload) if is_folder(upload):
-                    ports.measure(Metric.RECORDS_NOT_UPLOADS, 1)
+                    counted[Metric.RECORDS_NOT_UPLOADS] += 1
                 case Notified(upload):
-                    if route := route_of(upload, routes):
+                    if route := index.route_of(upload):
                         gathered[route.name][upload].add(delivery.id)
                     elif _ignored(upload, ignore):
-                        ports.measure(Metric.UPLOADS_IGNORED, 1)
+                        counted[Metric.UPLOADS_IGNORED] += 1
                     else:
-                        ports.measure(Metric.UPLOADS_OF_NO_ROUTE, 1)
+                        counted[Metric.UPLOADS_OF_NO_ROUTE] += 1
                         tell(upload)
                 case NotAnUpload():
-                    ports.measure(Metric.RECORDS_NOT_UPLOADS, 1)
+                    counted[Metric.RECORDS_NOT_UPLOADS] += 1
                 case Garbage(body, reason):
-                    ports.measure(Metric.RECORDS_SET_ASIDE, 1)
+                    counted[Metric.RECORDS_SET_ASIDE] += 1
                     try:
                         ports.dead_letters.set_aside(body, reason)
                     except TidegateError:
                         give_back.add(delivery.id)
-    for route in routes:
-        if uploads := gathered.get(route.name):
-            give_back |= _publish(route, uploads, ports)
+    for metric, records in counted.items():
+        # one line of the log for all of them
+        ports.measure(metric, records)
+    give_back |= _publish(gathered, routes, ports)
     return frozenset(give_back)
 
 
@@ -63,20 +66,32 @@ def _ignored(upload: Upload, places: Iterable[tuple[str, str]]) -> bool:
     return any(upload.bucket == bucket and upload.key.startswith(prefix) for bucket, prefix in places)
 
 
-def _publish(route: Route, uploads: dict[Upload, set[str]], ports: Ports) -> set[str]:
-    """Publish the uploads. Returns the ids of the deliveries whose uploads the topic did not accept."""
-    notices = list(pack(route.name, route.bucket, uploads))
+def _publish(
+    gathered: Mapping[str, Mapping[Upload, set[str]]], routes: Iterable[Route], ports: Ports
+) -> frozenset[str]:
+    """Publish the uploads of all routes together. Returns the ids of the deliveries whose uploads the topic did not
+    accept."""
+    notices = [
+        notice
+        for route in routes
+        if route.name in gathered
+        for notice in pack(route.name, route.bucket, gathered[route.name])
+    ]
     try:
-        accepted = ports.topic.publish(notices)
+        accepted = ports.topic.publish(notices) if notices else frozenset()
     except TidegateError:
         accepted = frozenset()
     delivered_by: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-    for upload, deliveries in uploads.items():
-        delivered_by[upload.identity] |= deliveries
+    for uploads in gathered.values():
+        for upload, deliveries in uploads.items():
+            delivered_by[upload.identity] |= deliveries
+    notified: Counter[str] = Counter()
     refused: set[str] = set()
     for notice in notices:
         if notice.id in accepted:
-            ports.measure(Metric.UPLOADS_NOTIFIED, len(notice.entries), route.name)
+            notified[notice.route] += len(notice.entries)
         else:
             refused.update(*(delivered_by[entry.upload.identity] for entry in notice.entries))
-    return refused
+    for route_name, uploads_accepted in notified.items():
+        ports.measure(Metric.UPLOADS_NOTIFIED, uploads_accepted, route_name)
+    return frozenset(refused)

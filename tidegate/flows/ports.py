@@ -59,6 +59,16 @@ class JobReport:
 class Jobs(Protocol):
     """The service that runs the Spark step."""
 
+    @property
+    def code(self) -> str:
+        """What a job that is started now runs; empty if jobs take no further batches along."""
+        ...
+
+    @property
+    def shared_for(self) -> int:
+        """Seconds after its start for which a job takes further batches."""
+        ...
+
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         """The id of the run of this batch's current attempt; None if another process is starting it right now.
 
@@ -100,6 +110,14 @@ class Screens(Protocol):
 
     def start(self, run: str, route: Route, source: str, window: Window) -> str:
         """The id of the job run: the same one, if the same run is started again."""
+        ...
+
+
+class Maintenance(Protocol):
+    """Starts jobs that maintain tables. The request is in the work bucket."""
+
+    def start(self, run: str) -> str:
+        """The id of the job run, or its name for people: the same one, if the same run is started again."""
         ...
 
 

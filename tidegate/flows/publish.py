@@ -15,7 +15,8 @@ part of step 5, and of each try of its commit. Nothing is deleted before the tab
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -52,6 +53,9 @@ log = logging.getLogger("tidegate")
 
 PUBLISH_TRIES = 8
 ATTEMPTS_LOOKED_AT = 10
+PARTS_AT_ONCE = 10
+"""As many as a client of botocore keeps connections."""
+FEW_PARTS = 10
 RESTORED = "Nothing was published. If the ledger was restored from a backup, see `tidegate ledger recover --help`"
 
 
@@ -262,10 +266,7 @@ class Attempt:
                 f" digest {self.digest}: they are of different histories. {RESTORED}"
             )
         items: list[OwnedUpload] = []
-        for name in sealed.parts:
-            part = self.work.get(self.folder + name)
-            if part is None:
-                raise Retryable(f"batch {self.batch}: {name} is missing in the work bucket")
+        for part in self._parts(sealed.parts):
             items += decode_part(part)
         identities = {item.upload.identity for item in items}
         if not len(identities) == len(items) == sealed.objects:
@@ -274,6 +275,21 @@ class Attempt:
                 f" manifest says {sealed.objects}. Nothing was published; compare parts/ and sealed.json"
             )
         return items
+
+    def _parts(self, names: Sequence[str]) -> Iterator[bytes]:
+        """The parts in this order. Many are read at once: a batch of small notices has thousands of them. The first
+        that cannot be read ends it, and those that were not asked for yet are left out."""
+        if len(names) <= FEW_PARTS:
+            yield from map(self._part, names)
+            return
+        with ThreadPoolExecutor(PARTS_AT_ONCE, thread_name_prefix="parts") as pool:
+            yield from pool.map(self._part, names)
+
+    def _part(self, name: str) -> bytes:
+        part = self.work.get(self.folder + name)
+        if part is None:
+            raise Retryable(f"batch {self.batch}: {name} is missing in the work bucket")
+        return part
 
     def _account_for(self, items: list[OwnedUpload], staged: Staged) -> Outcomes:
         """The outcomes of the staged snapshot, checked against the manifest and against the table's own row count."""

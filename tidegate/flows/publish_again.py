@@ -12,8 +12,11 @@ by the rows at that position that the batch is not below it.
     3 is its snapshot still in main?  the same                              the same
     4 write the outcomes under the    found by their name; harmless         the same bytes
       name of what is published
-    5 publish, on condition           the next run finds the rows at 3      the table accepts one of them
-    6 write the receipt               it names a snapshot that is not in    both write the table's decision
+    5 let a branch hold what is       dropped by a later batch of the       each has a branch of its own
+      published, so that it does      table
+      not expire meanwhile
+    6 publish, on condition           the next run finds the rows at 2      the table accepts one of them
+    7 write the receipt               it names a snapshot that is not in    both write the table's decision
                                       main: 2 finds the rows all the same
 
 A zombie of the batch's first attempts has the first floor. Where that is still in the history, its check meets what
@@ -58,6 +61,8 @@ def publish_again(attempt: Attempt) -> Receipt:
         )
     _copy_outcomes(attempt, before)
     try:
+        # no branch has it any more: it could expire, with its files, between here and the commit
+        sink.hold(before.snapshot)
         published = attempt.publish(before.snapshot, floor)
     except StagedIsGone:
         # its files may be gone with it: read the uploads again

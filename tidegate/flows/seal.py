@@ -5,6 +5,8 @@ registered notices is final, and every process writes the same manifest. A proce
 sealed batch without a manifest. The next hand-off writes it.
 """
 
+from dataclasses import replace
+
 from tidegate.core.batches import Batch, is_due
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_of_part
@@ -20,8 +22,9 @@ class FilesDiffer(OutcomeUnknown):
     this is its reason."""
 
 
-def seal_if_due(route: Route, ports: Ports, *, next_look: int) -> bool:
-    """Seal the route's open batch if it is full, or old and a job could start. True if this call did it.
+def seal_if_due(route: Route, ports: Ports, *, next_look: int, early: bool = False) -> bool:
+    """Seal the route's open batch if it is full, or old and a job could start. True if this call did it. `early`: half
+    of `max_wait` is enough.
 
     `next_look` is the time in seconds until the next check of a batch that is left open now. The schedule passes
     `SCHEDULE`. Callers in between pass 0, because the schedule checks in time.
@@ -31,7 +34,8 @@ def seal_if_due(route: Route, ports: Ports, *, next_look: int) -> bool:
     if batch is None:
         return False
     slot_free = not record.paused and len(record.running) + _waiting(record, route, ports) < route.limits.in_flight
-    if not is_due(batch, route.limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):
+    limits = replace(route.limits, max_wait=route.limits.max_wait // 2) if early else route.limits
+    if not is_due(batch, limits, now=ports.clock(), slot_free=slot_free, next_look=next_look):
         return False
     return seal(route, batch.id, ports)
 
@@ -40,8 +44,7 @@ def _waiting(record: RouteRecord, route: Route, ports: Ports) -> int:
     """How many sealed batches wait for a slot, and get it first. One that halted over its files waits for a person."""
     if len(record.running) >= route.limits.in_flight:
         return 0
-    batches = (ports.ledger.batch(each) for each in record.sealed)
-    return sum(1 for batch in batches if batch and not batch.halted)
+    return sum(not batch.halted for batch in ports.ledger.batches(record.sealed).values())
 
 
 def seal(route: Route, batch_id: str, ports: Ports) -> bool:

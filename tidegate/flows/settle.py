@@ -27,7 +27,9 @@ from tidegate.core.errors import OutcomeUnknown, TidegateError
 from tidegate.core.manifests import batch_folder, decode_part, failure_name, outcomes_name
 from tidegate.core.quarantine import is_behind
 from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt, given_up
+from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
+from tidegate.core.seats import patience, takes_along
 from tidegate.flows.announce import announce
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.missing import known_parts
@@ -35,7 +37,7 @@ from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send_again import send_again
-from tidegate.flows.status import RouteStatus, status
+from tidegate.flows.status import RouteStatus, status_of
 from tidegate.flows.wishes import carry_out
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
@@ -65,6 +67,7 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
     troubles: list[Exception] = []
     routes = list(configured.values())
     unconfigured = 0
+    well: list[Route] = []
     try:
         routes = routes_to_settle(configured, ports)
     except Exception as error:
@@ -72,8 +75,11 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
         troubles.append(error)
     for route in routes:
         try:
-            troubles += settle(route, ports)
-            now = standing(route, ports)
+            record = ports.ledger.route(route.name)
+            if not is_idle(record, ports):
+                troubles += settle(route, ports, record)
+                record = ports.ledger.route(route.name)
+            now = standing(route, record, ports)
             there = route.name in configured
             unconfigured += 0 if there else now.unfinished
             # a metric costs by the month, and the ledger keeps every route
@@ -83,8 +89,13 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
             if there or now.unfinished or now.oldest_quarantined:
                 ports.measure(Metric.QUARANTINED_NOW, now.quarantined, route.name)
                 ports.measure(Metric.OLDEST_QUARANTINED_SECONDS, now.oldest_quarantined, route.name)
+            well.append(route)
         except Exception as error:
             troubles.append(error)
+    try:
+        join_in(well, ports)
+    except Exception as error:
+        troubles.append(error)
     ports.measure(Metric.UNCONFIGURED_NOW, unconfigured)
     of_the_bus: list[TidegateError] = []
     try:
@@ -94,6 +105,22 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
         troubles.append(error)
     ports.measure(Metric.SETTLING_TROUBLES, len(troubles))
     return [*troubles, *of_the_bus]
+
+
+def join_in(routes: Iterable[Route], ports: Ports) -> None:
+    """Seal the batches that are half due, if a job was just started that takes batches along: they need no job of their
+    own then. So routes that wait equally long are soon due together, and share each job.
+
+    Each of them is sealed and handed off as any other. It costs one read, and two for each route that gathers while a
+    job is that young.
+    """
+    code, now = ports.jobs.code, ports.clock()
+    job = ports.ledger.shared_job() if code else None
+    if job is None or not takes_along(job, code, now=now) or now - job.started_at >= SCHEDULE:
+        return
+    for route in routes:
+        if seal_if_due(route, ports, next_look=SCHEDULE, early=True):
+            hand_off_sealed(route, ports, patient=False)
 
 
 def routes_to_settle(configured: Mapping[str, Route], ports: Ports) -> list[Route]:
@@ -110,17 +137,27 @@ def routes_to_settle(configured: Mapping[str, Route], ports: Ports) -> list[Rout
     return [*configured.values(), *(route for name, route in sorted(known.items()) if name not in configured)]
 
 
-def settle(route: Route, ports: Ports) -> list[TidegateError]:
-    """Settle the route's submitted batches, seal what is due, hand off what is sealed.
+def is_idle(record: RouteRecord, ports: Ports) -> bool:
+    """Whether there is nothing to settle. An idle route costs one read, removed or not. A batch that is opened after it
+    is settled in a minute."""
+    return not record.unfinished and not record.wished and not _is_behind(record, ports)
+
+
+def _is_behind(record: RouteRecord, ports: Ports) -> bool:
+    return is_behind(record, now=ports.clock(), retention=ports.ledger.claim_retention)
+
+
+def settle(route: Route, ports: Ports, record: RouteRecord | None = None) -> list[TidegateError]:
+    """Settle the route's submitted batches, seal what is due, hand off what is sealed. `record` is the route's, if it
+    was read just now.
 
     Returns the errors, by batch: one batch's error does not stop the others.
     """
     troubles: list[TidegateError] = []
-    record = ports.ledger.route(route.name)
-    behind = is_behind(record, now=ports.clock(), retention=ports.ledger.claim_retention)
-    if not record.unfinished and not record.wished and not behind:
-        # an idle route costs one read; a batch that is opened after it is settled in a minute
+    record = record or ports.ledger.route(route.name)
+    if is_idle(record, ports):
         return troubles
+    behind = _is_behind(record, ports)
     for batch_id in record.submitted:
         batch = ports.ledger.batch(batch_id)
         if batch is None or batch.state is not State.SUBMITTED:
@@ -162,14 +199,14 @@ class Standing:
     oldest_quarantined: int = 0
 
 
-def standing(route: Route, ports: Ports) -> Standing:
-    """The state of the route after settling.
+def standing(route: Route, record: RouteRecord, ports: Ports) -> Standing:
+    """The state of the route by this record, which was read after settling.
 
     The age counts from when the batch was opened. That is a moment before its first notice joined, or longer if the
     process that opened it died right then. So the age is never too low. A batch without notices is not pending. The age
     of one that waits for a person is left out: the alarm would stay on, and hide the next batch.
     """
-    (found,) = status([route], ports)
+    found = status_of(route, record, ports)
     now = ports.clock()
     pending = [batch for batch in found.unfinished if batch.notices]
     ages = [now - batch.opened_at for batch in pending if not _waits_for_a_person(batch, found)]
@@ -201,8 +238,7 @@ def advance(route: Route, ports: Ports, *, next_look: int) -> None:
     """
     seal_if_due(route, ports, next_look=next_look)
     # a batch that halted over its manifest is tried again by the schedule only: adding it up takes seconds
-    patient = next_look == SCHEDULE
-    hand_off_sealed(route, ports, halted_too=patient)
+    hand_off_sealed(route, ports, patient=next_look == SCHEDULE)
 
 
 def advance_each(routes: Iterable[Route], ports: Ports) -> list[Exception]:
@@ -231,6 +267,7 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
         report.state,
         receipt=receipt is not None,
         hopeless=reported is not None and reported.hopeless,
+        patience=patience(batch),
         limits=route.limits,
         now=ports.clock(),
     )

@@ -87,6 +87,10 @@ class Sink(Protocol):
         """Stage an empty append, for a fence. Returns its id."""
         ...
 
+    def hold(self, version: int) -> None:
+        """Keep this version and what it added from expiring, until `tidy`. Raises StagedIsGone if it is gone."""
+        ...
+
     def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
         """Publish what was staged, unless the batch is in the table, or the floor is not.
 

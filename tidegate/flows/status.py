@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.core.batches import Batch
 from tidegate.core.outcomes import ABANDONED, DROPPED, Conservation, Tally
+from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
 
@@ -36,7 +37,7 @@ class RouteStatus:
 
 
 def status(routes: Iterable[Route], ports: Ports) -> list[RouteStatus]:
-    return [_status(route, ports) for route in routes]
+    return [status_of(route, ports.ledger.route(route.name), ports) for route in routes]
 
 
 def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatus]:
@@ -50,8 +51,8 @@ def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatu
     ]
 
 
-def _status(route: Route, ports: Ports) -> RouteStatus:
-    record = ports.ledger.route(route.name)
+def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
+    """The state of a route by this record of it. Of a route without batches nothing else is read."""
     batches = tuple(batch for batch_id in record.unfinished if (batch := ports.ledger.batch(batch_id)))
     # the uploads of an abandoned batch wait for a redrive: they have not ended, unless they were dropped
     gathered, back = sum(batch.objects for batch in batches), record.back

@@ -77,12 +77,16 @@ _WAITS_FOR = {
 
 
 def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
-    """Every live claim on the object, oldest first."""
+    """Every live claim on the object, oldest first. However many there are, their notices are read together, and then
+    their batches."""
     traces: list[Trace] = []
     known: Mapping[str, Route] = {}
-    for claim in sorted(ports.ledger.claims(bucket, key), key=lambda each: each.claimed_at):
-        notice = ports.ledger.notice(claim.notice)
-        batch = ports.ledger.batch(notice.batch) if notice and notice.batch else None
+    claims = ports.ledger.claims(bucket, key)
+    notices = ports.ledger.notices({claim.notice for claim in claims})
+    batches = ports.ledger.batches({notice.batch for notice in notices.values() if notice.batch})
+    for claim in sorted(claims, key=lambda each: each.claimed_at):
+        notice = notices.get(claim.notice)
+        batch = batches.get(notice.batch) if notice else None
         limits = None
         if batch is not None and batch.state is State.SUBMITTED and not batch.halted:
             known = known or ports.ledger.known_routes()

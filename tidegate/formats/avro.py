@@ -62,8 +62,8 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
         chunks: dict[str, list[pa.Array]] = {each.name: [] for each in row.members}
         for number, some in _rows(container, row, max_bytes):
             for each in row.members:
-                with _in_block(number):
-                    chunks[each.name].append(_column(each, some))
+                with in_block(number):
+                    chunks[each.name].append(column_of(each, some))
         columns = [pa.chunked_array(chunks[each.name], each.shape.kind) for each in row.members]
         names = [each.name for each in row.members]
         try:
@@ -83,11 +83,11 @@ def _open(body: bytes) -> Container:
     file = io.BytesIO(body)
     if file.read(len(MAGIC)) != MAGIC:
         raise Undecodable("not Avro: it does not begin as an object container file does")
-    about = _next(file, METADATA)
+    about = take(file, METADATA)
     sync = file.read(SYNC_BYTES)
     blocks: list[tuple[int, bytes]] = []
     while file.tell() < len(body):
-        count, data = _next(file, "long"), _next(file, "bytes")
+        count, data = take(file, "long"), take(file, "bytes")
         if count < 0 or file.read(SYNC_BYTES) != sync:
             raise Undecodable(f"not Avro: block {len(blocks)} is damaged", where=f"block {len(blocks)}")
         blocks.append((count, data))
@@ -96,7 +96,8 @@ def _open(body: bytes) -> Container:
     return Container(about["avro.schema"], about.get("avro.codec", b"null").decode(), tuple(blocks))
 
 
-def _next(file: io.BytesIO, schema: Any) -> Any:
+def take(file: Any, schema: Any) -> Any:
+    """The next value of this schema in a binary file."""
     return fastavro.schemaless_reader(file, schema, None)
 
 
@@ -104,33 +105,46 @@ def _rows(container: Container, row: RowShape, max_bytes: int) -> Iterator[tuple
     """The rows, as fastavro returns them, with the number of their block. As many at once as are `ROWS`, or take
     `MEMORY` times `max_bytes`; a single row may take more."""
     schema = fastavro.parse_schema(row.raw)
-    objects = densest(row.raw)
-    if objects > MOST_OBJECTS:
-        raise Undecodable(f"the file's schema nests records so that one byte becomes {int(objects)} of them")
-    enough = MEMORY * max_bytes / (objects * OBJECT_BYTES)
+    enough = enough_of(row, max_bytes)
     size = 0
     for number, (count, packed) in enumerate(container.blocks):
-        with _in_block(number):
-            data = _unpack(container.codec, packed, max_bytes)
+        with in_block(number):
+            data = unpack_block(container.codec, packed, max_bytes)
             size += len(data)
             check_unpacked(size, max_bytes)
             check_text(size)
-            block = io.BytesIO(data)
-            rows: list[Mapping[str, Any]] = []
-            begun = 0
-            for _ in range(count):
-                rows.append(_next(block, schema))
-                if len(rows) == ROWS or block.tell() - begun >= enough:
-                    yield number, rows
-                    rows, begun = [], block.tell()
-            if block.tell() != len(data):
-                raise Undecodable(f"not Avro: block {number} says that it has {count} rows, and has more than them")
-            if rows:
+            for rows in rows_of_block(number, count, data, schema, enough):
                 yield number, rows
 
 
+def enough_of(row: RowShape, max_bytes: int) -> float:
+    """Of how many bytes the rows may be Python objects at a time. Raises Undecodable."""
+    objects = densest(row.raw)
+    if objects > MOST_OBJECTS:
+        raise Undecodable(f"the file's schema nests records so that one byte becomes {int(objects)} of them")
+    return MEMORY * max_bytes / (objects * OBJECT_BYTES)
+
+
+def rows_of_block(
+    number: int, count: int, data: bytes, schema: Any, enough: float
+) -> Iterator[list[Mapping[str, Any]]]:
+    """The rows of an unpacked block: as many at once as are `ROWS`, or have `enough` bytes; never none."""
+    block = io.BytesIO(data)
+    rows: list[Mapping[str, Any]] = []
+    begun = 0
+    for _ in range(count):
+        rows.append(take(block, schema))
+        if len(rows) == ROWS or block.tell() - begun >= enough:
+            yield rows
+            rows, begun = [], block.tell()
+    if block.tell() != len(data):
+        raise Undecodable(f"not Avro: block {number} says that it has {count} rows, and has more than them")
+    if rows:
+        yield rows
+
+
 @contextmanager
-def _in_block(number: int) -> Iterator[None]:
+def in_block(number: int) -> Iterator[None]:
     """What is raised within names the block."""
     try:
         yield
@@ -143,7 +157,7 @@ def _in_block(number: int) -> Iterator[None]:
         raise Undecodable(f"not Avro: {first_line(error)}", where=f"block {number}") from error
 
 
-def _column(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+def column_of(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
     try:
         return pa.array(member.of_all(rows), member.shape.kind)
     except MemoryError:
@@ -155,7 +169,7 @@ def _column(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
 # ---- codecs
 
 
-def _unpack(codec: str, packed: bytes, max_bytes: int) -> bytes:
+def unpack_block(codec: str, packed: bytes, max_bytes: int) -> bytes:
     """A block's bytes, `max_bytes` or a little more at the most. Raises Undecodable."""
     if codec not in CODECS:
         raise Undecodable(f"its blocks are packed by {codec[:60]!r}, and only {', '.join(CODECS)} are read")

@@ -1,21 +1,27 @@
 """The decoder for the files of a dataset.
 
-A file is decoded whole before any of its rows is emitted, so that a file that breaks in its last row leaves nothing
-behind. A bad file raises `Undecodable`; any other error is a bug. `docs/formats.md` lists what is taken and what is
-refused.
+A small file is decoded whole before any of its rows is emitted, so that a file that breaks in its last row leaves
+nothing behind. A large one is decoded piece by piece, and its rows are emitted before its end is known: whoever stages
+them takes them back if it is refused (docs/adr/0061). Both ways take and refuse the same files. A bad file raises
+`Undecodable`; any other error is a bug. `docs/formats.md` lists what is taken and what is refused.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.formats.columns import check_type
+from tidegate.formats.pieces import Piece
 from tidegate.formats.registry import FORMATS
+from tidegate.formats.streams import Stream
 
 Decoder = Callable[[bytes], pa.Table]
 """Raises Undecodable."""
+Divider = Callable[[bytes], Piece | None]
+StreamDecoder = Callable[[Stream], Iterator[pa.Table]]
+"""The tables of a file, in order; some may have no rows. Raises Undecodable, also after some of them."""
 
 
 def decoder(
@@ -35,4 +41,29 @@ def decoder(
         check_type(field.type)
     found = FORMATS[format]
     made: Decoder = import_module(found.module).make_decoder(schema, max_bytes, **found.settled(dict(options)))
+    return made
+
+
+def divider(
+    format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = (), *, max_bytes: int = 1 << 40
+) -> Divider | None:
+    """What makes a piece of a file for `decoder` (see `tidegate.formats.pieces`); None if files of `format` cannot be
+    joined."""
+    found = FORMATS[format]
+    make = getattr(import_module(found.module), "make_piece", None)
+    made: Divider | None = make and make(schema, max_bytes, **found.settled(dict(options)))
+    return made
+
+
+def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> StreamDecoder | None:
+    """The decoder of files of `format` that are decoded piece by piece; None if the format has none.
+
+    It takes and refuses the files that `decoder` takes and refuses, with the same rows and the same reasons; of a file
+    with several faults it may name another one. The module of the format's `stream` has
+    `make_streaming(schema, **options)`. Raises ValueError as `decoder` does.
+    """
+    found = FORMATS[format]
+    if not found.stream:
+        return None
+    made: StreamDecoder = import_module(found.stream).make_streaming(schema, **found.settled(dict(options)))
     return made

@@ -4,54 +4,111 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from tidegate.formats.columns import conform
+from tidegate.formats.columns import conform, row_number
+from tidegate.formats.pieces import Piece
 from tidegate.formats.places import record_of_csv
-from tidegate.formats.quotes import check_quotes
-from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
+from tidegate.formats.quotes import check_quotes, is_regular, quotes_in
+from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
 
 BOM = b"\xef\xbb\xbf"
 LEAST_BLOCK = 1 << 20
 LARGEST_BLOCK = (1 << 31) - 1
+LINE_END = ord("\n")
 HEADER = -1
 """The header, as a row."""
 ARROWS_PLACE = re.compile(r"(?:CSV parse error|In CSV column #[0-9]+): Row #([0-9]+): ")
 """How Arrow's message begins if it knows the row (pyarrow 26.0.1)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What of the file is before a text that begins with its header: rows, and lines besides the header's."""
+
+    rows: int = 0
+    lines: int = 0
+
+
+BEGINNING = Before()
+
+
 def make_decoder(schema: pa.Schema, max_bytes: int, delimiter: str) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if CSV cannot hold such a column."""
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
         raise ValueError(f"CSV files cannot hold the nested column {nested[0]}")
-    return lambda body: _read(body, schema, delimiter, max_bytes)
+    return lambda body: read(body, schema, delimiter, max_bytes)
 
 
-def _read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) -> pa.Table:
+def make_piece(schema: pa.Schema, max_bytes: int, delimiter: str) -> Callable[[bytes], Piece | None]:
+    """See `formats.pieces`. Only regular files are joined: lines end in one way, none is blank, the header is one line,
+    each quote opens or closes a field. Then a file ends outside of quotes, and each line end outside of quotes ends a
+    row. Columns are found by the header, so files are joined under the same one, byte for byte."""
+
+    def piece(body: bytes) -> Piece | None:
+        body = body.removeprefix(BOM)
+        if not body or body.startswith(BOM):
+            return None
+        end = b"\r\n" if b"\r" in body else b"\n"
+        body = body if body.endswith(b"\n") else body + end
+        head, _, text = body.partition(b"\n")
+        head += b"\n"
+        if _rows(head, delimiter) != 1 or not _has_regular_ends(body, end):
+            return None
+        most_names = head.count(delimiter.encode()) + 1
+        if not fit_cells(_lines(body), max(most_names, len(schema)), max_bytes):
+            return None
+        rows = _rows(text, delimiter)
+        return None if rows is None else Piece(head, text, rows)
+
+    return piece
+
+
+def _has_regular_ends(body: bytes, end: bytes) -> bool:
+    """Whether all lines end with `end`, and none is blank."""
+    ends = body.count(b"\n")
+    same = end == b"\n" or (body.count(b"\r") == ends and body.count(end) == ends)
+    return same and end + end not in body and not body.startswith(end)
+
+
+def _rows(text: bytes, delimiter: str) -> int | None:
+    """The line ends outside of quotes; None if the quotes are not regular."""
+    if b'"' not in text:
+        return text.count(b"\n")
+    quotes = quotes_in(text)
+    if not is_regular(text, quotes, delimiter):
+        return None
+    ends = np.flatnonzero(np.frombuffer(text, np.uint8) == LINE_END)
+    return int((np.searchsorted(quotes, ends) % 2 == 0).sum())
+
+
+def read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before: Before = BEGINNING) -> pa.Table:
     """An empty field is null, also in a column of text, where "" is the empty text. Columns that the file lacks are
     null."""
     check_text(len(body))
     body = body.removeprefix(BOM)
     if not body.strip(b"\r\n"):
         return schema.empty_table()
-    check_quotes(body, delimiter)
+    check_quotes(body, delimiter, before.lines)
     try:
-        return _table(body.lstrip(b"\r\n"), schema, delimiter, max_bytes)
+        return _table(body.lstrip(b"\r\n"), schema, delimiter, max_bytes, before)
     except Undecodable as error:
         if error.row is not None:
             # a row of one field may be blank; see `_table`
-            blanks = len(_header(body.lstrip(b"\r\n"), delimiter)) == 1 if error.row != HEADER else False
-            error.where = record_of_csv(body, delimiter, error.row - HEADER, blanks=blanks)
+            blanks = len(header(body.lstrip(b"\r\n"), delimiter)) == 1 if error.row != HEADER else False
+            error.where = record_of_csv(body, delimiter, error.row - HEADER, blanks=blanks, lines=before.lines)
         raise
 
 
-def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) -> pa.Table:
+def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before: Before) -> pa.Table:
     # the last line may lack its end, but Arrow needs one after a header without rows
     body = body if body.endswith((b"\n", b"\r")) else body + b"\n"
     try:
-        names = _header(body, delimiter)
+        names = header(body, delimiter)
         check_names(names, schema.names)
     except Undecodable as error:
         error.row = HEADER
@@ -86,8 +143,11 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int) -> pa
         place = ARROWS_PLACE.match(said)
         # Arrow counts from 1, and the header too
         row = int(place[1]) - 1 + HEADER if place else None
+        if place:
+            # in the words of Arrow, and in the numbers of the whole file
+            said = said[: place.start(1)] + str(before.rows + int(place[1])) + said[place.end(1) :]
         raise Undecodable(f"not CSV of this schema: {said}", row=row) from error
-    return conform(table, schema, texts=True)
+    return conform(table, schema, texts=True, place=lambda row: row_number(before.rows + row))
 
 
 def _lines(body: bytes) -> int:
@@ -96,7 +156,7 @@ def _lines(body: bytes) -> int:
     return body.count(b"\n") + returns + 1
 
 
-def _header(body: bytes, delimiter: str) -> list[str]:
+def header(body: bytes, delimiter: str) -> list[str]:
     """The names in the header, read first: a file of another kind need not be decoded."""
     lines = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8", errors="replace", newline="")
     try:

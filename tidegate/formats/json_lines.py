@@ -1,47 +1,65 @@
 """JSON lines: one object a line.
 
-msgspec checks each line against the schema's types, strictly, and reports what fails where. (Arrow's own JSON reader is
-about twice as fast, but a first line that is `null` crashes the process, and a later one becomes a row of nulls:
-pyarrow 26.0.1.)
+msgspec checks each line against the schema's types, strictly, and reports what fails where. (Arrow's own JSON reader
+crashes the process if the first line is `null`, and makes a row of nulls of a later one: pyarrow 26.0.1.)
+
+Where each line begins with `{` and ends with `}`, all lines are decoded in one call (`_in_one_call`). Else, and if that
+call fails, they are decoded line by line, which finds the line that is refused.
 """
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.formats import places
 from tidegate.formats.columns import conform
-from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
+from tidegate.formats.pieces import Piece
+from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
 
 OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
+OF_LINES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+NULL_TEXT = b"null"
+NULL = msgspec.Raw(NULL_TEXT)
+BLOCK_BYTES = 256_000
+"""Lines become columns so many bytes at a time: the values of more do not fit into a processor's cache."""
+LINE_END, OPENS, CLOSES, QUOTE = b'\n{}"'
 
 
 def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if JSON cannot hold such a column."""
     line = msgspec.json.Decoder(_struct_type(list(schema)))
-    reading = [(f"f{number}", field.name, _plain(field.type), _held(field.type)) for number, field in enumerate(schema)]
+    reading = [(attrgetter(f"f{number}"), field.name, _maker(field.type)) for number, field in enumerate(schema)]
 
     def decode(body: bytes) -> pa.Table:
         check_text(len(body))
         check_cells(body.count(b"\n") + 1, len(schema), max_bytes)
-        rows = _rows(line, body)
-        columns = []
-        for member, name, plain, held in reading:
-            values = [getattr(row, member) for row in rows]
-            try:
-                columns.append(_array(values, plain, held))
-            except MemoryError:
-                raise
-            except OF_VALUES as error:
-                row = _first_refused(values, plain, held)
-                place = "" if row is None else f", {line_of(body, row)}"
-                raise Undecodable(f"column {name}{place}: {first_line(error)}", where=_where(body, row)) from error
-        if rows and all(column.null_count == len(rows) for column in columns):
+        parts: list[list[pa.Array]] = [[make([])] for _, _, make in reading]
+        count = 0
+        for block in _blocks(body):
+            rows = _rows(line, block, body, count)
+            for part, (member, name, make) in zip(parts, reading, strict=True):
+                values = list(map(member, rows))
+                try:
+                    part.append(make(values))
+                except MemoryError:
+                    raise
+                except OF_VALUES as error:
+                    refused = _first_refused(values, make)
+                    row = None if refused is None else count + refused
+                    place = "" if row is None else f", {line_of(body, row)}"
+                    raise Undecodable(f"column {name}{place}: {first_line(error)}", where=_where(body, row)) from error
+            count += len(rows)
+        columns = [pa.concat_arrays(part) for part in parts]
+        if count and all(column.null_count == count for column in columns):
             _check_fields(body, schema)
         table = pa.Table.from_arrays(columns, names=schema.names)
         try:
@@ -53,15 +71,35 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
     return decode
 
 
-def _array(values: Sequence[Any], plain: Callable[[Any], Any] | None, held: pa.DataType) -> pa.Array:
-    return pa.array(values if plain is None else map(plain, values), held)
+def make_piece(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], Piece | None]:
+    """See `formats.pieces`. A row is a line that is not blank, and each is decoded without regard to the others. So the
+    rows of several files are those of their lines one after the other."""
+
+    def piece(body: bytes) -> Piece | None:
+        if not fit_cells(body.count(b"\n") + 1, len(schema), max_bytes):
+            return None
+        text = body if body.endswith(b"\n") or not body else body + b"\n"
+        rows = text.count(b"}\n{") + 1
+        if rows != text.count(b"\n") or not text.startswith(b"{"):
+            rows = sum(not line.isspace() for line in io.BytesIO(text))
+        return Piece(b"", text, rows)
+
+    return piece
 
 
-def _first_refused(values: Sequence[Any], plain: Callable[[Any], Any] | None, held: pa.DataType) -> int | None:
+def _maker(kind: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
+    """The function that makes the column of the values that msgspec has decoded."""
+    if pa.types.is_decimal(kind):
+        return _numbers
+    plain, held = _plain(kind), _held(kind)
+    return lambda values: pa.array(values if plain is None else map(plain, values), held)
+
+
+def _first_refused(values: Sequence[Any], make: Callable[[Sequence[Any]], pa.Array]) -> int | None:
     """The row of the first value that Arrow does not take; only of a file that is refused."""
     for row, value in enumerate(values):
         try:
-            _array([value], plain, held)
+            make([value])
         except MemoryError:
             raise
         except OF_VALUES:
@@ -83,18 +121,53 @@ def _line(body: bytes, row: int) -> tuple[int, bytes]:
     return next(islice(lines, row, None))
 
 
-def _rows(line: msgspec.json.Decoder, body: bytes) -> list[Any]:
-    """One row for each line that is not blank. It decodes line by line, because `decode_lines` takes several objects on
-    one line for several lines."""
+def _blocks(body: bytes) -> Iterator[bytes]:
+    """The lines of a file, some `BLOCK_BYTES` at a time."""
+    begin = 0
+    while begin < len(body):
+        end = body.find(b"\n", begin + BLOCK_BYTES) + 1 or len(body)
+        yield body[begin:end]
+        begin = end
+
+
+def _rows(line: msgspec.json.Decoder, block: bytes, body: bytes, before: int) -> list[Any]:
+    """One row for each line of the block that is not blank. `before` rows of `body` come before the block."""
+    at_once = _in_one_call(line, block)
+    if at_once is not None:
+        return at_once
     rows: list[Any] = []
     try:
-        for text in io.BytesIO(body):
+        for text in io.BytesIO(block):
             if not text.isspace():
                 rows.append(line.decode(text))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        reason = f"not JSON lines of this schema: {line_of(body, len(rows))}: {first_line(error)}"
-        raise Undecodable(reason, where=_where(body, len(rows))) from error
+    except OF_LINES as error:
+        row = before + len(rows)
+        reason = f"not JSON lines of this schema: {line_of(body, row)}: {first_line(error)}"
+        raise Undecodable(reason, where=_where(body, row)) from error
     return rows
+
+
+def _in_one_call(line: msgspec.json.Decoder, block: bytes) -> list[Any] | None:
+    """The rows, if every line begins with `{` and ends with `}`, and is one object; else None.
+
+    `decode_lines` decodes one object after the other, with any white space between them. It would take several on one
+    line for several lines, and one on several lines for one. Neither can be here:
+
+    - A line end in a string is refused, so a line end is between tokens. Between `}` and `{` an object has a comma. So
+      each line end is between two objects, and each line has one or more objects, whole.
+    - There are as many objects as lines. So each line has one.
+    """
+    if not block.startswith(b"{") or not block.endswith((b"}", b"}\n")):
+        return None
+    text = np.frombuffer(block, np.uint8)
+    between = np.flatnonzero(text[:-1] == LINE_END)
+    if (text[between - 1] != CLOSES).any() or (text[between + 1] != OPENS).any():
+        return None
+    try:
+        rows: list[Any] = line.decode_lines(block)
+    except OF_LINES:
+        return None
+    return rows if len(rows) == len(between) + 1 else None
 
 
 def line_of(body: bytes, row: int) -> str:
@@ -124,7 +197,8 @@ def _struct_type(fields: list[pa.Field]) -> Any:
     members: list[Any] = []
     for number, field in enumerate(fields):
         kind = _element(field)
-        members.append((f"f{number}", kind, None) if field.nullable else (f"f{number}", kind))
+        absent = (NULL if kind is msgspec.Raw else None,) if field.nullable else ()
+        members.append((f"f{number}", kind, *absent))
     names = {f"f{number}": field.name for number, field in enumerate(fields)}
     return msgspec.defstruct("object", members, rename=names, kw_only=True, gc=False)
 
@@ -193,9 +267,22 @@ def _plain(kind: pa.DataType) -> Callable[[Any], Any] | None:
     return None
 
 
-def _number(raw: msgspec.Raw | None) -> str | None:
+def _numbers(raws: Sequence[msgspec.Raw]) -> pa.Array:
+    """`_number` of each, in a few calls: a column of text from the bytes as they are."""
+    text = b"".join(raws)
+    text.decode()  # refuses what is no UTF-8; every raw value begins and ends with a character of ASCII
+    ends = np.cumsum([0, *map(len, raws)], dtype=np.int32)
+    values = pa.StringArray.from_buffers(len(raws), pa.py_buffer(ends), pa.py_buffer(text))
+    if NULL_TEXT in text:
+        values = pc.if_else(pc.equal(values, "null"), None, values)
+    if QUOTE in text:
+        values = pc.if_else(pc.starts_with(values, '"'), pc.utf8_slice_codeunits(values, 1, -1), values)
+    return values
+
+
+def _number(raw: msgspec.Raw) -> str | None:
     """The digits of a JSON number, or of a JSON text. Whatever else it is, reading it as a decimal refuses."""
-    text = bytes(raw).decode() if raw is not None else "null"
+    text = bytes(raw).decode()
     return None if text == "null" else text[1:-1] if text.startswith('"') else text
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from tidegate.formats.columns import as_list, conform
 from tidegate.formats.places import run_of
-from tidegate.formats.reasons import Undecodable, check_cells, check_names, first_line
+from tidegate.formats.reasons import Oversized, Undecodable, check_cells, check_names, first_line
 from tidegate.formats.streams import check_unpacked
 
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
@@ -23,21 +23,27 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
 
 def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
     try:
-        about = pq.read_metadata(pa.BufferReader(body))
+        file = _open(body, None, "us")
+        about = file.metadata
         size = _check_size(about, len(schema), max_bytes)
         # A text of many rows is in the file once. If all its copies may be too large, texts are read as dictionaries,
         # and counted before they are copied.
-        folded = _texts(about) if size * about.num_rows > max_bytes else []
-        file = _open(body, about, "us", folded)
+        if folded := texts_of(about) if size * about.num_rows > max_bytes else []:
+            file = _open(body, about, "us", folded)
         names = file.schema_arrow.names
         if about.num_rows:
             check_names(names, schema.names)
         wanted = [name for name in schema.names if name in names]
         table = _table(file, wanted)
-        _check_unfolded(table, max_bytes)
-        instants = _instants(about, wanted)
+        if wanted and table.num_rows != about.num_rows:
+            raise Undecodable(
+                f"not Parquet: the footer names {about.num_rows} rows, and the row groups have {table.num_rows}"
+            )
+        if folded:
+            _check_unfolded(table, max_bytes)
+        instants = instants_of(about, wanted)
         if instants:
-            _check_nanoseconds(table.select(instants), _open(body, about, "ns").read(columns=instants))
+            check_nanoseconds(table.select(instants), _open(body, about, "ns").read(columns=instants))
         try:
             return conform(table, schema, texts=False, instants=frozenset(instants))
         except Undecodable as error:
@@ -81,7 +87,7 @@ def _check_size(about: Any, columns: int, max_bytes: int) -> int:
     return int(size)
 
 
-def _texts(about: Any) -> list[str]:
+def texts_of(about: Any) -> list[str]:
     columns = [about.schema.column(number) for number in range(about.num_columns)]
     return sorted({column.path for column in columns if column.physical_type == "BYTE_ARRAY"})
 
@@ -93,14 +99,20 @@ def _open(body: bytes, about: Any, unit: str, folded: Sequence[str] = ()) -> pq.
 
 
 def _check_unfolded(table: pa.Table, max_bytes: int) -> None:
+    size = unfolded_bytes(table)
+    if size > max_bytes:
+        raise Oversized(f"too large: its texts are {size} bytes, at most {max_bytes} (max_object_bytes)")
+
+
+def unfolded_bytes(table: pa.Table) -> int:
+    """How many bytes the texts have that were read as dictionaries, once each row has its own copy."""
     size = 0
     for column in table.columns:
         for leaf in _leaves(column):
             if pa.types.is_dictionary(leaf.type):
                 lengths = pc.binary_length(leaf.dictionary)
                 size += pc.sum(lengths.take(leaf.indices).cast(pa.int64())).as_py() or 0
-    if size > max_bytes:
-        raise Undecodable(f"too large: its texts are {size} bytes, at most {max_bytes} (max_object_bytes)")
+    return size
 
 
 def _leaves(column: Any) -> Iterator[pa.Array]:
@@ -115,11 +127,13 @@ def _leaves(column: Any) -> Iterator[pa.Array]:
             yield array
 
 
-def _instants(about: Any, wanted: list[str]) -> list[str]:
+def instants_of(about: Any, wanted: list[str]) -> list[str]:
     """The columns of the old type INT96. It has no zone, and is in UTC by Spark's convention."""
+    columns = [about.schema.column(number) for number in range(about.num_columns)]
+    if all(column.physical_type != "INT96" for column in columns):
+        return []
     found = []
     for name in wanted:
-        columns = [about.schema.column(number) for number in range(about.num_columns)]
         inside = [column for column in columns if column.path == name or column.path.startswith(f"{name}.")]
         times = [column.physical_type for column in inside if column.logical_type.type == "TIMESTAMP"]
         if not times and any(column.physical_type == "INT96" for column in inside):
@@ -127,7 +141,7 @@ def _instants(about: Any, wanted: list[str]) -> list[str]:
     return found
 
 
-def _check_nanoseconds(micro: pa.Table, nano: pa.Table) -> None:
+def check_nanoseconds(micro: pa.Table, nano: pa.Table) -> None:
     """Arrow cuts INT96 to microseconds. So it is read as nanoseconds, too, which wrap beyond the year 2262: the product
     wraps as they do."""
     for name in micro.column_names:

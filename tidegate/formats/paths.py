@@ -37,8 +37,8 @@ class Component:
     width: int | None = None
 
 
-def unplaceable(table: pa.Table, partition_by: Sequence[str]) -> str:
-    """Why a row of `table` cannot be written under a path; empty if all can."""
+def unplaceable(table: pa.Table, partition_by: Sequence[str], before: int = 0) -> str:
+    """Why a row of `table` cannot be written under a path; empty if all can. `before` rows of the file precede it."""
     # Spark ignores the case of column names
     columns = {name.lower(): table[name] for name in table.column_names}
     components = [each for each in map(_component, partition_by) if each and each.column.lower() in columns]
@@ -54,7 +54,7 @@ def unplaceable(table: pa.Table, partition_by: Sequence[str]) -> str:
         rows, zip(*(column.take(rows).to_pylist() for _, column in found), strict=True), strict=True
     ):
         if why := complaint(*values):
-            return f"row {row}: {why}"
+            return f"row {before + row}: {why}"
     return ""
 
 

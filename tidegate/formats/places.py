@@ -37,23 +37,29 @@ def line_number(body: bytes, place: int) -> int:
     return body.count(b"\n", 0, place) + body.count(b"\r", 0, place) - body.count(b"\r\n", 0, place) + 1
 
 
-def run_of(what: str, row: int, counts: Sequence[int]) -> str:
+def run_of(what: str, row: int, counts: Sequence[int], begin: int = 0, first: int = 0) -> str:
     """Which of the file's runs of rows has this row (from 0). `what` is how the format calls them, `counts` how many
-    rows each has. Empty if none has it."""
-    first = 0
-    for number, count in enumerate(counts):
+    rows each has; the first of these is run `begin` of the file, and begins with row `first`. Empty if none has it."""
+    for number, count in enumerate(counts, start=begin):
         if row < first + count:
             return f"{what} {number}, rows {first} to {first + count - 1}"
         first += count
     return ""
 
 
-def record_of_csv(body: bytes, delimiter: str, number: int, *, blanks: bool) -> str:
+def record_of_csv(body: bytes, delimiter: str, number: int, *, blanks: bool, lines: int = 0) -> str:
     """A record of a CSV file whose quotes are regular (`formats.quotes`): 0 is the header, the others are rows. With
-    `blanks`, a blank line after the header is a record. A record may have several lines: the first is named. Empty if
-    there is no such record."""
+    `blanks`, a blank line after the header is a record. A record may have several lines: the first is named. `lines`
+    of the file are before this text. Empty if there is no such record."""
     found = _record(body, delimiter, number, blanks)
-    return line(line_number(body, found[0]), body[found[0] : found[1]]) if found else ""
+    return line(lines + line_number(body, found[0]), body[found[0] : found[1]]) if found else ""
+
+
+def first_record_of_csv(body: bytes, delimiter: str) -> bytes:
+    """The header, with the end of its line."""
+    ends = (found for found in _pieces(delimiter).finditer(body) if found["end"] is not None)
+    found = next(ends, None)
+    return body if found is None else body[: found.end()]
 
 
 def _record(body: bytes, delimiter: str, number: int, blanks: bool) -> tuple[int, int] | None:

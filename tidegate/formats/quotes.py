@@ -14,16 +14,22 @@ from tidegate.formats.reasons import Undecodable
 QUOTE = ord('"')
 
 
-def check_quotes(body: bytes, delimiter: str) -> None:
-    """Raises Undecodable if a quoted field does not end as it must. A file without quotes costs one search."""
+def check_quotes(body: bytes, delimiter: str, lines: int = 0) -> None:
+    """Raises Undecodable if a quoted field does not end as it must. `lines` of the file are before this text. A file
+    without quotes costs one search."""
     if b'"' not in body:
         return
-    places = np.flatnonzero(np.frombuffer(body, np.uint8) == QUOTE)
-    if not _is_regular(body, places, delimiter):
-        _walk(body, places.tolist(), delimiter)
+    places = quotes_in(body)
+    if not is_regular(body, places, delimiter):
+        _walk(body, places.tolist(), delimiter, lines)
 
 
-def _is_regular(body: bytes, places: np.ndarray, delimiter: str) -> bool:
+def quotes_in(body: bytes) -> np.ndarray:
+    """The positions of the quotes."""
+    return np.flatnonzero(np.frombuffer(body, np.uint8) == QUOTE)
+
+
+def is_regular(body: bytes, places: np.ndarray, delimiter: str) -> bool:
     """Check each quote by its number: even ones open, odd ones close, unless the two are neighbours. That decides every
     file without a quote in an unquoted field."""
     if len(places) % 2:
@@ -42,7 +48,7 @@ def _is_regular(body: bytes, places: np.ndarray, delimiter: str) -> bool:
     return bool(before.all() and after.all())
 
 
-def _walk(body: bytes, places: list[int], delimiter: str) -> None:
+def _walk(body: bytes, places: list[int], delimiter: str, lines: int) -> None:
     """Check quote after quote, for files with a quote in an unquoted field, and for files that are refused."""
     ends = b"\r\n" + delimiter.encode()
     number = 0
@@ -55,24 +61,24 @@ def _walk(body: bytes, places: list[int], delimiter: str) -> None:
         while number + 1 < len(places) and places[number + 1] == places[number] + 1:
             number += 2
         if number >= len(places):
-            number = line_number(body, opened)
+            number = lines + line_number(body, opened)
             raise Undecodable(
-                f"not CSV: the quote in line {number} is opened and never closed", where=_line_with(body, opened)
+                f"not CSV: the quote in line {number} is opened and never closed", where=_line_with(body, opened, lines)
             )
         closed = places[number]
         if closed + 1 < len(body) and body[closed + 1] not in ends:
             raise Undecodable(
-                f"not CSV: the quote opened in line {line_number(body, opened)} closes in line"
-                f" {line_number(body, closed)}, and"
+                f"not CSV: the quote opened in line {lines + line_number(body, opened)} closes in line"
+                f" {lines + line_number(body, closed)}, and"
                 f" {body[closed + 1 : closed + 11].decode('utf-8', 'replace')!r} comes behind it, where a delimiter or"
                 " the end of the line must. A quote inside a quoted field is written twice",
-                where=_line_with(body, closed),
+                where=_line_with(body, closed, lines),
             )
         number += 1
 
 
-def _line_with(body: bytes, place: int) -> str:
+def _line_with(body: bytes, place: int, lines: int) -> str:
     """The line that has this position."""
     begin = max(body.rfind(end, 0, place) for end in (b"\n", b"\r")) + 1
     ends = [found for end in (b"\n", b"\r") if (found := body.find(end, place)) >= 0]
-    return line(line_number(body, place), body[begin : min(ends, default=len(body))])
+    return line(lines + line_number(body, place), body[begin : min(ends, default=len(body))])

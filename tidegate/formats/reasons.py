@@ -27,6 +27,14 @@ class Undecodable(Exception):
         self.where = where
 
 
+class Oversized(Undecodable):
+    """The file is too large to be decoded whole. It may be decoded piece by piece, if its format can be."""
+
+
+class Misnamed(Undecodable):
+    """The names in the file do not fit the schema's. Of a piece of a file that is no verdict on the whole of it."""
+
+
 def first_line(error: BaseException) -> str:
     """The text of an error, in one line that any encoder takes."""
     line = (str(error).splitlines() or [type(error).__name__])[0][:500]
@@ -36,14 +44,14 @@ def first_line(error: BaseException) -> str:
 def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
     """Refuse a file that shares no column with the schema, or has two columns of one name."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise Undecodable(f"the file has several columns called {repeated[0]!r}")
+        raise Misnamed(f"the file has several columns called {repeated[0]!r}")
     if spaced := [name for name in names if name not in wanted and name.strip() in wanted]:
-        raise Undecodable(
+        raise Misnamed(
             f"the file has a column called {spaced[0]!r}, the schema one called {spaced[0].strip()!r}: take the white"
             " space out of the file's header"
         )
     if not set(names) & set(wanted):
-        raise Undecodable(
+        raise Misnamed(
             f"the file has none of the schema's columns ({_listed(wanted)}); it has {_listed(names) or 'no columns'}"
         )
 
@@ -55,13 +63,17 @@ def _listed(names: Collection[str]) -> str:
 
 def check_cells(rows: int, columns: int, max_bytes: int) -> None:
     """Refuse a file with too many values: each takes memory, even if it is null."""
-    if rows * columns * CELL_BYTES > max_bytes:
-        raise Undecodable(f"too large: {rows} lines of {columns} columns need more than {max_bytes} bytes in memory")
+    if not fit_cells(rows, columns, max_bytes):
+        raise Oversized(f"too large: {rows} lines of {columns} columns need more than {max_bytes} bytes in memory")
+
+
+def fit_cells(rows: int, columns: int, max_bytes: int) -> bool:
+    return rows * columns * CELL_BYTES <= max_bytes
 
 
 def check_text(size: int) -> None:
     if size > LARGEST_TEXT:
-        raise Undecodable(f"too large: {size} bytes of text are not decoded whole, at most {LARGEST_TEXT} are")
+        raise Oversized(f"too large: {size} bytes of text are not decoded whole, at most {LARGEST_TEXT} are")
 
 
 def kinds(there: pa.DataType, wanted: pa.DataType) -> str:

@@ -30,7 +30,8 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `module` has its decoder: see `tidegate.formats.decode`.
+    """One format. `module` has its decoder, and `stream` that of files that are decoded piece by piece: see
+    `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused.
 
     `carried` is in the datasets of the format besides its options.
     """
@@ -40,6 +41,7 @@ class Format:
     module: str
     options: tuple[Option, ...] = ()
     carried: Options = ()
+    stream: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.about})" if self.about else self.name
@@ -71,10 +73,24 @@ record of a dataset must not depend on the version that wrote it."""
 FORMATS: Mapping[str, Format] = {
     each.name: each
     for each in (
-        Format("json", "one object a line", "tidegate.formats.json_lines", carried=_ONCE_FOR_ALL),
-        Format("csv", "with a header line", "tidegate.formats.delimited", options=(DELIMITER,)),
-        Format("parquet", "", "tidegate.formats.parquet", carried=_ONCE_FOR_ALL),
-        Format("avro", "object container files", "tidegate.formats.avro"),
+        Format(
+            "json",
+            "one object a line",
+            "tidegate.formats.json_lines",
+            carried=_ONCE_FOR_ALL,
+            stream="tidegate.formats.json_stream",
+        ),
+        Format(
+            "csv",
+            "with a header line",
+            "tidegate.formats.delimited",
+            options=(DELIMITER,),
+            stream="tidegate.formats.csv_stream",
+        ),
+        Format(
+            "parquet", "", "tidegate.formats.parquet", carried=_ONCE_FOR_ALL, stream="tidegate.formats.parquet_stream"
+        ),
+        Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro_stream"),
     )
 }
 

@@ -1,30 +1,168 @@
-"""Decompression, up to a limit."""
+"""Bytes that come in pieces: where they come from, without their compression, and how many they may become.
+
+A file is decoded whole if it is small (`WHOLE_BYTES`), and else piece by piece (`formats.decode.streaming`). What a
+piece needs in memory does not depend on the size of the file.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 
-from tidegate.formats.reasons import Undecodable, first_line
+from tidegate.formats.reasons import Oversized, Undecodable, first_line
 
 CHUNK = 1 << 20
+STORED_BYTES = 64_000_000
+"""A stored file of more bytes is decoded piece by piece."""
+WHOLE_BYTES = 128_000_000
+"""And so is one that becomes more bytes than this, unpacked or in memory."""
+RANGE_BYTES = 8 << 20
+"""How much of a file is asked for at a time, if it is read from its beginning to its end."""
+PIECE_BYTES = 4 << 20
+"""How much text is decoded at a time, as long as no record is longer."""
+PIECE_MEMORY = 32_000_000
+"""The most memory that the values of a piece need at least: a piece with more is divided."""
+LONGEST_RECORD = 64_000_000
+"""No record (a line of JSON, a row of CSV, a block of Avro, a footer of Parquet) of more bytes is taken from a file
+that is decoded piece by piece."""
+EXPANDS_FREELY = 1_000_000_000
+EXPANDS = 200
+"""A file that is decoded piece by piece may become `EXPANDS_FREELY` bytes, or so many times what is stored. Text
+compresses to a tenth, at best to a hundredth. Without a limit, a few megabytes could keep a job busy until it is
+cancelled, and with it all other files of its batch."""
+
+
+class ByteSource(Protocol):
+    """The bytes of one file. Whoever reads them gets any error that `read` raises: nothing takes it for an error of the
+    content (`reading.ranges`)."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from `start` up to `end`, which lie in the file: no fewer."""
+        ...
+
+
+@dataclass
+class Allowance:
+    """How many bytes a file may become, in all its pieces together: of decompressed text, of cells, of copies of a text
+    that is in the file once."""
+
+    limit: int
+    why: str
+    used: int = 0
+
+    @classmethod
+    def of(cls, stored: int, max_bytes: int) -> "Allowance":
+        """That of a file of `stored` bytes on a route with `max_object_bytes`."""
+        expanded = max(EXPANDS_FREELY, EXPANDS * stored)
+        if expanded < max_bytes:
+            return cls(expanded, f"{EXPANDS} times what is stored, and {EXPANDS_FREELY} bytes in any case, are taken")
+        return cls(max_bytes, "max_object_bytes")
+
+    def take(self, size: int) -> None:
+        """Raises Oversized."""
+        self.used += size
+        if self.used > self.limit:
+            raise Oversized(f"too large: more than {self.limit} bytes decompressed ({self.why})")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A file that is decoded piece by piece. `codec` is Arrow's name of its compression; None if it has none."""
+
+    source: ByteSource
+    codec: str | None
+    allowance: Allowance
+
+    def pieces(self, size: int = PIECE_BYTES) -> Iterator[bytes]:
+        """Its bytes without the compression, in order: `size` of them, or fewer, and never none. Raises Undecodable."""
+        for piece in _plain(self.source, size) if self.codec is None else _unpacked(self.codec, self.source, size):
+            self.allowance.take(len(piece))
+            yield piece
+
+
+def _plain(source: ByteSource, size: int) -> Iterator[bytes]:
+    for start in range(0, source.size, RANGE_BYTES):
+        body = source.read(start, min(start + RANGE_BYTES, source.size))
+        for begin in range(0, len(body), size):
+            yield body[begin : begin + size]
+
+
+def _unpacked(codec: str, source: ByteSource, size: int) -> Iterator[bytes]:
+    with _telling(codec), pa.CompressedInputStream(pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), codec) as stream:
+        while piece := stream.read(size):
+            yield piece
+
+
+class AsFile(io.RawIOBase):
+    """A source as a file of Python's. Arrow passes errors of `read` on as they are. What is read is asked for in ranges
+    of at least `ahead` bytes: Arrow decompresses 64 KB at a time."""
+
+    def __init__(self, source: ByteSource, ahead: int = 0) -> None:
+        self._source = source
+        self._ahead = ahead
+        self._place = 0
+        self._begin = 0
+        self._held = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._place
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._source.size}[whence]
+        return self._place
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Fewer bytes than `size` only at the end of the file."""
+        rest = max(0, self._source.size - self._place)
+        wanted = rest if size is None or size < 0 else min(size, rest)
+        if not wanted:
+            return b""
+        at = self._place - self._begin
+        if not 0 <= at <= at + wanted <= len(self._held):
+            self._held = self._source.read(self._place, self._place + max(wanted, min(self._ahead, rest)))
+            self._begin, at = self._place, 0
+        body = self._held[at : at + wanted]
+        self._place += len(body)
+        if not self._ahead:
+            self._held = b""
+        return body
 
 
 def unpack(codec: str, body: bytes, max_bytes: int) -> bytes:
     """`body` without the compression that Arrow calls `codec`. Raises Undecodable, also past `max_bytes`."""
     pieces: list[bytes] = []
     size = 0
+    with _telling(codec), pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
+        while piece := stream.read(CHUNK):
+            size += len(piece)
+            check_unpacked(size, max_bytes)
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+@contextmanager
+def _telling(codec: str) -> Iterator[None]:
+    """Arrow notices a stream that stops early in all three formats, and reads concatenated ones to their end."""
     try:
-        # Arrow notices a stream that stops early in all three formats, and reads concatenated ones to their end
-        with pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
-            while piece := stream.read(CHUNK):
-                size += len(piece)
-                check_unpacked(size, max_bytes)
-                pieces.append(piece)
+        yield
     except MemoryError:
         raise
     except (pa.ArrowException, OSError, EOFError) as error:
         raise Undecodable(f"broken {codec}: {first_line(error)}") from error
-    return b"".join(pieces)
 
 
 def check_unpacked(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise Undecodable(f"too large: more than {max_bytes} bytes decompressed (max_object_bytes)")
+        raise Oversized(f"too large: more than {max_bytes} bytes decompressed (max_object_bytes)")

@@ -9,9 +9,13 @@ nothing. A batch whose attempts died so is read in this mode (see `core.receipts
 - That file gets a second chance, in a new child: an earlier file may have damaged the first one. If the new child dies
   too, the file is refused by name, and its neighbours land.
 
+A large file is decoded piece by piece in the child. The task's process fetches each range that the child asks for, and
+emits each table that comes back. If the child dies midway, the second one begins anew, and the rows that were emitted
+are skipped: the same bytes have the same rows.
+
 No network is used in the child: an object that cannot be fetched is no fault of its content. The time limit counts the
-child's processor time, so a slow machine refuses nothing. A limit by the clock, three times as long, is for a child
-that hangs.
+child's processor time, so a slow machine refuses nothing; a large file has it for each table, so it may take any time
+as long as it goes on. A limit by the clock, three times as long, is for a child that hangs.
 """
 
 import fcntl
@@ -32,7 +36,9 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.core.routes import Dataset
-from tidegate.reading.decoding import Decode, Decoding, Refused
+from tidegate.formats.reasons import Undecodable
+from tidegate.formats.streams import WHOLE_BYTES, ByteSource
+from tidegate.reading.decoding import Decode, Decoding, Larger, Refused
 
 CHANCES = 2
 BYTES_PER_SECOND = 1_000_000
@@ -41,6 +47,8 @@ LEAST_SECONDS = 60
 MEMORY_TIMES = 24
 """How many times its largest size a file may need in memory: more than an executor's task has in ordinary mode."""
 LEAST_MEMORY = 1 << 30
+STARTS_WITHIN = 300
+READY = "ready"
 HANGS_AFTER = 3
 """How many times its processor time a child may take by the clock."""
 
@@ -54,9 +62,9 @@ class Limits:
 
 
 def limits_for(dataset: Dataset, *, machine_memory: int) -> Limits:
-    """In proportion to `max_object_bytes`; of memory at most half of what there is, since the task's process and Spark
-    need the other half."""
-    largest = dataset.max_object_bytes
+    """In proportion to the largest file that is decoded whole; of memory at most half of what there is, since the
+    task's process and Spark need the other half."""
+    largest = min(dataset.max_object_bytes, WHOLE_BYTES)
     memory = min(max(LEAST_MEMORY, MEMORY_TIMES * largest), machine_memory // 2)
     return Limits(memory, LEAST_SECONDS + largest // BYTES_PER_SECOND)
 
@@ -75,7 +83,7 @@ def careful(decoding: Decoding, name: str) -> Iterator[Decode]:
     """Decode as `decoding` does, in a child process, alone among the tasks of this executor. `name` is the batch's."""
     limits = limits_for(decoding.dataset, machine_memory=machine_memory())
     with _alone(name), Supervisor(decoding, limits) as supervisor:
-        yield supervisor.decode
+        yield supervisor
 
 
 @contextmanager
@@ -100,7 +108,7 @@ class Supervisor:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def decode(self, key: str, body: bytes) -> pa.Table | Refused:
+    def __call__(self, key: str, body: bytes) -> pa.Table | Refused | Larger:
         died = ""
         for _ in range(CHANCES):
             self._child = self._child or _Child(self.decoding, self.limits)
@@ -109,7 +117,31 @@ class Supervisor:
                 return answer
             self._end()
             died = answer.how
-        return Refused(f"its reader died of it, {CHANCES} times, alone in a process: {died}")
+        return Refused(_died_of_it(died))
+
+    def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
+        died = ""
+        emitted = 0
+        for _ in range(CHANCES):
+            self._child = self._child or _Child(self.decoding, self.limits)
+            rows = 0
+            try:
+                for table in self._child.streamed(key, source):
+                    rows += table.num_rows
+                    if rows > emitted:
+                        more, emitted = rows - emitted, rows
+                        yield table.slice(table.num_rows - more)
+                return
+            except _ChildDied as error:
+                self._end()
+                died = error.how
+            except Undecodable:
+                raise
+            except BaseException:
+                # the child waits for something that never comes
+                self._end()
+                raise
+        raise Undecodable(_died_of_it(died))
 
     def _end(self) -> None:
         if self._child:
@@ -117,9 +149,32 @@ class Supervisor:
         self._child = None
 
 
+def _died_of_it(how: str) -> str:
+    return f"its reader died of it, {CHANCES} times, alone in a process: {how}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Died:
     how: str
+
+
+class _ChildDied(Exception):
+    def __init__(self, how: str) -> None:
+        super().__init__(how)
+        self.how = how
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The child asks for these bytes of the file."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """All tables of the file have come."""
 
 
 class _Child:
@@ -131,14 +186,45 @@ class _Child:
         self._process: BaseProcess = context.Process(target=_serve, args=(theirs, decoding, limits), daemon=True)
         self._process.start()
         theirs.close()
+        self._begin()
 
-    def decode(self, key: str, body: bytes) -> pa.Table | Refused | _Died:
+    def _begin(self) -> None:
+        """Wait until the child is ready: its start is no file's fault, and no file's time."""
+        try:
+            if wait([self._pipe, self._process.sentinel], STARTS_WITHIN) and self._pipe.recv() == READY:
+                return
+        except (EOFError, OSError):
+            self._process.join()
+        raise RuntimeError(
+            f"the process that decodes files did not start within {STARTS_WITHIN} seconds: its exit code is"
+            f" {self._process.exitcode}"
+        )
+
+    def decode(self, key: str, body: bytes) -> pa.Table | Refused | Larger | _Died:
+        return self._answer((key, body))
+
+    def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
+        """Raises _ChildDied."""
+        answer = self._answer((key, source.size))
+        while not isinstance(answer, _End):
+            if isinstance(answer, _Died):
+                raise _ChildDied(answer.how)
+            if isinstance(answer, Refused):
+                raise Undecodable(answer.reason, where=answer.where)
+            if isinstance(answer, _Range):
+                answer = self._answer(source.read(answer.start, answer.end))
+            else:
+                yield answer
+                answer = self._answer(None)
+
+    def _answer(self, said: Any) -> Any:
+        """What the child answers to it."""
         patience = HANGS_AFTER * self._limits.seconds
         try:
-            self._pipe.send((key, body))
+            self._pipe.send(said)
             if not wait([self._pipe, self._process.sentinel], patience):
                 return _Died(f"it was not done after {patience} seconds")
-            answer: pa.Table | Refused | None = self._pipe.recv()
+            answer = self._pipe.recv()
         except (EOFError, OSError):
             self._process.join()
             return _Died(_how(self._process.exitcode, self._limits))
@@ -163,21 +249,53 @@ def _serve(pipe: Connection, decoding: Decode, limits: Limits) -> None:
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (_least(limits.memory, most), most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if isinstance(decoding, Decoding):
+        decoding.prepare()
+    pipe.send(READY)
     while True:
         try:
-            key, body = pipe.recv()
+            key, given = pipe.recv()
         except EOFError:
             return
-        # the limit counts from the start of the process
-        _, most = resource.getrlimit(resource.RLIMIT_CPU)
-        until = _least(int(time.process_time()) + 1 + limits.seconds, most)
-        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+        _grant(limits.seconds)
         answer: Any
         try:
-            answer = decoding(key, body)
+            answer = _stream(pipe, decoding, limits, key, given) if isinstance(given, int) else decoding(key, given)
         except MemoryError:
             answer = None
         pipe.send(answer)
+
+
+def _stream(pipe: Connection, decoding: Decode, limits: Limits, key: str, size: int) -> Refused | _End:
+    """The child: send the tables of a file of `size` bytes, each when the one before was taken."""
+    try:
+        for table in decoding.streamed(key, _Asked(pipe, size)):
+            pipe.send(table)
+            pipe.recv()
+            _grant(limits.seconds)
+    except Undecodable as error:
+        return Refused(str(error), error.where)
+    return _End()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A file of which the parent has the bytes, as a source."""
+
+    pipe: Connection
+    size: int
+
+    def read(self, start: int, end: int) -> bytes:
+        self.pipe.send(_Range(start, end))
+        body: bytes = self.pipe.recv()
+        return body
+
+
+def _grant(seconds: int) -> None:
+    """So much processor time from now on. The system's limit counts from the start of the process."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    until = _least(int(time.process_time()) + 1 + seconds, most)
+    resource.setrlimit(resource.RLIMIT_CPU, (until, most))
 
 
 def _least(wanted: int, most: int) -> int:

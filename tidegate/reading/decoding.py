@@ -1,17 +1,22 @@
-"""One file's bytes become a table, or the reason why not."""
+"""One file's bytes become a table, or tables, or the reason why not."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from tidegate.core.routes import Dataset
-from tidegate.formats.decode import Decoder, decoder
+from tidegate.formats.decode import Decoder, StreamDecoder, decoder, streaming
 from tidegate.formats.paths import unplaceable
-from tidegate.formats.reasons import Undecodable, first_line
-from tidegate.reading.decompress import decompress
+from tidegate.formats.reasons import Oversized, Undecodable, first_line
+from tidegate.formats.streams import WHOLE_BYTES, Allowance, ByteSource, Stream
+from tidegate.reading.decompress import codec_of, decompress
+from tidegate.reading.sources import Watched
+
+T = TypeVar("T")
 
 log = logging.getLogger("tidegate.reading")
 
@@ -25,8 +30,22 @@ class Refused:
     where: str = ""
 
 
-Decode = Callable[[str, bytes], pa.Table | Refused]
-"""The table in a file of this key and these bytes."""
+@dataclass(frozen=True, slots=True)
+class Larger:
+    """The file is too large to be decoded whole: it is to be decoded piece by piece (`Decode.streamed`)."""
+
+
+class Decode(Protocol):
+    """How files are decoded. Other files must land, whatever one contains."""
+
+    def __call__(self, key: str, body: bytes) -> pa.Table | Refused | Larger:
+        """The table in a file of this key and these bytes. Raises MemoryError, and nothing else."""
+        ...
+
+    def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
+        """The tables in a file that is decoded piece by piece, in order. Raises Undecodable, also after some of them:
+        then none of its rows may land. Raises MemoryError, and whatever `source` raises."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -36,25 +55,85 @@ class Decoding:
     dataset: Dataset
     schema: pa.Schema
 
-    def __call__(self, key: str, body: bytes) -> pa.Table | Refused:
-        """Raises MemoryError, and nothing else: other files must land, whatever this one contains."""
-        limit = self.dataset.max_object_bytes
+    def prepare(self) -> None:
+        """Import and make the decoders, so that the first file does not wait for that. Arrow imports pandas with the
+        first values that it converts."""
+        _ = self._decode, self._stream
+        pa.array([""])
+
+    @property
+    def whole_bytes(self) -> int:
+        """How many bytes a file may have, or become, that is decoded whole."""
+        return min(self.dataset.max_object_bytes, WHOLE_BYTES)
+
+    def __call__(self, key: str, body: bytes) -> pa.Table | Refused | Larger:
+        unpacked = self.unpack(key, body)
+        return self.decode(key, unpacked) if isinstance(unpacked, bytes) else unpacked
+
+    def unpack(self, key: str, body: bytes) -> bytes | Refused | Larger:
+        """The file without the compression that its key names. Raises as `__call__` does."""
+        return self._judged(key, lambda: decompress(key, body, self.whole_bytes))
+
+    def decode(self, key: str, unpacked: bytes) -> pa.Table | Refused | Larger:
+        """The table in an unpacked file. Raises as `__call__` does."""
+
+        def placed() -> pa.Table | Refused:
+            table = self._decode(unpacked)
+            why = self.unplaceable(table)
+            return Refused(why) if why else table
+
+        return self._judged(key, placed)
+
+    def _judged(self, key: str, read: Callable[[], T]) -> T | Refused | Larger:
+        """What `read` returns; whatever it raises refuses the file, or has it decoded piece by piece. MemoryError
+        passes."""
         try:
-            table = self._decode(decompress(key, body, limit))
-            unplaced = unplaceable(table, self.dataset.partition_by)
+            return read()
         except Undecodable as error:
+            if isinstance(error, Oversized) and self.whole_bytes < self.dataset.max_object_bytes and self._stream:
+                return Larger()
             return Refused(str(error), error.where)
         except MemoryError:
             # perhaps not the fault of the file: another worker, or the next attempt, may have the memory
             raise
         except Exception as error:
-            log.exception("decoding %s failed", key)
-            return Refused(
-                f"the decoder failed, which is a bug of the decoder: {type(error).__name__}: {first_line(error)}"
-            )
-        return Refused(unplaced) if unplaced else table
+            return Refused(_bug(key, error))
+
+    def unplaceable(self, table: pa.Table) -> str:
+        """Why a row cannot be written under a path; empty if all can."""
+        return unplaceable(table, self.dataset.partition_by)
+
+    def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
+        if self._stream is None:
+            raise Undecodable(f"too large: more than {WHOLE_BYTES} bytes, and files of this format are decoded whole")
+        watched = Watched(source)
+        stream = Stream(watched, codec_of(key), Allowance.of(source.size, self.dataset.max_object_bytes))
+        rows = 0
+        try:
+            for table in self._stream(stream):
+                if unplaced := unplaceable(table, self.dataset.partition_by, rows):
+                    raise Undecodable(unplaced)
+                rows += table.num_rows
+                yield table
+        except Exception as error:
+            if watched.failed is not None:
+                raise watched.failed from error
+            if isinstance(error, Undecodable | MemoryError):
+                raise
+            raise Undecodable(_bug(key, error)) from error
+        if watched.failed is not None:
+            raise watched.failed
 
     @cached_property
     def _decode(self) -> Decoder:
         given = self.dataset
-        return decoder(given.format, self.schema, given.options, max_bytes=given.max_object_bytes)
+        return decoder(given.format, self.schema, given.options, max_bytes=self.whole_bytes)
+
+    @cached_property
+    def _stream(self) -> StreamDecoder | None:
+        return streaming(self.dataset.format, self.schema, self.dataset.options)
+
+
+def _bug(key: str, error: Exception) -> str:
+    log.exception("decoding %s failed", key)
+    return f"the decoder failed, which is a bug of the decoder: {type(error).__name__}: {first_line(error)}"

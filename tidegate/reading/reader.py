@@ -6,17 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
+from tidegate.formats.streams import STORED_BYTES
 from tidegate.reading.careful import careful
-from tidegate.reading.decoding import Decode, Decoding, Refused
+from tidegate.reading.decoding import Decode, Decoding, Larger
 from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld, fetch
+from tidegate.reading.ranges import Ranges
+from tidegate.reading.sources import HeldBytes
+from tidegate.reading.streamed import streamed
+from tidegate.reading.together import JOINED_BYTES, DecodeAll, Span, Together, one_by_one
 
-FETCH_THREADS = 16
+FETCH_THREADS = 64
 FETCH_AHEAD_BYTES = 64_000_000
 EMIT_BYTES = 16_000_000
 EMIT_ROWS = 16_384
@@ -56,28 +63,65 @@ class Reader:
     def read(
         self, items: Sequence[tuple[int, OwnedUpload]], report: Callable[[int, Read], None]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema` plus lineage. `report` receives each item's ending before its rows are emitted."""
+        """Batches of `schema` plus lineage. `report` receives each item's ending before its rows are emitted, and after
+        them if the item is decoded piece by piece (`tidegate.reading.streamed`)."""
         decoding = self.decoding
-        with careful(decoding, self.batch) if self.careful else nullcontext(decoding) as decode:
-            yield from self._read(items, decode, report)
+        if not self.careful:
+            yield from self._read(items, Together(decoding), decoding, report)
+            return
+        with careful(decoding, self.batch) as decode:
+            yield from self._read(items, one_by_one(decode), decode, report)
 
     def _read(
-        self, items: Sequence[tuple[int, OwnedUpload]], decode: Decode, report: Callable[[int, Read], None]
+        self,
+        items: Sequence[tuple[int, OwnedUpload]],
+        decode_all: DecodeAll,
+        decode: Decode,
+        report: Callable[[int, Read], None],
     ) -> Iterator[pa.RecordBatch]:
         waiting: list[pa.Table] = []
         size = 0
-        for position, item, body in self._fetch_ahead(items):
-            result = self._decode(item, body, decode)
-            if isinstance(result, Read):
-                report(position, result)
-                continue
-            report(position, Read(Outcome.COMMITTED, result.num_rows))
-            waiting.append(self._with_lineage(result, item))
-            size += waiting[-1].nbytes
-            if size >= EMIT_BYTES:
+        for portion in self._portions(items):
+            found: list[tuple[int, OwnedUpload, bytes]] = []
+            larger: list[tuple[int, OwnedUpload, Fetched]] = []
+            for position, item, body in portion:
+                judged = self._judged(body)
+                if isinstance(judged, Read):
+                    report(position, judged)
+                elif isinstance(judged, Larger):
+                    larger.append((position, item, body))
+                else:
+                    found.append((position, item, judged))
+            for decoded in decode_all([(item.upload.key, body) for _, item, body in found]):
+                larger += [found[number] for number in decoded.larger]
+                for number, refused in decoded.refused.items():
+                    report(found[number][0], Read(Outcome.QUARANTINED, 0, refused.reason, where=refused.where))
+                for span in decoded.spans:
+                    for number, count in zip(span.files, span.counts, strict=True):
+                        report(found[number][0], Read(Outcome.COMMITTED, count))
+                    waiting.append(self._with_lineage(span, [found[number][1] for number in span.files]))
+                    size += waiting[-1].nbytes
+                    if size >= EMIT_BYTES:
+                        yield from _batches(waiting)
+                        waiting, size = [], 0
+            for position, item, body in larger:
                 yield from _batches(waiting)
                 waiting, size = [], 0
+                yield from self._streamed(item, body, decode, partial(report, position))
         yield from _batches(waiting)
+
+    def _portions(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[list[tuple[int, OwnedUpload, Fetched]]]:
+        """The items in order, each with its bytes, so many at once that decoding them together is cheap."""
+        portion: list[tuple[int, OwnedUpload, Fetched]] = []
+        size = 0
+        for fetched in self._fetch_ahead(items):
+            portion.append(fetched)
+            size += fetched[1].upload.size
+            if size >= JOINED_BYTES:
+                yield portion
+                portion, size = [], 0
+        if portion:
+            yield portion
 
     def _fetch_ahead(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[tuple[int, OwnedUpload, Fetched]]:
         """The items in order, each with its bytes, fetching ahead to hide S3's latency: at most `FETCH_THREADS` objects
@@ -91,14 +135,28 @@ class Reader:
                     done = ahead.popleft()
                     pending -= done[1].upload.size
                     yield done[0], done[1], done[2].result()
-                body = pool.submit(fetch, item.upload, self.dataset.max_object_bytes, self.owner)
+                whole = min(self.dataset.max_object_bytes, STORED_BYTES)
+                body = pool.submit(fetch, item.upload, whole, self.owner)
                 ahead.append((position, item, body))
                 pending += size
             while ahead:
                 done = ahead.popleft()
                 yield done[0], done[1], done[2].result()
 
-    def _decode(self, item: OwnedUpload, body: Fetched, decode: Decode) -> pa.Table | Read:
+    def _streamed(
+        self, item: OwnedUpload, body: Fetched, decode: Decode, report: Callable[[Read], None]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of a file that is decoded piece by piece. It was fetched whole only if it is small as stored."""
+
+        def emit(table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
+            return _batches([self._with_lineage(Span(table, [0], [table.num_rows]), [item], first)])
+
+        with Ranges(item.upload, body.size, self.owner) if isinstance(body, TooLarge) else nullcontext() as ranges:
+            source = ranges or HeldBytes(body if isinstance(body, bytes) else b"")
+            yield from streamed(decode.streamed(item.upload.key, source), emit, report)
+
+    def _judged(self, body: Fetched) -> bytes | Read | Larger:
+        """The bytes of a file that is decoded whole, or how it has ended."""
         limit = self.dataset.max_object_bytes
         if isinstance(body, Missed):
             return Read(body.outcome, 0, body.reason)
@@ -108,22 +166,26 @@ class Reader:
             reason = f"S3 refused to hand it out, and handed out its neighbours: {body.reason}"
             return Read(Outcome.QUARANTINED, 0, reason, refused=True)
         if isinstance(body, TooLarge):
+            if body.size <= limit:
+                return Larger()
             return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
-        table = decode(item.upload.key, body)
-        if isinstance(table, Refused):
-            return Read(Outcome.QUARANTINED, 0, table.reason, where=table.where)
-        return table
+        return body
 
-    def _with_lineage(self, table: pa.Table, item: OwnedUpload) -> pa.Table:
-        count = table.num_rows
+    def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> pa.Table:
+        """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the first file
+        came before these."""
+        count = span.table.num_rows
+        counts = np.asarray(span.counts, np.int64)
+        file = np.repeat(np.arange(len(items)), counts)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
         values = (
-            pa.repeat(item.upload.uri, count),
-            pa.repeat(item.upload.version, count),
-            pa.array(range(count), pa.int64()),
+            pa.array([item.upload.uri for item in items], pa.string()).take(pa.array(file)),
+            pa.array([item.upload.version for item in items], pa.string()).take(pa.array(file)),
+            pa.array(np.arange(count) - first + before, pa.int64()),
             pa.repeat(self.batch, count),
             pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), count),
         )
-        return pa.Table.from_arrays([*table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
+        return pa.Table.from_arrays([*span.table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
 
 
 def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -3,22 +3,35 @@
 import argparse
 import logging
 import sys
+import time
 import uuid
+from collections.abc import Callable
 
 import boto3
 from pyspark.sql import SparkSession
 
+from tidegate.aws.clients import HURRIED
+from tidegate.aws.decided import tell_decided
 from tidegate.aws.work import S3Work
-from tidegate.core.routes import decode_dataset
+from tidegate.core.routes import Dataset, decode_dataset
 from tidegate.core.screening import decode_request
+from tidegate.core.seats import seats_folder
 from tidegate.flows.publish import Attempt, run, run_verb
+from tidegate.flows.take_along import Seats
 from tidegate.reading.fetch import a_neighbour_is_readable
 from tidegate.sinks.iceberg.sink import IcebergSink
+
+log = logging.getLogger("tidegate")
+
+MakeAttempt = Callable[[str, int, Dataset, str, str, bool], Attempt]
+"""The attempt of a batch, by its number, dataset, digest, owner of the landing bucket, and whether it is the last."""
 
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument("mode", choices=("ingest", "fence", "publish-again", "selftest", "lineage", "screen"))
+    parser.add_argument(
+        "mode", choices=("ingest", "fence", "publish-again", "selftest", "lineage", "screen", "maintain")
+    )
     parser.add_argument("--batch", required=True, help="or the id of the run, if the job is of no batch")
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -28,6 +41,8 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--floors", default=0, type=int, help="how often a person decided it is not in the table")
     parser.add_argument("--last", action="store_true", help="no other attempt follows")
     parser.add_argument("--dataset", default="", help="core.routes.Dataset as JSON; not for a lineage")
+    parser.add_argument("--linger", default=0, type=int, help="seconds to wait for a further batch; 0: take none")
+    parser.add_argument("--shared-for", default=0, type=int, help="seconds from now in which further ones are taken")
     parser.add_argument("--table", default="", help="the table whose lineage is read")
     parser.add_argument("--screening", default="", help="core.screening.ScreeningRequest as JSON")
     parser.add_argument("--run", default="", help="the name of a run that is no attempt")
@@ -43,6 +58,10 @@ def main(argv: list[str] | None = None) -> None:
 
         asked = decode_request(arguments.screening)
         sys.exit(screening.run(arguments.batch, arguments.work, arguments.account, asked))
+    if arguments.mode == "maintain":
+        from tidegate.spark import maintain
+
+        sys.exit(maintain.run(arguments.batch, arguments.work, arguments.account))
     if not arguments.dataset:
         parser.error("--dataset is missing")
     dataset = decode_dataset(arguments.dataset)
@@ -50,24 +69,57 @@ def main(argv: list[str] | None = None) -> None:
         from tidegate.spark import selftest  # a job that ingests needs none of it
 
         sys.exit(selftest.run(arguments.batch, arguments.work, arguments.account, dataset))
-    batch, number, owner = arguments.batch, arguments.attempt, arguments.landing_owner
+    batch, number, began = arguments.batch, arguments.attempt, time.time()
     spark = SparkSession.builder.appName(f"tidegate-{batch}-{number}").getOrCreate()
-    attempt = Attempt(
-        sink=IcebergSink(spark, dataset, batch, number, driver=uuid.uuid4().hex, landing_owner=owner),
-        work=S3Work(boto3.client("s3"), arguments.work, arguments.account),
-        batch=batch,
-        attempt=number,
-        digest=arguments.digest,
-        floors=arguments.floors,
-        last=arguments.last,
-        can_read_near=lambda upload: a_neighbour_is_readable(upload, owner),
-        run=arguments.run,
-    )
+    work = S3Work(boto3.client("s3"), arguments.work, arguments.account)
+
+    def attempt_at(batch: str, attempt: int, dataset: Dataset, digest: str, owner: str, last: bool) -> Attempt:
+        return Attempt(
+            sink=IcebergSink(spark, dataset, batch, attempt, driver=uuid.uuid4().hex, landing_owner=owner),
+            work=work,
+            batch=batch,
+            attempt=attempt,
+            digest=digest,
+            last=last,
+            can_read_near=lambda upload: a_neighbour_is_readable(upload, owner),
+        )
+
+    own = attempt_at(batch, number, dataset, arguments.digest, arguments.landing_owner, arguments.last)
+    own.floors, own.run = arguments.floors, arguments.run
     if arguments.mode == "publish-again":
         from tidegate.flows.publish_again import publish_again  # no other job needs it
 
-        code = run_verb(attempt, publish_again)
+        code = run_verb(own, publish_again)
     else:
-        code = run(attempt, arguments.mode)
+        code = run(own, arguments.mode)
+    if arguments.linger:
+        try:
+            code = max(code, _take_along(attempt_at, own, arguments, began, healthy=not code))
+        except Exception:
+            # whoever is in a seat has the next attempt
+            log.exception("the work bucket does not answer: this job takes no further batch")
+            code = 1
     spark.stop()
     sys.exit(code)
+
+
+def _take_along(
+    attempt_at: "MakeAttempt", own: Attempt, arguments: argparse.Namespace, began: float, *, healthy: bool
+) -> int:
+    """Attempt further batches, until none comes for a while. After a failure no new one is taken, because its cause may
+    be in this process; those that are in line are attempted."""
+    events = boto3.client("events", config=HURRIED)
+    folder = seats_folder(own.batch, own.attempt)
+    until = began + arguments.shared_for
+    seats = Seats(own.work, folder, arguments.linger, now=time.time, sleep=time.sleep, until=until)
+    code = 0
+    if healthy:
+        tell_decided(events, arguments.work, own.batch)
+    while seat := seats.next(more=healthy):
+        owner = seat.landing_owner or arguments.account
+        attempt = attempt_at(seat.batch, 1, decode_dataset(seat.dataset), seat.digest, owner, seat.last)
+        failed = run(attempt, "ingest")
+        code, healthy = max(code, failed), healthy and not failed
+        if not failed:
+            tell_decided(events, arguments.work, seat.batch)
+    return code

@@ -1,6 +1,7 @@
 """The ledger's items in one DynamoDB table.
 
 A transition of one write is one conditional PutItem, UpdateItem or DeleteItem, one of several is a TransactWriteItems.
+Many puts of items that must be vacant go 25 in a request (`tidegate.stores.inserts`).
 If a condition fails, DynamoDB returns the existing item (`ReturnValuesOnConditionCheckFailure`), so the owner of a
 claim costs no read. Every read is strongly consistent.
 """
@@ -39,6 +40,7 @@ from tidegate.core.items import (
     Vacant,
     Write,
 )
+from tidegate.stores.inserts import READS, Done, Inserts, insertable
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -47,8 +49,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 THREADS = 16
-GET_MANY = 100
-"""https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html"""
+TRIES = 12
+"""After so many conflicts in a row a write is given up. With sixteen lanes that register in one batch, each transaction
+10 ms, that is one registration of some 300,000 (docs/adr/0059-lanes.md)."""
 
 _serialize = TypeSerializer().serialize
 _deserialize = TypeDeserializer().deserialize
@@ -61,6 +64,7 @@ class DynamoDbStore:
         self._client = client
         self._table = table
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="ledger")
+        self._inserts = Inserts(client, table, self._pool, put=self._tried, read=self.get_many, typed=_typed)
 
     # ---- reading
 
@@ -77,7 +81,7 @@ class DynamoDbStore:
         pause if none was read."""
         wanted = [_typed(key._asdict()) for key in keys]
         while wanted:
-            portion, wanted = wanted[:GET_MANY], wanted[GET_MANY:]
+            portion, wanted = wanted[:READS], wanted[READS:]
             while portion:
                 found, portion = _patiently(self._read_some, what, portion)
                 yield from map(_plain, found)
@@ -113,14 +117,18 @@ class DynamoDbStore:
         return _patiently(once, transition.what, requests)
 
     def apply_each(self, transitions: Sequence[Transition]) -> Sequence[Applied | Refused]:
-        # list() waits for all: a failed write must not leave others running in the pool
-        done = list(self._pool.map(self._tried, transitions))
+        done: list[Done]
+        if insertable(transitions):
+            done = self._inserts.apply_each(transitions)
+        else:
+            # list() waits for all: a failed write must not leave others running in the pool
+            done = list(self._pool.map(self._tried, transitions))
         for each in done:
             if isinstance(each, Exception):
                 raise each
         return [each for each in done if not isinstance(each, Exception)]
 
-    def _tried(self, transition: Transition) -> Applied | Refused | Exception:
+    def _tried(self, transition: Transition) -> Done:
         try:
             return self.apply(transition)
         except Exception as error:
@@ -175,10 +183,10 @@ class _Conflict(Retryable):
 
 
 def _patiently(call: Callable[..., T], *arguments: Any) -> T:
-    """Call it again after a conflict, for a second or so: SQS would take minutes. The SDK does not retry conflicts."""
+    """Call it again after a conflict, for some seconds: SQS would take minutes. The SDK does not retry conflicts."""
     retrying = Retrying(
         retry=retry_if_exception_type(_Conflict),
-        stop=stop_after_attempt(6),
+        stop=stop_after_attempt(TRIES),
         wait=wait_random_exponential(0.03, max=0.5),
         reraise=True,
     )
@@ -279,7 +287,14 @@ def _update(change: Update, words: _Words) -> str:
 
 
 def _typed(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _serialize(value) for name, value in values.items()}
+    return {name: _attribute(value) for name, value in values.items()}
+
+
+def _attribute(value: Any) -> Any:
+    # what claims are made of; boto3's serializer tries each of its types in turn
+    if type(value) is str:
+        return {"S": value}
+    return {"N": str(value)} if type(value) is int else _serialize(value)
 
 
 def _plain(item: Mapping[str, Any]) -> Item:

@@ -188,7 +188,7 @@ def perform(stage: Stage, hours: dict[str, Hour], flights: Any) -> list[Finding]
         f"{plan.copies} notifications were delivered in excess. The ledger refused {final.refused} as duplicates; the"
         " others met their original in intake and were folded into it."
     )
-    narrator.line(f"{final.jobs} Spark jobs committed {final.committed_batches} batches.")
+    narrator.line(f"{final.committed_batches} batches were committed in {final.jobs} attempts.")
 
     narrator.chapter("Check")
     findings: list[Finding] = []
@@ -316,7 +316,9 @@ def examine(stage: Stage, settled: RouteStatus, final: RouteStatus, flights: Any
         refused_late == len(plan.late),
         f"{refused_late} of {len(plan.late)}",
     )
-    yield Finding("they started no job", final.jobs == settled.jobs, f"{settled.jobs} jobs before, {final.jobs} after")
+    yield Finding(
+        "they began no attempt", final.jobs == settled.jobs, f"{settled.jobs} attempts before, {final.jobs} after"
+    )
     yield garbage_finding(stage)
     yield from examine_table(stage, flights, ended.rows)
 

@@ -5,6 +5,7 @@ Each mend is a function that is named after what AWS does, with the page that sa
     notifications    what S3 tells of an upload
     keys             what an object may be called, and where a listing goes on
     queues           order, deduplication and expiry of messages
+    statements       inserts into a table
     costs            nothing that AWS does otherwise: what moto does at a price that grows with all that it holds
 
 A test leaves each of them out in turn, and wants to see what it is for go wrong (tests/functional/test_local_mends.py).
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tidegate_local.mends import costs, keys, notifications, queues
+from tidegate_local.mends import costs, keys, notifications, queues, statements
 
 MENDS: tuple[Callable[[], None], ...] = (
     notifications.notifications_name_the_version,
@@ -25,6 +26,7 @@ MENDS: tuple[Callable[[], None], ...] = (
     keys.keys_may_hold_line_breaks,
     keys.a_listing_of_versions_goes_on_after_any_text,
     queues.queues_keep_order_and_deduplication,
+    statements.inserts_put_what_is_not_there,
     costs.a_listing_copies_no_object,
     costs.a_query_reads_its_partition_only,
     costs.a_transaction_copies_its_items_only,

@@ -138,6 +138,25 @@ def _in_milliseconds(write: WriteRequest) -> None:
         write.gives("expires_at", write.value("expires_at") * 1_000)
 
 
+def _all_done(real: Any) -> Any:
+    def insert(inserts: Any, wanted: Any) -> list[bool]:
+        real(inserts, wanted)
+        return [True] * len(wanted)
+
+    return insert
+
+
+def _failed_is_done(ask: Call) -> Call:
+    def insert(parameters: dict[str, Any]) -> Any:
+        answer = ask(parameters)
+        for each in answer["Responses"]:
+            if each.get("Error", {}).get("Code") != "DuplicateItem":
+                each.pop("Error", None)
+        return answer
+
+    return insert
+
+
 def _let_go(also: Callable[[Any], bool]) -> Planting:
     def make(real: Any) -> Any:
         return lambda claim, owner, batch: bool(real(claim, owner, batch) or (batch and also(batch)))
@@ -156,6 +175,25 @@ BUGS = (
         "every claim is mine",
         "An existing claim counts as the notice's own, whatever notice it names.",
         (_judged(Ownership.DUPLICATE, Ownership.MINE),),
+    ),
+    Bug(
+        "every insert is done",
+        "A claim whose insert was refused counts as the notice's own.",
+        (replaced("tidegate.stores.inserts:Inserts._insert", _all_done),),
+        "claims_together",
+    ),
+    Bug(
+        "a failed insert is done",
+        "A claim whose insert was answered with an error other than `DuplicateItem` counts as the notice's own.",
+        (answered("dynamodb", "BatchExecuteStatement", _failed_is_done),),
+        "claims_together",
+    ),
+    Bug(
+        "own insert refused",
+        "A claim that an insert meets counts as another notice's: the owner in it is not compared.",
+        (_judged(Ownership.MINE, Ownership.DUPLICATE),),
+        "claims_together",
+        (Strike("dispatch dynamodb.BatchExecuteStatement o", Kind.LOSE),),
     ),
     Bug(
         "seconds against milliseconds",

@@ -70,8 +70,8 @@ def _column(name: str, change: Callable[[Any], Any]) -> Planting:
     """Changes one column of the rows' lineage."""
 
     def make(real: Any) -> Any:
-        def with_lineage(reader: Any, table: Any, item: Any) -> Any:
-            rows = real(reader, table, item)
+        def with_lineage(reader: Any, span: Any, items: Any) -> Any:
+            rows = real(reader, span, items)
             position = rows.schema.get_field_index(name)
             return rows.set_column(position, rows.schema.field(position), change(rows.column(position)))
 

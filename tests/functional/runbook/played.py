@@ -13,6 +13,12 @@ from tests.functional.test_handlers import Deployment
 from tests.support.fakes import MemoryLineage, play_lineage, uploads_of
 from tidegate.core.batches import Batch
 from tidegate.core.lineage import Landed
+from tidegate.core.maintenance import (
+    CompleteMaintenance,
+    MaintainedTable,
+    decode_maintenance_request,
+    maintenance_folder,
+)
 from tidegate.core.manifests import batch_folder, failure_name
 from tidegate.core.outcomes import Outcome
 from tidegate.core.publication import History
@@ -25,6 +31,8 @@ class PlayedTables:
     lineage: MemoryLineage = field(default_factory=MemoryLineage)
     rolled_back: set[str] = field(default_factory=set)
     """Batches whose snapshot is no longer in the history of their table."""
+    denied: str = ""
+    """Why no table can be maintained."""
     _snapshots: Iterator[int] = field(default_factory=lambda: itertools.count(900))
 
     def __post_init__(self) -> None:
@@ -69,6 +77,14 @@ class PlayedTables:
                 history, work = self.lineage.histories.get(table, History("", ())), self.deployment.work
                 play_lineage(work, options["batch"], found, table, prefix, history)
                 self.deployment.emr.end(job_run)
+            case "maintain":
+                work, folder = self.deployment.work, maintenance_folder(options["batch"])
+                body = work.get(folder + "request.json")
+                assert body
+                asked = decode_maintenance_request(body).tables
+                done = CompleteMaintenance(tuple(MaintainedTable(each, trouble=self.denied) for each in asked))
+                work.put(folder + "complete.json", done.encode())
+                self.deployment.emr.end(job_run, "FAILED" if self.denied else "SUCCESS")
             case "publish-again":
                 batch = self.deployment.ledger.batch(options["batch"])
                 assert batch

@@ -19,6 +19,7 @@ import time_machine
 from lambdas.audit.app import handler as audit_handler
 from lambdas.dispatch.app import handler as dispatch_handler
 from lambdas.intake.app import handler as intake_handler
+from lambdas.maintain.app import handler as maintain_handler
 from lambdas.settle.app import handler as settle_handler
 from lambdas.shared import logger
 from tests.functional.runbook.parts import StackParts
@@ -36,7 +37,13 @@ from tidegate.metrics import Metric
 from tidegate.settings import parse
 
 NOT_YET = "Not yet implemented"
-HANDLERS = {"intake": intake_handler, "dispatch": dispatch_handler, "settle": settle_handler, "audit": audit_handler}
+HANDLERS = {
+    "intake": intake_handler,
+    "dispatch": dispatch_handler,
+    "settle": settle_handler,
+    "audit": audit_handler,
+    "maintain": maintain_handler,
+}
 ROUTE = "flights"
 GAUGES = {metric.value.name for metric in Metric if metric.value.gauge}
 

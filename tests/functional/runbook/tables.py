@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from tests.functional.runbook import scenario
 from tests.functional.runbook.stage import ROUTE, Stage
+from tests.functional.test_handlers import event
 from tests.support.build import BUCKET
 from tests.support.ledgers import create_table
 from tidegate import wiring
@@ -266,3 +267,19 @@ def the_table_has_rows_of_others(stage: Stage) -> None:
     stage.publishes(gathering)
     shown = json.loads(stage.shell.type("tidegate reconcile --json").stdout)
     assert (shown["holds"], shown["pending_batches"]) == (True, 1)
+
+
+@scenario("tables-not-maintained")
+def the_job_may_not_delete(stage: Stage) -> None:
+    stage.tables.denied = "AccessDenied: s3:DeleteObject"
+    stage.invoke("maintain", event("settle_schedule"))
+    assert stage.metrics["TablesNotMaintained", ""] >= 1
+    assert "s3:DeleteObject" in stage.types("log Maintain")
+    stage.types("tidegate maintain --dry-run", ends=1)
+    stage.tables.denied = ""
+    stage.types("tidegate maintain --dry-run")
+    assert "not finished" not in stage.types("tidegate maintain")
+    stage.metrics.clear()
+    stage.deployment.clock.advance(86_400)
+    stage.invoke("maintain", event("settle_schedule"))
+    assert ("TablesNotMaintained", "") not in stage.metrics, "the alarm ends"

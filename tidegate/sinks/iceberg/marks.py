@@ -21,11 +21,13 @@ ATTEMPT = "tidegate.attempt"
 
 @dataclass(frozen=True, slots=True)
 class IcebergSnapshot:
-    """The fields of Iceberg's snapshot that are used. `parent` is None for a table's first."""
+    """The fields of Iceberg's snapshot that are used. `parent` is None for a table's first. `at` is when it was
+    committed (epoch milliseconds)."""
 
     id: int
     parent: int | None
     summary: dict[str, str]
+    at: int = 0
 
     @property
     def plain(self) -> Snapshot:

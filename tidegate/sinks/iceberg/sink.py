@@ -4,6 +4,7 @@ import datetime
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
@@ -20,7 +21,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tidegate.core.errors import OutcomeUnknown, Retryable
-from tidegate.core.manifests import OwnedUpload, bin_pack
+from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_task
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.routes import Dataset
 from tidegate.flows.sink import Hopeless, ReaderDied, Staged
@@ -29,10 +30,11 @@ from tidegate.reading.reader import LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
+from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
 
 TASK_BYTES = 64_000_000
-TASK_OBJECTS = 2_000
+TASK_OBJECTS = 10_000
 
 
 @dataclass
@@ -68,7 +70,7 @@ class IcebergSink:
 
     @property
     def branch(self) -> str:
-        """The branch on which this driver stages."""
+        """The branch on which this driver stages first."""
         return f"{self.branches}{self.driver}"
 
     # ---- the table
@@ -163,12 +165,17 @@ class IcebergSink:
             self.landing_owner,
             careful,
         )
+        return without_spoiled(items, partial(self._stage_once, reader))
+
+    def _stage_once(self, reader: Reader, items: Sequence[OwnedUpload], time: int) -> Staged:
+        """Stage the rows of `items` on a new branch, the `time`-th of this driver."""
         endings: Any = self.spark.sparkContext.accumulator({}, Endings())
+        branch = self.branch if time == 1 else f"{self.branch}_{time}"
         with _asking():
             rows = self._rows(reader, items, endings)
             for name in (field.name for field in self.iceberg.schema if field.name not in rows.columns):
                 rows = rows.withColumn(name, lit(None))
-            staged, added = self.iceberg.stage(rows, self.branch, self.marks)
+            staged, added = self.iceberg.stage(rows, branch, self.marks)
         return Staged(staged, added, Endings.plain(endings.value))
 
     def stage_nothing(self) -> int:
@@ -184,7 +191,7 @@ class IcebergSink:
             task_bytes=TASK_BYTES,
             task_objects=TASK_OBJECTS,
         )
-        shipped = context.broadcast([[(position, items[position]) for position in task] for task in tasks])
+        shipped = context.broadcast(pack_tasks(items, tasks))
         schema = _struct(f"{self.dataset.schema}, {LINEAGE_DDL}")
 
         def read(batches: Any) -> Any:
@@ -192,12 +199,16 @@ class IcebergSink:
                 for numbers in batches:
                     for number in numbers.column(0).to_pylist():
                         yield from reader.read(
-                            shipped.value[number], lambda position, ended: endings.add({position: ended})
+                            unpack_task(shipped.value[number]), lambda position, ended: endings.add({position: ended})
                         )
 
-        return self.spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(read, schema)
+        return self.spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, schema)
 
     # ---- publishing
+
+    def hold(self, version: int) -> None:
+        with _asking():
+            self.iceberg.hold(version, self.branch)
 
     def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
         try:

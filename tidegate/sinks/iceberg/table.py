@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, down_to, verdict
 from tidegate.flows.sink import StagedIsGone
+from tidegate.sinks.iceberg.ancestry import ancestry, stored
 from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
 
 BEGUN = "tidegate.begun"
@@ -39,8 +40,11 @@ own: S3 Tables would then stop expiring the table's snapshots
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 BRANCH_TRIES = 5
 """As many as Iceberg makes for an append (`commit.retry.num-retries` is 4)."""
+MAINTAIN = "tidegate.maintain"
+"""Only a table that has it as `true` is maintained, unless its route asks for that."""
 PROPERTIES = {
     "format-version": "2",
+    MAINTAIN: "true",
     # a batch writes four versions of the metadata, each as large as the history: keep some, not all
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
@@ -87,14 +91,15 @@ class IcebergTable:
     def history(self, floor: Floor) -> History:
         """One consistent reading of the table, from its head down to the floor, fresh from the catalog.
 
-        It costs two calls of the JVM for each snapshot in between, independent of the rest of the table.
+        It costs a call of the JVM for each page of the snapshots in between (`ancestry.PAGE`), independent of the rest
+        of the table.
         """
         metadata = self._load().operations().current()
         return History(str(metadata.uuid()), down_to(floor, (each.plain for each in self._ancestors(metadata))))
 
     def whole_history(self) -> History:
-        """One consistent reading of the table, down to the oldest ancestor of `main` that has not expired. It costs as
-        much as `history` for each of them."""
+        """One consistent reading of the table, down to the oldest ancestor of `main` that has not expired. It costs a
+        call of the JVM for each page of them."""
         metadata = self._load().operations().current()
         return History(str(metadata.uuid()), tuple(each.plain for each in self._ancestors(metadata)))
 
@@ -117,17 +122,11 @@ class IcebergTable:
         return list(self._ancestors(self._load().operations().current()))
 
     def _ancestors(self, metadata: Any) -> Iterator[IcebergSnapshot]:
-        found = metadata.currentSnapshot()
-        while found is not None:
-            snapshot = self._stored(found)
-            yield snapshot
-            found = None if snapshot.parent is None else metadata.snapshot(snapshot.parent)
+        return ancestry(self._jvm).of_main(metadata)
 
     def _stored(self, snapshot: Any) -> IcebergSnapshot:
         """Iceberg's own JSON of a snapshot: one call of the JVM, not one for each field."""
-        told = json.loads(self._jvm.org.apache.iceberg.SnapshotParser.toJson(snapshot))
-        summary = told.get("summary", {})
-        return IcebergSnapshot(int(told["snapshot-id"]), told.get("parent-snapshot-id"), summary)
+        return stored(json.loads(self._jvm.org.apache.iceberg.SnapshotParser.toJson(snapshot)))
 
     # ---- staging
 
@@ -151,12 +150,28 @@ class IcebergTable:
         append.commit()
         return int(self._load().refs().get(branch).snapshotId())
 
-    def _create_branch(self, branch: str) -> None:
-        """Create the branch. Iceberg retries an append after a conflict, but not a change of branches: on a table with
-        many writers attempts would fail for that."""
+    def hold(self, snapshot: int, branch: str) -> None:
+        """Let `branch` point to this snapshot, so that neither it nor its files expire while it is published. Raises
+        StagedIsGone if it is not in the table, or so old that other drivers take the branch for a forgotten one."""
+        found = self._load().snapshot(snapshot)
+        oldest = int((time.time() - BRANCH_LIVES.total_seconds() / 2) * 1_000)
+        if found is None or found.timestampMillis() < oldest:
+            raise StagedIsGone(f"snapshot {snapshot} is not in table {self.name}, or is about to go")
+        self._create_branch(branch, snapshot)
+
+    def _create_branch(self, branch: str, at: int | None = None) -> None:
+        """Create the branch at this snapshot, or at the head. Iceberg retries an append after a conflict, but not a
+        change of branches: on a table with many writers attempts would fail for that. Raises StagedIsGone if the
+        snapshot is not in the table."""
         for tries_left in reversed(range(BRANCH_TRIES)):
             try:
-                self._load().manageSnapshots().createBranch(branch).commit()
+                table = self._load()
+                if at is None:
+                    table.manageSnapshots().createBranch(branch).commit()
+                elif table.snapshot(at) is None:
+                    raise StagedIsGone(f"snapshot {at} is not in table {self.name}")
+                else:
+                    table.manageSnapshots().createBranch(branch, at).commit()
                 return
             except Py4JJavaError as error:
                 # this class means refused; a change that may have been applied is a CommitStateUnknownException
@@ -252,7 +267,8 @@ class _Condition:
     def validate(self, ancestors: Any) -> bool:
         self.verdict = None
         try:
-            found = down_to(self._floor, (self._table._stored(each).plain for each in _each(ancestors.iterator())))
+            read = ancestry(self._table._jvm).read(ancestors.iterator())
+            found = down_to(self._floor, (each.plain for each in read))
             # a commit is based on the table that was loaded: Iceberg refuses one whose uuid has changed
             self.verdict = verdict(History(self._table_uuid, found), self._batch_id, self._floor)
         except Exception as error:  # an exception from here would reach the JVM as text
@@ -264,11 +280,6 @@ class _Condition:
 
     class Java:
         implements = ["org.apache.iceberg.SnapshotAncestryValidator"]  # noqa: RUF012
-
-
-def _each(iterator: Any) -> Iterator[Any]:
-    while iterator.hasNext():
-        yield iterator.next()
 
 
 def quoted(name: str) -> str:

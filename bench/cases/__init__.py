@@ -1,0 +1,22 @@
+"""The benches, each in a file of its own: `TITLE`, and `run(small)`."""
+
+import importlib
+
+from bench.findings import BenchFindings
+
+CASES = {
+    "claims": "decision 1 against a bare loop of conditional puts",
+    "intake": "from notifications to notices, for an upload",
+    "growth": "time, memory and requests from 1,000 to 1,000,000 uploads",
+    "requests": "the AWS requests of three traffics, counted, and what they cost",
+    "small_files": "many small files, from a manifest to a published snapshot",
+    "large_files": "few large files, from a manifest to a published snapshot",
+    "exactly_once": "what exactly once costs beside the same read with a plain append",
+    "latency": "from a put to a visible row, by stage, on the local stack",
+}
+"""By name, in the order in which they run: what each measures."""
+
+
+def run_case(name: str, *, small: bool) -> BenchFindings:
+    found: BenchFindings = importlib.import_module(f"bench.cases.{name}").run(small)
+    return found

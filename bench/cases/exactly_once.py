@@ -1,0 +1,106 @@
+"""What exactly once costs a job: a batch through the product, beside the same read with a plain append.
+
+Both read the same manifest and files with the product's reader and write the same rows. The product also writes a
+floor, stages on a branch, writes the outcomes, publishes on condition, and writes a receipt. And what a question about
+the table's history costs, by the number of snapshots since the floor.
+"""
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from bench.files import DDL, BenchFiles, make_files
+from bench.findings import BenchFindings, BenchLimit, BenchTable
+from bench.ingesting import PRODUCT, Workshop, workshop
+from bench.measure import Rounds, take_turns
+from tidegate.reading.reader import LINEAGE_DDL, Reader
+from tidegate.sinks.iceberg.endings import Endings
+from tidegate.sinks.iceberg.sink import _struct
+from tidegate.sinks.iceberg.table import IcebergTable
+
+APPEND = "the same read, plain append"
+SHARE, SECONDS = 0.10, 0.5
+KINDS = (("10 files of 2 KB", 10, 2_000), ("2,000 files of 2 KB", 2_000, 2_000), ("200 files of 1 MB", 200, 1_000_000))
+SNAPSHOTS = (1, 100, 300)
+
+
+def run(small: bool) -> BenchFindings:
+    with workshop() as shop:
+        kinds = KINDS[:1] if small else KINDS
+        found = {}
+        for title, count, size in kinds:
+            files = make_files(shop.landing, title, "json", count, size)
+            peers = {PRODUCT: shop.product(files), APPEND: appended(shop, files)}
+            if not small:
+                take_turns(peers, 3, shop.check(files))
+            found[title] = take_turns(peers, 1 if small else 7, shop.check(files))
+            shop.clear()
+        asked = [questions(shop, number) for number in (SNAPSHOTS[:1] if small else SNAPSHOTS)]
+    limits = tuple(_limit(title, rounds) for title, rounds in found.items())
+    return BenchFindings((_table(found), _history(asked)), (), limits)
+
+
+def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
+    """The product's read of the same uploads, and Spark's own append."""
+
+    def run() -> str:
+        table = shop.table(f"{DDL}, {LINEAGE_DDL}")
+        sink = shop.sink(files, table)
+        items = shop.attempt(files, table).manifest()
+        schema = to_arrow_schema(_struct(DDL))
+        reader = Reader(sink.dataset, schema, "B", datetime.now(UTC), "", False)
+        endings: Any = shop.spark.sparkContext.accumulator({}, Endings())
+        sink._rows(reader, items, endings).writeTo(table).append()
+        return table
+
+    return run
+
+
+def questions(shop: Workshop, snapshots: int) -> tuple[int, float]:
+    """The number of snapshots since the floor, and the seconds to read the history down to it."""
+    name = shop.table()
+    table = IcebergTable(shop.spark, name)
+    table.begin()
+    floor = table.position()
+    java = shop.spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(shop.spark._jsparkSession, name)
+    for _ in range(snapshots):
+        java.newFastAppend().commit()
+    table.history(floor)  # the first question opens the table
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        table.history(floor)
+        times.append(time.perf_counter() - began)
+    return snapshots, sorted(times)[2]
+
+
+def _limit(title: str, rounds: Rounds) -> BenchLimit:
+    most = max(SECONDS, SHARE * rounds.seconds(APPEND))
+    return BenchLimit(f"{title}: exactly once costs more than a plain append", rounds.more(PRODUCT, APPEND), most, "s")
+
+
+def _table(found: dict[str, Rounds]) -> BenchTable:
+    rows = [
+        (
+            title,
+            f"{rounds.seconds(PRODUCT):.2f}",
+            f"{rounds.seconds(APPEND):.2f}",
+            f"{rounds.more(PRODUCT, APPEND):.2f}",
+            f"{rounds.ratio(PRODUCT, APPEND):.2f}",
+        )
+        for title, rounds in found.items()
+    ]
+    head = ("files", "Tidegate, s", f"{APPEND}, s", "more, s", "ratio")
+    note = "Medians of the rounds, and of their pairs, in turns. The work bucket is in memory: S3's times come on top."
+    return BenchTable("exactly_once", head, rows, note)
+
+
+def _history(asked: list[tuple[int, float]]) -> BenchTable:
+    rows = [
+        (f"{snapshots:,}", f"{1e3 * seconds:.1f}", f"{1e6 * seconds / snapshots:.0f}") for snapshots, seconds in asked
+    ]
+    note = "Reading the history of `main` from its head to the floor."
+    return BenchTable("history", ("snapshots since the floor", "ms", "us each"), rows, note)

@@ -1,0 +1,297 @@
+"""Files become rows of an Iceberg table: through the product, and as people do it without.
+
+The product's driver reads over HTTP from a small S3 server on this machine. Its peers read the same files from the
+disk, which is a little cheaper for them. All write to new tables of the same catalog; the one with pyarrow writes
+through pyiceberg, to a catalog of the same kind. The product's rows carry five columns more: where each comes from.
+"""
+
+import itertools
+import multiprocessing
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table as ArrowTable
+from pyspark.sql import SparkSession
+
+from bench.arrow import SCHEMA, read_all
+from bench.files import DDL, BenchFiles, make_files
+from bench.findings import BarChart, BenchFindings, BenchTable, WrongAnswer
+from bench.inputs import BUCKET, Sums
+from bench.measure import Peers, Rounds, take_turns
+from bench.servers import LandingServer, serving
+from tests.support.fakes import MemoryWork
+from tidegate.core.manifests import Sealed, batch_folder, make_part
+from tidegate.core.routes import Dataset
+from tidegate.flows.publish import Attempt
+from tidegate.sinks.iceberg.sink import IcebergSink
+from tidegate_local import toolchain
+
+PRODUCT, PATHS, FOLDER = "Tidegate", "spark.read, path list", "spark.read, folder"
+STREAM, ARROW = "structured streaming, availableNow", "pyarrow, file by file, 2 processes"
+PROCESSES = 2
+PART = 1_000
+
+
+@dataclass
+class Workshop:
+    """A Spark session with an Iceberg catalog, and a folder that a server hands out as S3."""
+
+    spark: SparkSession
+    folder: Path
+    pool: Any
+    """Processes that have begun, as Spark's have."""
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    @property
+    def landing(self) -> Path:
+        return self.folder / "landing"
+
+    def table(self, columns: str = DDL) -> str:
+        name = f"lake.bench.t{next(self._numbers)}"
+        self.spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg")
+        return name
+
+    def sums(self, table: str) -> Sums:
+        columns = "count(*), sum(id), sum(cents), sum(length(text))"
+        found = self.spark.sql(f"SELECT {columns} FROM {table}").collect()[0]
+        return Sums(*(int(each or 0) for each in found))
+
+    def clear(self) -> None:
+        """Delete the files that were read."""
+        shutil.rmtree(self.landing / BUCKET, ignore_errors=True)
+
+    # ---- the product
+
+    def sink(self, files: BenchFiles, table: str, batch: str = "B") -> IcebergSink:
+        dataset = Dataset(table, DDL, files.format)
+        return IcebergSink(self.spark, dataset, batch, 1, f"{batch}-{next(self._numbers)}")
+
+    def attempt(self, files: BenchFiles, table: str, batch: str = "B") -> Attempt:
+        """One attempt at a sealed batch of these files."""
+        work = MemoryWork()
+        parts = [
+            make_part(f"{start:040x}", BUCKET, files.uploads[start : start + PART])
+            for start in range(0, len(files.uploads), PART)
+        ]
+        for part in parts:
+            work.put(batch_folder(batch) + part.name, part.body)
+        sealed = Sealed(batch, "events", tuple(part.name for part in parts), len(files.uploads), files.size)
+        work.put(batch_folder(batch) + "sealed.json", sealed.encode())
+        return Attempt(self.sink(files, table, batch), work, batch, 1)
+
+    def product(self, files: BenchFiles) -> Callable[[], str]:
+        def run() -> str:
+            table = f"lake.bench.t{next(self._numbers)}"
+            receipt = self.attempt(files, table).ingest()
+            if receipt.tally.committed != len(files.uploads):
+                raise WrongAnswer(f"{files.title}: {receipt.tally}")
+            return table
+
+        return run
+
+    # ---- its peers
+
+    def read(self, files: BenchFiles, where: Any) -> Any:
+        reader = self.spark.read.schema(DDL)
+        if files.format == "csv":
+            return reader.option("header", True).csv(where)
+        if files.format == "json":
+            return reader.json(where)
+        return reader.parquet(where) if isinstance(where, str) else reader.parquet(*where)
+
+    def plain(self, files: BenchFiles, where: Any) -> Callable[[], str]:
+        def run() -> str:
+            table = self.table()
+            self.read(files, where).writeTo(table).append()
+            return table
+
+        return run
+
+    def streaming(self, files: BenchFiles) -> Callable[[], str]:
+        def run() -> str:
+            table = self.table()
+            checkpoint = tempfile.mkdtemp(dir=self.folder)
+            reader = self.spark.readStream.schema(DDL).option("header", True)
+            frame = reader.format(files.format).load(str(files.bucket / "events"))
+            query = (
+                frame.writeStream.format("iceberg")
+                .trigger(availableNow=True)
+                .option("checkpointLocation", checkpoint)
+                .toTable(table)
+            )
+            query.awaitTermination()
+            shutil.rmtree(checkpoint)
+            return table
+
+        return run
+
+    def with_arrow(self, files: BenchFiles) -> Callable[[], ArrowTable]:
+        catalog = SqlCatalog(
+            "peer", uri=f"sqlite:///{self.folder / 'peer.db'}", warehouse=(self.folder / "peer").as_uri()
+        )
+        catalog.create_namespace_if_not_exists("bench")
+
+        def run() -> ArrowTable:
+            table = catalog.create_table(f"bench.t{next(self._numbers)}", SCHEMA)
+            shares = [files.paths[start::PROCESSES] for start in range(PROCESSES)]
+            read = self.pool.starmap(read_all, [(share, files.format) for share in shares])
+            table.append(pa.concat_tables(read))
+            return table
+
+        return run
+
+    def peers(self, files: BenchFiles) -> Peers:
+        return {
+            PRODUCT: self.product(files),
+            PATHS: self.plain(files, files.paths),
+            FOLDER: self.plain(files, str(files.bucket / "events")),
+            STREAM: self.streaming(files),
+            ARROW: self.with_arrow(files),
+        }
+
+    def check(self, files: BenchFiles) -> Callable[[str, Any], None]:
+        """Compares the rows of a run with the files', and drops its table."""
+
+        def checked(peer: str, answer: Any) -> None:
+            found = self.sums(answer) if isinstance(answer, str) else sums_of(answer.scan().to_arrow())
+            if found != files.sums:
+                raise WrongAnswer(f"{files.title}: {peer} has {found}, the files have {files.sums}")
+            if isinstance(answer, str):
+                self.spark.sql(f"DROP TABLE {answer} PURGE")
+
+        return checked
+
+
+def sums_of(table: pa.Table) -> Sums:
+    letters = pc.sum(pc.utf8_length(table["text"])).as_py()
+    cents = pc.sum(pc.cast(table["cents"], pa.int64())).as_py()
+    return Sums(table.num_rows, pc.sum(table["id"]).as_py(), cents, letters)
+
+
+@contextmanager
+def workshop() -> Iterator[Workshop]:
+    """Spark on two cores with a catalog on SQLite, and the server; all of it in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-bench-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "landing").mkdir()
+        with serving(LandingServer(folder / "landing")) as endpoint:
+            os.environ |= {
+                **toolchain.spark_environment(),
+                "AWS_ENDPOINT_URL_S3": endpoint,
+                "AWS_DEFAULT_REGION": "us-east-1",
+                "AWS_REGION": "us-east-1",
+                "AWS_ACCESS_KEY_ID": "testing",
+                "AWS_SECRET_ACCESS_KEY": "testing",
+                "PYTHONPATH": os.getcwd(),
+            }
+            spark = _session(folder)
+            try:
+                with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
+                    yield Workshop(spark, folder, pool)
+            finally:
+                spark.stop()
+
+
+def _session(folder: Path) -> SparkSession:
+    catalog = "spark.sql.catalog.lake"
+    settings: Mapping[str, str] = {
+        "spark.jars": ",".join(map(str, toolchain.jars())),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "3g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.uri": f"jdbc:sqlite:{folder / 'catalog.db'}?busy_timeout=20000",
+        f"{catalog}.warehouse": (folder / "warehouse").as_uri(),
+        f"{catalog}.cache-enabled": "false",
+    }
+    builder = SparkSession.builder.master(f"local[{PROCESSES}]").appName("bench")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.bench")
+    return spark
+
+
+# ---- a bench of several kinds of files
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """So many files of about `size` bytes, read `rounds` times by each peer."""
+
+    title: str
+    format: str
+    count: int
+    size: int
+    rounds: int
+    peers: Sequence[str]
+    packed: bool = False
+
+
+def ingested(name: str, kinds: Sequence[FileKind], count: int = 0, *, size: int = 0) -> BenchFindings:
+    """Every kind by every peer. With `count` so many files of each kind, of `size` bytes, in one round."""
+    found: dict[str, tuple[BenchFiles, Rounds]] = {}
+    with workshop() as shop:
+        if not count:
+            _warm(shop)
+        for kind in kinds:
+            files = make_files(
+                shop.landing, kind.title, kind.format, count or kind.count, size or kind.size, packed=kind.packed
+            )
+            peers = {peer: run for peer, run in shop.peers(files).items() if peer in kind.peers}
+            found[kind.title] = files, take_turns(peers, 1 if count else kind.rounds, shop.check(files))
+            shop.clear()
+    table, chart = compared(name, found)
+    return BenchFindings((table,), (chart,))
+
+
+def _warm(shop: Workshop) -> None:
+    """The first run of anything in a session takes seconds more."""
+    for format in ("json", "csv", "parquet"):
+        files = make_files(shop.landing, "warm", format, 20, 2_000)
+        take_turns(shop.peers(files), 2, shop.check(files))
+        shop.clear()
+
+
+# ---- in print
+
+
+def compared(name: str, found: Mapping[str, tuple[BenchFiles, Rounds]]) -> tuple[BenchTable, BarChart]:
+    """A table and a chart of the peers' times, for each kind of files."""
+    rows, groups = [], []
+    for title, (files, rounds) in found.items():
+        for peer in rounds.runs:
+            seconds = rounds.seconds(peer)
+            rows.append(
+                (
+                    title,
+                    peer,
+                    f"{seconds:.2f}",
+                    f"{len(files.uploads) / seconds:,.0f}",
+                    f"{files.size / seconds / 1e6:.1f}",
+                    f"{rounds.ratio(peer, PRODUCT):.2f}",
+                )
+            )
+        groups.append((title, [(peer, rounds.seconds(peer)) for peer in rounds.runs]))
+    times = " and ".join(sorted({str(len(rounds.runs[PRODUCT])) for _, rounds in found.values()}))
+    note = f"Medians of {times} rounds, peers in turns. Rows are counted and summed after each run."
+    head = ("files", "", "seconds", "files a second", "MB a second", "time, to Tidegate")
+    return BenchTable(name, head, rows, note), BarChart(
+        name, "From a list of files to a published snapshot", "s", groups
+    )

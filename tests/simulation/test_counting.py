@@ -1,0 +1,45 @@
+"""`tidegate cost` is made of counts: they are counted anew here, and its model is held against a replay."""
+
+from dataclasses import fields
+
+import pytest
+
+from bench import counting
+from simulation.comparison.traffic import generate, replay, simulation
+from tidegate.cost import bill, counted
+from tidegate.cost.bill import DAY, DailyTraffic, Gathering
+from tidegate.schedule import intake_window
+
+AGAIN = "the product asks AWS for something else now: run `python -m bench.counting --write`"
+
+
+def test_the_counts_are_those_of_this_code():
+    found = counting.count(batches=3)
+    for part in fields(found):
+        said, there = getattr(counted, part.name), getattr(found, part.name)
+        for each in fields(said):
+            # runs of the schedule fall differently: a look more or less in a few batches
+            noise = 0.3 if part.name == "OPEN_MINUTE" else 0.02
+            allowed = pytest.approx(getattr(said, each.name), rel=0.05, abs=noise)
+            assert getattr(there, each.name) == allowed, f"{part.name}.{each.name}: {AGAIN}"
+
+
+def test_the_module_is_written_as_it_stands():
+    parts = counting.CountedParts(*(getattr(counted, part.name) for part in fields(counting.CountedParts)))
+    assert counting.module(parts) == counting.MODULE.read_text(), AGAIN
+
+
+@pytest.mark.parametrize("max_wait", [60, 900])
+def test_the_model_comes_out_as_the_replay_of_measured_traffic(max_wait: int):
+    traffic = generate(50)
+    with simulation(f"{max_wait}s"):
+        run = replay(traffic, window=intake_window(max_wait))
+    assert run.problems == []
+    seconds = traffic.at[-1]
+    modelled = bill.requests(DailyTraffic(run.told * DAY / seconds, 10), Gathering(max_wait))
+    real = counting.asked_by(run) * (DAY / seconds)
+    for each in fields(real):
+        # the last batches of so short a play come after its last upload; reads depend on what a look finds; the
+        # simulated poller receives a whole window at once, and Lambda's ten messages at a time
+        allowed = 0.25 if each.name in ("read_units", "sqs_standard") else 0.12
+        assert getattr(modelled, each.name) == pytest.approx(getattr(real, each.name), rel=allowed), each.name

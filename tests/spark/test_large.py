@@ -1,0 +1,98 @@
+"""Large files are staged while they are read. If one turns out bad, none of its rows lands, and its neighbours do."""
+
+import gzip
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.spark.world import World
+from tests.support.streaming import LARGE, StreamingReader
+from tidegate.core.outcomes import Outcome
+from tidegate.core.routes import Dataset
+from tidegate.flows.publish import run
+
+pytestmark = pytest.mark.spark
+
+BAD = b'{"id": "bad"}\n'
+
+
+@pytest.fixture(autouse=True)
+def a_kilobyte_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.sinks.iceberg.sink.Reader", StreamingReader)
+
+
+def lines(*ids: int) -> bytes:
+    return b"".join(json.dumps({"id": each, "text": "x" * 50}).encode() + b"\n" for each in ids)
+
+
+def test_a_bad_last_row_leaves_none_and_takes_no_neighbour_with_it(world: World, batch: str) -> None:
+    files = {
+        "in/bad.json": lines(*range(100, 200)) + BAD,
+        "in/large.json": lines(*range(200, 300)),
+        "in/small.json": lines(1),
+        "in/small-bad.json": BAD,
+        "in/bad-at-once.json": BAD + lines(*range(300, 400)),
+    }
+    assert len(files["in/bad.json"]) > LARGE
+    world.seal(batch, world.put(files))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    outcomes = world.outcomes(batch)
+    assert outcomes.tally.as_dict() == {"committed": 2, "quarantined": 3, "superseded": 0, "vanished": 0, "rows": 101}
+    ended = {each.key: each for each in outcomes.endings}
+    assert ended["in/bad.json"].outcome is Outcome.QUARANTINED
+    assert "line 101: Expected `int | null`" in ended["in/bad.json"].error
+    assert ended["in/bad.json"].where == 'line 101: {"id": "bad"}'
+    assert world.ids() == [1, *range(200, 300)]
+    # two were staged, one is published, and no branch is left
+    assert world.staged(batch) == 2
+    assert len(world.published()) == 1
+    assert world.branches() == []
+
+
+def test_without_a_bad_file_it_is_staged_once_and_each_row_has_its_number(world: World, batch: str) -> None:
+    files = {"in/a.json": lines(*range(150)), "in/b.json.gz": gzip.compress(lines(*range(1000, 5000)))}
+    assert len(files["in/b.json.gz"]) > LARGE
+    world.seal(batch, world.put(files))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    assert world.staged(batch) == 1
+    found = [(row._source_uri.rpartition("/")[2], row._source_row, row.id) for row in world.rows()]
+    assert found == [
+        *(("a.json", number, number) for number in range(150)),
+        *(("b.json.gz", number, 1000 + number) for number in range(4000)),
+    ]
+
+
+def test_parquet_of_many_row_groups(world: World, batch: str) -> None:
+    world.dataset = Dataset(world.dataset.table, "id bigint, text string", "parquet")
+    buffer = io.BytesIO()
+    files = {}
+    for name, last in (("good", 4999), ("bad", 2**63)):
+        buffer = io.BytesIO()
+        ids = pa.array([*range(4999), last], pa.uint64())
+        pq.write_table(pa.table({"id": ids, "text": ["x"] * 5000}), buffer, row_group_size=700)
+        files[f"in/{name}.parquet"] = buffer.getvalue()
+    world.seal(batch, world.put(files))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    (ending,) = world.outcomes(batch).endings
+    assert (ending.key, ending.where) == ("in/bad.parquet", "row group 7, rows 4900 to 4999")
+    assert world.staged(batch) == 2
+    assert [(row.id, row._source_row) for row in world.rows()] == [(each, each) for each in range(5000)]
+
+
+def test_a_batch_of_which_nothing_is_left(world: World, batch: str) -> None:
+    world.seal(batch, world.put({"in/bad.json": lines(*range(100, 200)) + BAD}))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    assert [ending.key for ending in world.outcomes(batch).endings] == ["in/bad.json"]
+    assert world.ids() == []
+
+
+def test_in_careful_mode_as_well(world: World, batch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.flows.publish.reads_carefully", lambda *_, **__: True)
+    files = {"in/bad.json": lines(*range(100, 200)) + BAD, "in/large.json": lines(*range(200, 300))}
+    world.seal(batch, world.put(files))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    assert [ending.key for ending in world.outcomes(batch).endings] == ["in/bad.json"]
+    assert world.ids() == list(range(200, 300))

@@ -1,0 +1,359 @@
+"""Maintaining a real table on a real Spark, beside publishing: rows land once, and what attempts need stays."""
+
+import os
+import re
+import threading
+import time
+import urllib.parse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.test_publish import FILES, IDS, publish_other
+from tests.spark.world import World
+from tests.support.grown import grown
+from tidegate.core.maintenance import MaintainedTable, MaintainLimits, MaintenanceRequest, UnfinishedFloors
+from tidegate.core.publication import Floor, Published
+from tidegate.flows.publish import run, run_verb
+from tidegate.flows.publish_again import publish_again
+from tidegate.flows.sink import Hopeless, StagedIsGone
+from tidegate.sinks.iceberg.table import IcebergTable
+from tidegate.sinks.iceberg.upkeep import Upkeep
+from tidegate.spark.maintain import maintain_tables
+
+pytestmark = pytest.mark.spark
+
+DAY = 86_400
+AT_ONCE = MaintainLimits(keep_for=0, keep_last=1, orphans_after=2 * DAY, compact_bytes=10**9)
+"""Everything that no floor keeps may go."""
+
+
+def maintain(world: World, *floors: tuple[str, Floor], limits: MaintainLimits = AT_ONCE, **options: Any) -> Any:
+    assert world.spark is not None
+    unfinished = tuple(UnfinishedFloors(batch, (floor,)) for batch, floor in floors)
+    # a time that all snapshots are older than
+    request = MaintenanceRequest(int(time.time()) + 3_600, (world.dataset.table,), unfinished, limits, **options)
+    (done,) = maintain_tables(world.spark, request).tables
+    assert not done.trouble
+    return done
+
+
+def folder_of(world: World) -> Path:
+    location = IcebergTable(world.spark, world.dataset.table)._load().location()
+    return Path(urllib.parse.urlparse(location).path)
+
+
+def without_retention(spark: Any, name: str) -> None:
+    """As docs/operations.md has it."""
+    iceberg = spark._jvm.org.apache.iceberg
+    operations = iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name).operations()
+    base = operations.refresh()
+    main = iceberg.SnapshotRef.branchBuilder(base.currentSnapshot().snapshotId()).build()
+    operations.commit(base, iceberg.TableMetadata.buildFrom(base).setRef("main", main).build())
+
+
+def sealed(world: World, batch: str) -> None:
+    world.seal(batch, world.put(FILES))
+
+
+@pytest.fixture
+def grows(world: World, batch: str) -> World:
+    """A table of six small batches."""
+    for number in range(100, 106):
+        publish_other(world, f"{batch}w{number}", number)
+    return world
+
+
+BEFORE = [*range(100, 106)]
+
+
+def test_small_files_are_compacted_and_old_snapshots_expire(grows: World) -> None:
+    there = len(list(folder_of(grows).glob("data/*.parquet")))
+    # six were published, six are the staged ones, and the table began with an empty one; some were on branches
+    dry = maintain(grows, dry_run=True)
+    assert (dry.small, dry.compacted, dry.deleted) == (6, 0, 0)
+    assert dry.expired > 0
+    assert len(grows.main()) == 7
+    done = maintain(grows)
+    assert (done.small, done.compacted, done.compacted_into) == (6, 6, 1)
+    assert done.expired == done.snapshots - 1
+    assert len(grows.main()) == 1
+    assert grows.ids() == BEFORE
+    assert there == 6
+    assert len(list(folder_of(grows).glob("data/*.parquet"))) == 1
+    again = maintain(grows)
+    assert (again.compacted, again.expired, again.deleted, again.orphans) == (0, 0, 0, 0)
+
+
+def test_an_attempt_whose_floor_is_kept_publishes_after_maintenance(grows: World, batch: str) -> None:
+    sealed(grows, batch)
+    one = grows.attempt(batch, 1)
+    floor = one.floor()
+    staged = one.stage()
+    publish_other(grows, f"{batch}x", 106)
+    done = maintain(grows, (batch, floor))
+    assert done.compacted == 7
+    assert floor.head in [each.id for each in grows.main()]
+    assert isinstance(one.publish(staged, floor), Published)
+    assert grows.ids() == [*IDS, *BEFORE, 106]
+    # and once it is settled nothing keeps the floor
+    maintain(grows)
+    assert len(grows.main()) == 1
+    assert grows.ids() == [*IDS, *BEFORE, 106]
+
+
+def test_an_attempt_whose_floor_was_expired_publishes_nothing(grows: World, batch: str) -> None:
+    sealed(grows, batch)
+    one = grows.attempt(batch, 1)
+    floor = one.floor()
+    staged = one.stage()
+    publish_other(grows, f"{batch}x", 106)
+    publish_other(grows, f"{batch}y", 107)
+    maintain(grows)
+    with pytest.raises(Hopeless, match="This attempt published nothing"):
+        one.publish(staged, floor)
+    assert grows.ids() == [*BEFORE, 106, 107]
+    # from now on it keeps what there is, and a person has to act
+    done = maintain(grows, (batch, floor))
+    assert f"reaches no floor of batch {batch}" in done.remarks[-1]
+
+
+def test_the_floor_itself_may_go_if_all_above_it_stays(grows: World, batch: str) -> None:
+    """A first attempt that begins after the request was made: its floor is an old head, and no one keeps it."""
+    sealed(grows, batch)
+    one = grows.attempt(batch, 1)
+    floor = one.floor()
+    publish_other(grows, f"{batch}x", 106)
+    # what the request would keep by age: all that was committed after it
+    maintain(grows, limits=replace(AT_ONCE, keep_last=2))  # compaction's own snapshot, and the one above the floor
+    assert floor.head not in [each.id for each in grows.main()]
+    assert isinstance(one.publish(one.stage(), floor), Published)
+    assert grows.ids() == [*IDS, *BEFORE, 106]
+
+
+def test_a_staged_branch_keeps_its_files_and_orphans_of_live_drivers_stay(grows: World, batch: str) -> None:
+    sealed(grows, batch)
+    one = grows.attempt(batch, 1)
+    floor = one.floor()
+    staged = one.stage()
+    data = folder_of(grows) / "data"
+    being_written, forgotten, old_metadata = data / "new.parquet", data / "old.parquet", data.parent / "metadata/x.avro"
+    for each in (being_written, forgotten, old_metadata):
+        each.write_bytes(b"x")
+    for each in [*data.iterdir(), old_metadata]:
+        if each != being_written:
+            os.utime(each, (time.time() - 3 * DAY,) * 2)
+    assert maintain(grows, (batch, floor), dry_run=True).orphans == 2
+    done = maintain(grows, (batch, floor))
+    assert done.orphans == 2
+    assert (being_written.exists(), forgotten.exists(), old_metadata.exists()) == (True, False, False)
+    assert grows.branches() == [one.sink.branch]
+    one.publish(staged, floor)
+    assert grows.ids() == [*IDS, *BEFORE]
+
+
+@pytest.mark.parametrize("step", ["compact", "expire", "rewrite_manifests", "remove_orphans"])
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_a_publish_between_two_steps_of_maintenance_lands_once(
+    grows: World, batch: str, step: str, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sealed(grows, batch)
+    one = grows.attempt(batch, 1)
+    floor = one.floor()
+    staged = one.stage()
+    real = getattr(Upkeep, step)
+    happened: list[Any] = []
+
+    def beside(self: Upkeep, *arguments: Any, **options: Any) -> Any:
+        if order == "before":
+            happened.append(one.publish(staged, floor))
+        told = real(self, *arguments, **options)
+        if order == "after":
+            happened.append(one.publish(staged, floor))
+        return told
+
+    monkeypatch.setattr(Upkeep, step, beside)
+    maintain(grows, (batch, floor))
+    assert [type(each) for each in happened] == [Published]
+    assert grows.ids() == [*IDS, *BEFORE]
+    assert run(grows.attempt(batch, 2), "ingest") == 0
+    assert grows.ids() == [*IDS, *BEFORE]
+
+
+def test_batches_that_are_published_all_the_while_land_once(grows: World, batch: str) -> None:
+    """Compaction and expiry in one thread, publishing in another: each rebases over the other."""
+    failed: list[BaseException] = []
+    stop = threading.Event()
+
+    def go_on() -> None:
+        try:
+            while not stop.is_set():
+                assert grows.spark is not None
+                # what the drivers need is younger than the request
+                limits = replace(AT_ONCE, keep_for=5, keep_last=3)
+                request = MaintenanceRequest(int(time.time()), (grows.dataset.table,), (), limits)
+                maintain_tables(grows.spark, request)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    for number in range(200, 208):
+        publish_other(grows, f"{batch}v{number}", number)
+    stop.set()
+    thread.join()
+    assert not failed
+    assert grows.ids() == [*BEFORE, *range(200, 208)]
+
+
+def test_what_is_published_again_cannot_expire_under_its_driver(grows: World, batch: str) -> None:
+    """A rollback left the batch's snapshot without a branch. Its files go when it expires."""
+    before = grows.main()[0].id
+    publish_other(grows, f"{batch}x", 106)
+    grows.sql(f"CALL lake.system.rollback_to_snapshot('{{t}}', {before})")
+    again = grows.attempt(f"{batch}x", 0)
+    receipt = grows.receipt(f"{batch}x")
+    assert receipt is not None
+    again.sink.hold(receipt.snapshot)
+    maintain(grows)
+    again.publish(receipt.snapshot, again.sink.position())
+    assert grows.ids() == [*BEFORE, 106]
+    again.tidy()
+    assert grows.branches() == []
+
+
+def test_what_has_expired_is_read_again_to_be_published_again(grows: World, batch: str) -> None:
+    before = grows.main()[0].id
+    publish_other(grows, f"{batch}x", 106)
+    grows.sql(f"CALL lake.system.rollback_to_snapshot('{{t}}', {before})")
+    receipt = grows.receipt(f"{batch}x")
+    assert receipt is not None
+    maintain(grows)
+    with pytest.raises(StagedIsGone):
+        grows.attempt(f"{batch}x", 0).sink.hold(receipt.snapshot)
+    assert run_verb(grows.attempt(f"{batch}x", 0), publish_again) == 0
+    assert grows.ids() == [*BEFORE, 106]
+
+
+def test_a_snapshot_whose_branch_others_would_drop_is_not_held(grows: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = IcebergTable(grows.spark, grows.dataset.table)
+    head = table.position().head
+    assert head is not None
+    later = time.time() + 16 * DAY
+    monkeypatch.setattr(time, "time", lambda: later)
+    with pytest.raises(StagedIsGone):
+        table.hold(head, "tidegate_test")
+
+
+def test_a_table_that_its_owner_keeps_whole_or_that_is_not_there_is_left_alone(grows: World) -> None:
+    grows.sql("ALTER TABLE {t} SET TBLPROPERTIES ('gc.enabled'='false')")
+    done = maintain(grows)
+    assert "gc.enabled" in done.remarks[0]
+    assert (done.compacted, done.expired) == (0, 0)
+    assert grows.spark is not None
+    request = MaintenanceRequest(int(time.time()), ("lake.tests.none",), (), AT_ONCE)
+    (done,) = maintain_tables(grows.spark, request).tables
+    assert done == MaintainedTable("lake.tests.none", remarks=("there is no such table yet",))
+
+
+def test_a_table_that_others_created_is_left_alone_unless_its_route_asks_for_it(grows: World) -> None:
+    """A table that was there before the deployment, or that an earlier version created."""
+    grows.sql("ALTER TABLE {t} UNSET TBLPROPERTIES ('tidegate.maintain')")
+    before = len(grows.main())
+    done = maintain(grows)
+    assert "`maintain = true`" in done.remarks[0]
+    assert "SET TBLPROPERTIES ('tidegate.maintain' = 'true')" in done.remarks[0]
+    assert (done.compacted, done.expired, done.behind) == (0, 0, False)
+    assert len(grows.main()) == before
+    done = maintain(grows, asked_for=(grows.dataset.table,))
+    assert (done.compacted, len(grows.main())) == (6, 1)
+    # what the remark says works too
+    publish_other(grows, "another", 107)
+    grows.sql("ALTER TABLE {t} SET TBLPROPERTIES ('tidegate.maintain' = 'true')")
+    assert maintain(grows).expired > 0
+
+
+def snapshots_of(world: World) -> Any:
+    return IcebergTable(world.spark, world.dataset.table)._load().manageSnapshots()
+
+
+def test_a_main_with_a_retention_of_its_own_keeps_what_a_live_batch_needs(grows: World, batch: str) -> None:
+    """Iceberg prefers it to older_than and retain_last: one snapshot of a millisecond would take the floor."""
+    sealed(grows, batch)
+    one = grows.attempt(batch, 1)
+    floor = one.floor()
+    publish_other(grows, f"{batch}x", 106)
+    publish_other(grows, f"{batch}y", 107)
+    snapshots_of(grows).setMaxSnapshotAgeMs("main", 1).setMinSnapshotsToKeep("main", 1).commit()
+    for dry_run in (True, False):
+        done = maintain(grows, (batch, floor), dry_run=dry_run)
+        assert (done.expired, done.behind) == (0, True)
+        assert (
+            "branch main has a retention of its own (max-snapshot-age-ms 1, min-snapshots-to-keep 1)"
+            in (done.remarks[-1])
+        )
+    assert done.compacted == 8
+    assert isinstance(one.publish(one.stage(), floor), Published)
+    # the runbook's way to remove it
+    assert grows.spark is not None
+    without_retention(grows.spark, grows.dataset.table)
+    assert maintain(grows).expired > 0
+    assert grows.ids() == [*IDS, *BEFORE, 106, 107]
+
+
+@pytest.mark.parametrize("whose", ["the table", "the branch"])
+def test_a_retention_of_branches_keeps_the_branch_of_a_live_driver(grows: World, batch: str, whose: str) -> None:
+    sealed(grows, batch)
+    one = grows.attempt(batch, 1)
+    floor, staged = one.floor(), one.stage()
+    if whose == "the table":
+        grows.sql("ALTER TABLE {t} SET TBLPROPERTIES ('history.expire.max-ref-age-ms'='1')")
+    else:
+        snapshots_of(grows).setMaxRefAgeMs(one.sink.branch, 1).commit()
+    time.sleep(0.01)
+    done = maintain(grows, (batch, floor))
+    assert "no snapshot expires: " + ("the property" if whose == "the table" else "branch tidegate_") in done.remarks[0]
+    assert (done.expired, done.behind) == (0, True)
+    assert grows.branches() == [one.sink.branch]
+    one.publish(staged, floor)
+    if whose == "the table":
+        (remedy,) = re.findall(r"\((ALTER TABLE .*)\)$", done.remarks[0])
+        grows.sql(remedy)
+        assert maintain(grows).expired > 0
+    assert grows.ids() == [*IDS, *BEFORE]
+
+
+def test_the_work_of_a_run_is_bounded_and_what_is_left_is_told(grows: World) -> None:
+    few = replace(AT_ONCE, compact_files=3, expire_snapshots=2)
+    done = maintain(grows, limits=few)
+    assert done.compacted <= 3
+    assert any("3 small files are left for later runs" in each for each in done.remarks)
+    assert any("snapshots are left for later runs" in each for each in done.remarks)
+    assert done.behind
+    assert grows.ids() == BEFORE
+
+
+def test_a_history_of_thousands_becomes_short(grows: World) -> None:
+    table = IcebergTable(grows.spark, grows.dataset.table)
+    metadata = Path(urllib.parse.urlparse(table._load().operations().current().metadataFileLocation()).path)
+    _, _, name = table.name.partition(".")
+    grows.sql(f"CALL lake.system.register_table(table => '{name}_long', metadata_file => '{grown(metadata, 3_000)}')")
+    long = replace(grows, dataset=replace(grows.dataset, table=f"{table.name}_long"))
+    done = maintain(long, limits=replace(AT_ONCE, keep_last=100))
+    assert done.expired >= 2_900
+    assert len(long.main()) == 100
+    assert long.ids() == BEFORE
+
+
+def test_one_table_that_fails_does_not_stop_the_next(grows: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert grows.spark is not None
+    monkeypatch.setattr(Upkeep, "compact", lambda *_: 1 // 0)
+    tables = (grows.dataset.table, "lake.tests.none")
+    first, second = maintain_tables(grows.spark, MaintenanceRequest(1, tables, (), AT_ONCE)).tables
+    assert "ZeroDivisionError" in first.trouble
+    assert second.remarks
+    late = iter((0.0, 1.0, AT_ONCE.begin_for + 1.0))
+    _, second = maintain_tables(grows.spark, MaintenanceRequest(1, tables, (), AT_ONCE), lambda: next(late)).tables
+    assert "took too long" in second.trouble

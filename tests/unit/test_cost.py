@@ -1,0 +1,107 @@
+"""The arithmetic of a bill: what grows with what, and where the numbers come from."""
+
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra import sizing
+from tidegate.core.batches import BatchLimits
+from tidegate.core.notices import MAX_BYTES
+from tidegate.cost import bill as costs
+from tidegate.cost.bill import DailyTraffic, Gathering, batches_a_day, bill, floor, in_a_window, usual, waits
+from tidegate.cost.prices import OF_REQUESTS, PRICES
+from tidegate.cost.requests import RequestCounts
+from tidegate.settings import LimitSettings
+
+MEASURED = DailyTraffic(117_123, 47_000)
+TRAFFICS = st.builds(DailyTraffic, st.floats(1, 1e8), st.floats(1, 1e8))
+
+
+def test_the_numbers_of_the_stack_are_those_of_the_stack():
+    assert sizing.INTAKE.batch_size == costs.MOST_IN_A_WINDOW
+    assert LimitSettings().linger == costs.LINGER
+    assert sizing.MEMORY_MB / 1024 == costs.LAMBDA_GB
+    job = sizing.smallest_job()
+    assert (job.vcpu, job.memory) == (costs.JOB_VCPU, costs.JOB_GB)
+    assert sizing.worker("executor").vcpu == costs.EXECUTOR_VCPU
+    limits = BatchLimits()
+    assert Gathering() == Gathering(limits.max_wait, limits.target_objects, limits.target_bytes)
+
+
+def test_a_window_of_uploads_fits_one_notice():
+    assert costs.MOST_IN_A_WINDOW * costs.ENTRY_BYTES < MAX_BYTES
+
+
+def test_counts_are_added_and_multiplied_field_by_field():
+    one = RequestCounts(*range(len(fields(RequestCounts))))
+    assert one + one == one * 2
+    assert one * 3 - one == one * 2
+
+
+def test_one_upload_a_day_is_one_batch_a_day():
+    assert batches_a_day(DailyTraffic(1, 1), Gathering()) == pytest.approx(1, rel=0.01)
+    assert batches_a_day(DailyTraffic(0, 1), Gathering()) == 0
+
+
+def test_jobs_of_a_route_run_one_after_the_other():
+    shortest = costs.JOB_STARTS_AFTER + costs.JOB_SECONDS + costs.LINGER
+    assert batches_a_day(MEASURED, Gathering(max_wait=60)) == pytest.approx(costs.DAY / shortest, rel=0.02)
+
+
+def test_a_longer_wait_makes_as_many_jobs_as_there_are_waits():
+    assert batches_a_day(DailyTraffic(117_123, 1_000), Gathering(max_wait=900)) == pytest.approx(96, rel=0.01)
+
+
+def test_a_batch_is_never_larger_than_its_targets():
+    by_number = batches_a_day(DailyTraffic(1e7, 1), Gathering(max_wait=3_600))
+    assert by_number >= 1e7 / Gathering().target_objects
+    by_bytes = batches_a_day(DailyTraffic(1_000, 1e8), Gathering(max_wait=3_600))
+    assert by_bytes >= 1_000 * 1e8 / Gathering().target_bytes
+
+
+def test_a_window_has_the_upload_that_opens_it_and_those_that_follow():
+    assert in_a_window(0, 60) == 1
+    assert in_a_window(1.36, 60) == pytest.approx(7.8)
+    assert in_a_window(0.1, 3_600) == pytest.approx(31)
+    assert in_a_window(1e6, 60) == costs.MOST_IN_A_WINDOW
+
+
+@given(TRAFFICS)
+def test_nothing_costs_less_than_the_floor(traffic: DailyTraffic):
+    least = floor(traffic)
+    for made in (bill(traffic, Gathering()), usual(traffic, 1), usual(traffic, 10)):
+        of_floor = {line.name: line.quantity for line in least.lines}
+        quantities = {line.name: line.quantity for line in made.lines}
+        assert all(quantities[name] >= quantity * 0.999 for name, quantity in of_floor.items())
+
+
+@given(TRAFFICS, st.floats(60, 1e5), st.floats(60, 1e5))
+def test_a_longer_wait_never_costs_more(traffic: DailyTraffic, one: float, other: float):
+    short, long = sorted((one, other))
+    cheap, dear = (bill(traffic, Gathering(max_wait=wait)).dollars for wait in (long, short))
+    assert cheap <= dear * 1.01
+
+
+@given(TRAFFICS)
+def test_there_is_one_knee_and_no_step_after_it_is_worth_a_tenth(traffic: DailyTraffic):
+    found = waits(traffic, Gathering())
+    (knee,) = [number for number, each in enumerate(found) if each.knee]
+    for before, after in zip(found[knee:], found[knee + 1 :], strict=False):
+        assert before.dollars - after.dollars < costs.WORTH * before.dollars
+    if knee:
+        assert found[knee - 1].dollars - found[knee].dollars >= costs.WORTH * found[knee - 1].dollars
+
+
+def test_the_wait_that_was_asked_about_is_in_the_table():
+    assert 420 in [each.max_wait for each in waits(MEASURED, replace(Gathering(), max_wait=420))]
+
+
+def test_a_job_for_ten_files_costs_a_tenth_of_the_starts():
+    assert usual(MEASURED, 1).jobs == pytest.approx(10 * usual(MEASURED, 10).jobs)
+
+
+def test_the_lines_of_requests_come_first_and_every_price_has_a_source():
+    assert OF_REQUESTS[-1] == "EMR Serverless, memory"
+    assert all(price.source.startswith("https://aws.amazon.com/") for price in PRICES.values())

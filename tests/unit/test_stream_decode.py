@@ -1,0 +1,493 @@
+"""Files that are decoded piece by piece: the same rows and the same refusals as whole, wherever they are cut."""
+
+import bz2
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tidegate.formats import avro_stream, parquet_stream, records, streams
+from tidegate.formats.decode import decoder, streaming
+from tidegate.formats.quotes import check_quotes
+from tidegate.formats.reasons import Oversized, Undecodable
+from tidegate.formats.records import Lines, records_of_csv, within_memory
+from tidegate.formats.streams import Allowance, Stream
+from tidegate.reading.decompress import decompress
+
+SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("day", pa.date32())])
+PLENTY = 1 << 40
+
+
+@dataclass
+class Body:
+    """A file in memory, that notes what is read of it."""
+
+    body: bytes
+    asked: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    def read(self, start: int, end: int) -> bytes:
+        assert 0 <= start < end <= len(self.body), (start, end)
+        self.asked.append((start, end))
+        return self.body[start:end]
+
+
+def stream_of(body: bytes, codec: str | None = None, limit: int = PLENTY) -> Stream:
+    return Stream(Body(body), codec, Allowance(limit, "max_object_bytes"))
+
+
+def in_pieces(
+    format: str,
+    body: bytes,
+    schema: pa.Schema = SCHEMA,
+    *,
+    size: int = PLENTY,
+    codec: str | None = None,
+    **options: Any,
+) -> list[pa.Table]:
+    """The tables of a file that comes in ranges of `size` bytes."""
+    decode = streaming(format, schema, options.items())
+    assert decode is not None
+    with patch.object(streams, "RANGE_BYTES", min(size, 8 << 20)), patch.object(Stream, "pieces", _cut(size)):
+        return list(decode(stream_of(body, codec)))
+
+
+def _cut(size: int) -> Any:
+    whole = Stream.pieces
+    return lambda stream: whole(stream, min(size, 4 << 20))
+
+
+Told = tuple[str, Any, Any]
+
+
+def told(tables: Any) -> Told:
+    """Rows, or a refusal: its reason, and where."""
+    try:
+        found = tables()
+    except Undecodable as error:
+        return "refused", str(error), error.where
+    rows = [row for table in found for row in table.to_pylist()]
+    for table in found:
+        table.validate(full=True)
+    return "rows", rows, ""
+
+
+def compared(format: str, body: bytes, schema: pa.Schema = SCHEMA, *, size: int, **options: Any) -> tuple[Told, Told]:
+    whole = told(lambda: [decoder(format, schema, options.items())(body)])
+    return whole, told(lambda: in_pieces(format, body, schema, size=size, **options))
+
+
+SIZES = st.integers(1, 40)
+
+# ---- JSON
+
+LINES = st.sampled_from(
+    [
+        b"",
+        b" \t",
+        b"{}",
+        b"null",
+        b'{"id": 1, "text": "a"}',
+        b'{"id":\r1}\r',
+        b'{"id": null}',
+        b'{"other": 1}',
+        b'{" id": 1}',
+        b'{"id": "x"}',
+        b'{"id": 9223372036854775808}',
+        b'{"day": "2024-02-03", "id": -5}',
+        b'{"day": "2024-02-30"}',
+        b'{"text": "line 2: \xc3\xa9\\n"}',
+        b'{"text": "\xff"}',
+        b'{"id": 1} {"id": 2}',
+        b'{"id": 1',
+    ]
+)
+GOOD_LINES = st.sampled_from(
+    [b"", b'{"id":\r1}\r', b"{}", b'{"id": 1}', b'{"other": 1}', b'{"text": "a\\nb", "day": "2024-02-03"}']
+)
+
+
+def lines(of: Sequence[bytes], end: bytes, ended: bool) -> bytes:
+    return end.join(of) + (end if ended else b"")
+
+
+@given(st.lists(LINES, max_size=8), st.sampled_from([b"\n", b"\r\n"]), st.booleans(), SIZES)
+@example([b'{"other": 1}', b'{"id": null}'], b"\n", True, 3)
+@example([b'{"other": 1}', b"{}", b'{" id": 1}'], b"\n", True, 3)
+@example([b"{}", b"{}"], b"\n", False, 2)
+@settings(max_examples=400, deadline=None)
+def test_json_is_taken_and_refused_as_whole(of: list[bytes], end: bytes, ended: bool, size: int):
+    whole, piecewise = compared("json", lines(of, end, ended), size=size)
+    assert piecewise[0] == whole[0], (whole, piecewise)
+    if whole[0] == "rows":
+        assert piecewise == whole
+
+
+@given(st.lists(GOOD_LINES, max_size=5), LINES, st.lists(GOOD_LINES, max_size=3), st.booleans(), SIZES)
+@settings(max_examples=400, deadline=None)
+def test_one_bad_line_of_json_is_told_as_whole(before: list[bytes], bad: bytes, after: list[bytes], ended: bool, size):
+    whole, piecewise = compared("json", lines([*before, bad, *after], b"\n", ended), size=size)
+    assert piecewise == whole
+
+
+# ---- CSV
+
+
+@given(st.text('",ab\n\r1', max_size=24), SIZES, st.sampled_from([b"text,id\n", b"text\n", b"\r\n\ntext,id\r\n", b""]))
+@example('5" pipe,"a\r\nb"\r\nx,"""y"""', 3, b"text,id\n")
+@example('\n\n"a"\n', 2, b"text\n")
+@example('a\r\n\r\n"a"\r\n', 1, b"text\n")
+@settings(max_examples=1000, deadline=None)
+def test_csv_is_taken_and_refused_as_whole(text: str, size: int, head: bytes):
+    schema = pa.schema([("text", pa.string()), ("id", pa.string())])
+    whole, piecewise = compared("csv", head + text.encode(), schema, size=size)
+    assert piecewise[0] == whole[0], (whole, piecewise)
+    if whole[0] == "rows":
+        assert piecewise == whole
+
+
+@given(
+    st.lists(st.sampled_from(["1,a,", '2,"a\nb",2024-02-03', "", '3,"x""y",', ",,"]), max_size=6),
+    st.sampled_from(["x,a,", "1,a", '1,"a"b,', "1,a,2024-02-30", '1,"a,', "1,a,,", "1,\xff,", "7,a,"]),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    SIZES,
+)
+@settings(max_examples=400, deadline=None)
+def test_one_bad_row_of_csv_is_told_as_whole(good: list[str], bad: str, end: str, size: int):
+    text = end.join(["id,text,day", *good, bad, *good[:2], ""])
+    whole, piecewise = compared("csv", b"\xef\xbb\xbf" + text.encode("latin-1"), size=size)
+    if "opened and never closed" in whole[1] or '"a,' in bad:
+        # the end of the field is looked for in all of the file, and another fault may be found before
+        assert piecewise[0] == whole[0] == "refused"
+    elif '"b' in bad:
+        # what comes behind the quote is told as far as the piece goes
+        assert piecewise[1].partition(", and ")[0] == whole[1].partition(", and ")[0]
+        assert piecewise[2] == whole[2]
+    else:
+        assert piecewise == whole
+
+
+@given(st.text('",ab\n\r', max_size=20), st.text('",ab\n\r', max_size=8))
+@settings(max_examples=1000)
+def test_a_record_of_csv_ends_there_whatever_follows(text: str, more: str):
+    """What is before it is taken or refused by itself, and what is behind it begins a record."""
+    body, whole = text.encode(), (text + more).encode()
+    end = records_of_csv(",").last_end(body)
+    assert 0 <= end <= len(body)
+    if not _accepted(whole):
+        return
+    records = list(csv.reader(io.StringIO(whole.decode(), newline="")))
+    before = list(csv.reader(io.StringIO(whole[:end].decode(), newline="")))
+    after = list(csv.reader(io.StringIO(whole[end:].decode(), newline="")))
+    assert before + after == records
+
+
+def _accepted(body: bytes) -> bool:
+    try:
+        check_quotes(body, ",")
+    except Undecodable:
+        return False
+    return True
+
+
+def test_a_text_of_short_quoted_records_is_cut_near_its_end():
+    body = b'1,"a"\n' * 1000 + b'2,"b'
+    assert records_of_csv(",").last_end(body) == 6000
+    inches = b'5" pipe,"a"\n' * 1000 + b'2,"b'
+    assert records_of_csv(",").last_end(inches) == 12000
+
+
+@given(st.lists(st.text("\r\na", max_size=4), max_size=6))
+def test_lines_are_counted_over_any_cut(parts: list[str]):
+    counted = Lines()
+    for part in parts:
+        counted.add(part.encode())
+    whole = "".join(parts)
+    assert counted.ended == whole.replace("\r\n", "\n").replace("\r", "\n").count("\n")
+
+
+# ---- Avro and Parquet
+
+ROWS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "id": st.none() | st.integers(-(2**63), 2**63 - 1),
+            "text": st.none() | st.text(max_size=5),
+            "day": st.none() | st.integers(0, 20_000),
+        }
+    ),
+    max_size=30,
+)
+
+
+def avro(rows: list[dict[str, Any]], codec: str = "null", block: int = 1, day: str = "date") -> bytes:
+    of_day = {"type": "int", "logicalType": "date"} if day == "date" else "int"
+    types = {"id": "long", "text": "string", "day": of_day}
+    fields = [{"name": name, "type": ["null", kind]} for name, kind in types.items()]
+    buffer = io.BytesIO()
+    schema = {"type": "record", "name": "r", "fields": fields}
+    fastavro.writer(buffer, schema, rows, codec, sync_interval=block, validator=False)
+    return buffer.getvalue()
+
+
+def parquet(rows: list[dict[str, Any]], group: int, schema: pa.Schema = SCHEMA) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema), buffer, row_group_size=group)
+    return buffer.getvalue()
+
+
+@given(ROWS, st.sampled_from(["null", "deflate"]), st.integers(1, 60), SIZES, st.integers(1, 50), st.data())
+@settings(max_examples=150, deadline=None)
+def test_avro_is_taken_and_refused_as_whole(rows, codec: str, block: int, size: int, together: int, data):
+    body = bytearray(avro(rows, codec, block))
+    if data.draw(st.booleans()):
+        place = data.draw(st.integers(0, len(body) - 1))
+        body[place] ^= data.draw(st.integers(1, 255))
+    if data.draw(st.booleans()):
+        body = body[: data.draw(st.integers(0, len(body)))]
+    with patch.object(avro_stream, "ROWS", together), patch.object(avro_stream, "PIECE_BYTES", together):
+        whole, piecewise = compared("avro", bytes(body), size=size)
+    assert piecewise[0] == whole[0], (whole, piecewise)
+    if whole[0] == "rows":
+        assert piecewise == whole
+
+
+@pytest.mark.parametrize("together", [1, 3, 1000])
+def test_the_block_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
+    rows = [{"id": number, "text": "x" * 10, "day": 5} for number in range(20)]
+    rows[13]["day"] = 2_932_897
+    body = avro(rows, block=40)
+    with patch.object(avro_stream, "ROWS", together):
+        whole, piecewise = compared("avro", body, size=7)
+    assert whole[0] == "refused"
+    assert "row 13" in whole[1]
+    assert piecewise == whole
+
+
+@given(ROWS, st.integers(1, 12), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_parquet_is_taken_as_whole(rows: list[dict[str, Any]], group: int, together: int):
+    with patch.object(parquet_stream, "MOST_ROWS", together), patch.object(parquet_stream, "PIECE_MEMORY", 40):
+        whole, piecewise = compared("parquet", parquet(rows, group), size=PLENTY)
+    assert whole[0] == "rows"
+    assert piecewise == whole
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_damaged_parquet_is_refused_as_whole(data: st.DataObject):
+    body = bytearray(parquet([{"id": number, "text": "t", "day": 5} for number in range(20)], 5))
+    place = data.draw(st.integers(0, len(body) - 1))
+    body[place] ^= data.draw(st.integers(1, 255))
+    whole, piecewise = compared("parquet", bytes(body), size=PLENTY)
+    assert piecewise[0] == whole[0], (place, whole, piecewise)
+    if whole[0] == "rows":
+        assert piecewise == whole
+
+
+@pytest.mark.parametrize("together", [1, 3, 1000])
+def test_the_row_group_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
+    there = pa.schema([("id", pa.uint64())])
+    body = parquet([{"id": 2**63 if number == 13 else number} for number in range(20)], 5, there)
+    with patch.object(parquet_stream, "MOST_ROWS", together):
+        whole, piecewise = compared("parquet", body, pa.schema([("id", pa.int64())]), size=PLENTY)
+    assert whole[2] == "row group 2, rows 10 to 14"
+    assert piecewise[2] == whole[2]
+
+
+def test_times_of_int96_are_exact_or_refused():
+    times = pa.array([1_706_933_106_000_000_000, 1_706_933_106_000_001_000], pa.timestamp("ns"))
+    for more, expected in ((0, "rows"), (1, "refused")):
+        buffer = io.BytesIO()
+        moved = pa.array([each.value + more for each in times], pa.timestamp("ns"))
+        table = pa.table({"t": pa.concat_arrays([times, moved])})
+        pq.write_table(table, buffer, use_deprecated_int96_timestamps=True, row_group_size=3)
+        schema = pa.schema([("t", pa.timestamp("us", tz="UTC"))])
+        with patch.object(parquet_stream, "MOST_ROWS", 2):
+            whole, piecewise = compared("parquet", buffer.getvalue(), schema, size=PLENTY)
+        assert piecewise == whole
+        assert whole[0] == expected
+
+
+def test_a_column_of_another_type_is_refused_before_a_row_is_emitted():
+    body = parquet([{"id": 1, "text": "a", "day": 1}] * 10, 3)
+    wanted = pa.schema([("id", pa.int64()), ("text", pa.int64())])
+    decode = streaming("parquet", wanted)
+    assert decode is not None
+    with pytest.raises(Undecodable, match="string in the file, int64 in the schema"):
+        next(decode(stream_of(body)))
+
+
+# ---- compression
+
+ZSTD = pa.Codec("zstd")
+PACKED = {
+    "gzip": gzip.compress,
+    "bz2": bz2.compress,
+    "zstd": lambda body: ZSTD.compress(body, asbytes=True),
+}
+
+
+@given(st.sampled_from(sorted(PACKED)), st.lists(GOOD_LINES, max_size=30), st.integers(0, 3), st.data())
+@settings(max_examples=150, deadline=None)
+def test_what_is_compressed_is_unpacked_as_whole(codec: str, of: list[bytes], cut: int, data: st.DataObject):
+    text = lines(of, b"\n", True)
+    middle = data.draw(st.integers(0, len(text)))
+    body = PACKED[codec](text[:middle]) + PACKED[codec](text[middle:])
+    body = {0: body, 1: body[: len(body) - data.draw(st.integers(1, 12))], 2: body + b"garbage", 3: b"x" + body}[cut]
+    name = {"gzip": "a.gz", "bz2": "a.bz2", "zstd": "a.zst"}[codec]
+    whole = told(lambda: [decoder("json", SCHEMA)(decompress(name, body, PLENTY))])
+    piecewise = told(lambda: in_pieces("json", body, size=data.draw(SIZES), codec=codec))
+    assert piecewise[0] == whole[0], (whole, piecewise)
+    if whole[0] == "rows":
+        assert piecewise == whole
+
+
+# ---- limits
+
+
+def test_a_stream_may_become_so_many_times_its_size():
+    assert Allowance.of(10, 1 << 50).limit == streams.EXPANDS_FREELY
+    assert Allowance.of(1 << 30, 1 << 50).limit == streams.EXPANDS << 30
+    assert Allowance.of(1 << 30, 1000).limit == 1000
+
+
+def until_refused(tables: Iterator[pa.Table]) -> tuple[int, str]:
+    """How many rows came before the file was refused, and the reason."""
+    rows = 0
+    try:
+        for table in tables:
+            rows += table.num_rows
+    except Oversized as error:
+        return rows, str(error)
+    raise AssertionError(f"not refused, {rows} rows")
+
+
+@pytest.mark.parametrize("codec", sorted(PACKED))
+def test_a_bomb_is_refused_within_its_allowance(codec: str):
+    body = PACKED[codec]((b'{"text": "' + b"x" * 1000 + b'"}\n') * 20_000)
+    decode = streaming("json", SCHEMA)
+    assert decode is not None
+    rows, why = until_refused(decode(stream_of(body, codec, limit=5_000_000)))
+    assert 0 < rows <= 5_000
+    assert "more than 5000000 bytes decompressed (max_object_bytes)" in why
+
+
+def test_a_text_with_many_copies_is_refused_before_they_are_made():
+    buffer = io.BytesIO()
+    copies = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), ["x" * 1_000_000])
+    pq.write_table(pa.table({"text": copies}), buffer)
+    assert len(buffer.getvalue()) < 1_000_000
+    decode = streaming("parquet", SCHEMA)
+    assert decode is not None
+    before = pa.default_memory_pool().max_memory()
+    rows, why = until_refused(decode(stream_of(buffer.getvalue(), limit=1_000_000_000)))
+    assert rows == 0
+    assert "too large" in why
+    assert pa.default_memory_pool().max_memory() - before < 100_000_000
+
+
+def test_rows_without_bytes_are_counted():
+    rows = [{"id": None, "text": None, "day": None}] * 10_000
+    decode = streaming("avro", SCHEMA)
+    assert decode is not None
+    with pytest.raises(Oversized):
+        list(decode(stream_of(avro(rows, "deflate", 1 << 20), limit=200_000)))
+
+
+@pytest.mark.parametrize(
+    ("format", "body"), [("json", b'{"id": 1}\n{"text": "' + b"x" * 2000), ("csv", b'id,text\n1,"' + b"x\n" * 1000)]
+)
+def test_a_record_that_is_too_long_is_refused_by_its_line(format: str, body: bytes):
+    with (
+        patch.object(records, "LONGEST_RECORD", 1000),
+        pytest.raises(Undecodable, match="record that begins in line 2"),
+    ):
+        in_pieces(format, body, size=100)
+
+
+def test_a_block_that_is_too_large_is_refused_unread():
+    body = avro([{"id": 1, "text": "x" * 2000, "day": None}])
+    with (
+        patch.object(avro_stream, "LONGEST_RECORD", 1000),
+        pytest.raises(Undecodable, match=r"block 0 has [0-9]+ bytes, at most 1000"),
+    ):
+        in_pieces("avro", body, size=100)
+
+
+def test_a_block_that_becomes_too_large_is_refused():
+    body = avro([{"id": 1, "text": "x" * 2000, "day": None}], "deflate")
+    with (
+        patch.object(avro_stream, "LONGEST_RECORD", 1000),
+        pytest.raises(Undecodable, match=r"block 0 has more than 1000 bytes, unpacked"),
+    ):
+        in_pieces("avro", body, size=100)
+
+
+def test_a_footer_that_is_too_large_is_refused_unread():
+    body = parquet([], 1)
+    with patch.object(parquet_stream, "LONGEST_RECORD", 10), pytest.raises(Undecodable, match="a footer of"):
+        in_pieces("parquet", body)
+
+
+def test_parquet_is_not_unpacked_piece_by_piece():
+    with pytest.raises(Undecodable, match="Parquet compresses by itself"):
+        in_pieces("parquet", gzip.compress(parquet([], 1)), codec="gzip")
+
+
+@given(st.lists(GOOD_LINES, max_size=50), st.integers(1, 400))
+@settings(max_examples=100)
+def test_many_short_lines_are_divided(of: list[bytes], memory: int):
+    body = lines(of, b"\n", True)
+    with patch.object(records, "PIECE_MEMORY", memory):
+        found = list(within_memory(body, records.RECORDS_OF_JSON, 2))
+    assert b"".join(found) == body
+    assert all(each.endswith(b"\n") for each in found)
+    assert all(each.count(b"\n") * 16 <= max(memory, 16) for each in found)
+
+
+@given(st.text('",ab\n\r', max_size=20), st.integers(1, 100))
+@settings(max_examples=300)
+def test_records_of_csv_are_divided_where_they_end(text: str, memory: int):
+    body = text.encode()
+    with patch.object(records, "PIECE_MEMORY", memory):
+        found = list(within_memory(body, records_of_csv(","), 2))
+    assert b"".join(found) == body
+    if _accepted(body):
+        found_in = [list(csv.reader(io.StringIO(each.decode(), newline=""))) for each in found]
+        assert [record for some in found_in for record in some] == list(csv.reader(io.StringIO(text, newline="")))
+        # of a record at the end it is not sure that it ends
+        assert all(len(some) * 16 <= max(memory, 16) for some in found_in[:-1])
+
+
+def test_a_large_file_is_asked_for_once_from_its_beginning_to_its_end():
+    body = b"".join(json.dumps({"id": number, "text": "x" * 50}).encode() + b"\n" for number in range(300_000))
+    decode = streaming("json", SCHEMA)
+    assert decode is not None
+    stream = stream_of(body)
+    assert sum(table.num_rows for table in decode(stream)) == 300_000
+    asked = stream.source.asked  # type: ignore[attr-defined]
+    assert len(asked) == -(-len(body) // streams.RANGE_BYTES)
+    assert [start for start, _ in asked] == [0, *(end for _, end in asked[:-1])]
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "avro"])
+@pytest.mark.parametrize("codec", [None, "gzip"])
+def test_an_empty_file_has_no_rows_as_whole(format: str, codec: str | None):
+    body = b"" if codec is None else gzip.compress(b"")
+    whole = told(lambda: [decoder(format, SCHEMA)(b"")])
+    assert told(lambda: in_pieces(format, body, codec=codec)) == whole

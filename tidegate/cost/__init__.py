@@ -1,0 +1,1 @@
+"""What a deployment's traffic costs in an account: counted requests, assumed times, list prices. Pure; asks nobody."""

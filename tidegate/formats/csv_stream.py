@@ -1,0 +1,65 @@
+"""CSV, piece by piece: each piece is decoded as a file of its own, with the header before it.
+
+`formats.delimited` decodes a piece as it decodes a file, so the rows are those of the whole file. The header is checked
+once, since it is the same for all pieces. A refusal names the row and the line of the file. Only the order differs: of
+several faults the first in the file is found, where the decoder of whole files looks at all quotes first.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from tidegate.formats.delimited import BOM, Before, header, make_decoder, read
+from tidegate.formats.places import first_record_of_csv
+from tidegate.formats.records import Lines, ends_of_lines, pieces, records_of_csv, within_memory
+from tidegate.formats.streams import Stream
+
+NO_LIMIT = 1 << 62
+"""Of a piece: what its rows need is bounded where it is cut."""
+
+
+def make_streaming(schema: pa.Schema, delimiter: str) -> Callable[[Stream], Iterator[pa.Table]]:
+    """Raises ValueError if CSV cannot hold such a column."""
+    make_decoder(schema, NO_LIMIT, delimiter)
+    return lambda stream: _tables(stream, schema, delimiter)
+
+
+def _tables(stream: Stream, schema: pa.Schema, delimiter: str) -> Iterator[pa.Table]:
+    records = records_of_csv(delimiter)
+    lines = Lines()
+    rows = 0
+    head = b""
+    for text in pieces(_from_header(stream, lines), records, ended=lambda: lines.ended):
+        if not head:
+            head = first_record_of_csv(text, delimiter)
+            # refuses a header that does not fit, and one whose quotes are not regular
+            yield read(head, schema, delimiter, NO_LIMIT, Before(0, lines.ended))
+            columns = max(len(header(head, delimiter)), len(schema))
+            lines.add(head)
+            text = text[len(head) :]
+        for piece in within_memory(text, records, columns):
+            # the lines of the file before the piece, less those of the header that is put before it
+            before = Before(rows, lines.ended - ends_of_lines(head))
+            table = read(head + piece, schema, delimiter, NO_LIMIT, before)
+            rows += table.num_rows
+            lines.add(piece)
+            yield table
+
+
+def _from_header(stream: Stream, lines: Lines) -> Iterator[bytes]:
+    """The text without what may be before the header: a byte order mark, and blank lines, which are counted."""
+    beginning = b""
+    text = stream.pieces()
+    for part in text:
+        beginning += part
+        if len(beginning) >= len(BOM):
+            break
+    beginning = beginning.removeprefix(BOM)
+    for part in itertools.chain([beginning], text):
+        found = part.lstrip(b"\r\n")
+        lines.add(part[: len(part) - len(found)])
+        if found:
+            yield found
+            break
+    yield from text
