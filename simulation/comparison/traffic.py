@@ -37,7 +37,8 @@ from simulation.world.s3 import Version
 from simulation.world.world import CONFIG, World
 from tidegate import wiring
 from tidegate.flows.status import RouteStatus, status
-from tidegate.schedule import LEAST_WINDOW
+from tidegate.schedule import LEAST_WINDOW, intake_window
+from tidegate.settings import duration
 
 KEYS = 507_549
 NOTIFICATIONS = 507_706
@@ -337,6 +338,7 @@ def replay(
     with patch.object(driver, "drive", _timed(driver.drive, counts)):
         world = World(lasts=traffic.ends)
     world.kernel.most_events = sys.maxsize
+    world.every_look = True
     world.from_buffer.window = window
     world.network.calls = calls  # type: ignore[assignment]
     world.announce = lambda version: traffic.notified(_number(version))
@@ -520,7 +522,8 @@ def main(arguments: list[str]) -> int:
     if options.record and (options.scale, options.max_wait) != (1, "60s"):
         parser.error("--record is for all of the traffic, with --max-wait 60s")
     with simulation(options.max_wait):
-        run = replay(generate(options.scale, options.loss, options.seed), _progress())
+        window = intake_window(duration(options.max_wait))
+        run = replay(generate(options.scale, options.loss, options.seed), _progress(), window)
     print(conservation(run), work(run), table(run.used, run.told), pace(run), sep="\n\n")
     if run.problems:
         print("These do not hold:", *run.problems, sep="\n  ")

@@ -22,6 +22,7 @@ from simulation.comparison.traffic import (
     simulation,
     work,
 )
+from tidegate.schedule import intake_window
 
 PART = 50
 
@@ -29,7 +30,7 @@ PART = 50
 @pytest.fixture(scope="module")
 def run() -> Iterator[Replayed]:
     with simulation():
-        yield replay(generate(PART))
+        yield replay(generate(PART), window=intake_window(60))
 
 
 def test_as_many_keys_and_notifications_as_were_measured() -> None:

@@ -14,6 +14,7 @@ from tidegate.cost.bill import DailyTraffic, Gathering, batches_a_day, bill, flo
 from tidegate.cost.prices import OF_REQUESTS, PRICES
 from tidegate.cost.requests import RequestCounts
 from tidegate.settings import LimitSettings
+from tidegate.stores import inserts
 
 MEASURED = DailyTraffic(117_123, 47_000)
 TRAFFICS = st.builds(DailyTraffic, st.floats(1, 1e8), st.floats(1, 1e8))
@@ -21,6 +22,7 @@ TRAFFICS = st.builds(DailyTraffic, st.floats(1, 1e8), st.floats(1, 1e8))
 
 def test_the_numbers_of_the_stack_are_those_of_the_stack():
     assert sizing.INTAKE.batch_size == costs.MOST_IN_A_WINDOW
+    assert inserts.INSERTS == costs.CLAIMS_IN_A_REQUEST
     assert LimitSettings().linger == costs.LINGER
     assert sizing.MEMORY_MB / 1024 == costs.LAMBDA_GB
     job = sizing.smallest_job()

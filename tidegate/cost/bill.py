@@ -21,6 +21,7 @@ DAYS = 30
 MOST_IN_A_WINDOW = 1_000
 SQS_MESSAGES = 10
 """Messages that a receive or a delete takes."""
+CLAIMS_IN_A_REQUEST = 25
 SQS_CHUNK = 64_000
 """Bytes of a message that count as one request (https://aws.amazon.com/sqs/pricing/)."""
 ENTRY_BYTES = 130
@@ -146,8 +147,10 @@ def requests(traffic: DailyTraffic, gathering: Gathering) -> RequestCounts:
     # Lambda receives and deletes ten messages at a time, and a long message counts as several
     more_polls = 2 * (max(1.0, together / SQS_MESSAGES) - 1) * notices
     more_chunks = (max(1.0, together * ENTRY_BYTES / SQS_CHUNK) - 1) * notices
+    more_claims = (max(1.0, together / CLAIMS_IN_A_REQUEST) - 1) * notices
     return replace(
         counted,
+        calls=counted.calls + more_claims,
         sqs_standard=counted.sqs_standard + more_polls,
         sqs_fifo=counted.sqs_fifo + more_chunks,
         sns_fifo=counted.sns_fifo + more_chunks,

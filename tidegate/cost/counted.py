@@ -29,9 +29,8 @@ PER_BATCH = RequestCounts(
     starts=1.0,
 )
 OPEN_MINUTE = RequestCounts(
-    read_units=1.87,
-    invocations=-0.39,
-    calls=1.87,
+    read_units=5.0,
+    calls=5.0,
 )
 IDLE_MINUTE = RequestCounts(
     read_units=3.0,
