@@ -595,8 +595,8 @@ class RouteSettings(_FormatOptions):
     max_object_bytes: Size = Field(
         ByteSize(100_000_000_000),
         gt=0,
-        description="A file larger than this, as stored or decompressed, is quarantined. One task reads a file, so "
-        "this bounds how long a job runs.",
+        description="A file larger than this, as stored or decompressed, is quarantined. One task reads a compressed "
+        "file, so this bounds how long a job runs.",
     )
     lanes: StrictInt = Field(
         1,

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from tests.support.streaming import LARGE, StreamingReader
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Dataset
 from tidegate.flows.publish import run
+from tidegate.sinks.iceberg.splits import Splits, survey
 
 pytestmark = pytest.mark.spark
 
@@ -96,3 +98,88 @@ def test_in_careful_mode_as_well(world: World, batch: str, monkeypatch: pytest.M
     assert run(world.attempt(batch, 1), "ingest") == 0
     assert [ending.key for ending in world.outcomes(batch).endings] == ["in/bad.json"]
     assert world.ids() == list(range(200, 300))
+
+
+@pytest.fixture
+def several_tasks_read_a_file(monkeypatch: pytest.MonkeyPatch) -> list[Splits]:
+    """A task reads some 3,000 bytes of a file. The list receives what each survey finds."""
+    found: list[Splits] = []
+
+    def watched(*args: Any) -> Splits:
+        found.append(survey(*args))
+        return dict(found[-1])
+
+    monkeypatch.setattr("tidegate.sinks.iceberg.sink.TASK_BYTES", 3_000)
+    monkeypatch.setattr("tidegate.sinks.iceberg.sink.survey", watched)
+    return found
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "parquet"])
+def test_several_tasks_read_a_file_and_each_row_has_its_number(
+    world: World, batch: str, several_tasks_read_a_file: list[Splits], format: str
+) -> None:
+    world.dataset = Dataset(world.dataset.table, "id bigint, text string", format)
+    body = {"json": lines, "csv": csv_lines, "parquet": row_groups}[format](*range(500))
+    few = {"json": lines, "csv": csv_lines, "parquet": row_groups}[format](*range(500, 505))
+    world.seal(batch, world.put({f"in/large.{format}": body, f"in/small.{format}": few}))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    assert world.staged(batch) == 1
+    assert [(row.id, row._source_row) for row in world.rows()] == [(each, each % 500) for each in range(505)]
+    assert world.outcomes(batch).tally.as_dict()["rows"] == 505
+    ((splits,),) = (found.values() for found in several_tasks_read_a_file)
+    assert len(splits) > 2
+
+
+@pytest.mark.usefixtures("several_tasks_read_a_file")
+def test_one_bad_split_and_the_file_is_quarantined_as_a_whole(world: World, batch: str) -> None:
+    middle = lines(*range(200, 300)) + BAD + lines(*range(300, 400))
+    files = {"in/bad.json": middle, "in/large.json": lines(*range(500, 700)), "in/small.json": lines(1)}
+    world.seal(batch, world.put(files))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    (ending,) = world.outcomes(batch).endings
+    assert (ending.key, ending.where) == ("in/bad.json", 'line 101: {"id": "bad"}')
+    assert world.staged(batch) == 2
+    assert len(world.published()) == 1
+    assert world.ids() == [1, *range(500, 700)]
+
+
+@pytest.mark.usefixtures("several_tasks_read_a_file")
+def test_a_file_that_only_looked_bad_in_splits_lands(world: World, batch: str) -> None:
+    others = b'{"other": "%s"}\n' % (b"x" * 30)
+    world.seal(batch, world.put({"in/half.json": lines(*range(100)) + others * 100}))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    assert world.outcomes(batch).tally.as_dict()["rows"] == 200
+    assert world.staged(batch) == 2
+    assert sorted((row._source_row, row.id) for row in world.rows() if row.id is not None) == [
+        (each, each) for each in range(100)
+    ]
+
+
+@pytest.mark.usefixtures("several_tasks_read_a_file")
+def test_a_file_is_overwritten_between_survey_and_staging(
+    world: World, batch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uploads = world.put({"in/large.json": lines(*range(200)), "in/small.json": lines(1000)})
+    world.seal(batch, uploads)
+
+    def overwritten(*args: Any) -> Splits:
+        found = survey(*args)
+        assert len(found) == 1
+        world.put({"in/large.json": lines(*range(300, 500))})
+        return found
+
+    monkeypatch.setattr("tidegate.sinks.iceberg.sink.survey", overwritten)
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    (ending,) = world.outcomes(batch).endings
+    assert ending.outcome is Outcome.SUPERSEDED
+    assert world.ids() == [1000]
+
+
+def csv_lines(*ids: int) -> bytes:
+    return b"text,id\n" + b"".join(b'"%d ""x"",\n",%d\n' % (each, each) for each in ids)
+
+
+def row_groups(*ids: int) -> bytes:
+    written = io.BytesIO()
+    pq.write_table(pa.table({"id": ids, "text": [f"text {each}" for each in ids]}), written, row_group_size=70)
+    return written.getvalue()

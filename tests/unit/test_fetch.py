@@ -11,7 +11,17 @@ import pytest
 from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload
 from tidegate.reading import fetch as module
-from tidegate.reading.fetch import BucketMissing, Missed, TooLarge, Unreadable, Withheld, fetch, fetch_range, is_plain
+from tidegate.reading.fetch import (
+    BucketMissing,
+    Missed,
+    TooLarge,
+    Unreadable,
+    Withheld,
+    fetch,
+    fetch_range,
+    is_plain,
+    probe,
+)
 
 PLAIN, ODD = "in/a.json", "in//a.json"
 
@@ -84,6 +94,11 @@ class TestEitherClient:
         asked = S3.headers_seen
         assert asked["range"] == "bytes=2-4"
         assert ("versionId=v1" in asked["path"]) if version == "v1" else (asked["if-match"] == '"e"')
+
+    def test_a_probe_learns_the_size_from_one_byte(self, key: str):
+        S3.answer = (200, b"0123456789")
+        assert probe(Upload("landing", key, "etag:e", 10)) == TooLarge(10)
+        assert S3.headers_seen["range"] == "bytes=0-0"
 
     def test_a_range_of_what_was_overwritten_or_deleted_meanwhile(self, key: str):
         for status, code, outcome in ((412, "PreconditionFailed", "superseded"), (404, "NoSuchVersion", "vanished")):

@@ -32,7 +32,7 @@ class Read:
 
     `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller. `where` is
     where in the file the error is, and may quote it; empty if that is not known. `spoiled`: rows of it were emitted
-    before that was known. What was staged from this reading must not be published.
+    before that was known, or otherwise than it has them. What was staged from this reading must not be published.
     """
 
     outcome: Outcome

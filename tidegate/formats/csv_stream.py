@@ -47,6 +47,15 @@ def _tables(stream: Stream, schema: pa.Schema, delimiter: str) -> Iterator[pa.Ta
             yield table
 
 
+def under_header(stream: Stream, schema: pa.Schema, delimiter: str, head: bytes) -> Iterator[pa.Table]:
+    """The rows of a text that lacks its header. Rows and lines in a refusal count from its beginning."""
+    records = records_of_csv(delimiter)
+    columns = max(len(header(head, delimiter)), len(schema))
+    for text in pieces(stream.pieces(), records, ended=lambda: 0):
+        for piece in within_memory(text, records, columns):
+            yield read(head + piece, schema, delimiter, NO_LIMIT)
+
+
 def _from_header(stream: Stream, lines: Lines) -> Iterator[bytes]:
     """The text without what may be before the header: a byte order mark, and blank lines, which are counted."""
     beginning = b""

@@ -15,6 +15,7 @@ import pyarrow as pa
 from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
 from tidegate.formats.registry import FORMATS
+from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream
 
 Decoder = Callable[[bytes], pa.Table]
@@ -66,4 +67,14 @@ def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
     if not found.stream:
         return None
     made: StreamDecoder = import_module(found.stream).make_streaming(schema, **found.settled(dict(options)))
+    return made
+
+
+def splitter(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> Splitter | None:
+    """What splits large files of `format`; None if they are read by one task each. The module of the format's `splits`
+    has `make_splitter(schema, **options)`. Raises ValueError as `decoder` does."""
+    found = FORMATS[format]
+    if not found.splits:
+        return None
+    made: Splitter = import_module(found.splits).make_splitter(schema, **found.settled(dict(options)))
     return made

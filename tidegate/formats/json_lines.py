@@ -79,12 +79,17 @@ def make_piece(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], Piece | N
         if not fit_cells(body.count(b"\n") + 1, len(schema), max_bytes):
             return None
         text = body if body.endswith(b"\n") or not body else body + b"\n"
-        rows = text.count(b"}\n{") + 1
-        if rows != text.count(b"\n") or not text.startswith(b"{"):
-            rows = sum(not line.isspace() for line in io.BytesIO(text))
-        return Piece(b"", text, rows)
+        return Piece(b"", text, count_rows(text))
 
     return piece
+
+
+def count_rows(text: bytes) -> int:
+    """The lines that are not blank, of a text that ends with a line."""
+    rows = text.count(b"}\n{") + 1
+    if rows == text.count(b"\n") and text.startswith(b"{"):
+        return rows
+    return sum(not line.isspace() for line in io.BytesIO(text))
 
 
 def _maker(kind: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:

@@ -18,7 +18,7 @@ from tidegate.formats.columns import conform, row_number
 from tidegate.formats.parquet import OF_DAMAGE, check_nanoseconds, instants_of, texts_of, unfolded_bytes
 from tidegate.formats.places import run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
-from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY, WHOLE_BYTES, AsFile, Stream
+from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY, WHOLE_BYTES, AsFile, ByteSource, Stream
 
 MOST_ROWS = 16_384
 """The most rows that are decoded at a time."""
@@ -29,37 +29,49 @@ MAGIC = b"PAR1"
 
 
 def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
-    return lambda stream: _tables(stream, schema)
+    return lambda stream: tables(stream, schema)
 
 
-def _tables(stream: Stream, schema: pa.Schema) -> Iterator[pa.Table]:
+def tables(stream: Stream, schema: pa.Schema, groups: range | None = None) -> Iterator[pa.Table]:
+    """The rows of the file, or of these row groups of it. Raises Undecodable."""
     if stream.codec is not None:
         raise Undecodable(
             f"too large: a Parquet file that is compressed as a whole ({stream.codec}) is read whole, at most"
             f" {WHOLE_BYTES} bytes. Parquet compresses by itself: upload it without"
         )
     try:
-        yield from _of_groups(stream, schema)
+        yield from _of_groups(stream, schema, groups)
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
         raise Undecodable(f"not Parquet: {first_line(error)}") from error
 
 
-def _of_groups(stream: Stream, schema: pa.Schema) -> Iterator[pa.Table]:
-    _check_footer(stream)
-    about = pq.read_metadata(pa.PythonFile(AsFile(stream.source), "r"))
+def footer(source: ByteSource) -> Any:
+    check_footer(source)
+    return pq.read_metadata(pa.PythonFile(AsFile(source), "r"))
+
+
+def rows_of_groups(about: Any, groups: range) -> int:
+    """How many rows these row groups have, by the footer."""
+    return sum(about.row_group(group).num_rows for group in groups)
+
+
+def _of_groups(stream: Stream, schema: pa.Schema, chosen: range | None) -> Iterator[pa.Table]:
+    about = footer(stream.source)
+    groups = range(about.num_row_groups) if chosen is None else chosen
+    rows = rows_of_groups(about, range(groups.start))
+    told = rows + (about.num_rows if chosen is None else rows_of_groups(about, groups))
     names = pq.ParquetFile(pa.PythonFile(AsFile(stream.source), "r"), metadata=about).schema_arrow.names
     if about.num_rows:
         check_names(names, schema.names)
     wanted = [name for name in schema.names if name in names]
-    stream.allowance.take(about.num_rows * max(1, len(wanted)) * CELL_BYTES)
+    stream.allowance.take((told - rows) * max(1, len(wanted)) * CELL_BYTES)
     instants = instants_of(about, wanted)
     reading = _Reading(stream, about, wanted, texts_of(about))
     # types that do not fit are refused before any row is emitted, and in a file without rows
     yield conform(reading.empty(), schema, texts=False, instants=frozenset(instants))
-    rows = 0
-    for group in range(about.num_row_groups):
+    for group in groups:
         first = rows
         for table, exact in reading.tables(group, instants):
             if exact is not None:
@@ -74,18 +86,18 @@ def _of_groups(stream: Stream, schema: pa.Schema) -> Iterator[pa.Table]:
                         error.where = run_of("row group", rows + error.row, [count], group, first)
                     raise
                 rows += part.num_rows
-    if rows != about.num_rows:
-        raise Undecodable(f"not Parquet: the footer names {about.num_rows} rows, and the row groups have {rows}")
+    if rows != told:
+        raise Undecodable(f"not Parquet: the footer names {told} rows, and the row groups have {rows}")
 
 
 def _row_after(before: int, row: int) -> str:
     return row_number(before + row)
 
 
-def _check_footer(stream: Stream) -> None:
+def check_footer(source: ByteSource) -> None:
     """The footer is held whole, so its length is looked at before."""
-    size = stream.source.size
-    tail = stream.source.read(max(0, size - 8), size)
+    size = source.size
+    tail = source.read(max(0, size - 8), size)
     if len(tail) == 8 and tail.endswith(MAGIC):
         (length,) = struct.unpack("<I", tail[:4])
         if LONGEST_RECORD < length < size:

@@ -31,7 +31,8 @@ class Option:
 @dataclass(frozen=True, slots=True)
 class Format:
     """One format. `module` has its decoder, and `stream` that of files that are decoded piece by piece: see
-    `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused.
+    `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused. `splits` has
+    what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
 
     `carried` is in the datasets of the format besides its options.
     """
@@ -42,6 +43,7 @@ class Format:
     options: tuple[Option, ...] = ()
     carried: Options = ()
     stream: str = ""
+    splits: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.about})" if self.about else self.name
@@ -79,6 +81,7 @@ FORMATS: Mapping[str, Format] = {
             "tidegate.formats.json_lines",
             carried=_ONCE_FOR_ALL,
             stream="tidegate.formats.json_stream",
+            splits="tidegate.formats.json_splits",
         ),
         Format(
             "csv",
@@ -86,9 +89,15 @@ FORMATS: Mapping[str, Format] = {
             "tidegate.formats.delimited",
             options=(DELIMITER,),
             stream="tidegate.formats.csv_stream",
+            splits="tidegate.formats.csv_splits",
         ),
         Format(
-            "parquet", "", "tidegate.formats.parquet", carried=_ONCE_FOR_ALL, stream="tidegate.formats.parquet_stream"
+            "parquet",
+            "",
+            "tidegate.formats.parquet",
+            carried=_ONCE_FOR_ALL,
+            stream="tidegate.formats.parquet_stream",
+            splits="tidegate.formats.parquet_splits",
         ),
         Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro_stream"),
     )

@@ -2,16 +2,17 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from tidegate.core.routes import Dataset
-from tidegate.formats.decode import Decoder, StreamDecoder, decoder, streaming
+from tidegate.formats.decode import Decoder, StreamDecoder, decoder, splitter, streaming
 from tidegate.formats.paths import unplaceable
 from tidegate.formats.reasons import Oversized, Undecodable, first_line
+from tidegate.formats.splits import Split, Splitter
 from tidegate.formats.streams import WHOLE_BYTES, Allowance, ByteSource, Stream
 from tidegate.reading.decompress import codec_of, decompress
 from tidegate.reading.sources import Watched
@@ -106,11 +107,36 @@ class Decoding:
     def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
         if self._stream is None:
             raise Undecodable(f"too large: more than {WHOLE_BYTES} bytes, and files of this format are decoded whole")
+        yield from self._tables(key, source, self._stream, Allowance.of(source.size, self.dataset.max_object_bytes))
+
+    @cached_property
+    def splitter(self) -> Splitter | None:
+        given = self.dataset
+        return splitter(given.format, self.schema, given.options)
+
+    def splits(self, key: str) -> bool:
+        """Whether a large file of this key can be split."""
+        return self.splitter is not None and codec_of(key) is None
+
+    def split(self, key: str, source: ByteSource, split: Split) -> Iterator[pa.Table]:
+        """The tables of a split of a file, as `streamed`. A file that is refused as a whole has a split that is."""
+        assert self.splitter is not None
+        # the parts of the allowance are together no more than the whole
+        whole = Allowance.of(source.size, self.dataset.max_object_bytes)
+        allowance = replace(whole, limit=whole.limit // split.of)
+        rows = 0
+        for table in self._tables(key, source, partial(self.splitter.tables, split=split), allowance):
+            rows += table.num_rows
+            yield table
+        if rows != split.rows:
+            raise Undecodable(f"a split has {rows} rows, and {split.rows} were counted")
+
+    def _tables(self, key: str, source: ByteSource, decode: StreamDecoder, allowance: Allowance) -> Iterator[pa.Table]:
         watched = Watched(source)
-        stream = Stream(watched, codec_of(key), Allowance.of(source.size, self.dataset.max_object_bytes))
+        stream = Stream(watched, codec_of(key), allowance)
         rows = 0
         try:
-            for table in self._stream(stream):
+            for table in decode(stream):
                 if unplaced := unplaceable(table, self.dataset.partition_by, rows):
                     raise Undecodable(unplaced)
                 rows += table.num_rows

@@ -111,6 +111,12 @@ def fetch_range(upload: Upload, start: int, end: int, owner: str = "") -> Fetche
     return read(upload, sys.maxsize, owner, (start, end))
 
 
+def probe(upload: Upload, owner: str = "") -> Fetched:
+    """TooLarge with the size of the claimed version, if it can be read, and it has a byte. Otherwise as `fetch`."""
+    read = _with_obstore if is_plain(upload.key) else _with_boto3
+    return read(upload, 0, owner, (0, 1))
+
+
 def is_plain(key: str) -> bool:
     """Whether obstore's path for this key is this key and no other."""
     return all(segment not in ("", ".", "..") for segment in key.split("/")) and not any(
@@ -184,7 +190,8 @@ def _with_boto3(upload: Upload, max_bytes: int, owner: str, part: Range | None) 
         options["ExpectedBucketOwner"] = owner
     try:
         answer = _client().get_object(Bucket=upload.bucket, Key=upload.key, **options)
-        size = answer["ContentLength"]
+        # of a range, "bytes 0-0/1234"
+        size = int(answer.get("ContentRange", "").rpartition("/")[2] or answer["ContentLength"])
         return TooLarge(size) if size > max_bytes else bytes(answer["Body"].read())
     except ClientError as error:
         said = error.response.get("Error", {})

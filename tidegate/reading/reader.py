@@ -1,12 +1,14 @@
 """The files of a task become Arrow batches, and each file's ending is reported."""
 
 import datetime
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +16,13 @@ import pyarrow as pa
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
+from tidegate.formats.splits import Split
 from tidegate.formats.streams import STORED_BYTES
 from tidegate.reading.careful import careful
 from tidegate.reading.decoding import Decode, Decoding, Larger
-from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld, fetch
-from tidegate.reading.ranges import Ranges
-from tidegate.reading.sources import HeldBytes
+from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld, fetch, probe
+from tidegate.reading.ranges import GoneMeanwhile, Ranges
+from tidegate.reading.sources import HeldBytes, Watched
 from tidegate.reading.streamed import streamed
 from tidegate.reading.together import JOINED_BYTES, DecodeAll, Span, Together, one_by_one
 
@@ -27,6 +30,8 @@ FETCH_THREADS = 64
 FETCH_AHEAD_BYTES = 64_000_000
 EMIT_BYTES = 16_000_000
 EMIT_ROWS = 16_384
+
+log = logging.getLogger("tidegate.reading")
 
 LINEAGE = pa.schema(
     [
@@ -71,6 +76,47 @@ class Reader:
             return
         with careful(decoding, self.batch) as decode:
             yield from self._read(items, one_by_one(decode), decode, report)
+
+    def read_split(self, item: OwnedUpload, split: Split, report: Callable[[Read], None]) -> Iterator[pa.RecordBatch]:
+        """The batches of a split of a large file. `report` receives its ending after them. An ending other than
+        committed says that the file has to be read as a whole, and not how the file ends."""
+        body = self._of_announced_size(item)
+        if not isinstance(body, TooLarge):
+            report(Read(Outcome.QUARANTINED, 0, "not as it was surveyed"))
+            return
+        with Ranges(item.upload, split.reach, self.owner) as ranges:
+            tables = self.decoding.split(item.upload.key, ranges, split)
+            yield from streamed(tables, partial(self._emitted, item, split.before), report)
+
+    def survey(self, item: OwnedUpload, start: int, end: int) -> Any:
+        """What there is in a range of a large file (`formats.splits`); None if the file has to be read as a whole."""
+        body = self._of_announced_size(item)
+        splitter = self.decoding.splitter
+        if splitter is None or not isinstance(body, TooLarge):
+            return None
+        with Ranges(item.upload, end, self.owner) as ranges:
+            watched = Watched(ranges)
+            found = None
+            try:
+                found = splitter.survey(watched, start, end)
+            except MemoryError:
+                raise
+            except Exception as error:
+                # its text may quote the file
+                log.info("%s is read by one task: %s", item.upload.uri, type(error).__name__)
+        if isinstance(watched.failed, GoneMeanwhile):
+            return None
+        if watched.failed is not None:
+            raise watched.failed
+        return found
+
+    def _of_announced_size(self, item: OwnedUpload) -> Fetched | None:
+        """A large object, unread; None if it has not as many bytes as S3 announced."""
+        body = probe(item.upload, self.owner)
+        return None if isinstance(body, TooLarge) and body.size != item.upload.size else body
+
+    def _emitted(self, item: OwnedUpload, before: int, table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
+        return _batches([self._with_lineage(Span(table, [0], [table.num_rows]), [item], before + first)])
 
     def _read(
         self,
@@ -147,13 +193,9 @@ class Reader:
         self, item: OwnedUpload, body: Fetched, decode: Decode, report: Callable[[Read], None]
     ) -> Iterator[pa.RecordBatch]:
         """The batches of a file that is decoded piece by piece. It was fetched whole only if it is small as stored."""
-
-        def emit(table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
-            return _batches([self._with_lineage(Span(table, [0], [table.num_rows]), [item], first)])
-
         with Ranges(item.upload, body.size, self.owner) if isinstance(body, TooLarge) else nullcontext() as ranges:
             source = ranges or HeldBytes(body if isinstance(body, bytes) else b"")
-            yield from streamed(decode.streamed(item.upload.key, source), emit, report)
+            yield from streamed(decode.streamed(item.upload.key, source), partial(self._emitted, item, 0), report)
 
     def _judged(self, body: Fetched) -> bytes | Read | Larger:
         """The bytes of a file that is decoded whole, or how it has ended."""

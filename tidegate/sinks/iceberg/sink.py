@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_task
+from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.routes import Dataset
 from tidegate.flows.sink import Hopeless, ReaderDied, Staged
@@ -30,6 +31,7 @@ from tidegate.reading.reader import LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
+from tidegate.sinks.iceberg.splits import Splits, SplitTask, endings_of, read_whole, split_tasks, survey
 from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
 
@@ -165,44 +167,61 @@ class IcebergSink:
             self.landing_owner,
             careful,
         )
-        return without_spoiled(items, partial(self._stage_once, reader))
+        with _asking():
+            splits = survey(self.spark.sparkContext, reader, items, TASK_BYTES)
+        return without_spoiled(items, partial(self._stage_once, reader, splits))
 
-    def _stage_once(self, reader: Reader, items: Sequence[OwnedUpload], time: int) -> Staged:
-        """Stage the rows of `items` on a new branch, the `time`-th of this driver."""
-        endings: Any = self.spark.sparkContext.accumulator({}, Endings())
+    def _stage_once(self, reader: Reader, splits: Splits, items: Sequence[OwnedUpload], time: int) -> Staged:
+        """Stage the rows of `items` on a new branch, the `time`-th of this driver. A file that is not to be read in
+        splits again leaves `splits`."""
+        context = self.spark.sparkContext
+        endings: Any = context.accumulator({}, Endings[int]())
+        of_splits: Any = context.accumulator({}, Endings[tuple[int, int]]())
         branch = self.branch if time == 1 else f"{self.branch}_{time}"
         with _asking():
-            rows = self._rows(reader, items, endings)
+            rows = self._rows(reader, items, splits, endings, of_splits)
             for name in (field.name for field in self.iceberg.schema if field.name not in rows.columns):
                 rows = rows.withColumn(name, lit(None))
             staged, added = self.iceberg.stage(rows, branch, self.marks)
-        return Staged(staged, added, Endings.plain(endings.value))
+            reports = Endings.plain(of_splits.value)
+            reads = endings_of(items, splits, reports, partial(read_whole, context, reader))
+        return Staged(staged, added, {**Endings.plain(endings.value), **reads})
 
     def stage_nothing(self) -> int:
         with _asking():
             return self.iceberg.stage_nothing(self.branch, self.marks)
 
-    def _rows(self, reader: Reader, items: Sequence[OwnedUpload], endings: Any) -> Any:
+    def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Splits, endings: Any, of_splits: Any) -> Any:
         """The rows as a DataFrame: one partition for each task, no listing, no shuffle of the manifest."""
         context = self.spark.sparkContext
+        whole = [position for position, item in enumerate(items) if item.upload not in splits]
         tasks = bin_pack(
-            [item.upload.size for item in items],
+            [items[position].upload.size for position in whole],
             parallelism=context.defaultParallelism,
             task_bytes=TASK_BYTES,
             task_objects=TASK_OBJECTS,
         )
-        shipped = context.broadcast(pack_tasks(items, tasks))
+        packed = pack_tasks(items, [[whole[number] for number in task] for task in tasks])
+        tasks_of_all: list[bytes | SplitTask] = [*packed, *split_tasks(items, splits)]
+        shipped = context.broadcast(tasks_of_all)
         schema = _struct(f"{self.dataset.schema}, {LINEAGE_DDL}")
+
+        def report_split(task: SplitTask, ended: Read) -> None:
+            of_splits.add({(task.position, task.number): ended})
 
         def read(batches: Any) -> Any:
             with TaskFailed.told():
                 for numbers in batches:
-                    for number in numbers.column(0).to_pylist():
-                        yield from reader.read(
-                            unpack_task(shipped.value[number]), lambda position, ended: endings.add({position: ended})
-                        )
+                    for task in (shipped.value[number] for number in numbers.column(0).to_pylist()):
+                        if isinstance(task, SplitTask):
+                            yield from reader.read_split(task.item, task.split, partial(report_split, task))
+                        else:
+                            yield from reader.read(
+                                unpack_task(task), lambda position, ended: endings.add({position: ended})
+                            )
 
-        return self.spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(read, schema)
+        count = len(tasks_of_all)
+        return self.spark.range(0, count, 1, max(1, count)).mapInArrow(read, schema)
 
     # ---- publishing
 

@@ -17,8 +17,9 @@ The others are staged once more on a branch of its own; how the spoiled files en
   and what is staged next has no row of them.
 - The uploads that landed are read again. If one of them has vanished meanwhile, it ends as vanished, and no row of it
   is in the last snapshot. That is checked against the table's count of rows (`flows.publish.Attempt`).
-- Each staging has fewer uploads than the one before, so it comes to an end. A bad file is found by the first staging,
-  which reads every file to its end or to its fault; later ones can only meet what changes in the bucket meanwhile.
+- Each staging has fewer uploads than the one before, or fewer in splits (`sinks.iceberg.splits`), so it comes to an
+  end. A bad file is found by the first staging, which reads every file to its end or to its fault; later ones can only
+  meet what changes in the bucket meanwhile.
 - An upload that was read twice with different endings makes the attempt fail at once, as before.
 """
 

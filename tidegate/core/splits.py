@@ -1,0 +1,25 @@
+"""Which large files several tasks read, and how such a file has ended."""
+
+from collections.abc import Sequence
+
+from tidegate.core.outcomes import Outcome, Read
+
+
+def to_split(sizes: Sequence[int], *, slots: int, task_bytes: int) -> list[int]:
+    """The positions in `sizes` (bytes) of the files that are worth it: those of more than a task's bytes, which would
+    keep one of `slots` tasks busy for more than half of the time that all files take."""
+    fair = sum(sizes) // (2 * max(1, slots))
+    return [position for position, size in enumerate(sizes) if size > max(task_bytes, fair)]
+
+
+def joined(reads: Sequence[Read | None]) -> Read | None:
+    """The result of all splits of a file: committed, if each is, with the rows of all. None if a split ended in two
+    ways, or said nothing. Otherwise what one says of its split is no ending of the file: it has to be read as a
+    whole. `spoiled`: a split had emitted rows."""
+    if any(read is None for read in reads):
+        return None
+    known = [read for read in reads if read is not None]
+    if all(read.outcome is Outcome.COMMITTED for read in known):
+        return Read(Outcome.COMMITTED, sum(read.rows for read in known))
+    refused = next(read for read in known if read.outcome is not Outcome.COMMITTED)
+    return Read(refused.outcome, 0, refused.error, spoiled=any(read.spoiled or read.rows for read in known))
