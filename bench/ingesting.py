@@ -142,7 +142,7 @@ class Workshop:
 
         def run() -> ArrowTable:
             table = catalog.create_table(f"bench.t{next(self._numbers)}", SCHEMA)
-            shares = [files.paths[start::PROCESSES] for start in range(PROCESSES)]
+            shares = [files.paths[start::PROCESSES] for start in range(min(PROCESSES, len(files.paths)))]
             read = self.pool.starmap(read_all, [(share, files.format) for share in shares])
             table.append(pa.concat_tables(read))
             return table

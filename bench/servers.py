@@ -119,19 +119,24 @@ class LandingServer:
 
     def __call__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Said:
         path = self.folder / unquote(urlsplit(target).path).lstrip("/")
-        try:
-            content = path.read_bytes()
-        except (FileNotFoundError, IsADirectoryError):
+        if not path.is_file():
             return 404, b"<Error><Code>NoSuchKey</Code><Message>none</Message></Error>", {}
+        size = path.stat().st_size
         etag = headers.get("if-match", '"0"')
         told = {"ETag": etag, "Last-Modified": email.utils.formatdate(1_800_000_000, usegmt=True)}
         wanted = headers.get("range", "")
         if wanted.startswith("bytes="):
             first, _, last = wanted.removeprefix("bytes=").partition("-")
-            begin, end = int(first), min(int(last or len(content)), len(content) - 1)
-            told["Content-Range"] = f"bytes {begin}-{end}/{len(content)}"
-            return 206, content[begin : end + 1], told
-        return 200, content, told
+            begin, end = int(first), min(int(last or size), size - 1)
+            told["Content-Range"] = f"bytes {begin}-{end}/{size}"
+            return 206, _part(path, begin, end + 1), told
+        return 200, _part(path, 0, size), told
+
+
+def _part(path: Path, begin: int, end: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(begin)
+        return file.read(end - begin)
 
 
 @contextmanager

@@ -49,8 +49,6 @@ KINDS = {
     "status": (1_000, 10_000, 100_000),
 }
 PLANNED_MEGABYTES, PLANNED_SECONDS = 1_000, 15
-KNOWN = frozenset({"settling, all"})
-"""Grows faster than its uploads: every run of settling reads the whole file of outcomes, and writes 20,000 of them."""
 LINEAR = 1.25
 """The largest exponent that counts as linear. A straight line with a fixed part has less than 1; noise adds some."""
 NOISE = 0.005
@@ -303,7 +301,7 @@ def run(small: bool) -> BenchFindings:
                     f"{exponent(before, each):.2f}" if before else "",
                 )
             )
-        if kind not in KNOWN and not small:
+        if not small:
             limits.append(BenchLimit(f"{kind}: the exponent of the last step", exponent(*found[-2:]), LINEAR, ""))
         if kind == "planning" and not small:
             limits.append(BenchLimit("planning a million uploads", found[-1].seconds, PLANNED_SECONDS, "s"))

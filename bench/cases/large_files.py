@@ -5,9 +5,10 @@ from bench.ingesting import ARROW, FOLDER, PRODUCT, FileKind, ingested
 
 PEERS = (PRODUCT, FOLDER, ARROW)
 KINDS = (
-    FileKind("4 JSON files of 50 MB", "json", 4, 50_000_000, 2, PEERS),
-    FileKind("4 CSV files of 30 MB", "csv", 4, 30_000_000, 2, PEERS),
-    FileKind("4 Parquet files of a million rows", "parquet", 4, 40_000_000, 2, PEERS),
+    FileKind("6 JSON files of 47 MB", "json", 6, 47_000_000, 2, PEERS),
+    FileKind("1 CSV file of 200 MB", "csv", 1, 200_000_000, 2, PEERS),
+    FileKind("1 Parquet file of five million rows", "parquet", 1, 200_000_000, 2, PEERS),
+    FileKind("1 JSON file of 200 MB in gzip", "json", 1, 200_000_000, 2, PEERS, packed=True),
 )
 
 

@@ -16,6 +16,7 @@ from tidegate.core.receipts import (
     Failure,
     Outcomes,
     Receipt,
+    decode_endings,
     decode_failure,
     decode_floor,
     decode_outcomes,
@@ -79,6 +80,15 @@ def test_outcomes_are_the_same_bytes_whenever_they_are_written():
         written = outcomes.encode()
         time.shift(3600)
         assert outcomes.encode() == written
+
+
+@pytest.mark.parametrize(("start", "size", "found"), [(0, 2, [2, 4, 5]), (3, 2, [5]), (4, 9, [5]), (5, 2, [])])
+def test_endings_are_decoded_as_they_are_asked_for(start: int, size: int, found: list[int]):
+    endings = tuple(Ending("n", "b", f"key-{number}", "v", Outcome.VANISHED, "") for number in range(5))
+    body = Outcomes(1, False, Tally(vanished=5), endings).encode()
+    portions = list(decode_endings(body, start, size))
+    assert [done for done, _ in portions] == found
+    assert tuple(each for _, portion in portions for each in portion) == endings[start:]
 
 
 def test_outcomes_of_nothing_but_success_are_one_short_line():

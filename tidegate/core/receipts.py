@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -69,15 +69,29 @@ class Outcomes:
 
 def decode_outcomes(body: bytes) -> Outcomes:
     """Raises Rejected, like all decoders here, if newer code wrote it."""
-    header, *lines = gzip.decompress(body).decode().splitlines()
-    about = _load(header, "a file of outcomes")
-    endings = tuple(_decode_ending(json.loads(line)) for line in lines)
+    about, lines = _outcome_lines(body)
+    endings = tuple(map(_decode_ending, lines))
     return Outcomes(
         about["staged"], about["fence"], Tally.from_dict(about["tally"]), endings, about.get("manifest", "")
     )
 
 
-def _decode_ending(fields: dict[str, str]) -> Ending:
+def decode_endings(body: bytes, start: int, size: int) -> Iterator[tuple[int, list[Ending]]]:
+    """The endings in a file of outcomes from the `start`-th on, `size` at a time, each time with the number of those up
+    to there. What is not asked for is not decoded. Raises as `decode_outcomes` does."""
+    _, lines = _outcome_lines(body)
+    for begin in range(start, len(lines), size):
+        portion = lines[begin : begin + size]
+        yield begin + len(portion), list(map(_decode_ending, portion))
+
+
+def _outcome_lines(body: bytes) -> tuple[dict[str, Any], list[str]]:
+    header, *lines = gzip.decompress(body).decode().splitlines()
+    return _load(header, "a file of outcomes"), lines
+
+
+def _decode_ending(line: str) -> Ending:
+    fields = json.loads(line)
     return Ending(
         fields["notice"],
         fields["bucket"],

@@ -26,7 +26,7 @@ from tidegate.core.batches import Batch, JobState, State, Step, gives_way, next_
 from tidegate.core.errors import OutcomeUnknown, TidegateError
 from tidegate.core.manifests import batch_folder, decode_part, failure_name, outcomes_name
 from tidegate.core.quarantine import is_behind
-from tidegate.core.receipts import Ending, Receipt, decode_failure, decode_outcomes, decode_receipt, given_up
+from tidegate.core.receipts import Ending, Receipt, decode_endings, decode_failure, decode_receipt, given_up
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.core.seats import patience, takes_along
@@ -352,11 +352,8 @@ def _ended(batch: Batch, receipt: Receipt, ports: Ports) -> Iterator[Portion]:
     body = ports.work.get(name)
     if body is None:
         raise halted(batch, f"batch {batch.id}: it is published, but {name} is missing in the work bucket", ports)
-    endings = decode_outcomes(body).endings
-    size = min(ENDINGS_PER_WRITE, ENDINGS_PER_LOOK)
-    for start in range(batch.endings, len(endings), size):
-        portion = endings[start : start + size]
-        yield Portion(portion, start + len(portion), len(portion))
+    for done, endings in decode_endings(body, batch.endings, min(ENDINGS_PER_WRITE, ENDINGS_PER_LOOK)):
+        yield Portion(endings, done, len(endings))
 
 
 def _abandoned(batch: Batch, ports: Ports) -> Iterator[Portion]:
