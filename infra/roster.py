@@ -116,7 +116,7 @@ ROSTER = (
             *(May.USE_WORK, May.START_JOBS, May.ASK_FOR_JOBS),
         ),
         # Powertools' batch processor brings asyncio: 30 modules
-        imports={STANDARD_LIBRARY: 265, "aws_lambda_powertools": 115},
+        imports={STANDARD_LIBRARY: 265, "aws_lambda_powertools": 95},
         meanwhile="Its notices are delivered again.",
     ),
     RosterRow(
@@ -129,7 +129,7 @@ ROSTER = (
             *(May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
             *(May.ASK_FOR_JOBS, May.LIST_ROUTES, May.ANNOUNCE),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
+        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
         meanwhile="It runs again within a minute.",
     ),
     RosterRow(
@@ -140,7 +140,7 @@ ROSTER = (
             *(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS, May.LIST_ROUTES),
             *(May.START_JOBS, May.ASK_FOR_JOBS, May.READ_SCREENINGS),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
+        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
         meanwhile="It goes on within an hour.",
     ),
     RosterRow(
@@ -151,7 +151,7 @@ ROSTER = (
             *(May.READ_LEDGER, May.LIST_ROUTES, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
             *(May.START_JOBS, May.ASK_FOR_JOBS),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 70},
+        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
         meanwhile="It looks again within an hour.",
     ),
 )

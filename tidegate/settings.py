@@ -3,6 +3,7 @@
 Every mistake is reported with its line and with what is allowed there. An unknown field is a mistake.
 """
 
+import difflib
 import re
 import tomllib
 from pathlib import Path
@@ -868,7 +869,7 @@ def _explain(source: str, file: str, problem: ErrorDetails) -> str:
     where = ".".join(str(step + 1) if isinstance(step, int) else step for step in location) or "the file"
     message = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        message = f"unknown field; allowed here: {', '.join(_fields_at(location[:-1]))}"
+        message = _unknown(location)
     elif problem["type"] == "missing":
         message = "this field is required"
     elif problem["type"].startswith("byte_size"):
@@ -877,12 +878,43 @@ def _explain(source: str, file: str, problem: ErrorDetails) -> str:
         message = "each route begins with [[route]], in double brackets"
     elif problem["type"] in _IN_OUR_WORDS:
         message = _IN_OUR_WORDS[problem["type"]].format(**problem.get("ctx", {}))
+        if problem["type"] == "int_type":
+            message += _example(location)
     line = _line_of(source, location)
     return f"{file}:{line}: {where}: {message}" if line else f"{file}: {where}: {message}"
 
 
+def _unknown(location: tuple[int | str, ...]) -> str:
+    """What is said of a field that is not there: the one that was probably meant, and all that are."""
+    allowed = _fields_at(location[:-1])
+    meant = difflib.get_close_matches(str(location[-1]), allowed, n=1, cutoff=0.75)
+    name = "[[route]]" if location[:-1] == () and meant == ["route"] else f"`{meant[0]}`" if meant else ""
+    return f"unknown field; {f'did you mean {name}? ' if name else ''}allowed here: {', '.join(allowed)}"
+
+
+def _example(location: tuple[int | str, ...]) -> str:
+    """What a whole number may be here, by the bounds and the default of its field; empty if it has no default."""
+    *section, name = location
+    fields = _model_at(tuple(section)).model_fields
+    field = next((each for key, each in fields.items() if name in (key, each.alias)), None)
+    if field is None or not isinstance(field.default, int):
+        return ""
+    bounds = [
+        _IN_OUR_WORDS[kind].format(**{short: getattr(each, short)})
+        for each in field.metadata
+        for kind, short in (("greater_than", "gt"), ("greater_than_equal", "ge"), ("less_than_equal", "le"))
+        if hasattr(each, short)
+    ]
+    return "".join(f", {each}" for each in [*bounds, f"such as {field.default}"])
+
+
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     """The fields allowed in the section at `location`."""
+    return sorted(field.alias or name for name, field in _model_at(location).model_fields.items())
+
+
+def _model_at(location: tuple[int | str, ...]) -> type[BaseModel]:
+    """The section at `location`."""
     model: type[BaseModel] = Settings
     for step in location:
         if isinstance(step, str):
@@ -891,7 +923,7 @@ def _fields_at(location: tuple[int | str, ...]) -> list[str]:
             inner = RouteSettings if step == "route" else inner
             assert isinstance(inner, type)
             model = inner
-    return sorted(field.alias or name for name, field in model.model_fields.items())
+    return model
 
 
 def _line_of(source: str, location: tuple[int | str, ...]) -> int:
@@ -911,6 +943,8 @@ def _line_of(source: str, location: tuple[int | str, ...]) -> int:
             section = [names[0], counts[names[0]], *names[1:]] if names[0] in counts else list(names)
             if section and tuple(section) == location[: len(section)]:
                 best = number
+            elif location and not best and tuple(section[: len(location)]) == location:
+                best = number  # the first of several sections of this name
         elif key := re.match(r"\s*\"?([A-Za-z0-9_-]+)\"?\s*=", text):
             here = [*section, key[1]]
             if tuple(here) == location[: len(here)]:

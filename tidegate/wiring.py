@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import boto3
-from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 from botocore.config import Config
 from ulid import ULID
 
 from tidegate.aws.bus import EventBridge
 from tidegate.aws.clients import HURRIED
-from tidegate.aws.jobs import EmrServerless, SparkApplication, hand_off_records
+from tidegate.aws.jobs import EmrServerless, SparkApplication
 from tidegate.aws.lineage import EmrLineage
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
@@ -32,6 +31,7 @@ from tidegate.settings import MINUTE, Settings, load
 from tidegate.stores.dynamodb import THREADS, DynamoDbStore
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
     from tidegate.aws.letters import SqsLetters
@@ -222,8 +222,10 @@ def _ledger(table: str, claim_retention: int) -> Ledger:
 
 
 @cache
-def _hand_off_records(table: str) -> DynamoDBPersistenceLayer:
-    return hand_off_records(table, _client("dynamodb"))
+def _hand_off_records(table: str) -> "DynamoDBPersistenceLayer":
+    from tidegate.aws.hand_offs import records_in  # only who starts a job needs it
+
+    return records_in(table, _client("dynamodb"))
 
 
 if TYPE_CHECKING:

@@ -126,6 +126,9 @@ class _NoJobs:
     def start(self, run: str, route: Route, source: str, window: Window) -> str:
         raise AssertionError("a job is started")
 
+    def log_of(self, job_run: str) -> str:
+        raise AssertionError("a job has failed")
+
 
 @dataclass(frozen=True)
 class _Bucket:

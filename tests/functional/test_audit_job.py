@@ -128,7 +128,7 @@ def test_a_source_that_is_corrected_is_used_by_the_next_run(world: World):
     """Whatever was wrong with the source, the setting is read again when a run begins."""
     run = begun(world)
     world.jobs.runs[run.job] = JobReport(JobState.ENDED, "no permission")
-    with pytest.raises(Retryable, match="it left no reason"):
+    with pytest.raises(Retryable, match=rf"has failed: it left no reason\. Its log is in jobs/{run.job}/\."):
         audit(world)
     world.clock.advance(DAY)
     assert counts_of(by_listing(world)) == AuditCounts(listed=7, lost=7)

@@ -1,7 +1,9 @@
 """Jobs that screen buckets, through EMR Serverless: which job is started, and what is said if it fails."""
 
 import json
+from dataclasses import replace
 
+import boto3
 import pytest
 
 from tests.functional.test_emr_lineage import Emr
@@ -40,6 +42,18 @@ def test_a_run_has_one_job_that_is_told_what_to_compare():
     assert (mode, batch, attempt) == ("screen", "--batch=01R", "--attempt=1")
     assert rest == ["--work=work-bucket", "--account=123456789012"]
     assert decode_request(told.removeprefix("--screening=")) == REQUEST
+
+
+def test_the_log_of_a_job_is_where_its_service_puts_it():
+    """The local stack has no EMR Studio."""
+    emr = Emr()
+    screens, _ = screening(emr)
+    assert screens.log_of("00f1") == "Its log is in EMR Studio"
+    application = replace(
+        screens._application, client=boto3.client("emr-serverless", endpoint_url="http://127.0.0.1:1")
+    )
+    local = EmrScreens(application, ledger="ledger-1", claims=60, rate=500)
+    assert local.log_of("00f1") == "Its log is in jobs/00f1/ of the stack's folder"
 
 
 def test_a_command_waits_for_the_job_and_gets_what_it_found():

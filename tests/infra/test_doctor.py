@@ -1,8 +1,8 @@
 """`tidegate doctor --aws` before and after a deployment, by the real CDK CLI, in an account that moto plays.
 
-moto has neither Lambda's account settings nor quotas of EMR Serverless, and its CloudFormation leaves parts of the
-stack out (tests/infra/test_deploy.py names them). The first are answered here, the others made through the services'
-own APIs. moto denies nothing, either: what a denied call leads to is answered here as well.
+moto has neither Lambda's account settings, nor quotas of EMR Serverless, nor IAM's simulator, and its CloudFormation
+leaves parts of the stack out (tests/infra/test_deploy.py names them). The first are answered here, the others made
+through the services' own APIs. moto denies nothing, either: what a denied call leads to is answered here as well.
 """
 
 import json
@@ -36,6 +36,9 @@ name = "examined"
 [limits]
 reserve_concurrency = true
 
+[announce]
+bus = "examined-news"
+
 [[route]]
 name = "orders"
 bucket = "examined-landing"
@@ -56,6 +59,7 @@ SETTINGS = parse(CONFIG)
 QUOTAS: dict[str, Scripted] = {
     "GetAccountSettings": {"AccountLimit": {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 1000}},
     "GetServiceQuota": {"Quota": {"Value": 16.0}},
+    "SimulatePrincipalPolicy": {"EvaluationResults": [{"EvalActionName": "a:b", "EvalDecision": "allowed"}]},
 }
 """What moto does not know."""
 
@@ -109,6 +113,7 @@ def examined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Examined]:
         running.cdk("bootstrap", ENVIRONMENT, folder=folder)
         s3 = running.client("s3")
         s3.create_bucket(Bucket="examined-theirs")
+        running.client("events").create_event_bus(Name="examined-news")
         keep_versions(running, "examined-theirs")
         before = ask()
         config, outputs = folder / "tidegate.toml", folder / "outputs.json"
@@ -204,7 +209,11 @@ def die(cloud: Cloud, resources: Resources, *, on: bool = True) -> None:
 
 
 def test_an_account_without_bootstrap_is_told_what_to_run(examined: Examined):
-    assert troubles(examined.at_first) == {"cdk bootstrap": CheckState.FAIL, "bucket examined-theirs": CheckState.FAIL}
+    assert troubles(examined.at_first) == {
+        "cdk bootstrap": CheckState.FAIL,
+        "bucket examined-theirs": CheckState.FAIL,
+        "event bus examined-news": CheckState.FAIL,
+    }
     assert line(examined.at_first, "cdk bootstrap").advice == f"run `npx cdk bootstrap {ENVIRONMENT}`"
     assert line(examined.at_first, "bucket examined-theirs").finding == "does not exist"
 
@@ -308,6 +317,9 @@ def test_a_stack_that_has_everything_is_well(whole: Resources):
     assert said["notifications of examined-theirs"] == "go to the buffer for route prices"
     assert said["source of intake"].startswith("Enabled; its last poll reports")
     assert said["rule SettleSchedule"] == "ENABLED, rate(1 minute)"
+    assert said["role of dispatch"] == "may do dynamodb:PartiQLInsert"
+    assert said["role of jobs"] == "may do events:PutEvents"
+    assert said["event bus examined-news"] == "exists"
     assert said["emr application"] == f"{whole.application} is STARTED, emr-spark-8.1.0"
 
 
@@ -405,9 +417,20 @@ def test_the_page_names_every_permission_that_the_doctor_needs(examined: Examine
         "GetServiceQuota": No("NoSuchResourceException", 404),
         "GetAWSDefaultServiceQuota": {"Quota": {"Value": 16.0}},
     }
+    # as many kinds of what may be configured as there are
+    listed = SETTINGS.model_copy(
+        update={
+            "routes": [
+                route.model_copy(update={"audit_from": source})
+                for route, source in zip(
+                    SETTINGS.routes, ("s3-metadata-journal", "s3://lists/all/examined-theirs/daily"), strict=True
+                )
+            ]
+        }
+    )
     for given in (started, hidden):
-        account = Account(Answers({**QUOTAS, **given}).session())
-        visit(SETTINGS, whole, account=account, job_minutes=1 if given is started else None)
+        account = Account(Answers({**QUOTAS, **given, "GetBucketMetadataConfiguration": {}}).session())
+        visit(listed, whole, account=account, job_minutes=1 if given is started else None)
         needed |= account.needed
     examined.cloud.client("glue").delete_database(Name="shop")
     assert needed == promised
@@ -418,7 +441,7 @@ def test_the_doctor_only_reads(examined: Examined, whole: Resources):
     visit(SETTINGS, whole, account=Account(answers.session()))
     visit(SETTINGS, None, account=Account(answers.session()))
     assert len({*answers.asked}) > 20
-    assert [call for call in answers.asked if not re.match(r"(Get|List|Describe|Head)[A-Z]", call)] == []
+    assert [call for call in answers.asked if not re.match(r"(Get|List|Describe|Head|Simulate)[A-Z]", call)] == []
 
 
 @pytest.mark.parametrize("name", ["simple", "s3tables"])
@@ -458,5 +481,6 @@ def test_the_environment_names_the_deployment_too(
     result = CliRunner().invoke(main.app, ["doctor", "--aws", "--config", str(examined.config)])
     # only what moto does not know is not told
     assert result.exit_code == Exit.OK, result.stdout
+    assert "warn  role of dispatch" in result.stdout
     assert "warn  lambda quota" in result.stdout
     assert f"{whole.application} is STARTED" in result.stdout

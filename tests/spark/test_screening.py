@@ -33,6 +33,7 @@ from tidegate.core.audit import (
     Window,
 )
 from tidegate.core.errors import Rejected
+from tidegate.core.inventories import OLDEST
 from tidegate.core.records import DAY
 from tidegate.core.screening import (
     CompleteScreening,
@@ -46,7 +47,7 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.suspects import SuspectListing
 from tidegate.spark import screening
-from tidegate.spark.inventory import OLDEST, newest_list
+from tidegate.spark.inventory import newest_list
 from tidegate.stores.dynamodb import DynamoDbStore
 
 pytestmark = pytest.mark.spark

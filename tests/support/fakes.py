@@ -318,6 +318,9 @@ class MemoryScreens:
             self.started.append((run, source, window))
         return job
 
+    def log_of(self, job_run: str) -> str:
+        return f"Its log is in jobs/{job_run}/"
+
 
 MORTAL = ("ledger", "work", "jobs", "topic", "listing", "lineage", "bus")
 """The ports whose calls count as a process's steps."""

@@ -13,13 +13,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 from tests.support.build import route
 from tests.support.fakes import MemoryWork
+from tests.support.verbs import commands
 from tests.support.world import memory_ports
-from tidegate.cli import deployment, json_output, main, plugins
+from tidegate.cli import batches, deployment, json_output, main, plugins
+from tidegate.cli.account import visit
 from tidegate.cli.exits import Exit
 from tidegate.core.announcements import Announcement
 from tidegate.core.batches import Batch, State, Wish
@@ -30,6 +31,7 @@ from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Failure, Outcomes, decode_receipt
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
+from tidegate.core.seats import SharedJob
 from tidegate.core.times import iso
 from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
@@ -61,6 +63,8 @@ class FakeLedger:
     known: dict[str, Route] = field(default_factory=dict)
     waiting: list[Announcement] = field(default_factory=list)
     work: MemoryWork = field(default_factory=MemoryWork)
+    shared: SharedJob | None = None
+    asked_for_shared: int = 0
 
     @property
     def ports(self) -> Ports:
@@ -92,6 +96,10 @@ class FakeLedger:
 
     def known_routes(self) -> dict[str, Route]:
         return self.known
+
+    def shared_job(self) -> SharedJob | None:
+        self.asked_for_shared += 1
+        return self.shared
 
     def resume(
         self, batch_id: str, route: str, attempt: int, fencing: bool, floors: int = 0, wish: Wish | None = None
@@ -264,10 +272,50 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
     ledger.record = replace(ledger.record, quarantined_since=since)
     result = run("status")
     assert result.exit_code == Exit.OK
-    expected = f"quarantined: 1 uploads of route flights, the oldest for 2h, since {iso(since)}"
-    assert f"{expected}: tidegate quarantine ls --route flights" in result.stdout
+    assert f"quarantined: 1 uploads of route flights, the oldest for 2h, since {iso(since)}\n" in result.stdout
+    assert (
+        "\n  why: tidegate quarantine ls --route flights;"
+        " when the cause is removed: tidegate quarantine release --route flights\n" in result.stdout
+    )
     (route,) = json.loads(run("status", "--json").stdout)["routes"]
     assert (route["uploads"]["quarantined"], route["quarantined_since"]) == (1, iso(since))
+
+
+def riding(ledger: FakeLedger) -> None:
+    """01RIDE and 01LAST ride in jobs that were started for 01RUN, and for 01GONE, which has ended."""
+    ride = replace(RUNNING, id="01RIDE", rides=True)
+    ledger.there = {"01RUN": RUNNING, "01RIDE": ride, "01LAST": replace(ride, id="01LAST", job_run="j2")}
+    ledger.record = replace(ledger.record, running=("01RUN", "01RIDE", "01LAST"))
+
+
+def test_status_says_in_whose_job_a_batch_rides(ledger: FakeLedger):
+    riding(ledger)
+    ledger.shared = SharedJob("01GONE", 1, "j2", "code", NOW, NOW + 3_600)
+    printed = CliRunner().invoke(main.app, ["status"], env={"COLUMNS": "200"}).stdout
+    lines = [" ".join(line.split()) for line in printed.splitlines()]
+    (own, ride, last) = (
+        next(line for line in lines if line.startswith(each)) for each in ("01RUN", "01RIDE", "01LAST")
+    )
+    assert own.endswith(" j1")
+    assert ride.endswith(" j1, rides in the job of 01RUN")
+    assert last.endswith(" j2, rides in the job of 01GONE")
+    (route,) = json.loads(run("status", "--json").stdout)["routes"]
+    assert route["riding"] == [
+        {"batch": "01LAST", "job_run": "j2", "job_of": "01GONE"},
+        {"batch": "01RIDE", "job_run": "j1", "job_of": "01RUN"},
+    ]
+
+
+def test_a_job_that_is_not_on_record_any_more_is_of_another_batch(ledger: FakeLedger):
+    riding(ledger)
+    assert "j2, rides in the job of another batch" in " ".join(run("status").stdout.split())
+    (route,) = json.loads(run("status", "--json").stdout)["routes"]
+    assert route["riding"][0] == {"batch": "01LAST", "job_run": "j2", "job_of": None}
+
+
+def test_nobody_asks_for_the_shared_job_if_no_batch_rides(ledger: FakeLedger):
+    run("status")
+    assert ledger.asked_for_shared == 0
 
 
 def test_a_halted_batch_is_in_the_json_with_its_reason_and_still_the_exit_code_tells(ledger: FakeLedger):
@@ -384,7 +432,7 @@ def test_abort_says_what_comes_next(ledger: FakeLedger, monkeypatch: pytest.Monk
     }
     assert said.keys() == set(Aborted)
     for ended, words in said.items():
-        monkeypatch.setattr(main, "ask_abort", lambda batch, ports, wish, ended=ended, **named: ended)
+        monkeypatch.setattr(batches, "ask_abort", lambda batch, ports, wish, ended=ended, **named: ended)
         result = run("abort", "01RUN", "--yes")
         expected = (Exit.OK, result.stdout) if ended is Aborted.FENCING else (Exit.FINDING, result.stderr)
         assert (result.exit_code, words in " ".join(expected[1].split())) == (expected[0], True), ended
@@ -402,7 +450,7 @@ def test_abort_says_what_becomes_of_the_uploads(
     ):
         asked = []
         monkeypatch.setattr(
-            main, "ask_abort", lambda *of, ended=ended, asked=asked, **named: asked.append(of[2]) or ended
+            batches, "ask_abort", lambda *of, ended=ended, asked=asked, **named: asked.append(of[2]) or ended
         )
         result = run("abort", "01RUN", "--yes", option)
         assert (result.exit_code, asked) == (Exit.OK, [wish])
@@ -533,6 +581,17 @@ def test_routes_says_how_many_lanes_there_are_and_whether_the_table_is_maintaine
         assert printed.endswith(f"lanes {lanes}")
 
 
+def test_routes_says_where_an_audit_finds_the_uploads(tmp_path: Path):
+    file = tmp_path / "tidegate.toml"
+    text = (ROOT / "tidegate.toml").read_text(encoding="utf-8")
+    source = "s3://lists/all/landing/daily"
+    file.write_text(text.replace("[[route]]\n", f'[[route]]\naudit_from = "{source}"\n', 1), encoding="utf-8")
+    for path, found in ((ROOT / "tidegate.toml", "listing"), (file, source)):
+        assert f"audit by {found}" in " ".join(run("routes", "--config", str(path)).stdout.split())
+        (route,) = json.loads(run("routes", "--config", str(path), "--json").stdout)["routes"]
+        assert route["audit_from"] == found
+
+
 def test_routes_says_what_becomes_what():
     result = run("routes", "--config", str(ROOT / "tidegate.toml"))
     assert "s3://landing/flights/*.json.gz, read as json" in result.stdout
@@ -586,6 +645,15 @@ def test_without_a_stack_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPatc
     assert f"no stack runs in {tmp_path}: start one with `tidegate local up`" in result.stderr
 
 
+def test_a_variable_that_is_empty_names_no_deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("TIDEGATE_LEDGER", "")
+    monkeypatch.chdir(tmp_path)
+    result = run("status")
+    assert result.exit_code == Exit.NO_STACK
+    assert f"no stack runs in {tmp_path / '.tidegate'}" in result.stderr
+    assert visit.named(None) is None
+
+
 def test_half_an_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TIDEGATE_LEDGER", "ledger")
     monkeypatch.setenv("TIDEGATE_CONFIG", str(ROOT / "tidegate.toml"))
@@ -625,8 +693,7 @@ def test_the_page_has_every_verb_and_option():
         )
     }
     actual = {}
-    group: Any = typer.main.get_command(main.app)
-    for name, command in group.commands.items():
+    for name, command in commands().items():
         for verb, each in {f"{name} {inner}": it for inner, it in getattr(command, "commands", {}).items()}.items() or [
             (name, command)
         ]:

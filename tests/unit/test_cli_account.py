@@ -12,11 +12,12 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
+from botocore.parsers import ResponseParserError
 from typer.testing import CliRunner
 
 from tests.support.answers import DENIED, Answers, No, Scripted
 from tidegate.cli import main
-from tidegate.cli.account import buckets, catalog, examine, parts, quotas
+from tidegate.cli.account import buckets, catalog, examine, parts, quotas, roles, sources
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, permission_for, worth
 from tidegate.cli.account.buckets import Held, Whose, held
 from tidegate.cli.account.job import JobClock, SelfTest, judge_report, judge_run
@@ -115,6 +116,14 @@ def test_an_endpoint_that_is_not_there_raises_nothing():
     line = examine.emr_in("mars-1", answer)
     assert line.state is CheckState.FAIL
     assert "emr-serverless.mars-1" in line.finding
+
+
+def test_a_page_in_place_of_an_answer_raises_nothing():
+    def page(asked: dict[str, Any]) -> Any:
+        raise ResponseParserError("Unable to parse response, invalid XML received:\n<html>")
+
+    answer = Account(Answers({"GetCallerIdentity": page}).session()).ask("sts", "get_caller_identity")
+    assert answer == Unanswered("Unable to parse response, invalid XML received: <html>")
 
 
 # --- whom we are ---
@@ -292,6 +301,206 @@ def test_events_that_go_to_eventbridge_are_in_place():
     by_rule = [route(source="eventbridge")]
     assert buckets.in_place("landing", by_rule, Found({"EventBridgeConfiguration": {}}), BUFFER).state is CheckState.OK
     assert buckets.in_place("landing", by_rule, notified(target=BUFFER), BUFFER).state is CheckState.FAIL
+
+
+# --- what the configuration names ---
+
+NOW = 1_795_219_200
+"""2026-11-21T00:00:00Z."""
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (Found({"Name": "news"}), CheckState.OK, "exists"),
+        (Absent(), CheckState.FAIL, "does not exist: committed batches wait to be announced"),
+        (Denied("events:DescribeEventBus"), CheckState.WARN, "the call was denied"),
+    ],
+)
+def test_the_bus_that_is_announced_on_must_be_there(answer, state, said):
+    line = sources.bus("news", answer)
+    assert (line.name, line.state, said in line.finding) == ("event bus news", state, True)
+
+
+def lists(*names: str) -> Found:
+    return Found({"CommonPrefixes": [{"Prefix": f"lists/landing/all/{name}/"} for name in names]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (lists("2026-11-18T01-00Z", "2026-11-19T01-00Z", "data", "hive"), CheckState.OK, "begun at 2026-11-19T01-00Z"),
+        (lists("2026-11-01T01-00Z"), CheckState.FAIL, "has no list of the last 10 days"),
+        (lists("data", "hive"), CheckState.FAIL, "has no list"),
+        (Found({}), CheckState.FAIL, "has no list"),
+        (Absent(), CheckState.FAIL, "does not exist"),
+        (Denied("s3:ListBucket"), CheckState.WARN, "the call was denied"),
+    ],
+)
+def test_an_inventory_has_a_recent_list(answer, state, said):
+    line = sources.inventory("orders", "s3://lists/landing/all", answer, NOW)
+    assert (line.name, line.state, said in line.finding) == ("inventory of orders", state, True)
+    assert bool(line.advice) is (state is not CheckState.OK)
+
+
+def metadata_tables(**tables: dict[str, Any]) -> Found:
+    return Found({"GetBucketMetadataConfigurationResult": {"MetadataConfigurationResult": tables}})
+
+
+@pytest.mark.parametrize(
+    ("source", "answer", "state", "said"),
+    [
+        (
+            "s3-metadata-inventory",
+            metadata_tables(
+                InventoryTableConfigurationResult={"ConfigurationState": "ENABLED", "TableStatus": "ACTIVE"}
+            ),
+            CheckState.OK,
+            "is ACTIVE",
+        ),
+        (
+            "s3-metadata-inventory",
+            metadata_tables(InventoryTableConfigurationResult={"ConfigurationState": "DISABLED"}),
+            CheckState.FAIL,
+            "has no table for s3-metadata-inventory",
+        ),
+        (
+            "s3-metadata-inventory",
+            metadata_tables(JournalTableConfigurationResult={"TableStatus": "ACTIVE"}),
+            CheckState.FAIL,
+            "has no table for s3-metadata-inventory",
+        ),
+        (
+            "s3-metadata-journal",
+            metadata_tables(JournalTableConfigurationResult={"TableStatus": "BACKFILLING"}),
+            CheckState.WARN,
+            "is BACKFILLING",
+        ),
+        (
+            "s3-metadata-journal",
+            metadata_tables(
+                JournalTableConfigurationResult={
+                    "TableStatus": "FAILED",
+                    "Error": {"ErrorCode": "AccessDenied", "ErrorMessage": "the key"},
+                }
+            ),
+            CheckState.FAIL,
+            "is FAILED for landing: AccessDenied: the key",
+        ),
+        ("s3-metadata-journal", Absent(), CheckState.FAIL, "is not switched on"),
+        ("s3-metadata-journal", NO, CheckState.WARN, "the call was denied"),
+    ],
+)
+def test_the_tables_of_s3_metadata_must_be_switched_on(source, answer, state, said):
+    line = sources.metadata("orders", source, "landing", answer)
+    assert (line.name, line.state, said in line.finding) == ("inventory of orders", state, True)
+
+
+def test_where_an_audit_looks_is_asked_as_it_is_configured():
+    toml = CONFIG + 'audit_from = "s3://lists/all/landing/daily"\n[announce]\nbus = "news"\n'
+    asked: dict[str, Any] = {}
+
+    def listed(given: dict[str, Any]) -> dict[str, Any]:
+        asked.update(given)
+        return {}
+
+    answers = Answers(
+        {
+            "GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"},
+            "DescribeEventBus": No("ResourceNotFoundException"),
+            "ListObjectsV2": listed,
+        },
+        rest=DENIED,
+    )
+    account = Account(answers.session())
+    found = {line.name: line.state for line in visit(settings(toml), None, account=account)}
+    assert found["event bus news"] is CheckState.FAIL
+    assert found["inventory of orders"] is CheckState.FAIL
+    assert (asked["Bucket"], asked["Prefix"], asked["ExpectedBucketOwner"]) == ("lists", "all/landing/daily/", ACCOUNT)
+    assert {"events:DescribeEventBus", "s3:ListBucket"} <= account.needed
+
+
+def test_a_route_that_is_listed_on_the_default_bus_needs_neither():
+    answers = Answers({"GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"}}, rest=DENIED)
+    names = [line.name for line in visit(settings(), None, account=Account(answers.session()))]
+    assert not [name for name in names if name.startswith(("event bus", "inventory"))]
+
+
+# --- roles ---
+
+
+def decided(*decisions: str) -> Found:
+    return Found({"EvaluationResults": [{"EvalDecision": each} for each in decisions]})
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (decided("allowed"), CheckState.OK, "may do dynamodb:PartiQLInsert"),
+        (decided("implicitDeny"), CheckState.WARN, "may not do dynamodb:PartiQLInsert (implicitDeny): it is slow"),
+        (decided("explicitDeny"), CheckState.WARN, "(explicitDeny)"),
+        (Denied("iam:SimulatePrincipalPolicy"), CheckState.WARN, "cannot tell"),
+        (Absent(), CheckState.WARN, "cannot tell"),
+    ],
+)
+def test_what_a_role_may_do_is_simulated(answer, state, said):
+    line = roles.may("dispatch", "dynamodb:PartiQLInsert", "it is slow", answer)
+    assert (line.name, line.state, said in line.finding) == ("role of dispatch", state, True)
+
+
+def examined(toml: str = CONFIG, **given: Scripted) -> tuple[dict[str, Check], list[dict[str, Any]]]:
+    """The lines about a deployment, by name; and what IAM was asked to simulate."""
+    simulated: list[dict[str, Any]] = []
+
+    def simulate(asked: dict[str, Any]) -> dict[str, Any]:
+        simulated.append(asked)
+        return {"EvaluationResults": [{"EvalActionName": "x:y", "EvalDecision": "implicitDeny"}]}
+
+    function = {"ResourceType": "AWS::Lambda::Function", "LastUpdatedTimestamp": 0, "ResourceStatus": "CREATE_COMPLETE"}
+    members = [
+        {**function, "LogicalResourceId": "Dispatch12345678", "PhysicalResourceId": "tidegate-dispatch"},
+        {**function, "LogicalResourceId": "Intake12345678", "PhysicalResourceId": "tidegate-intake"},
+    ]
+    answers = Answers(
+        {
+            "GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"},
+            "ListStackResources": {"StackResourceSummaries": members},
+            "GetFunctionConfiguration": lambda asked: {"Role": f"arn:aws:iam::{ACCOUNT}:role/{asked['FunctionName']}"},
+            "SimulatePrincipalPolicy": simulate,
+            **given,
+        },
+        rest=DENIED,
+    )
+    lines = visit(settings(toml), RESOURCES, account=Account(answers.session()))
+    return {line.name: line for line in lines}, simulated
+
+
+def test_the_roles_are_asked_for_what_their_code_does_without():
+    lines, simulated = examined()
+    assert "ten times as long" in lines["role of dispatch"].finding
+    assert "settled by the minute" in lines["role of jobs"].finding
+    assert [(each["PolicySourceArn"], each["ActionNames"], each["ResourceArns"]) for each in simulated] == [
+        (
+            f"arn:aws:iam::{ACCOUNT}:role/tidegate-dispatch",
+            ["dynamodb:PartiQLInsert"],
+            [f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/ledger"],
+        ),
+        (RESOURCES.job_role, ["events:PutEvents"], [f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/default"]),
+    ]
+
+
+def test_a_job_that_takes_no_batch_along_puts_no_events():
+    lines, simulated = examined('[limits]\nlinger = "0s"\n' + CONFIG)
+    assert "role of jobs" not in lines
+    assert len(simulated) == 1
+
+
+@pytest.mark.parametrize("unknown", ["ListStackResources", "GetFunctionConfiguration"])
+def test_a_role_that_cannot_be_told_is_no_good_news(unknown: str):
+    lines, simulated = examined(**{unknown: DENIED})
+    assert lines["role of dispatch"].state is CheckState.WARN
+    assert "cannot tell" in lines["role of dispatch"].finding
+    assert len(simulated) == 1
 
 
 # --- quotas ---
@@ -725,7 +934,9 @@ def test_a_failed_job_with_a_report_shows_both():
 
 
 def test_no_other_verb_waits_for_it():
-    loaded = "import sys, tidegate.cli.main; print([name for name in sys.modules if name.startswith('tidegate.cli.')])"
+    loaded = (
+        "import sys, tidegate.cli.doctor; print([name for name in sys.modules if name.startswith('tidegate.cli.')])"
+    )
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert "tidegate.cli.checks" in done.stdout
     assert "tidegate.cli.account" not in done.stdout

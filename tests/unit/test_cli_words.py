@@ -1,5 +1,6 @@
 """What the verbs say where people get stuck: a mistyped route, no credentials, a question that nobody answers."""
 
+import re
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +16,13 @@ from tests.unit.test_settings import GOOD
 from tidegate import wiring
 from tidegate.aws.errors import asking
 from tidegate.cli import deployment, main
-from tidegate.cli.exits import Exit, advice_for
-from tidegate.cli.options import point_in_time
+from tidegate.cli.exits import Exit
+from tidegate.cli.failures import advice_for
+from tidegate.cli.options import moment
 from tidegate.core.errors import Rejected, TidegateError
 from tidegate.settings import DAY, parse
 
+WHEN_VERBS = (("audit",), ("backfill",), ("quarantine", "ls"), ("quarantine", "release"), ("ledger", "recover"))
 MIDNIGHT = 1_795_219_200
 """2026-11-21T00:00:00Z."""
 
@@ -86,13 +89,57 @@ def test_a_date_is_when_it_begins_in_utc(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
-        assert point_in_time("2026-11-21") == point_in_time("2026-11-21T00:00:00Z") == MIDNIGHT
+        assert moment("2026-11-21", 0) == moment("2026-11-21T00:00:00Z", 0) == MIDNIGHT
     finally:
         monkeypatch.undo()
         time.tzset()
     for wrong in ("2026-11-31", "2026-11-21T00:00:00", "21.11.2026"):
         with pytest.raises(typer.BadParameter):
-            point_in_time(wrong)
+            moment(wrong, 0)
+
+
+def test_an_age_is_so_long_ago():
+    assert moment("2h", MIDNIGHT) == MIDNIGHT - 7_200
+    assert moment("30d", MIDNIGHT) == MIDNIGHT - 30 * DAY
+    assert moment(None, MIDNIGHT) is None
+
+
+@pytest.mark.parametrize("verb", WHEN_VERBS, ids=" ".join)
+def test_every_verb_that_takes_a_time_takes_an_age(verb: tuple[str, ...]):
+    done = CliRunner().invoke(main.app, [*verb, "--help"], env={"COLUMNS": "300"})
+    for line in re.findall(r"^ *--(?:since|until) .*$", done.stdout, re.MULTILINE):
+        assert "AGE|TIME" in line
+    assert "--since AGE|TIME" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("verb", "why"),
+    [
+        (("backfill", "landing/flights/"), "is not s3://BUCKET/PREFIX"),
+        (("backfill", "s3://landing/", "--since", "soon"), "neither an age"),
+        (("backfill", "s3://landing/", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
+        (("audit", "--since", "soon"), "neither an age"),
+        (("audit", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
+        (("audit", "--until", "2999-01-01"), "--until is in the future"),
+        (("quarantine", "ls", "--since", "soon"), "neither an age"),
+        (("quarantine", "release", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
+        (("quarantine", "show", "landing/a"), "is not s3://bucket/key"),
+        (("ledger", "recover", "--since", "soon"), "neither an age"),
+        (("ledger", "recover", "--since", "2999-01-01"), "is in the future"),
+        (("redrive", "01A", "--dry-run"), "--dry-run goes with dead-letters"),
+        (("abort", "01A", "--drop", "--redrive"), "give --drop or --redrive, not both"),
+        (("decide", "01A"), "give --published or --not-published"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_told_before_a_stack_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch, verb: tuple[str, ...], why: str
+):
+    def looked_for(folder: object) -> None:
+        raise AssertionError("a stack is looked for")
+
+    monkeypatch.setattr(deployment, "find", looked_for)
+    found, text = run(*verb)
+    assert (found, why in text) == (Exit.USAGE, True), text
 
 
 def test_an_audit_looks_from_a_date_on(world: World):
@@ -101,12 +148,12 @@ def test_an_audit_looks_from_a_date_on(world: World):
     assert found == Exit.OK
     assert '"since": "2026-11-21T00:00:00Z"' in text
     assert '"until": "2026-11-30T00:00:00Z"' in text
-    for wrong, why in (("yesterday", "neither a time, nor a date"), ("2026-12-02", "--since must be longer ago")):
+    for wrong, why in (("yesterday", "is neither an age"), ("2026-12-02", "--since is in the future")):
         found, text = run("audit", "--since", wrong)
         assert (found, why in text) == (Exit.USAGE, True), text
 
 
-@pytest.mark.parametrize("verb", [("audit",), ("backfill",), ("quarantine", "ls"), ("quarantine", "release")])
+@pytest.mark.parametrize("verb", WHEN_VERBS[:-1], ids=" ".join)
 def test_the_help_says_that_a_date_will_do(verb: tuple[str, ...]):
     done = CliRunner().invoke(main.app, [*verb, "--help"], env={"COLUMNS": "300"})
     assert "2026-11-21" in done.stdout.replace("2026-11-21T10:21:00Z", "")

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from docs.render_configuration import PAGE, SECTIONS, render
-from tidegate.cli.main import app
+from tests.support.verbs import commands
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
 from tidegate.settings import DAY, MINUTE, Settings, parse
@@ -159,11 +159,10 @@ def test_verbs_that_are_named_exist(page: Path) -> None:
 
 @cache
 def verbs() -> set[str]:
-    top = typer.main.get_command(app)
-    assert isinstance(top, typer.core.TyperGroup)
-    groups = {name: group for name, group in top.commands.items() if isinstance(group, typer.core.TyperGroup)}
+    top = commands()
+    groups = {name: group for name, group in top.items() if isinstance(group, typer.core.TyperGroup)}
     assert {"ledger", "local"} <= groups.keys()
-    return {*top.commands, *(f"{name} {verb}" for name, group in groups.items() for verb in group.commands)}
+    return {*top, *(f"{name} {verb}" for name, group in groups.items() for verb in group.commands)}
 
 
 @pytest.mark.parametrize("page", PAGES, **IDS)

@@ -260,7 +260,9 @@ def test_an_unknown_field_is_refused_with_its_line_and_the_names_allowed(
 ):
     message = refusal(with_line(section, f"{section}\n{field} = 5"))
     line = line_of(section) + 1
-    assert message == f"tidegate.toml:{line}: {where}: unknown field; allowed here: {', '.join(allowed)}"
+    probably = {"nmae": "name", "claim": "claims", "max_waits": "max_wait"}
+    meant = f"did you mean `{probably[field]}`? " if field in probably else ""
+    assert message == f"tidegate.toml:{line}: {where}: unknown field; {meant}allowed here: {', '.join(allowed)}"
 
 
 def test_an_unknown_section_is_refused_with_the_names_allowed():
@@ -270,6 +272,36 @@ def test_an_unknown_section_is_refused_with_the_names_allowed():
         f"tidegate.toml:{line}: notifications: unknown field; allowed here: announce, audit, catalog, deployment,"
         " limits, maintain, network, operations, retention, route, security"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("[[routes]]", "routes: unknown field; did you mean [[route]]? allowed here: announce, audit, "),
+        ("[[rout]]", "rout: unknown field; did you mean [[route]]? allowed here: announce, audit, "),
+    ],
+)
+def test_a_mistyped_route_is_found_where_it_begins(given: str, wanted: str):
+    message = refusal(GOOD.replace("[[route]]", given).replace("[route.", f"{given[1:-2]}."))
+    assert message.startswith(f"tidegate.toml:{line_of('[[route]]')}: {wanted}")
+
+
+def test_a_mistyped_field_is_recognized():
+    line = len(LINES) + 3
+    message = refusal(GOOD + "\n[audit]\njob_abov = 5\n")
+    assert message.startswith(f"tidegate.toml:{line}: audit.job_abov: unknown field; did you mean `job_above`? allowed")
+
+
+@pytest.mark.parametrize(
+    ("section", "field", "said"),
+    [
+        ("audit", "job_above", "a whole number, without quotes, more than 0, such as 5000000"),
+        ("audit", "read_rate", "a whole number, without quotes, 100 at least, 1000000 at most, such as 5000"),
+    ],
+)
+def test_a_number_in_quotes_is_told_what_is_allowed(section: str, field: str, said: str):
+    message = refusal(GOOD + f'\n[{section}]\n{field} = "5M"\n')
+    assert message.startswith(f"tidegate.toml:{len(LINES) + 3}: {section}.{field}: {said}")
 
 
 @pytest.mark.parametrize("field", ["name", "bucket", "format", "table", "schema"])

@@ -10,44 +10,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from aws_lambda_powertools.utilities.idempotency import (
-    BasePersistenceLayer,
-    DynamoDBPersistenceLayer,
-    IdempotencyConfig,
-    idempotent_function,
-)
-from aws_lambda_powertools.utilities.idempotency.exceptions import BaseError, IdempotencyAlreadyInProgressError
 from botocore.exceptions import ClientError
 
 from tidegate.aws.errors import asking, code_of
 from tidegate.core.batches import Batch, JobState, job_name
-from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.core.seats import code_of_job, may_ride, shared_for
 from tidegate.flows.ports import JobReport
 
 if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.idempotency import BasePersistenceLayer
     from aws_lambda_powertools.utilities.typing import LambdaContext
-    from types_boto3_dynamodb import DynamoDBClient
     from types_boto3_emr_serverless import EMRServerlessClient
 
 ENDED = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
 REMEMBER_SECONDS = 24 * 60 * 60
-
-
-def hand_off_records(table: str, client: "DynamoDBClient") -> DynamoDBPersistenceLayer:
-    """Powertools' records of hand-offs, in the ledger's table. Create one for each process, not for each invocation:
-    each adds a handler to the client that runs with every later request
-    (`aws_lambda_powertools.shared.user_agent`)."""
-    return DynamoDBPersistenceLayer(
-        table_name=table,
-        key_attr="pk",
-        sort_key_attr="sk",
-        static_pk_value="h#hand-off",
-        expiry_attr="expires_at",
-        in_progress_expiry_attr="in_progress_expires_at",
-        boto3_client=client,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +71,7 @@ class SparkApplication:
 class EmrServerless:
     """`flows.ports.Jobs` on an EMR Serverless application.
 
-    `records`           returns Powertools' records of started jobs (see `hand_off_records`)
+    `records`           returns Powertools' records of started jobs (see `tidegate.aws.hand_offs.records_in`)
     `lambda_context`    gives Powertools the time limit of this invocation, so that a killed one does not block its key;
                         only functions have one
     """
@@ -103,7 +80,7 @@ class EmrServerless:
         self,
         application: SparkApplication,
         *,
-        records: Callable[[], BasePersistenceLayer],
+        records: "Callable[[], BasePersistenceLayer]",
         lambda_context: "LambdaContext | None",
     ) -> None:
         self._application = application
@@ -111,20 +88,13 @@ class EmrServerless:
         self._lambda_context = lambda_context
 
     @cached_property
-    def _start_once(self) -> Callable[..., str]:
+    def _start_once(self) -> Callable[..., str | None]:
         """`_start`, remembered by Powertools. Made with the first job: most invocations start none, and the records
         bring a client of DynamoDB along."""
-        config = IdempotencyConfig(expires_after_seconds=REMEMBER_SECONDS, hash_function="sha256")
-        if self._lambda_context is not None:
-            config.register_lambda_context(self._lambda_context)
-        return idempotent_function(
-            self._start,
-            data_keyword_argument="hand_off",
-            # else the key contains the function's name, and settle would start again what dispatch started
-            key_prefix="hand-off",
-            config=config,
-            persistence_store=self._records(),
-        )
+        # most commands start no job either, and Powertools takes a while to import
+        from tidegate.aws.hand_offs import once
+
+        return once(self._start, self._records(), REMEMBER_SECONDS, self._lambda_context)
 
     @property
     def code(self) -> str:
@@ -138,16 +108,7 @@ class EmrServerless:
 
     def start(self, batch: Batch, dataset: Dataset, *, owner: str, last: bool) -> str | None:
         hand_off = {"batch": batch.id, "attempt": batch.attempt}
-        try:
-            job_run: str = self._start_once(hand_off=hand_off, batch=batch, dataset=dataset, owner=owner, last=last)
-        except IdempotencyAlreadyInProgressError:
-            return None
-        except BaseError as error:
-            # Powertools' records could not be read or written: the job may have been started
-            raise OutcomeUnknown(
-                f"could not start the job of batch {batch.id}, attempt {batch.attempt}: {error}"
-            ) from error
-        return job_run
+        return self._start_once(hand_off=hand_off, batch=batch, dataset=dataset, owner=owner, last=last)
 
     def _start(self, *, hand_off: dict[str, Any], batch: Batch, dataset: Dataset, owner: str, last: bool) -> str:
         arguments = [

@@ -2,7 +2,7 @@
 
 from tidegate.aws.errors import asking
 from tidegate.aws.jobs import SparkApplication
-from tidegate.aws.waited import WaitedJobs
+from tidegate.aws.waited import WaitedJobs, log_of
 from tidegate.core.audit import Window
 from tidegate.core.errors import Retryable
 from tidegate.core.routes import Route
@@ -36,6 +36,9 @@ class EmrScreens:
             f"start the job that screens s3://{route.bucket}/{route.prefix} for the audit of route {route.name}"
         ):
             return of.start(f"audit-{route.name}-{run}", arguments, token=token_of(run), tags=tags_of(run, route))
+
+    def log_of(self, job_run: str) -> str:
+        return log_of(job_run, self._application.client.meta.endpoint_url)
 
     def arguments(self, run: str, route: Route, source: str, window: Window) -> list[str]:
         """The job's arguments, without those of each job."""

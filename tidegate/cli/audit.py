@@ -9,13 +9,13 @@ from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.json_output import iso
-from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption, check_route, point_in_time
+from tidegate.cli.options import WHEN, DeploymentOption, JsonOption, RouteOption, check_route, span
 from tidegate.core.audit import LISTING, AuditCounts, AuditFinding, Listed, Window, is_large
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
 from tidegate.flows.audit import Look, audit_window
 from tidegate.flows.ports import Ports
-from tidegate.settings import HOUR, Settings, duration
+from tidegate.settings import HOUR, Settings
 
 SHOWN = 20
 """How many lost uploads are printed."""
@@ -41,12 +41,12 @@ class Audited:
         return sum(self.counts.values(), AuditCounts())
 
 
-def window_of(since: str | None, until: str | None, settings: Settings, now: int) -> Window:
-    """The window of ages such as "30d", or of times and dates. Raises BadParameter."""
+def window_of(since: int | None, until: int | None, settings: Settings, now: int) -> Window:
+    """The window between two moments (epoch seconds). Where one is not given, the settings decide. Raises
+    BadParameter."""
     limits = settings.audit_limits()
-    oldest, youngest = _age(since, limits.max_age, now), _age(until, limits.min_age, now)
-    if youngest < 0:
-        raise typer.BadParameter("--until is in the future")
+    oldest = limits.max_age if since is None else now - since
+    youngest = limits.min_age if until is None else now - until
     if oldest > limits.horizon:
         raise typer.BadParameter(
             f"an audit looks back {limits.horizon // HOUR}h at most (`look_back` in [retention]): the ledger may have"
@@ -55,27 +55,11 @@ def window_of(since: str | None, until: str | None, settings: Settings, now: int
     if oldest <= youngest:
         raise typer.BadParameter(
             "--since must be longer ago than --until"
-            if until
+            if until is not None
             else f"--since must be longer ago than {limits.min_age // 60} minutes (`min_age` in [audit]): what is"
             " younger may still be on its way"
         )
     return Window(now - oldest, now - youngest, youngest, limits.horizon)
-
-
-def _age(given: str | None, default: int, now: int) -> int:
-    if given is None:
-        return default
-    try:
-        return duration(given)
-    except ValueError as error:
-        why = error
-    try:
-        begin = point_in_time(given)
-    except typer.BadParameter:
-        raise typer.BadParameter(
-            f"{given!r} is neither a time, nor a date such as 2026-11-21, nor an age: {why}"
-        ) from None
-    return now - begin if begin is not None else default
 
 
 def _routes(named: str | None, settings: Settings) -> list[Route]:
@@ -98,13 +82,13 @@ def audit(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="AGE|TIME", help="The oldest uploads to look at: 30d, 2026-11-21. Default: `max_age`."
+            "--since", metavar=WHEN, help="The oldest uploads to look at: 30d, 2026-11-21. Default: `max_age`."
         ),
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="AGE|TIME", help="The youngest uploads to look at: 12h, 2026-11-21. Default: `min_age`."
+            "--until", metavar=WHEN, help="The youngest uploads to look at: 12h, 2026-11-21. Default: `min_age`."
         ),
     ] = None,
     by_job: Annotated[
@@ -123,8 +107,12 @@ def audit(
     It looks at every upload in the window, also at those from before the route was there: they are sent too. Try
     --dry-run first.
     """
+    now = wiring.clock()
+    begin, end = span(since, until, now)
+    if end is not None and end > now:
+        raise typer.BadParameter("--until is in the future")
     deployed = deployment.find(folder)
-    found = Audited(window_of(since, until, deployed.settings, wiring.clock()), dry_run)
+    found = Audited(window_of(begin, end, deployed.settings, now), dry_run)
     routes = _routes(route, deployed.settings)
     run = f"by-hand-{wiring.new_id()}"
     ports = deployed.ports(run)

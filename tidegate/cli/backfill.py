@@ -11,12 +11,13 @@ from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import (
     SINCE_WHEN,
+    WHEN,
     DeploymentOption,
     JsonOption,
     YesOption,
     check_route,
     confirm,
-    point_in_time,
+    span,
 )
 from tidegate.core.audit import Listed
 from tidegate.core.backfill import FINAL, BackfillCounts, BackfillFinding, BackfillScope, Survey, routes_under
@@ -56,16 +57,22 @@ class Backfilled:
         return left or (self.dry_run and self.missing > 0)
 
 
-def scopes_of(
-    uri: str, named: str | None, since: str | None, until: str | None, *, versions: bool, deployed: Deployment
-) -> list[BackfillScope]:
-    """One scope for each route under the prefix. Raises BadParameter."""
+def place_of(uri: str) -> tuple[str, str]:
+    """Bucket and prefix. Raises BadParameter."""
     try:
         bucket, _, prefix = checked_prefix(uri).removeprefix(SCHEME).partition("/")
     except ValueError as error:
         raise typer.BadParameter(f"{error}; the prefix is taken as it is, not URL-encoded") from None
     if not bucket:
         raise typer.BadParameter("name what is to be backfilled: s3://BUCKET/PREFIX")
+    return bucket, prefix
+
+
+def scopes_of(
+    bucket: str, prefix: str, named: str | None, since: int, until: int, *, versions: bool, deployed: Deployment
+) -> list[BackfillScope]:
+    """One scope for each route under the prefix, of what came between two moments (epoch seconds). Raises
+    BadParameter."""
     configured = deployed.settings.core_routes()
     routes = [each for each in configured if not each.retired]
     names = {each.name for each in routes}
@@ -75,11 +82,7 @@ def scopes_of(
         there = "; ".join(f"{each.name} takes s3://{each.bucket}/{each.prefix}" for each in routes)
         who = f"route {named} does not take" if named else "no route takes"
         raise typer.BadParameter(f"{who} s3://{bucket}/{prefix}: {there}")
-    begin, end = point_in_time(since), point_in_time(until)
-    now = wiring.clock()
-    if begin is not None and begin >= (now if end is None else end):
-        raise typer.BadParameter("--since must be earlier than --until")
-    return [BackfillScope(route, each, begin or 0, now if end is None else end, versions) for route, each in found]
+    return [BackfillScope(route, each, since, until, versions) for route, each in found]
 
 
 def backfill(
@@ -89,10 +92,10 @@ def backfill(
     ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="TIME", help=f"Only what was uploaded at or after: {SINCE_WHEN}."),
+        typer.Option("--since", metavar=WHEN, help=f"Only what was uploaded at or after: {SINCE_WHEN}."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Only what was uploaded at or before this.")
+        str | None, typer.Option("--until", metavar=WHEN, help="Only what was uploaded at or before this.")
     ] = None,
     versions: Annotated[
         bool, typer.Option("--all-versions", help="Also versions that were overwritten. Default: current ones only.")
@@ -108,8 +111,13 @@ def backfill(
     It may be repeated and interrupted: an upload lands once. What was deleted from the table on purpose lands again.
     Ends with 1 if something is left for a person, or if --dry-run found something missing.
     """
+    bucket, prefix = place_of(uri)
+    now = wiring.clock()
+    begin, end = span(since, until, now)
     deployed = deployment.find(folder)
-    scopes = scopes_of(uri, route, since, until, versions=versions, deployed=deployed)
+    scopes = scopes_of(
+        bucket, prefix, route, begin or 0, now if end is None else end, versions=versions, deployed=deployed
+    )
     run = wiring.new_id()
     say = _quietly()
     ports = replace(

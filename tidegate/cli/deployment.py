@@ -14,12 +14,17 @@ MARK = "TIDEGATE_LEDGER"
 """A variable that the environment of every deployment has."""
 
 
+def is_named() -> bool:
+    """Whether the environment names a deployment. A variable that is set and empty names none."""
+    return bool(os.environ.get(MARK))
+
+
 def find(folder: Path | None) -> wiring.Deployment:
     """The deployment that the environment describes. If `folder` is given, the stack that runs there.
 
     Raises SettingsError, or Expected if no stack runs there.
     """
-    if folder is not None or MARK not in os.environ:
+    if folder is not None or not is_named():
         plugins.local("enter")(folder or STACK_DIR)
     try:
         return wiring.this_deployment()

@@ -32,17 +32,20 @@ def dumps(document: Mapping[str, Any]) -> str:
     return json.dumps({"version": VERSION, **document}, indent=2, ensure_ascii=False)
 
 
-def status(deployment: str, statuses: Sequence[RouteStatus], waiting: Unannounced) -> dict[str, Any]:
+def status(
+    deployment: str, statuses: Sequence[RouteStatus], waiting: Unannounced, hosts: Mapping[str, str]
+) -> dict[str, Any]:
+    """`hosts`: in whose job each batch rides (see `flows.status.hosts_of`)."""
     return {
         "deployment": deployment,
         "holds": all(each.uploads.holds for each in statuses),
         "halted": sum(len(each.halted) for each in statuses),
         "unannounced": {"batches": waiting.batches, "more": waiting.more, "since": iso(waiting.since)},
-        "routes": [_route_status(each) for each in statuses],
+        "routes": [_route_status(each, hosts) for each in statuses],
     }
 
 
-def _route_status(status: RouteStatus) -> dict[str, Any]:
+def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, Any]:
     ended = status.uploads.ended
     in_state = [batch.state for batch in status.unfinished]
     return {
@@ -73,6 +76,11 @@ def _route_status(status: RouteStatus) -> dict[str, Any]:
             "abandoned": status.abandoned_batches,
         },
         "unfinished": [_batch(batch) for batch in status.unfinished],
+        "riding": [
+            {"batch": batch.id, "job_run": batch.job_run, "job_of": hosts[batch.id] or None}
+            for batch in status.unfinished
+            if batch.id in hosts
+        ],
         "wished": list(status.wished),
         "wishes": [
             {"batch": each.id, "state": each.state.value, "wish": each.wish.value, "uploads": each.objects}
@@ -143,6 +151,7 @@ def routes(config: Path, routes: Sequence[Route], maintained: Collection[str]) -
                 "partition_by": list(route.dataset.partition_by),
                 "maintained": route.dataset.table in maintained,
                 "max_object_bytes": route.dataset.max_object_bytes,
+                "audit_from": route.audit_from,
                 "lanes": route.lanes,
                 "batch": {
                     "max_wait_seconds": route.limits.max_wait,

@@ -9,7 +9,8 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption, point_in_time
+from tidegate.cli.options import WHEN, DeploymentOption, JsonOption, moment
+from tidegate.cli.verbs import group
 from tidegate.core.batches import oldest_remembered
 from tidegate.flows.rebuild import rebuild as write_again
 from tidegate.flows.recover import SilentTopic
@@ -20,19 +21,16 @@ from tidegate.stores.rehearsed_work import RehearsedWork
 MARGIN = 60 * 60
 """Seconds to look back further: batch ids come from the clocks of functions, the time of a restore from DynamoDB's."""
 
-app = typer.Typer(name="ledger", help="The table of claims, notices and batches.", no_args_is_help=True)
+app = group("ledger", "The table of claims, notices and batches.")
 
 
-def since_when(given: str | None, now: int, retention: int) -> int:
-    """The epoch second to look back to. Raises BadParameter."""
+def since_when(given: int | None, now: int, retention: int) -> int:
+    """The epoch second to look back to."""
     oldest = now - retention
-    time = point_in_time(given)
-    if time is None:
+    if given is None:
         return oldest
-    if time > now:
-        raise typer.BadParameter(f"{given!r} is in the future")
     # what ended before `oldest` has expired, and must not be taken for lost
-    return max(oldest, time - MARGIN)
+    return max(oldest, given - MARGIN)
 
 
 @app.command()
@@ -40,7 +38,9 @@ def recover(
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="The time of the restored ledger: 2026-11-21T10:21:00Z. Default: all of `claims`."
+            metavar=WHEN,
+            help="The time of the restored ledger: 2026-11-21T10:21:00Z, or 2h for two hours ago. Default: all of"
+            " `claims`.",
         ),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be done.")] = False,
@@ -51,8 +51,12 @@ def recover(
 
     Switch off what writes to the ledger first: docs/operations.md has the commands. Ends with 1 if a person must act.
     """
+    now = wiring.clock()
+    given = moment(since, now)
+    if given is not None and given > now:
+        raise typer.BadParameter(f"{since!r} is in the future")
     deployed = deployment.find(folder)
-    oldest = wiring.smallest_id(since_when(since, wiring.clock(), deployed.settings.retention.claims))
+    oldest = wiring.smallest_id(since_when(given, now, deployed.settings.retention.claims))
     ports = deployed.ports(f"recover-{uuid.uuid4().hex}")
     if dry_run:
         rehearsed = replace(ports.ledger, store=Rehearsal(ports.ledger.store))

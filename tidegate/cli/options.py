@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import render
 from tidegate.cli.exits import Exit
 from tidegate.environment import STACK_DIR
 
@@ -34,14 +33,21 @@ RouteOption = Annotated[str | None, typer.Option("--route", metavar="ROUTE", hel
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
-SINCE_WHEN = "2026-11-21T10:21:00Z, or 2026-11-21, where it begins in UTC"
-"""What `point_in_time` takes, for the help."""
+WHEN = "AGE|TIME"
+"""What `moment` takes, in the usage of a verb."""
+SINCE_WHEN = "2h (ago), 2026-11-21T10:21:00Z, or 2026-11-21, where it begins in UTC"
+"""What `moment` takes, for the help."""
 
 
-def point_in_time(given: str | None) -> int | None:
-    """The epoch second of an ISO 8601 time with a zone, or at which a date begins in UTC. Raises BadParameter."""
+def moment(given: str | None, now: int) -> int | None:
+    """The epoch second of an age such as "2h", before `now`; of an ISO 8601 time with a zone; or at which a date begins
+    in UTC. Raises BadParameter."""
     if given is None:
         return None
+    from tidegate.settings import duration  # the list of verbs needs these options, and reads no setting
+
+    with contextlib.suppress(ValueError):
+        return now - duration(given)
     with contextlib.suppress(ValueError):
         day = datetime.date.fromisoformat(given)
         return int(datetime.datetime.combine(day, datetime.time(), datetime.UTC).timestamp())
@@ -49,11 +55,21 @@ def point_in_time(given: str | None) -> int | None:
         time = datetime.datetime.fromisoformat(given)
     except ValueError:
         raise typer.BadParameter(
-            f"{given!r} is not a time such as 2026-11-21T10:21:00Z, nor a date such as 2026-11-21"
+            f"{given!r} is neither an age such as 2h, nor a time such as 2026-11-21T10:21:00Z, nor a date such as"
+            " 2026-11-21"
         ) from None
     if time.tzinfo is None:
         raise typer.BadParameter(f"{given!r} has no time zone: end it with Z for UTC")
     return int(time.timestamp())
+
+
+def span(since: str | None, until: str | None, now: int) -> tuple[int | None, int | None]:
+    """The moments of --since and --until; None where one is not given. Raises BadParameter, also if nothing can be
+    between them."""
+    begin, end = moment(since, now), moment(until, now)
+    if begin is not None and begin >= (now if end is None else end):
+        raise typer.BadParameter("--since must be earlier than --until" if until else "--since is in the future")
+    return begin, end
 
 
 def confirm(question: str) -> None:
@@ -67,6 +83,8 @@ def confirm(question: str) -> None:
             raise KeyboardInterrupt from None
         typer.echo(err=True)
         why = "nobody is there to confirm it"
+    from tidegate.cli import render  # the list of verbs needs these options, and draws nothing
+
     render.error(f"{why}, so nothing was done", "--yes does it without asking")
     raise typer.Exit(int(Exit.FINDING))
 

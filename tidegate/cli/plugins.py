@@ -10,12 +10,14 @@ A package that needs an extra calls `require` before it imports anything of the 
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, requires, version
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
-from packaging.requirements import Requirement
 
 from tidegate.cli.exits import Exit, Expected
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 VERBS = "tidegate.cli"
 LOCAL = "tidegate.cli.local"
@@ -29,6 +31,8 @@ class NotInstalled(Expected):
 
 def require(extra: str) -> None:
     """Raises NotInstalled unless every package of this extra is installed."""
+    from packaging.requirements import Requirement
+
     wanted = (Requirement(each) for each in requires("tidegate") or ())
     missing = [each.name for each in wanted if _is_of(each, extra) and not _is_installed(each.name)]
     if missing:
@@ -61,7 +65,7 @@ def _command(point: EntryPoint) -> Any:
 
 def _refusing(missing: NotInstalled) -> typer.Typer:
     """A verb that takes any arguments, and raises."""
-    app = typer.Typer(add_completion=False)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
     @app.command(
         hidden=True, add_help_option=False, context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
@@ -72,7 +76,7 @@ def _refusing(missing: NotInstalled) -> typer.Typer:
     return app
 
 
-def _is_of(requirement: Requirement, extra: str) -> bool:
+def _is_of(requirement: "Requirement", extra: str) -> bool:
     marker = requirement.marker
     return marker is not None and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""})
 

@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import (
     SINCE_WHEN,
+    WHEN,
     DeploymentOption,
     JsonOption,
     RouteOption,
@@ -19,8 +21,9 @@ from tidegate.cli.options import (
     bucket_and_key,
     check_route,
     confirm,
-    point_in_time,
+    span,
 )
+from tidegate.cli.verbs import group
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.ports import Ports
@@ -28,30 +31,27 @@ from tidegate.flows.quarantine import Quarantined, Selection, quarantined, quara
 from tidegate.flows.redrive import release as send_again
 from tidegate.wiring import Deployment
 
-app = typer.Typer(
-    name="quarantine",
-    help="The uploads that could not be decoded: list them, show one, release them.",
-    no_args_is_help=True,
-)
+app = group("quarantine", "The uploads that could not be decoded: list them, show one, release them.")
 
 COUNTED = 10_000
 """How many uploads are counted, and kept in memory, before the question whether to release them."""
 
 KeyOption = Annotated[
     str,
-    typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and \\[abc]: 'flights/2026-*'."),
+    typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'."),
 ]
 ErrorOption = Annotated[
     str, typer.Option("--error", metavar="TEXT", help="Only errors that contain this, in any case.")
 ]
 SinceOption = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help=f"Only batches settled at or after: {SINCE_WHEN}.")
+    str | None, typer.Option("--since", metavar=WHEN, help=f"Only batches settled at or after: {SINCE_WHEN}.")
 ]
-UntilOption = Annotated[str | None, typer.Option("--until", metavar="TIME", help="Only batches settled before this.")]
+UntilOption = Annotated[str | None, typer.Option("--until", metavar=WHEN, help="Only batches settled before this.")]
 
 
 def _selection(key: str, error: str, since: str | None, until: str | None) -> Selection:
-    return Selection(point_in_time(since) or 0, point_in_time(until), key, error)
+    begin, end = span(since, until, wiring.clock())
+    return Selection(begin or 0, end, key, error)
 
 
 def _found(deployed: Deployment, ports: Ports, route: str | None, selection: Selection) -> Iterator[Quarantined]:

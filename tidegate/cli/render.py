@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from rich import box
 from rich.console import Console
@@ -74,13 +75,20 @@ ROUTES_ABREAST = 4
 NOTHING_WAITS = Unannounced()
 
 
-def status(statuses: Sequence[RouteStatus], waiting: Unannounced = NOTHING_WAITS, *, now: int) -> None:
+def status(
+    statuses: Sequence[RouteStatus],
+    waiting: Unannounced = NOTHING_WAITS,
+    hosts: Mapping[str, str] = MappingProxyType({}),
+    *,
+    now: int,
+) -> None:
+    """`hosts`: in whose job each batch rides (see `flows.status.hosts_of`)."""
     out = console()
     for start in range(0, len(statuses), ROUTES_ABREAST):
         out.print(conservation(statuses[start : start + ROUTES_ABREAST]))
     unfinished = [batch for each in statuses for batch in each.unfinished]
     if unfinished:
-        out.print(_unfinished(unfinished, now))
+        out.print(_unfinished(unfinished, hosts, now))
     for each in statuses:
         for batch in each.unfinished:
             if is_delayed(batch, now=now):
@@ -103,10 +111,12 @@ def status(statuses: Sequence[RouteStatus], waiting: Unannounced = NOTHING_WAITS
         if each.quarantined_since:
             what = (
                 f"{each.uploads.ended.quarantined} uploads of route {each.route.name}, the oldest for"
-                f" {duration(now - each.quarantined_since)}, since {iso(each.quarantined_since)}:"
-                f" tidegate quarantine ls --route {each.route.name}"
+                f" {duration(now - each.quarantined_since)}, since {iso(each.quarantined_since)}"
             )
             out.print(Text.assemble(("quarantined: ", "bold yellow"), what), soft_wrap=True)
+            verb = f"--route {each.route.name}"
+            then = f"when the cause is removed: tidegate quarantine release {verb}"
+            out.print(f"  why: tidegate quarantine ls {verb}; {then}", soft_wrap=True)
         if not each.configured:
             what = (
                 f"route {each.route.name} is not in the configuration any more. Its unfinished batches go on by its"
@@ -188,7 +198,7 @@ def sums(each: RouteStatus) -> str:
     )
 
 
-def _unfinished(batches: Iterable[Batch], now: int) -> Table:
+def _unfinished(batches: Iterable[Batch], hosts: Mapping[str, str], now: int) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="unfinished batches", title_justify="left")
     table.add_column("batch", no_wrap=True)
     table.add_column("route")
@@ -205,9 +215,16 @@ def _unfinished(batches: Iterable[Batch], now: int) -> Table:
             str(batch.objects),
             size(batch.bytes),
             duration(now - batch.opened_at),
-            batch.job_run,
+            batch.job_run + _host(hosts.get(batch.id)),
         )
     return table
+
+
+def _host(batch_id: str | None) -> str:
+    """In whose job a batch rides; None if it has a job of its own."""
+    if batch_id is None:
+        return ""
+    return f", rides in the job of {batch_id}" if batch_id else ", rides in the job of another batch"
 
 
 def _state(batch: Batch) -> Text:
@@ -272,6 +289,7 @@ def routes(config: Path, routes: Iterable[Route], maintained: Collection[str]) -
                 f" the second after {duration(limits.retry_wait)}; a halted one steps aside after"
                 f" {duration(limits.step_aside)}",
             ),
+            ("audit", f"by {route.audit_from}"),
             ("lanes", str(route.lanes)),
         ):
             out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)

@@ -214,8 +214,10 @@ def _screening_of(
     if state is not JobState.ENDED:
         return run
     failure = ports.work.get(screening_failure(run.id))
-    why = str(json.loads(failure)["reason"]) if failure else "it left no reason; its log is in EMR Studio"
-    raise ScreeningFailed(f"job run {run.job}, which screens the bucket for the audit, has failed: {why}")
+    why = str(json.loads(failure)["reason"]) if failure else "it left no reason"
+    raise ScreeningFailed(
+        f"job run {run.job}, which screens the bucket for the audit, has failed: {why}. {screens.log_of(run.job)}"
+    )
 
 
 def audit_window(

@@ -112,6 +112,10 @@ class Screens(Protocol):
         """The id of the job run: the same one, if the same run is started again."""
         ...
 
+    def log_of(self, job_run: str) -> str:
+        """A sentence, without its full stop, that says where the log of a job run is."""
+        ...
+
 
 class Maintenance(Protocol):
     """Starts jobs that maintain tables. The request is in the work bucket."""

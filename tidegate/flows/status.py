@@ -51,6 +51,19 @@ def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatu
     ]
 
 
+def hosts_of(statuses: Iterable[RouteStatus], ports: Ports) -> dict[str, str]:
+    """In whose job each unfinished batch rides: the id of the batch that the job was started for, "" if nobody knows it
+    any more. A job that has decided its own batch is known as long as it was started last."""
+    unfinished = [batch for each in statuses for batch in each.unfinished]
+    riding = [batch for batch in unfinished if batch.rides and batch.job_run]
+    if not riding:
+        return {}
+    shared = ports.ledger.shared_job()
+    started = {shared.job_run: shared.batch} if shared else {}
+    started |= {batch.job_run: batch.id for batch in unfinished if batch.job_run and not batch.rides}
+    return {batch.id: started.get(batch.job_run, "") for batch in riding}
+
+
 def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
     """The state of a route by this record of it. Of a route without batches nothing else is read."""
     batches = tuple(batch for batch_id in record.unfinished if (batch := ports.ledger.batch(batch_id)))

@@ -13,7 +13,7 @@ from tidegate.formats.streams import ByteSource, Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """A row group, with the bytes of all its columns as they are stored."""
 
     rows: int
@@ -32,15 +32,15 @@ class ParquetSplitter:
         """One: the footer speaks for all of the file."""
         return [(0, size)]
 
-    def survey(self, source: ByteSource, start: int, end: int) -> tuple[Group, ...]:
+    def survey(self, source: ByteSource, start: int, end: int) -> tuple[RowGroup, ...]:
         about = footer(source)
         found = (about.row_group(number) for number in range(about.num_row_groups))
-        groups = tuple(Group(group.num_rows, _stored(group)) for group in found)
+        groups = tuple(RowGroup(group.num_rows, _stored(group)) for group in found)
         if sum(group.rows for group in groups) != about.num_rows:
             raise Undecodable(f"the footer names {about.num_rows} rows, and other numbers for the row groups")
         return groups
 
-    def cut(self, surveys: Sequence[tuple[Group, ...]], size: int, most: int) -> list[Split]:
+    def cut(self, surveys: Sequence[tuple[RowGroup, ...]], size: int, most: int) -> list[Split]:
         (groups,) = surveys
         bounds = [0]
         held = 0

@@ -9,7 +9,6 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import boto3
@@ -19,18 +18,16 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.aws.work import S3Work, asking_s3
 from tidegate.core.errors import Rejected
+from tidegate.core.inventories import MANIFEST, oldest_name, place_of, recent
 from tidegate.core.lineage import SCHEME
 
 LAG = 24 * 3_600
 """Seconds. A list may lack what was put shortly before it was begun
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/storage-inventory.html)."""
-OLDEST = 10 * 24 * 3_600
-"""Seconds. A list is written once a week at least, and may take two days."""
 COLUMNS = ("key", "version_id", "e_tag", "size", "last_modified_date", "is_delete_marker")
 _TYPES = (
     "key string, version_id string, e_tag string, size bigint, last_modified_date timestamp, is_delete_marker boolean"
 )
-_FOLDER = r"\d{4}-\d{2}-\d{2}T\d{2}-\d{2}Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +43,11 @@ def newest_list(folder: str, bucket: str, now: int, account: str) -> InventoryLi
     """The newest list of `bucket` in `folder`, a URI that ends in `BUCKET/CONFIGURATION`. Raises Rejected if there is
     none that was begun within `OLDEST` seconds before `now` (epoch seconds), or if the newest is of another bucket, not
     in Parquet, or lacks a field."""
-    place, _, prefix = folder.removeprefix(SCHEME).strip("/").partition("/")
+    place, prefix = place_of(folder)
     objects = S3Work(boto3.client("s3"), place, account)
-    begun = f"{datetime.fromtimestamp(now - OLDEST, UTC):%Y-%m-%dT%H-%MZ}"
-    for name in sorted(each for each in objects.folders(f"{prefix}/", begun) if re.fullmatch(_FOLDER, each))[::-1]:
-        path = f"{prefix}/{name}/manifest.json"
+    begun = oldest_name(now)
+    for name in recent(objects.folders(f"{prefix}/", begun), now):
+        path = f"{prefix}/{name}/{MANIFEST}"
         body = objects.get(path)
         if body is not None:
             return _list_of(json.loads(body), f"{SCHEME}{place}/{path}", place, bucket)

@@ -5,14 +5,13 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.deployment import config_file
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import ConfigOption
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command()
+@app.command(short_help="Run real data through the whole path on this machine, with mischief, and check the table.")
 def demo(
     config: ConfigOption = None,
     folder: Annotated[
@@ -27,6 +26,7 @@ def demo(
     Ends with 0 only if every expected row is in the table once and no other row is.
     """
     # pandas and PyIceberg take a second to import; the other verbs do not need them
+    from tidegate.cli.deployment import config_file
     from tidegate_local.cli.narrator import TerminalNarrator
     from tidegate_local.demo import run
 

@@ -6,14 +6,12 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.deployment import config_file
 from tidegate.cli.options import ConfigOption, DirOption, PortOption
+from tidegate.cli.verbs import group
 from tidegate.environment import STACK_DIR
-from tidegate_local import stack
-from tidegate_local.cli import render
-from tidegate_local.environment import process_environment
 
-app = typer.Typer(help="The whole stack on this machine, without Docker or an account.", no_args_is_help=True)
+# What the verbs need is imported by each: the list of all verbs loads this module, and the stack takes half a second.
+app = group("local", "The whole stack on this machine, without Docker or an account.")
 
 
 @app.command()
@@ -24,6 +22,10 @@ def up(
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is up; `local down` stops it.")] = False,
 ) -> None:
     """Start the stack. Without --detach it runs until Ctrl-C. Everything listens on 127.0.0.1 only."""
+    from tidegate.cli.deployment import config_file
+    from tidegate_local import stack
+    from tidegate_local.cli import render
+
     file = config_file(config)
     if detach:
         started = stack.detach(file, folder, port=port, on_progress=_say)
@@ -52,6 +54,8 @@ def up(
 @app.command()
 def down(folder: DirOption = STACK_DIR) -> None:
     """Stop the stack in DIR. The warehouse stays; the emulated S3, queues and ledger do not."""
+    from tidegate_local import stack
+
     if stack.down(folder):
         _say(f"stopped the stack in {folder}; the warehouse stays in {folder / 'warehouse'}")
     else:
@@ -61,6 +65,9 @@ def down(folder: DirOption = STACK_DIR) -> None:
 @app.command()
 def env(folder: DirOption = STACK_DIR) -> None:
     """Print the environment variables of the stack in DIR: eval "$(tidegate local env)"."""
+    from tidegate_local import stack
+    from tidegate_local.environment import process_environment
+
     wanted = stack.describe(folder)
     # a profile or a session token of a real account would be sent along, or take precedence
     for name in sorted(os.environ.keys() - process_environment(os.environ, wanted).keys()):

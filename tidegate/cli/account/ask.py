@@ -7,6 +7,7 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
@@ -52,6 +53,8 @@ _IAM_PREFIXES = {"service-quotas": "servicequotas"}
 _PERMISSIONS = {
     "s3:HeadBucket": "s3:ListBucket",
     "s3:ListBuckets": "s3:ListAllMyBuckets",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "s3:GetBucketMetadataConfiguration": "s3:GetBucketMetadataTableConfiguration",
     "s3:GetBucketNotificationConfiguration": "s3:GetBucketNotification",
 }
 """Operations that are authorized by an action of another name
@@ -61,7 +64,7 @@ _ABSENT = frozenset(
     {
         *("404", "NoSuchBucket", "NoSuchKey", "NotFound", "NoSuchResourceException", "EntityNotFoundException"),
         *("ParameterNotFound", "ResourceNotFoundException", "TableNotFoundException", "QueueDoesNotExist"),
-        "AWS.SimpleQueueService.NonExistentQueue",
+        *("AWS.SimpleQueueService.NonExistentQueue", "MetadataConfigurationNotFound"),
     }
 )
 _DENIED = frozenset(
@@ -103,7 +106,7 @@ class Account:
             return Found(call(client))
         except ClientError as error:
             return worth(error, permission)
-        except BotoCoreError as error:
+        except (BotoCoreError, ResponseParserError) as error:
             return Unanswered(_in_a_line(str(error)))
 
     def _client(self, service: str) -> Any:

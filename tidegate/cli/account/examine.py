@@ -1,14 +1,19 @@
 """Which calls are made, in which order, and which function judges the answers."""
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from tidegate.cli.account import buckets, catalog, parts, quotas
+from tidegate.aws.bus import DEFAULT
+from tidegate.cli.account import buckets, catalog, parts, quotas, roles, sources
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, cannot_tell, fails
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
+from tidegate.core import inventories
+from tidegate.core.audit import LISTING
+from tidegate.core.lineage import SCHEME
 from tidegate.environment import variables
 from tidegate.settings import RouteSettings, Settings
 from tidegate.wiring import Resources
@@ -46,8 +51,10 @@ def examine(settings: Settings, resources: Resources | None, account: Account) -
         yield from _catalog(settings, resources, account)
     arns = _queues(resources, account) if resources else {}
     yield from _buckets(settings, place, name, members, arns.get("buffer"), account)
+    yield from _sources(settings, place, account)
     if resources is not None:
         yield from _parts(resources, members, arns, account)
+        yield from _roles(settings, resources, place, members, account)
 
 
 def whereabouts(region: str | None, who: Answer) -> Place | Check:
@@ -220,6 +227,83 @@ def _held(name: str, owner: str, place: Place, account: Account) -> buckets.Held
     if isinstance(plain, Denied) and isinstance(as_owner, Denied) and owner == place.account:
         own = account.ask_all("s3", "list_buckets", Prefix=name)
     return buckets.held(plain, as_owner, own, name)
+
+
+def _sources(settings: Settings, place: Place, account: Account) -> Iterator[Check]:
+    announced = settings.announce
+    if announced.enabled and announced.bus != DEFAULT:
+        yield sources.bus(announced.bus, account.ask("events", "describe_event_bus", Name=announced.bus))
+    for route in settings.core_routes():
+        if route.retired or route.audit_from == LISTING:
+            continue
+        owned = {"Bucket": route.bucket, "ExpectedBucketOwner": place.account}
+        if not route.audit_from.startswith(SCHEME):
+            answer = account.ask("s3", "get_bucket_metadata_configuration", **owned)
+            yield sources.metadata(route.name, route.audit_from, route.bucket, answer)
+            continue
+        owned["Bucket"], prefix = inventories.place_of(route.audit_from)
+        now = int(time.time())
+        listed = {"Prefix": f"{prefix}/", "Delimiter": "/", "StartAfter": f"{prefix}/{inventories.oldest_name(now)}"}
+        yield sources.inventory(
+            route.name, route.audit_from, account.ask_all("s3", "list_objects_v2", **owned, **listed), now
+        )
+
+
+def _roles(
+    settings: Settings, resources: Resources, place: Place, members: Answer, account: Account
+) -> Iterator[Check]:
+    """What a role needs, and its code does without."""
+    yield roles.may(
+        "dispatch",
+        "dynamodb:PartiQLInsert",
+        "claims are put one by one, which takes ten times as long",
+        _simulated(
+            _role_of("Dispatch", members, account),
+            "dynamodb:PartiQLInsert",
+            _arn(resources, f"dynamodb:{place.region}:{place.account}:table/{resources.ledger}"),
+            account,
+        ),
+    )
+    if settings.limits.linger:
+        yield roles.may(
+            "jobs",
+            "events:PutEvents",
+            "a batch that rides in a job is settled by the minute, and not as soon as it is decided",
+            _simulated(
+                resources.job_role,
+                "events:PutEvents",
+                _arn(resources, f"events:{place.region}:{place.account}:event-bus/{DEFAULT}"),
+                account,
+            ),
+        )
+
+
+def _arn(resources: Resources, rest: str) -> str:
+    """In the partition of the deployment, such as aws-cn."""
+    return f"arn:{resources.job_role.split(':')[1]}:{rest}"
+
+
+def _role_of(construct: str, members: Answer, account: Account) -> str | Answer:
+    """The ARN of a function's role; or what stands in for it, if it cannot be told."""
+    if not isinstance(members, Found):
+        return members
+    names = [
+        each["PhysicalResourceId"]
+        for each in _members(members, "AWS::Lambda::Function")
+        if each["LogicalResourceId"].startswith(construct)
+    ]
+    if len(names) != 1:
+        return Absent()
+    answer = account.ask("lambda", "get_function_configuration", FunctionName=names[0])
+    return str(answer.body["Role"]) if isinstance(answer, Found) else answer
+
+
+def _simulated(role: str | Answer, action: str, resource: str, account: Account) -> Answer:
+    if not isinstance(role, str):
+        return role
+    return account.ask(
+        "iam", "simulate_principal_policy", PolicySourceArn=role, ActionNames=[action], ResourceArns=[resource]
+    )
 
 
 def _queues(resources: Resources, account: Account) -> dict[str, Answer]:

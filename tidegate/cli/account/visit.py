@@ -22,7 +22,7 @@ def named(outputs: Path | None) -> Resources | None:
     """The deployment that `outputs` or the environment describes; None before there is one. Raises SettingsError."""
     if outputs is not None:
         return deployment.resources(deployment.deployed(outputs))
-    return deployment.resources(os.environ) if deployment.MARK in os.environ else None
+    return deployment.resources(os.environ) if deployment.is_named() else None
 
 
 def visit(

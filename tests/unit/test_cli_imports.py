@@ -1,0 +1,116 @@
+"""What the command line imports: a list of verbs needs next to nothing, and a verb no more than it uses."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.verbs import commands
+from tidegate.cli import main, plugins, verbs
+from tidegate.wiring import Resources
+
+ROOT = Path(__file__).parents[2]
+
+RUN = """
+import sys
+try:
+    from tidegate.cli.main import app
+    app(sys.argv[1:])
+finally:
+    print("imported:", *sorted(sys.modules), file=sys.stderr)
+"""
+
+HEAVY = (
+    *("aws_cdk", "aws_lambda_powertools", "boto3", "botocore", "fastavro", "markdown_it", "moto", "msgspec", "numpy"),
+    *("obstore", "pandas", "pyarrow", "pydantic", "pyiceberg", "pygments", "pyspark", "rich", "s3transfer"),
+)
+"""What takes long to import, each for its own reason."""
+
+NO_STATUS = {*HEAVY} - {"boto3", "botocore", "pydantic", "rich", "s3transfer", "pygments", "numpy"}
+
+CLIENTS = """
+import botocore.client, tidegate.cli.main, sys
+made = []
+real = botocore.client.ClientCreator.create_client
+def create(self, service_name, *args, **named):
+    made.append(service_name)
+    return real(self, service_name, *args, **named)
+botocore.client.ClientCreator.create_client = create
+try:
+    tidegate.cli.main.app(sys.argv[1:])
+finally:
+    print("made:", *made, file=sys.stderr)
+"""
+
+
+def in_a_process(program: str, *arguments: str) -> tuple[int, str, set[str]]:
+    """The exit code of a program, what it said, and the words of its last line. Its deployment answers nobody."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TIDEGATE_", "AWS_"))}
+    environment |= {f"TIDEGATE_{name.upper()}": "some" for name in Resources.__slots__}
+    environment |= {
+        "TIDEGATE_CONFIG": str(ROOT / "tidegate.toml"),
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
+    said, _, last = done.stderr.rstrip().rpartition("\n")
+    return done.returncode, done.stdout + said, set(last.split()[1:])
+
+
+def packages(modules: set[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "may"),
+    [
+        (["--help"], set()),
+        (["--version"], set()),
+        # Typer itself parses a word by pydantic
+        (["local", "--help"], {"pydantic"}),
+        (["statsu"], {"pydantic"}),
+    ],
+)
+def test_a_list_of_verbs_imports_none_of_what_they_use(arguments: list[str], may: set[str]):
+    _, _, imported = in_a_process(RUN, *arguments)
+    assert "typer" in imported
+    assert sorted(packages(imported) & {*HEAVY} - may) == []
+    assert not [
+        name for name in imported if name.startswith(("tidegate.flows", "tidegate.settings", "tidegate.wiring"))
+    ]
+
+
+def test_status_imports_what_it_uses_up_to_its_first_call():
+    code, said, imported = in_a_process(RUN, "status")
+    assert "could not" in said, said
+    assert code == 3
+    assert "botocore" in imported
+    assert sorted(packages(imported) & NO_STATUS) == []
+    used = {"tidegate.cli.status", "tidegate.flows.status"}
+    assert used <= imported
+    assert not {"tidegate.cli.backfill", "tidegate.flows.audit", "tidegate_local"} & imported
+
+
+def test_a_verb_makes_only_the_clients_that_it_calls():
+    _, said, made = in_a_process(CLIENTS, "status")
+    assert made == {"dynamodb"}, said
+
+
+def test_the_list_says_how_the_help_of_each_verb_begins():
+    loaded = commands()
+    assert {verb.name for verb in main.VERBS} | plugins.verbs().keys() == loaded.keys()
+    for verb in main.VERBS:
+        assert verb.get_short_help_str() == verbs.first_sentence(loaded[str(verb.name)].help)
+
+
+def test_what_is_plugged_in_is_listed_with_a_whole_sentence():
+    _, said, _ = in_a_process(RUN, "--help")
+    assert "..." not in said.replace("[ARGS]...", "")
+    assert " demo " in said
+    assert " local " in said

@@ -1,0 +1,93 @@
+"""What is said of an error, and the exit code of each."""
+
+import os
+from collections.abc import Iterator
+
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    CredentialRetrievalError,
+    NoCredentialsError,
+    PartialCredentialsError,
+    SSOError,
+    TokenRetrievalError,
+)
+
+from tidegate.cli import render
+from tidegate.cli.exits import Exit, Expected
+from tidegate.core.errors import Rejected, TidegateError
+from tidegate.settings import SettingsError
+
+EXPECTED = (SettingsError, Expected, TidegateError)
+"""The errors whose text is for users. Any other error is a bug, and keeps its stack trace."""
+
+
+def tell(error: BaseException) -> Exit | None:
+    """Print what happened and what to do. Returns the exit code, or None for what is a bug."""
+    match error:
+        case SettingsError() | Expected() | TidegateError():
+            render.error(str(error), advice_for(error))
+            return code_of(error)
+        case BotoCoreError():
+            # raised where a client is made, if the profile or the region is missing
+            render.error(f"AWS cannot be called: {error}", "Check AWS_PROFILE, AWS_DEFAULT_REGION and ~/.aws.")
+            return Exit.NO_STACK
+        case KeyboardInterrupt():
+            render.error("interrupted")
+            return Exit.INTERRUPTED
+    return None
+
+
+def code_of(error: Exception) -> Exit:
+    """The exit code for one of `EXPECTED`."""
+    match error:
+        case SettingsError():
+            return Exit.USAGE
+        case Expected():
+            return error.code
+        case Rejected():
+            return Exit.FINDING
+        case _:
+            return Exit.NO_STACK
+
+
+def advice_for(error: Exception) -> str:
+    """What to do about the error, where its own text does not have that."""
+    if not isinstance(error, TidegateError) or isinstance(error, Rejected):
+        return ""
+    if any(map(_is_of_credentials, _causes(error))):
+        return "Log in, or set AWS_PROFILE. `aws sts get-caller-identity` shows who you are to AWS."
+    if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
+        return "If this is a local stack: `tidegate local up` starts it, `tidegate doctor` checks it."
+    return ""
+
+
+_NO_CREDENTIALS = (
+    NoCredentialsError,
+    PartialCredentialsError,
+    CredentialRetrievalError,
+    TokenRetrievalError,
+    SSOError,
+)
+_BAD_CREDENTIALS = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "SignatureDoesNotMatch",
+        "UnrecognizedClientException",
+    }
+)
+
+
+def _is_of_credentials(error: BaseException) -> bool:
+    if isinstance(error, ClientError):
+        return error.response.get("Error", {}).get("Code") in _BAD_CREDENTIALS
+    return isinstance(error, _NO_CREDENTIALS)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__

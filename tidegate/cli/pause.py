@@ -1,0 +1,45 @@
+"""The verbs `pause` and `unpause`."""
+
+from typing import Annotated
+
+import typer
+
+from tidegate.cli import deployment, render
+from tidegate.cli.exits import Exit
+from tidegate.cli.options import DeploymentOption, check_route
+from tidegate.flows.pause import PauseResult
+from tidegate.flows.pause import pause as ask_pause
+from tidegate.flows.pause import unpause as ask_unpause
+
+RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE", help="The route's name, as `routes` prints it.")]
+
+
+def pause(route: RouteArgument, folder: DeploymentOption = None) -> None:
+    """Hand off no new batch of a route, for example while its table is changed. Uploads are still gathered."""
+    deployed = deployment.find(folder)
+    ports = deployed.ports()
+    check_route(route, deployment.known_names(deployed.routes, ports))
+    done = ask_pause(route, deployed.routes, ports)
+    _tell_pause(route, done, "is paused: jobs that have begun go on, and uploads gather", "is paused already")
+
+
+def unpause(route: RouteArgument, folder: DeploymentOption = None) -> None:
+    """End a route's pause. Settling hands off what has gathered within a minute."""
+    deployed = deployment.find(folder)
+    ports = deployed.ports()
+    check_route(route, deployment.known_names(deployed.routes, ports))
+    done = ask_unpause(route, deployed.routes, ports)
+    _tell_pause(route, done, "goes on: what has gathered is handed off within a minute", "is not paused")
+
+
+def _tell_pause(route: str, done: PauseResult, success: str, already: str) -> None:
+    match done:
+        case PauseResult.DONE:
+            typer.echo(f"route {route} {success}")
+            return
+        case PauseResult.ALREADY:
+            typer.echo(f"route {route} {already}")
+            return
+        case PauseResult.NO_SUCH_ROUTE:
+            render.error(f"neither tidegate.toml nor the ledger has a route {route!r}: see `tidegate routes`")
+    raise typer.Exit(int(Exit.FINDING))
