@@ -544,7 +544,7 @@ class _Uploads(_Section):
     )
     format: FormatName = Field(
         description=f"{', '.join(map(str, FORMATS.values()))}. "
-        "A key that ends in .gz, .zst or .bz2 is decompressed first."
+        "A key that ends in .gz, .zst, .bz2, .lz4 or .snappy is decompressed first."
     )
 
 

@@ -8,11 +8,13 @@ import json
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet
 import pytest
 import zstandard
 
 from tests.spark.world import LANDING, World
+from tests.support.packed import of_hadoop
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.flows.publish import Contradiction, run
@@ -57,6 +59,8 @@ def test_bad_files_are_quarantined_whole_and_their_neighbours_land(world: World,
             "in/good.json.gz": gzip.compress(line(2)),
             "in/good.json.bz2": bz2.compress(line(3)),
             "in/good.json.zst": zstandard.compress(line(4)),
+            "in/good.json.lz4": pa.compress(line(20), "lz4", asbytes=True),
+            "in/good.json.snappy": of_hadoop(line(21), "snappy"),
             "in/empty.json": b"",
             "in/empty.json.gz": gzip.compress(b""),
             "in/blank-lines.json": b"\n" + line(5) + b"\n\n" + line(6),
@@ -97,10 +101,10 @@ def test_bad_files_are_quarantined_whole_and_their_neighbours_land(world: World,
     assert "too large" in said["too-large.json"]
     assert "more than 1000000 bytes decompressed" in said["bomb.json.gz"]
     assert not any("Traceback" in error for error in said.values())
-    assert world.ids() == [1, 2, 3, 4, 5, 6]
+    assert world.ids() == [1, 2, 3, 4, 5, 6, 20, 21]
     receipt = world.receipt(batch)
     assert receipt is not None
-    assert (receipt.tally.committed, receipt.tally.quarantined, receipt.tally.rows) == (7, 13, 6)
+    assert (receipt.tally.committed, receipt.tally.quarantined, receipt.tally.rows) == (9, 13, 8)
 
 
 def test_a_batch_of_bad_files_only_is_published_too(world: World, batch: str) -> None:
@@ -239,6 +243,41 @@ def test_avro(world: World, batch: str) -> None:
     ]
 
 
+def test_orc(world: World, batch: str) -> None:
+    world.dataset = Dataset(world.dataset.table, "id bigint, text string, at timestamp", "orc")
+
+    def orc(**columns: pa.Array) -> bytes:
+        buffer = io.BytesIO()
+        pyarrow.orc.write_table(pa.table(columns), buffer)
+        return buffer.getvalue()
+
+    at = pa.array([1_706_933_106, None], pa.timestamp("s", "UTC"))
+    good = orc(id=pa.array([1, 2], pa.int32()), at=at)
+    endings = ingest(
+        world,
+        batch,
+        {
+            "in/good.orc": good,
+            "in/packed.orc.gz": gzip.compress(good),
+            "in/no-rows.orc": orc(id=pa.array([], pa.int64())),
+            "in/other-type.orc": orc(id=pa.array(["x"])),
+            "in/local.orc": orc(id=pa.array([4]), at=pa.array([1_706_933_106], pa.timestamp("s"))),
+            "in/empty.orc": b"",
+            "in/truncated.orc": good[:-20],
+        },
+    )
+    assert {key.removeprefix("in/") for key in endings} == {
+        "other-type.orc",
+        "local.orc",
+        "empty.orc",
+        "truncated.orc",
+    }
+    assert sorted((row.id, row.text, str(row.at)) for row in world.rows()) == [
+        *[(1, None, "2024-02-03 04:05:06")] * 2,
+        *[(2, None, "None")] * 2,
+    ]
+
+
 def test_csv(world: World, batch: str) -> None:
     schema = "id bigint not null, text string, at timestamp"
     world.dataset = Dataset(world.dataset.table, schema, "csv", options=(("delimiter", ";"),))
@@ -363,7 +402,7 @@ def test_a_value_that_no_path_can_hold_takes_no_neighbour_with_it(world: World, 
     }
     endings = ingest(world, batch, ingested)
     assert {key: outcome for key, (outcome, _) in endings.items()} == {"in/4.json": Outcome.QUARANTINED}
-    assert "row 0: the table is partitioned by column region" in endings["in/4.json"][1]
+    assert "row 1: the table is partitioned by column region" in endings["in/4.json"][1]
     assert world.ids() == [0, 1, 2, 3]
     assert world.spark is not None
     # the paths that Iceberg makes are those that were measured

@@ -203,7 +203,7 @@ class TestCsv:
         assert [row["b"] for row in rows(csv(("b", pa.string())), body)] == expected
 
     def test_a_blank_line_of_a_file_of_one_column_that_must_not_be_null_is_refused(self):
-        with pytest.raises(Undecodable, match="column a, row 1: null"):
+        with pytest.raises(Undecodable, match="column a, row 2: null"):
             rows(csv(pa.field("a", pa.int64(), nullable=False)), b"a\n1\n\n2\n")
 
     def test_a_blank_line_of_a_wider_file_is_no_row(self):
@@ -291,7 +291,7 @@ class TestParquet:
     def test_nested_values_that_must_not_be_null(self):
         wanted = pa.list_(pa.struct([pa.field("x", pa.int32(), nullable=False)]))
         assert parquet(wanted, pa.array([[{"x": 1}, None], None])) == [[{"x": 1}, None], None]
-        with pytest.raises(Undecodable, match="row 1: field x: null"):
+        with pytest.raises(Undecodable, match="row 2: field x: null"):
             parquet(wanted, pa.array([None, [{"x": 1}, {"x": None}]]))
 
     def test_nested_values_keep_their_places(self):

@@ -9,7 +9,10 @@ import datetime
 import gzip
 import io
 import json
+import os
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -17,11 +20,14 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet
 import pytest
 import zstandard
 
+from tests.support.packed import framed_snappy, of_hadoop
 from tidegate.core.routes import Dataset
+from tidegate.formats import orc_tail
 from tidegate.formats.decode import decoder
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import FORMATS
@@ -91,6 +97,12 @@ def parquet(schema: pa.Schema = DEEP, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
+def orc(codec: str) -> bytes:
+    buffer = io.BytesIO()
+    pyarrow.orc.write_table(pa.Table.from_pylist([ROW] * 3, schema=DEEP), buffer, compression=codec)
+    return buffer.getvalue()
+
+
 AVRO = {
     "i": "int",
     "f": "float",
@@ -135,6 +147,8 @@ FILES: dict[str, tuple[str, pa.Schema, bytes, int]] = {
     "old parquet": ("parquet", OLD, parquet(OLD, use_deprecated_int96_timestamps=True, version="1.0"), 300),
     "avro": ("avro", DEEP, avro("null"), 1500),
     "packed avro": ("avro", DEEP, avro("deflate"), 600),
+    "orc": ("orc", DEEP, orc("uncompressed"), 600),
+    **{f"orc in {codec}": ("orc", DEEP, orc(codec), 200) for codec in ("zlib", "snappy", "lz4", "zstd")},
 }
 WORDS = [
     b"null",
@@ -204,7 +218,16 @@ def test_a_damaged_file_is_rows_of_the_schema_or_undecodable(name: str):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".zst", zstandard.compress)]
+    ("suffix", "compress"),
+    [
+        (".gz", gzip.compress),
+        (".bz2", bz2.compress),
+        (".zst", zstandard.compress),
+        (".lz4", lambda body: pa.compress(body, "lz4", asbytes=True)),
+        (".lz4", lambda body: of_hadoop(body, "lz4_raw", part=200)),
+        (".snappy", framed_snappy),
+        (".snappy", lambda body: of_hadoop(body, "snappy", part=200)),
+    ],
 )
 def test_a_damaged_stream_is_undecodable_or_decompressed(suffix: str, compress: Callable[[bytes], bytes]):
     body = compress(JSON)
@@ -215,7 +238,7 @@ def test_a_damaged_stream_is_undecodable_or_decompressed(suffix: str, compress: 
             decompress(f"in/a{suffix}", damaged(body, chance), 1_000_000)
         except Undecodable:
             refused += 1
-    assert refused > 200
+    assert refused > 150
 
 
 def decoding(**options: Any) -> Decoding:
@@ -275,6 +298,7 @@ def test_a_lack_of_memory_is_no_word_about_the_file(name: str, monkeypatch: pyte
         "pyarrow.compute.is_null",
         "pyarrow.csv.read_csv",
         "pyarrow.parquet.ParquetFile.read",
+        "pyarrow.orc.ORCFile",
     ):
         monkeypatch.setattr(place, lacking)
     with pytest.raises(MemoryError):
@@ -293,3 +317,129 @@ def test_a_parquet_file_with_fewer_rows_than_its_footer_names():
     schema = pa.schema([("a", pa.string()), ("b", pa.int64())])
     with pytest.raises(Undecodable, match="the footer names 17 rows, and the row groups have 16"):
         decoder("parquet", schema, max_bytes=10_000_000)(body)
+
+
+# ---- ORC
+
+SPARK = (Path(__file__).parent / "spark-los-angeles.orc").read_bytes()
+"""A row that Spark 4.1.1 wrote with -Duser.timezone=America/Los_Angeles. Its time is 2024-07-02 03:04:05.123456 UTC,
+its day 1500-01-01."""
+
+
+def of_spark(name: str, kind: pa.DataType) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = decoder("orc", pa.schema([(name, kind)]))(SPARK).to_pylist()
+    return rows
+
+
+def test_an_instant_of_spark_in_another_zone_is_refused():
+    for zone in ("UTC", None):
+        with pytest.raises(Undecodable, match="in the zone America/Los_Angeles") as refusal:
+            of_spark("ts", pa.timestamp("us", zone))
+        assert refusal.value.where == "stripe 1"
+
+
+def test_a_local_time_of_spark_is_what_it_was():
+    assert of_spark("ntz", pa.timestamp("us")) == [{"ntz": datetime.datetime(2024, 7, 2, 3, 4, 5, 123456)}]
+    with pytest.raises(Undecodable, match="timestamp"):
+        of_spark("ntz", pa.int64())
+
+
+def test_a_day_of_the_julian_calendar_is_refused():
+    with pytest.raises(Undecodable, match="column old: a day before 1582-10-15"):
+        of_spark("old", pa.date32())
+
+
+def test_what_spark_wrote_besides():
+    assert of_spark("c", pa.string()) == [{"c": "ab"}]
+    assert of_spark("d", pa.decimal128(12, 2)) == [{"d": Decimal("1.25")}]
+    assert of_spark("m", pa.map_(pa.string(), pa.int32())) == [{"m": [("a", 1)]}]
+
+
+def orc_of(*fields: pa.Field, rows: list[Any]) -> bytes:
+    buffer = io.BytesIO()
+    pyarrow.orc.write_table(pa.Table.from_pylist(rows, pa.schema(fields)), buffer)
+    return buffer.getvalue()
+
+
+def test_marks_of_spark_count_inside_of_other_types():
+    mark = {"spark.sql.catalyst.type": "timestamp"}
+    local = {"spark.sql.catalyst.type": "timestamp_ntz"}
+    inner = pa.struct([pa.field("t", pa.timestamp("ns"), metadata=mark), pa.field("n", pa.int64(), metadata=local)])
+    body = orc_of(pa.field("o", pa.list_(inner)), rows=[{"o": [{"t": 1_000, "n": 1}]}])
+    wanted = pa.list_(pa.struct([("t", pa.timestamp("us", "UTC")), ("n", pa.timestamp("us"))]))
+    (row,) = decoder("orc", pa.schema([("o", wanted)]))(body).to_pylist()
+    assert row["o"] == [
+        {
+            "t": datetime.datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
+            "n": datetime.datetime(1970, 1, 1, 0, 0, 0, 1),
+        }
+    ]
+
+
+def test_an_interval_of_spark_is_no_number():
+    field = pa.field("i", pa.int64(), metadata={"spark.sql.catalyst.type": "interval day to second"})
+    with pytest.raises(Undecodable, match="column i: interval day to second in the file"):
+        decoder("orc", pa.schema([("i", pa.int64())]))(orc_of(field, rows=[{"i": 1}]))
+
+
+def test_char_is_the_text_of_the_file():
+    """Writers pad it, and nothing is taken off."""
+    body = bytearray(uncompressed_orc())
+    # the second type of the footer becomes a char(3); its kind is 7, a string
+    kind = body.rindex(b"\x22\x08\x08\x07\x20\x00")
+    body[kind + 3], body[kind + 5] = 17, 3
+    assert decode_text(bytes(body)).to_pylist() == [{"text": "a  "}, {"text": "b"}]
+
+
+def uncompressed_orc() -> bytes:
+    buffer = io.BytesIO()
+    pyarrow.orc.write_table(pa.table({"text": ["a  ", "b"]}), buffer, compression="uncompressed")
+    return buffer.getvalue()
+
+
+def test_a_time_that_arrow_cannot_hold_is_refused():
+    """Earlier versions of Arrow made another time of it."""
+    for seconds in (253_370_764_800, -62_135_596_800):
+        buffer = io.BytesIO()
+        times = pa.array([seconds], pa.timestamp("s"))
+        pyarrow.orc.write_table(pa.table({"t": times}), buffer)
+        with pytest.raises(Undecodable, match="outside of 1677-09-21 to 2262-04-11") as refusal:
+            decoder("orc", pa.schema([("t", pa.timestamp("us"))]))(buffer.getvalue())
+        assert refusal.value.where == "stripe 1"
+
+
+def test_an_encrypted_file_and_an_unknown_codec_are_refused():
+    body = uncompressed_orc()
+    postscript = body[-1 - body[-1] : -1]
+    # the footer's length is the first field of the postscript, the codec the second
+    length = orc_tail._number(orc_tail._fields(postscript), 1)
+    encrypted = bytes([10 << 3 | 2, 0])
+    footer = body[-1 - body[-1] - length : -1 - body[-1]] + encrypted
+    longer = postscript.replace(bytes([8]) + _varint(length), bytes([8]) + _varint(len(footer)), 1)
+    with pytest.raises(Undecodable, match="encrypted"):
+        decode_text(body[: -1 - body[-1] - length] + footer + longer + bytes([len(longer)]))
+    lzo = postscript.replace(b"\x10\x00", b"\x10\x03", 1)
+    with pytest.raises(Undecodable, match=r"not read\. These are: none, zlib, snappy, lz4, zstd"):
+        decode_text(body[: -1 - body[-1]] + lzo + bytes([len(lzo)]))
+
+
+def decode_text(body: bytes) -> pa.Table:
+    return decoder("orc", pa.schema([("text", pa.string())]))(body)
+
+
+def _varint(number: int) -> bytes:
+    return bytes([number & 0x7F | 0x80, number >> 7]) if number > 0x7F else bytes([number])
+
+
+def test_a_machine_without_time_zones_is_not_the_fault_of_a_file(tmp_path: Path):
+    code = (
+        "import pyarrow as pa\n"
+        "from tidegate.formats.decode import decoder, streaming\n"
+        "for make in (decoder, streaming):\n"
+        "    try: make('orc', pa.schema([('t', pa.timestamp('us'))]))\n"
+        "    except ValueError as error: print(error)\n"
+    )
+    environment = {**os.environ, "TZDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.count("ORC files cannot be read on this machine: ") == 2
+    assert "IANA time zone database" in done.stdout

@@ -10,6 +10,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet
 import pytest
 from pyspark.sql import types as spark
@@ -83,7 +84,7 @@ def examples() -> list[tuple[str, str, str, str]]:
     """(type, format, example, what becomes of it) of every example on the page."""
     found = []
     known = columns()
-    for line in PAGE.read_text().splitlines():
+    for line in PAGE.read_text().partition("## Rows and columns")[0].splitlines():
         if line.startswith("| `"):
             kind, *formats, becomes = (re.findall(r"`([^`]*)`", cell) for cell in line.strip("|").split("|"))
             for format, texts in zip(known, formats, strict=True):
@@ -103,9 +104,57 @@ def body(format: str, example: str) -> bytes:
         row = {"c": avro_value(json.loads(text), name)}
         fastavro.writer(buffer, {"type": "record", "name": "row", "fields": [field]}, [row])
         return buffer.getvalue()
+    if format == "orc":
+        pyarrow.orc.write_table(orc_table(json.loads(text), name), buffer)
+        return buffer.getvalue()
     table = pa.table({"c": array(json.loads(text), name)})
     pyarrow.parquet.write_table(table, buffer, use_deprecated_int96_timestamps=name == "INT96")
     return buffer.getvalue()
+
+
+# as ORC calls them
+OF_ORC: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "decimal(10,1)": pa.decimal128(10, 1),
+    "decimal(10,2)": pa.decimal128(10, 2),
+    "decimal(14,4)": pa.decimal128(14, 4),
+    "decimal(38,0)": pa.decimal128(38, 0),
+    "decimal(38,1)": pa.decimal128(38, 1),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("ns"),
+    "timestamp with local time zone": pa.timestamp("ns", "UTC"),
+    "timestamp_ntz": pa.int64(),
+    "array<int>": pa.list_(pa.int32()),
+    "array<bigint>": pa.list_(pa.int64()),
+    "array<double>": pa.list_(pa.float64()),
+    "array<string>": pa.list_(pa.string()),
+    "array<timestamp>": pa.list_(pa.timestamp("ns")),
+    "struct<x: bigint>": pa.struct([("x", pa.int64())]),
+    "struct<z: int>": pa.struct([("z", pa.int32())]),
+    "struct<z: int, x: int>": pa.struct([("z", pa.int32()), ("x", pa.int32())]),
+    "map<string, double>": pa.map_(pa.string(), pa.float64()),
+}
+
+
+def orc_table(value: Any, name: str) -> pa.Table:
+    """The value as the type that the page calls so; Spark's types are marked as Spark marks them."""
+    called = name.removesuffix(" of Spark")
+    kind = OF_ORC[called]
+    if isinstance(value, str) and not pa.types.is_string(kind) and not pa.types.is_binary(kind):
+        values = pa.array([value]).cast(kind)
+    elif called == "array<timestamp>":
+        values = pa.array([[datetime.datetime.fromisoformat(each) for each in value]], kind)
+    else:
+        values = pa.array([value], kind)
+    mark = {"spark.sql.catalyst.type": called} if called != name else None
+    return pa.table([values], pa.schema([pa.field("c", kind, metadata=mark)]))
 
 
 def avro_type(name: str) -> Any:
@@ -199,3 +248,23 @@ def test_the_page_has_examples_of_every_type_that_files_can_hold():
     assert {kind for kind, refused in kinds if refused} == WANTED.keys()
     assert {kind for kind, refused in kinds if not refused} >= WANTED.keys() - {"array<float>", "array<timestamp>"}
     assert len(examples()) > 200
+
+
+ONE = {"parquet": pyarrow.parquet.write_table, "orc": pyarrow.orc.write_table}
+
+
+@pytest.mark.parametrize(
+    ("format", "codec"),
+    [
+        *[("parquet", codec) for codec in ("none", "snappy", "gzip", "brotli", "lz4", "zstd")],
+        *[("orc", codec) for codec in ("uncompressed", "snappy", "zlib", "lz4", "zstd")],
+    ],
+)
+def test_each_codec_within_a_file_is_read(format: str, codec: str):
+    """Those of Avro are in `test_decode_avro`."""
+    rows = [{"id": number, "text": "x" * 50} for number in range(1000)]
+    buffer = io.BytesIO()
+    ONE[format](pa.Table.from_pylist(rows), buffer, compression=codec)
+    assert len(buffer.getvalue()) < 60_000 or codec in ("none", "uncompressed")
+    schema = pa.schema([("id", pa.int64()), ("text", pa.string())])
+    assert decoder(format, schema)(buffer.getvalue()).to_pylist() == rows

@@ -140,12 +140,12 @@ def parquet(table: pa.Table, group: int, **options: Any) -> bytes:
 
 def test_the_row_group_of_parquet():
     large = pa.table({"id": pa.array([*range(24), 2**63], pa.uint64())})
-    assert where("parquet", parquet(large, 10), ID) == "row group 2, rows 20 to 24"
+    assert where("parquet", parquet(large, 10), ID) == "row group 3, rows 21 to 25"
     texts = pa.table({"id": pa.array(["x"] * 25)})
     assert where("parquet", parquet(texts, 10), ID) == "", "it is the type that is refused"
     required = pa.schema([pa.field("id", pa.int64(), nullable=False)])
     nulls = pa.table({"id": pa.array([*range(14), None, *range(10)], pa.int64())})
-    assert where("parquet", parquet(nulls, 10), required) == "row group 1, rows 10 to 19"
+    assert where("parquet", parquet(nulls, 10), required) == "row group 2, rows 11 to 20"
 
 
 def test_the_row_group_that_is_damaged():
@@ -154,7 +154,7 @@ def test_the_row_group_that_is_damaged():
     column = pq.read_metadata(io.BytesIO(body)).row_group(1).column(0)
     begin = column.data_page_offset + 40
     body[begin : begin + 200] = bytes(200)
-    assert where("parquet", bytes(body), ID) == "row group 1"
+    assert where("parquet", bytes(body), ID) == "row group 2"
 
 
 def avro(*blocks: list[Any]) -> bytes:
@@ -171,19 +171,19 @@ def avro(*blocks: list[Any]) -> bytes:
 
 def test_the_block_of_avro():
     small = pa.schema([("id", pa.int32())])
-    assert where("avro", avro([1, 2], [3], [4, 2**40, 5]), small) == "block 2, rows 3 to 5"
+    assert where("avro", avro([1, 2], [3], [4, 2**40, 5]), small) == "block 3, rows 4 to 6"
     body = avro([1, 2], [3])
     sync = body[-16:]
-    assert where("avro", body[: -len(sync)] + bytes(16), ID) == "block 1"
+    assert where("avro", body[: -len(sync)] + bytes(16), ID) == "block 2"
     # the union's branch of the last row is one that there is not
     second = body.rindex(b"\x02\x06" + sync)
-    assert where("avro", body[:second] + b"\x08\x06" + sync, ID) == "block 1"
+    assert where("avro", body[:second] + b"\x08\x06" + sync, ID) == "block 2"
 
 
 def test_runs_of_rows():
     assert [run_of("block", row, [2, 0, 3]) for row in range(6)] == [
-        *["block 0, rows 0 to 1"] * 2,
-        *["block 2, rows 2 to 4"] * 3,
+        *["block 1, rows 1 to 2"] * 2,
+        *["block 3, rows 3 to 5"] * 3,
         "",
     ]
 

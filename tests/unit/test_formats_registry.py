@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.formats.decode import decoder
-from tidegate.formats.registry import FORMATS, Format, Option, options_of_all
+from tidegate.formats.registry import ENCODINGS, FORMATS, Format, Option, options_of_all
 from tidegate.settings import RouteSettings, parse
 
 ROUTE = """
@@ -65,6 +65,24 @@ def test_a_dataset_carries_each_option_of_its_format_and_no_other():
     assert format.settled({"age": "old", "width": 9}) == {"width": 9, "bare": False}
     with pytest.raises(ValueError, match="at most 9"):
         format.settled({"width": 10})
+
+
+def test_the_default_of_a_later_option_is_not_written():
+    """A dataset of before the option is the same dataset."""
+    format = FORMATS["csv"]
+    assert format.carry({}) == format.carry({"encoding": "utf-8"}) == (("delimiter", ","),)
+    assert format.carry({"encoding": "utf-16"}) == (("delimiter", ","), ("encoding", "utf-16"))
+
+
+@pytest.mark.parametrize("encoding", ["UTF8", "", "rot13", "utf-7"])
+def test_an_encoding_that_is_not_read_is_a_mistake_in_the_route(encoding: str):
+    with pytest.raises(ValueError, match="an encoding is one of utf-8, utf-16, iso-8859-1, "):
+        FORMATS["csv"].settled({"encoding": encoding})
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_each_encoding_is_one_of_pythons_by_its_name_or_another(encoding: str):
+    assert "a,b".encode(encoding).decode(encoding) == "a,b"
 
 
 def test_what_a_decoder_does_not_know_is_nothing_to_it():

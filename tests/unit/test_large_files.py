@@ -21,14 +21,13 @@ from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
 from tidegate.flows.sink import Staged
 from tidegate.formats.reasons import Undecodable
-from tidegate.formats.streams import ByteSource
+from tidegate.formats.streams import ByteSource, HeldBytes
 from tidegate.reading import ranges
 from tidegate.reading import reader as reading
 from tidegate.reading.careful import CHANCES, Limits, Supervisor
 from tidegate.reading.decoding import Decoding, Larger, Refused
 from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld
 from tidegate.reading.ranges import GoneMeanwhile, NotHandedOut, Ranges
-from tidegate.reading.sources import HeldBytes
 from tidegate.sinks.iceberg.spoiled import without_spoiled
 
 DATASET = Dataset("lake.raw.t", "unused", "json")

@@ -202,6 +202,7 @@ def test_compressed_files_and_other_formats_are_not_split() -> None:
     assert decoding("json").splits("a.json")
     assert not decoding("avro").splits("a.avro")
     assert splitter("avro", SCHEMA) is None
+    assert splitter("csv", SCHEMA, [("encoding", "windows-1252")]) is None
 
 
 def test_a_split_asks_for_nothing_beyond_itself() -> None:

@@ -12,17 +12,22 @@ from unittest.mock import patch
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.packed import framed_snappy, of_hadoop
 from tidegate.formats import avro_stream, parquet_stream, records, streams
+from tidegate.formats import orc as orc_files
 from tidegate.formats.decode import decoder, streaming
+from tidegate.formats.orc_tail import read_tail
 from tidegate.formats.quotes import check_quotes
 from tidegate.formats.reasons import Oversized, Undecodable
 from tidegate.formats.records import Lines, records_of_csv, within_memory
-from tidegate.formats.streams import Allowance, Stream
+from tidegate.formats.registry import ENCODINGS
+from tidegate.formats.streams import Allowance, RecentBlocks, Stream
 from tidegate.reading.decompress import decompress
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string()), ("day", pa.date32())])
@@ -170,15 +175,61 @@ def test_csv_is_taken_and_refused_as_whole(text: str, size: int, head: bytes):
 def test_one_bad_row_of_csv_is_told_as_whole(good: list[str], bad: str, end: str, size: int):
     text = end.join(["id,text,day", *good, bad, *good[:2], ""])
     whole, piecewise = compared("csv", b"\xef\xbb\xbf" + text.encode("latin-1"), size=size)
-    if "opened and never closed" in whole[1] or '"a,' in bad:
-        # the end of the field is looked for in all of the file, and another fault may be found before
-        assert piecewise[0] == whole[0] == "refused"
-    elif '"b' in bad:
-        # what comes behind the quote is told as far as the piece goes
-        assert piecewise[1].partition(", and ")[0] == whole[1].partition(", and ")[0]
-        assert piecewise[2] == whole[2]
-    else:
+    assert piecewise == whole
+
+
+ENCODED = st.sampled_from(ENCODINGS)
+
+
+@given(st.text('",ab\n\rйüあ한ş', max_size=24), SIZES, ENCODED, st.sampled_from([b"", b"\xff", b"\x81", b"\x00\xd8"]))
+@example("a,b\r\nb,b", 1, "utf-16", b"")
+@settings(max_examples=1000, deadline=None)
+def test_csv_in_any_encoding_is_that_of_utf_8(text: str, size: int, encoding: str, bad: bytes):
+    schema = pa.schema([("text", pa.string()), ("id", pa.string())])
+    text = "text,id\r\n" + text.encode(encoding, "replace").decode(encoding).removeprefix("\ufeff")
+    written = text.encode(encoding)
+    # what bytes of one encoding mean in another is its own affair
+    whole, piecewise = compared("csv", written + bad, schema, size=size, encoding=encoding)
+    assert piecewise[0] == whole[0], (whole, piecewise)
+    if whole[0] == "rows" or piecewise[1].startswith(f"not {encoding}"):
+        # of several faults, the first in the file is found in pieces, and the encoding's in a whole file
         assert piecewise == whole
+    if not bad:
+        assert whole == told(lambda: [decoder("csv", schema)(text.encode())])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "why", "where"),
+    [
+        ("windows-1252", b"text\na\r\nb\x81c\n", "the bytes 81 in line 3 are no character", r"line 3: b\x81"),
+        ("shift_jis", b"text\r\xa0", "the bytes a0 in line 2 are no character", r"line 2: \xa0"),
+        ("utf-16", "text\nab".encode("utf-16-le"), "it has no byte order mark", "line 1"),
+        ("utf-16", "text\nab".encode("utf-16") + b"c", "the bytes 63 in line 2 are no character", "line 2: abc"),
+        ("utf-16", "text\n".encode("utf-16") + b"\0\xd8a\0", "the bytes 00 d8 in line 2", r"line 2: \x00"),
+        ("iso-8859-1", b"\xef\xbb\xbftext\na\n", "begins with the byte order mark of UTF-8", "line 1"),
+        ("utf-16", b"\xef\xbb\xbftext\na\n", "begins with the byte order mark of UTF-8", "line 1"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_bytes_that_mean_nothing_are_told_as_whole(encoding: str, body: bytes, why: str, where: str, size: int):
+    schema = pa.schema([("text", pa.string())])
+    whole, piecewise = compared("csv", body, schema, size=size, encoding=encoding)
+    assert whole[0] == "refused"
+    assert whole[1].startswith(f"not {encoding}, which the route says: ")
+    assert why in whole[1]
+    assert whole[2] == where
+    assert piecewise == whole
+
+
+def test_text_that_grows_in_utf_8_counts_as_it_grows():
+    body = b"text\n" + b"\xe9\xe9\xe9\n" * 1000
+    decode = streaming("csv", pa.schema([("text", pa.string())]), [("encoding", "iso-8859-1")])
+    assert decode is not None
+    assert sum(table.num_rows for table in decode(stream_of(body, limit=7_005))) == 1000
+    with pytest.raises(Oversized):
+        list(decode(stream_of(body, limit=7_004)))
+    with pytest.raises(Oversized):
+        decoder("csv", pa.schema([("text", pa.string())]), [("encoding", "iso-8859-1")], max_bytes=7_004)(body)
 
 
 @given(st.text('",ab\n\r', max_size=20), st.text('",ab\n\r', max_size=8))
@@ -274,7 +325,7 @@ def test_the_block_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
     with patch.object(avro_stream, "ROWS", together):
         whole, piecewise = compared("avro", body, size=7)
     assert whole[0] == "refused"
-    assert "row 13" in whole[1]
+    assert "row 14" in whole[1]
     assert piecewise == whole
 
 
@@ -305,7 +356,7 @@ def test_the_row_group_and_the_row_of_a_bad_value_are_told_as_whole(together: in
     body = parquet([{"id": 2**63 if number == 13 else number} for number in range(20)], 5, there)
     with patch.object(parquet_stream, "MOST_ROWS", together):
         whole, piecewise = compared("parquet", body, pa.schema([("id", pa.int64())]), size=PLENTY)
-    assert whole[2] == "row group 2, rows 10 to 14"
+    assert whole[2] == "row group 3, rows 11 to 15"
     assert piecewise[2] == whole[2]
 
 
@@ -332,6 +383,130 @@ def test_a_column_of_another_type_is_refused_before_a_row_is_emitted():
         next(decode(stream_of(body)))
 
 
+# ---- ORC
+
+
+def orc(rows: list[dict[str, Any]], stripe: int = 64 << 20, codec: str = "zlib", schema: pa.Schema = SCHEMA) -> bytes:
+    """A file of stripes of some `stripe` bytes, at least 1,000 rows each."""
+    buffer = io.BytesIO()
+    table = pa.Table.from_pylist(rows, schema)
+    pyarrow.orc.write_table(table, buffer, stripe_size=stripe, batch_size=1000, compression=codec)
+    return buffer.getvalue()
+
+
+@given(ROWS, st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]), st.integers(1, 9))
+@settings(max_examples=60, deadline=None)
+def test_orc_is_taken_as_whole(rows: list[dict[str, Any]], codec: str, together: int):
+    body = orc(rows, codec=codec)
+    with patch.object(orc_files, "MOST_ROWS", together), patch.object(orc_files, "LARGEST_BUFFER", 64):
+        whole, piecewise = compared("orc", body, size=PLENTY)
+    assert whole == ("rows", pa.Table.from_pylist(rows, SCHEMA).to_pylist(), "")
+    assert piecewise == whole
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_damaged_orc_is_refused_as_whole(data: st.DataObject):
+    codec = data.draw(st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]))
+    body = bytearray(orc([{"id": number, "text": "t", "day": 5} for number in range(20)], codec=codec))
+    place = data.draw(st.integers(0, len(body) - 1))
+    body[place] ^= data.draw(st.integers(1, 255))
+    if data.draw(st.booleans()):
+        body = body[: data.draw(st.integers(0, len(body)))]
+    whole, piecewise = compared("orc", bytes(body), size=PLENTY)
+    assert piecewise == whole
+
+
+@pytest.fixture(scope="module")
+def striped() -> pa.Table:
+    """So many rows that a file of small stripes has several."""
+    count = 20_000
+    ids = [2**63 - count + number for number in range(count)]
+    return pa.table({"id": pa.array(ids), "text": [f"{number * 7919:09}" for number in range(count)]})
+
+
+def stripes_of(table: pa.Table, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    pyarrow.orc.write_table(table, buffer, stripe_size=50_000, batch_size=1000, compression="uncompressed", **options)
+    return buffer.getvalue()
+
+
+def test_the_stripe_and_the_row_of_a_bad_value_are_told_as_whole(striped: pa.Table):
+    body = stripes_of(striped)
+    counts = [stripe.rows for stripe in read_tail(Body(body)).stripes]
+    assert len(counts) > 3
+    wanted = pa.schema([("id", pa.int64()), pa.field("text", pa.string(), nullable=False)])
+    texts = striped["text"].to_pylist()
+    bad = counts[0] + counts[1] + 5
+    body = stripes_of(striped.set_column(1, "text", pa.array([*texts[:bad], None, *texts[bad + 1 :]])))
+    for size in (300, 1024):
+        with patch.object(orc_files, "MOST_ROWS", size):
+            whole, piecewise = compared("orc", body, wanted, size=PLENTY)
+        assert whole[0] == "refused"
+        assert f"row {bad + 1}: null or missing" in whole[1]
+        assert whole[2].startswith("stripe 3, rows ")
+        assert piecewise == whole
+
+
+def test_the_stripe_that_is_damaged_is_told_as_whole(striped: pa.Table):
+    body = bytearray(stripes_of(striped))
+    stripe = read_tail(Body(bytes(body))).stripes[2]
+    # the footer of the stripe
+    body[stripe.end - stripe.footer : stripe.end] = b"\xff" * stripe.footer
+    whole, piecewise = compared("orc", bytes(body), SCHEMA, size=PLENTY)
+    assert (whole[0], whole[2]) == ("refused", "stripe 3")
+    assert piecewise == whole
+
+
+def test_orc_is_not_unpacked_piece_by_piece():
+    with pytest.raises(Undecodable, match="ORC compresses by itself"):
+        in_pieces("orc", gzip.compress(orc([])), codec="gzip")
+
+
+def test_a_text_with_many_copies_in_orc_is_refused():
+    buffer = io.BytesIO()
+    table = pa.table({"text": ["x" * 20_000] * 5_000})
+    pyarrow.orc.write_table(table, buffer, compression="zstd", dictionary_key_size_threshold=0.9)
+    assert len(buffer.getvalue()) < 1_000_000
+    decode = streaming("orc", SCHEMA)
+    assert decode is not None
+    with patch.object(orc_files, "_decoded", side_effect=AssertionError("Arrow would make the copies")):
+        rows, why = until_refused(decode(stream_of(buffer.getvalue(), limit=50_000_000)))
+    assert rows == 0
+    assert "more than 50000000 bytes" in why
+    with pytest.raises(Oversized):
+        decoder("orc", SCHEMA, max_bytes=50_000_000)(buffer.getvalue())
+    with (
+        patch.object(orc_files, "LARGEST_STRIPE", 50_000_000),
+        pytest.raises(Undecodable, match=r"stripe 1 needs [0-9]+ bytes in memory, at most 50000000\. Write smaller"),
+    ):
+        list(decode(stream_of(buffer.getvalue())))
+
+
+@given(ROWS)
+@settings(max_examples=50)
+def test_the_statistics_of_orc_have_the_size_of_its_columns(rows: list[dict[str, Any]]):
+    sizes = read_tail(Body(orc(rows))).sizes
+    texts = [row["text"] for row in rows if row["text"] is not None]
+    assert sizes["text"] == sum(8 + len(text.encode()) for text in texts)
+    assert sizes["id"] == 8 * sum(row["id"] is not None for row in rows)
+
+
+def test_cells_of_orc_that_take_no_bytes_are_counted():
+    body = orc([{"id": None, "text": None, "day": None}] * 10_000)
+    with pytest.raises(Oversized):
+        list(streaming("orc", SCHEMA)(stream_of(body, limit=200_000)))  # type: ignore[misc]
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 40)), max_size=20), st.integers(1, 30), st.integers(1, 5))
+def test_recent_blocks_are_the_bytes_of_their_source(reads: list[tuple[int, int]], block: int, most: int):
+    body = bytes(range(100))
+    recent = RecentBlocks(Body(body), block, most)
+    for start, length in reads:
+        end = min(start + length, 100)
+        assert recent.read(start, end) == body[start:end]
+
+
 # ---- compression
 
 ZSTD = pa.Codec("zstd")
@@ -339,7 +514,12 @@ PACKED = {
     "gzip": gzip.compress,
     "bz2": bz2.compress,
     "zstd": lambda body: ZSTD.compress(body, asbytes=True),
+    "lz4": lambda body: pa.compress(body, "lz4", asbytes=True),
+    "lz4 of Hadoop": lambda body: of_hadoop(body, "lz4_raw"),
+    "snappy": framed_snappy,
+    "snappy of Hadoop": lambda body: of_hadoop(body, "snappy"),
 }
+SUFFIXES = {"gzip": "gz", "bz2": "bz2", "zstd": "zst", "lz4": "lz4", "snappy": "snappy"}
 
 
 @given(st.sampled_from(sorted(PACKED)), st.lists(GOOD_LINES, max_size=30), st.integers(0, 3), st.data())
@@ -349,9 +529,10 @@ def test_what_is_compressed_is_unpacked_as_whole(codec: str, of: list[bytes], cu
     middle = data.draw(st.integers(0, len(text)))
     body = PACKED[codec](text[:middle]) + PACKED[codec](text[middle:])
     body = {0: body, 1: body[: len(body) - data.draw(st.integers(1, 12))], 2: body + b"garbage", 3: b"x" + body}[cut]
-    name = {"gzip": "a.gz", "bz2": "a.bz2", "zstd": "a.zst"}[codec]
+    arrows = codec.split()[0]
+    name = f"a.{SUFFIXES[arrows]}"
     whole = told(lambda: [decoder("json", SCHEMA)(decompress(name, body, PLENTY))])
-    piecewise = told(lambda: in_pieces("json", body, size=data.draw(SIZES), codec=codec))
+    piecewise = told(lambda: in_pieces("json", body, size=data.draw(SIZES), codec=arrows))
     assert piecewise[0] == whole[0], (whole, piecewise)
     if whole[0] == "rows":
         assert piecewise == whole
@@ -382,7 +563,7 @@ def test_a_bomb_is_refused_within_its_allowance(codec: str):
     body = PACKED[codec]((b'{"text": "' + b"x" * 1000 + b'"}\n') * 20_000)
     decode = streaming("json", SCHEMA)
     assert decode is not None
-    rows, why = until_refused(decode(stream_of(body, codec, limit=5_000_000)))
+    rows, why = until_refused(decode(stream_of(body, codec.split()[0], limit=5_000_000)))
     assert 0 < rows <= 5_000
     assert "more than 5000000 bytes decompressed (max_object_bytes)" in why
 
@@ -424,7 +605,7 @@ def test_a_block_that_is_too_large_is_refused_unread():
     body = avro([{"id": 1, "text": "x" * 2000, "day": None}])
     with (
         patch.object(avro_stream, "LONGEST_RECORD", 1000),
-        pytest.raises(Undecodable, match=r"block 0 has [0-9]+ bytes, at most 1000"),
+        pytest.raises(Undecodable, match=r"block 1 has [0-9]+ bytes, at most 1000"),
     ):
         in_pieces("avro", body, size=100)
 
@@ -433,7 +614,7 @@ def test_a_block_that_becomes_too_large_is_refused():
     body = avro([{"id": 1, "text": "x" * 2000, "day": None}], "deflate")
     with (
         patch.object(avro_stream, "LONGEST_RECORD", 1000),
-        pytest.raises(Undecodable, match=r"block 0 has more than 1000 bytes, unpacked"),
+        pytest.raises(Undecodable, match=r"block 1 has more than 1000 bytes, unpacked"),
     ):
         in_pieces("avro", body, size=100)
 

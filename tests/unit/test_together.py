@@ -195,6 +195,15 @@ def test_json_files_end_together_as_alone(bodies: list[bytes]):
     same(decoding(), bodies)
 
 
+@given(st.lists(CSV_FILE, max_size=6), st.sampled_from(["windows-1252", "utf-16", "shift_jis"]), st.data())
+def test_csv_files_in_other_encodings_end_together_as_alone(bodies: list[bytes], encoding: str, data: st.DataObject):
+    """A text of windows-1252 has no meaning for some bytes."""
+    texts = [body.decode("latin-1") + data.draw(st.sampled_from(["", "3,\xfc\n", "3,\x81\n"])) for body in bodies]
+    written = [text.encode("latin-1" if encoding == "windows-1252" else encoding, "replace") for text in texts]
+    options = (("delimiter", ","), ("encoding", encoding))
+    same(decoding("csv", pa.schema([("i", pa.int32()), ("s", pa.string())]), options=options), written)
+
+
 @given(st.lists(CSV_FILE, max_size=6))
 def test_csv_files_end_together_as_alone(bodies: list[bytes]):
     same(decoding("csv", pa.schema([("i", pa.int32()), ("s", pa.string())])), bodies)
@@ -345,7 +354,7 @@ def test_a_file_of_another_kind_is_refused_among_others():
 def test_a_value_that_no_path_can_hold_refuses_its_file_only():
     long = b'{"s": "' + b"x" * 300 + b'"}\n'
     _, refused, _ = same(decoding(partition_by=("s",)), [GOOD, GOOD + long, GOOD])
-    assert refused.reason.startswith("row 1: the table is partitioned by column s")
+    assert refused.reason.startswith("row 2: the table is partitioned by column s")
 
 
 def test_a_file_that_is_too_large_is_not_made_smaller_by_others():

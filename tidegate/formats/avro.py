@@ -16,10 +16,11 @@ import fastavro
 import pyarrow as pa
 
 from tidegate.formats.avro_schema import Member, RowShape, densest, row_of
+from tidegate.formats.blocks import inflate, unsnap
 from tidegate.formats.columns import Unfit, conform
-from tidegate.formats.places import run_of
-from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line
-from tidegate.formats.streams import check_unpacked, unpack
+from tidegate.formats.places import run, run_of
+from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, check_unpacked, first_line
+from tidegate.formats.streams import unpack
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -89,7 +90,7 @@ def _open(body: bytes) -> Container:
     while file.tell() < len(body):
         count, data = take(file, "long"), take(file, "bytes")
         if count < 0 or file.read(SYNC_BYTES) != sync:
-            raise Undecodable(f"not Avro: block {len(blocks)} is damaged", where=f"block {len(blocks)}")
+            raise Undecodable(f"not Avro: {run('block', len(blocks))} is damaged", where=run("block", len(blocks)))
         blocks.append((count, data))
     if "avro.schema" not in about:
         raise Undecodable("not Avro: it has no schema")
@@ -138,7 +139,7 @@ def rows_of_block(
             yield rows
             rows, begun = [], block.tell()
     if block.tell() != len(data):
-        raise Undecodable(f"not Avro: block {number} says that it has {count} rows, and has more than them")
+        raise Undecodable(f"not Avro: {run('block', number)} says that it has {count} rows, and has more than them")
     if rows:
         yield rows
 
@@ -149,12 +150,12 @@ def in_block(number: int) -> Iterator[None]:
     try:
         yield
     except Undecodable as error:
-        error.where = f"block {number}"
+        error.where = run("block", number)
         raise
     except MemoryError:
         raise
     except (*OF_DAMAGE, pa.ArrowException) as error:
-        raise Undecodable(f"not Avro: {first_line(error)}", where=f"block {number}") from error
+        raise Undecodable(f"not Avro: {first_line(error)}", where=run("block", number)) from error
 
 
 def column_of(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
@@ -176,36 +177,17 @@ def unpack_block(codec: str, packed: bytes, max_bytes: int) -> bytes:
     return CODECS[codec](packed, max_bytes)
 
 
-def _inflate(packed: bytes, max_bytes: int) -> bytes:
-    inflate = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
-    try:
-        data = inflate.decompress(packed, max_bytes + 1)
-    except zlib.error as error:
-        raise Undecodable(f"broken deflate: {first_line(error)}") from error
-    # Java's reader ignores what follows, too; fastavro's writer leaves a part of a checksum there
-    if len(data) <= max_bytes and not inflate.eof:
-        raise Undecodable("broken deflate: a block ends too early")
-    return data
-
-
 def _unsnap(packed: bytes, max_bytes: int) -> bytes:
-    """Snappy begins with the length of its text, and Avro adds a checksum of the text."""
-    body, checksum = packed[:-4], packed[-4:]
-    size = 0
-    for place, byte in enumerate(body[:5]):
-        size |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            break
-    check_unpacked(size, max_bytes)
-    data: bytes = pa.decompress(body, size, "snappy", asbytes=True)
-    if zlib.crc32(data) != int.from_bytes(checksum, "big"):
+    """Avro adds a checksum of the text."""
+    data = unsnap(packed[:-4], max_bytes)
+    if zlib.crc32(data) != int.from_bytes(packed[-4:], "big"):
         raise Undecodable("broken snappy: the checksum of a block is another one")
     return data
 
 
 CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
     "null": lambda packed, _: packed,
-    "deflate": _inflate,
+    "deflate": inflate,
     "snappy": _unsnap,
     "zstandard": partial(unpack, "zstd"),
     "bzip2": partial(unpack, "bz2"),

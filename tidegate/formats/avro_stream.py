@@ -26,9 +26,9 @@ from tidegate.formats.avro import (
 )
 from tidegate.formats.avro_schema import RowShape, row_of
 from tidegate.formats.columns import conform, row_number
-from tidegate.formats.places import run_of
-from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, first_line
-from tidegate.formats.streams import LONGEST_RECORD, PIECE_BYTES, Stream, check_unpacked
+from tidegate.formats.places import run, run_of
+from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, check_unpacked, first_line
+from tidegate.formats.streams import LONGEST_RECORD, PIECE_BYTES, Stream
 
 OBJECTS = 16_000_000
 """The size for which `formats.avro` bounds the memory of the Python objects of rows."""
@@ -89,7 +89,9 @@ def _unpacked(codec: str, packed: bytes, number: int) -> bytes:
         data = unpack_block(codec, packed, LONGEST_RECORD)
         check_unpacked(len(data), LONGEST_RECORD)
     except Oversized as error:
-        raise Undecodable(f"too large: block {number} has more than {LONGEST_RECORD} bytes, unpacked") from error
+        raise Undecodable(
+            f"too large: {run('block', number)} has more than {LONGEST_RECORD} bytes, unpacked"
+        ) from error
     return data
 
 
@@ -100,11 +102,12 @@ def _blocks(file: "_Bytes", sync: bytes) -> Iterator[tuple[int, int, bytes]]:
         count, size = take(file, "long"), take(file, "long")
         if size > LONGEST_RECORD:
             raise Undecodable(
-                f"too large: block {number} has {size} bytes, at most {LONGEST_RECORD}", where=f"block {number}"
+                f"too large: {run('block', number)} has {size} bytes, at most {LONGEST_RECORD}",
+                where=run("block", number),
             )
         packed = file.read(size) if size >= 0 else b""
         if count < 0 or len(packed) != size or file.read(SYNC_BYTES) != sync:
-            raise Undecodable(f"not Avro: block {number} is damaged", where=f"block {number}")
+            raise Undecodable(f"not Avro: {run('block', number)} is damaged", where=run("block", number))
         yield number, count, packed
         number += 1
 

@@ -10,7 +10,7 @@
 import binascii
 import decimal
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -71,8 +71,8 @@ def check_type(kind: pa.DataType) -> None:
 
 
 def row_number(row: int) -> str:
-    """Where a row is, in formats that have no lines of their own: counted from 0, as in `_source_row`."""
-    return f"row {row}"
+    """Where a row is, in formats that have no lines of their own. Whoever reads it counts from 1."""
+    return f"row {row + 1}"
 
 
 def conform(
@@ -372,6 +372,18 @@ def as_list(array: pa.Array) -> pa.Array:
         return array
     pair = pa.struct([pa.field("key", array.type.key_type, nullable=False), ("value", array.type.item_type)])
     return array.cast(pa.list_(pair))
+
+
+def leaves(column: Any) -> Iterator[pa.Array]:
+    """The arrays of values in a column, at any depth."""
+    for array in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if types.is_struct(array.type):
+            for member in array.flatten():
+                yield from leaves(member)
+        elif types.is_nested(array.type):
+            yield from leaves(as_list(array).flatten())
+        else:
+            yield array
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -16,6 +16,7 @@ from tidegate.formats.delimited import BOM, LINE_END
 from tidegate.formats.places import first_record_of_csv
 from tidegate.formats.quotes import quotes_in
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.registry import UTF_8
 from tidegate.formats.splits import ByteRange, LineSurvey, Split, Splitter, cut_lines, even_ranges, part
 from tidegate.formats.streams import RANGE_BYTES, ByteSource, Stream
 
@@ -34,8 +35,9 @@ class CsvSurvey:
     header: bytes
 
 
-def make_splitter(schema: pa.Schema, delimiter: str) -> Splitter:
-    return CsvSplitter(schema, delimiter)
+def make_splitter(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> Splitter | None:
+    """None for an encoding in which a byte says nothing by itself, or a split is not as long as its text."""
+    return CsvSplitter(schema, delimiter) if encoding == UTF_8 else None
 
 
 class CsvSplitter:

@@ -13,24 +13,48 @@ import pyarrow as pa
 from tidegate.formats.delimited import BOM, Before, header, make_decoder, read
 from tidegate.formats.places import first_record_of_csv
 from tidegate.formats.records import Lines, ends_of_lines, pieces, records_of_csv, within_memory
+from tidegate.formats.registry import UTF_8
 from tidegate.formats.streams import Stream
+from tidegate.formats.transcode import in_utf8
 
 NO_LIMIT = 1 << 62
 """Of a piece: what its rows need is bounded where it is cut."""
 
 
-def make_streaming(schema: pa.Schema, delimiter: str) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_streaming(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if CSV cannot hold such a column."""
     make_decoder(schema, NO_LIMIT, delimiter)
-    return lambda stream: _tables(stream, schema, delimiter)
+    return lambda stream: _tables(_text(stream, encoding), schema, delimiter)
 
 
-def _tables(stream: Stream, schema: pa.Schema, delimiter: str) -> Iterator[pa.Table]:
+def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
+    """In UTF-8, which may have more bytes than the file."""
+    if encoding == UTF_8:
+        yield from stream.pieces()
+        return
+    read = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal read
+        for piece in stream.pieces():
+            read += len(piece)
+            yield piece
+
+    written = 0
+    for text in in_utf8(counted(), encoding):
+        written += len(text)
+        if written > read:
+            stream.allowance.take(written - read)
+            read = written
+        yield text
+
+
+def _tables(text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str) -> Iterator[pa.Table]:
     records = records_of_csv(delimiter)
     lines = Lines()
     rows = 0
     head = b""
-    for text in pieces(_from_header(stream, lines), records, ended=lambda: lines.ended):
+    for text in pieces(_from_header(text_of_file, lines), records, ended=lambda: lines.ended):
         if not head:
             head = first_record_of_csv(text, delimiter)
             # refuses a header that does not fit, and one whose quotes are not regular
@@ -56,10 +80,9 @@ def under_header(stream: Stream, schema: pa.Schema, delimiter: str, head: bytes)
             yield read(head + piece, schema, delimiter, NO_LIMIT)
 
 
-def _from_header(stream: Stream, lines: Lines) -> Iterator[bytes]:
+def _from_header(text: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
     """The text without what may be before the header: a byte order mark, and blank lines, which are counted."""
     beginning = b""
-    text = stream.pieces()
     for part in text:
         beginning += part
         if len(beginning) >= len(BOM):

@@ -76,5 +76,5 @@ def splitter(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] 
     found = FORMATS[format]
     if not found.splits:
         return None
-    made: Splitter = import_module(found.splits).make_splitter(schema, **found.settled(dict(options)))
+    made: Splitter | None = import_module(found.splits).make_splitter(schema, **found.settled(dict(options)))
     return made

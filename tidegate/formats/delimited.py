@@ -14,7 +14,17 @@ from tidegate.formats.columns import conform, row_number
 from tidegate.formats.pieces import Piece
 from tidegate.formats.places import record_of_csv
 from tidegate.formats.quotes import check_quotes, is_regular, quotes_in
-from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
+from tidegate.formats.reasons import (
+    Undecodable,
+    check_cells,
+    check_names,
+    check_text,
+    check_unpacked,
+    first_line,
+    fit_cells,
+)
+from tidegate.formats.registry import UTF_8
+from tidegate.formats.transcode import in_utf8, is_of_bytes
 
 BOM = b"\xef\xbb\xbf"
 LEAST_BLOCK = 1 << 20
@@ -37,21 +47,33 @@ class Before:
 BEGINNING = Before()
 
 
-def make_decoder(schema: pa.Schema, max_bytes: int, delimiter: str) -> Callable[[bytes], pa.Table]:
+def make_decoder(
+    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8
+) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if CSV cannot hold such a column."""
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
         raise ValueError(f"CSV files cannot hold the nested column {nested[0]}")
-    return lambda body: read(body, schema, delimiter, max_bytes)
+    if encoding == UTF_8:
+        return lambda body: read(body, schema, delimiter, max_bytes)
+
+    def decode(body: bytes) -> pa.Table:
+        text = b"".join(in_utf8([body], encoding))
+        check_unpacked(len(text), max_bytes)
+        return read(text, schema, delimiter, max_bytes)
+
+    return decode
 
 
-def make_piece(schema: pa.Schema, max_bytes: int, delimiter: str) -> Callable[[bytes], Piece | None]:
+def make_piece(
+    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8
+) -> Callable[[bytes], Piece | None]:
     """See `formats.pieces`. Only regular files are joined: lines end in one way, none is blank, the header is one line,
     each quote opens or closes a field. Then a file ends outside of quotes, and each line end outside of quotes ends a
     row. Columns are found by the header, so files are joined under the same one, byte for byte."""
 
     def piece(body: bytes) -> Piece | None:
-        body = body.removeprefix(BOM)
-        if not body or body.startswith(BOM):
+        body = body.removeprefix(BOM) if encoding == UTF_8 else body
+        if not body or body.startswith(BOM) or not is_of_bytes(encoding):
             return None
         end = b"\r\n" if b"\r" in body else b"\n"
         body = body if body.endswith(b"\n") else body + end
@@ -144,8 +166,8 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
         # Arrow counts from 1, and the header too
         row = int(place[1]) - 1 + HEADER if place else None
         if place:
-            # in the words of Arrow, and in the numbers of the whole file
-            said = said[: place.start(1)] + str(before.rows + int(place[1])) + said[place.end(1) :]
+            # the other words of Arrow, with the row of the whole file
+            said = f"{'the header' if row == HEADER else row_number(before.rows + (row or 0))}: {said[place.end() :]}"
         raise Undecodable(f"not CSV of this schema: {said}", row=row) from error
     return conform(table, schema, texts=True, place=lambda row: row_number(before.rows + row))
 

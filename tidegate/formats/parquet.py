@@ -1,6 +1,6 @@
 """Parquet files."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidegate.formats.columns import as_list, conform
-from tidegate.formats.places import run_of
-from tidegate.formats.reasons import Oversized, Undecodable, check_cells, check_names, first_line
-from tidegate.formats.streams import check_unpacked
+from tidegate.formats.columns import conform, leaves
+from tidegate.formats.places import run, run_of
+from tidegate.formats.reasons import Oversized, Undecodable, check_cells, check_names, check_unpacked, first_line
 
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
 """What Arrow raises of a damaged file: for names that are no UTF-8, types that do not exist."""
@@ -74,7 +73,7 @@ def _broken_group(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
         except MemoryError:
             raise
         except OF_DAMAGE:
-            return f"row group {number}"
+            return run("row group", number)
     return ""
 
 
@@ -108,23 +107,11 @@ def unfolded_bytes(table: pa.Table) -> int:
     """How many bytes the texts have that were read as dictionaries, once each row has its own copy."""
     size = 0
     for column in table.columns:
-        for leaf in _leaves(column):
+        for leaf in leaves(column):
             if pa.types.is_dictionary(leaf.type):
                 lengths = pc.binary_length(leaf.dictionary)
                 size += pc.sum(lengths.take(leaf.indices).cast(pa.int64())).as_py() or 0
     return size
-
-
-def _leaves(column: Any) -> Iterator[pa.Array]:
-    """The arrays of values in a column, at any depth."""
-    for array in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-        if pa.types.is_struct(array.type):
-            for member in array.flatten():
-                yield from _leaves(member)
-        elif pa.types.is_nested(array.type):
-            yield from _leaves(as_list(array).flatten())
-        else:
-            yield array
 
 
 def instants_of(about: Any, wanted: list[str]) -> list[str]:
@@ -145,7 +132,7 @@ def check_nanoseconds(micro: pa.Table, nano: pa.Table) -> None:
     """Arrow cuts INT96 to microseconds. So it is read as nanoseconds, too, which wrap beyond the year 2262: the product
     wraps as they do."""
     for name in micro.column_names:
-        for one, other in zip(_leaves(micro[name]), _leaves(nano[name]), strict=True):
+        for one, other in zip(leaves(micro[name]), leaves(nano[name]), strict=True):
             if pa.types.is_timestamp(one.type):
                 exact = pc.fill_null(one.cast(pa.int64()), 0).to_numpy(zero_copy_only=False) * np.int64(1000)
                 if (exact != pc.fill_null(other.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)).any():

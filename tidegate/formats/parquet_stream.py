@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from tidegate.formats.columns import conform, row_number
 from tidegate.formats.parquet import OF_DAMAGE, check_nanoseconds, instants_of, texts_of, unfolded_bytes
-from tidegate.formats.places import run_of
+from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
 from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY, WHOLE_BYTES, AsFile, ByteSource, Stream
 
@@ -144,7 +144,7 @@ class _Reading:
         except MemoryError:
             raise
         except (*OF_DAMAGE, StopIteration) as error:
-            raise Undecodable(f"not Parquet: {first_line(error)}", where=f"row group {group}") from error
+            raise Undecodable(f"not Parquet: {first_line(error)}", where=run("row group", group)) from error
 
     def _batches(self, file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
         about = self._about.row_group(group)

@@ -54,7 +54,7 @@ def unplaceable(table: pa.Table, partition_by: Sequence[str], before: int = 0) -
         rows, zip(*(column.take(rows).to_pylist() for _, column in found), strict=True), strict=True
     ):
         if why := complaint(*values):
-            return f"row {before + row}: {why}"
+            return f"row {before + row + 1}: {why}"
     return ""
 
 

@@ -37,12 +37,17 @@ def line_number(body: bytes, place: int) -> int:
     return body.count(b"\n", 0, place) + body.count(b"\r", 0, place) - body.count(b"\r\n", 0, place) + 1
 
 
+def run(what: str, number: int) -> str:
+    """A run of rows by its number (from 0). Whoever reads it counts from 1, as rows and lines are counted."""
+    return f"{what} {number + 1}"
+
+
 def run_of(what: str, row: int, counts: Sequence[int], begin: int = 0, first: int = 0) -> str:
     """Which of the file's runs of rows has this row (from 0). `what` is how the format calls them, `counts` how many
     rows each has; the first of these is run `begin` of the file, and begins with row `first`. Empty if none has it."""
     for number, count in enumerate(counts, start=begin):
         if row < first + count:
-            return f"{what} {number}, rows {first} to {first + count - 1}"
+            return f"{run(what, number)}, rows {first + 1} to {first + count}"
         first += count
     return ""
 

@@ -6,12 +6,15 @@ field, and a delimiter, the end of the line or the end of the file follows the c
 that is not quoted (5" pipe) is an ordinary character, as in Arrow and in Python's csv module.
 """
 
+import re
+
 import numpy as np
 
 from tidegate.formats.places import line, line_number
 from tidegate.formats.reasons import Undecodable
 
 QUOTE = ord('"')
+LINE_ENDS = re.compile(rb"[\r\n]")
 
 
 def check_quotes(body: bytes, delimiter: str, lines: int = 0) -> None:
@@ -67,10 +70,10 @@ def _walk(body: bytes, places: list[int], delimiter: str, lines: int) -> None:
             )
         closed = places[number]
         if closed + 1 < len(body) and body[closed + 1] not in ends:
+            behind = LINE_ENDS.split(body[closed + 1 : closed + 11])[0].decode("utf-8", "replace")
             raise Undecodable(
                 f"not CSV: the quote opened in line {lines + line_number(body, opened)} closes in line"
-                f" {lines + line_number(body, closed)}, and"
-                f" {body[closed + 1 : closed + 11].decode('utf-8', 'replace')!r} comes behind it, where a delimiter or"
+                f" {lines + line_number(body, closed)}, and {behind!r} comes behind it, where a delimiter or"
                 " the end of the line must. A quote inside a quoted field is written twice",
                 where=_line_with(body, closed, lines),
             )

@@ -78,3 +78,8 @@ def check_text(size: int) -> None:
 
 def kinds(there: pa.DataType, wanted: pa.DataType) -> str:
     return f"{there} in the file, {wanted} in the schema"
+
+
+def check_unpacked(size: int, max_bytes: int) -> None:
+    if size > max_bytes:
+        raise Oversized(f"too large: more than {max_bytes} bytes decompressed (max_object_bytes)")

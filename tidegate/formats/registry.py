@@ -20,12 +20,16 @@ def _any(value: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a route for its files: a value of the default's type. `check` returns it, or raises ValueError with
-    what is allowed."""
+    what is allowed.
+
+    `later`: there were datasets before the option. They have the default, which must never change, and no dataset has
+    it in writing: so the record of a dataset does not depend on the version that wrote it."""
 
     name: str
     default: str | int | bool
     about: str
     check: Callable[[Any], Any] = _any
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,11 @@ class Format:
         return {each.name: each.check(given.get(each.name, each.default)) for each in self.options}
 
     def carry(self, given: Mapping[str, Any]) -> Options:
-        """The options in a dataset, for its decoder. All of them, so that a new default changes no unfinished batch."""
-        return tuple(sorted({**dict(self.carried), **self.settled(given)}.items()))
+        """The options in a dataset, for its decoder. All of them but the defaults of later ones, so that a new default
+        changes no unfinished batch."""
+        left_out = {each.name: each.default for each in self.options if each.later}
+        settled = {name: value for name, value in self.settled(given).items() if left_out.get(name) != value}
+        return tuple(sorted({**dict(self.carried), **settled}.items()))
 
 
 def _delimits(delimiter: str) -> str:
@@ -66,7 +73,22 @@ def _delimits(delimiter: str) -> str:
     return delimiter
 
 
-DELIMITER = Option("delimiter", ",", "what separates the fields", _delimits)
+UTF_8, UTF_16 = "utf-8", "utf-16"
+ENCODINGS = (
+    *(UTF_8, UTF_16, "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252"),
+    *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),
+)
+"""By the names that Python's codecs have."""
+
+
+def _encodes(encoding: str) -> str:
+    if encoding not in ENCODINGS:
+        raise ValueError(f"an encoding is one of {', '.join(ENCODINGS)}")
+    return encoding
+
+
+DELIMITER = Option("delimiter", ",", "what separates the fields, 1 character of ASCII or a tab", _delimits)
+ENCODING = Option("encoding", UTF_8, f"how the text is encoded. One of {', '.join(ENCODINGS)}", _encodes, later=True)
 
 _ONCE_FOR_ALL = ((DELIMITER.name, DELIMITER.default),)
 """Once, the delimiter was a field of every dataset. It stays in the records of the formats of that time, because the
@@ -87,7 +109,7 @@ FORMATS: Mapping[str, Format] = {
             "csv",
             "with a header line",
             "tidegate.formats.delimited",
-            options=(DELIMITER,),
+            options=(DELIMITER, ENCODING),
             stream="tidegate.formats.csv_stream",
             splits="tidegate.formats.csv_splits",
         ),
@@ -100,6 +122,7 @@ FORMATS: Mapping[str, Format] = {
             splits="tidegate.formats.parquet_splits",
         ),
         Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro_stream"),
+        Format("orc", "", "tidegate.formats.orc", stream="tidegate.formats.orc"),
     )
 }
 

@@ -5,6 +5,7 @@ piece needs in memory does not depend on the size of the file.
 """
 
 import io
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tidegate.formats.reasons import Oversized, Undecodable, first_line
+from tidegate.formats.framing import plain
+from tidegate.formats.reasons import Oversized, Undecodable, check_unpacked, first_line
 
 CHUNK = 1 << 20
 STORED_BYTES = 64_000_000
@@ -47,6 +49,48 @@ class ByteSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class HeldBytes:
+    """A file in memory, as a source."""
+
+    body: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.body)
+
+    def read(self, start: int, end: int) -> bytes:
+        return self.body[start:end]
+
+
+class RecentBlocks:
+    """A source that keeps the blocks that were read last, for readers of many places side by side."""
+
+    def __init__(self, source: ByteSource, block: int, most: int) -> None:
+        self._source = source
+        self._block = block
+        self._most = max(1, most)
+        self._held: OrderedDict[int, bytes] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        return self._source.size
+
+    def read(self, start: int, end: int) -> bytes:
+        first, last = start // self._block, -(-end // self._block)
+        found = b"".join(self._of_block(number) for number in range(first, last))
+        return found[start - first * self._block : end - first * self._block]
+
+    def _of_block(self, number: int) -> bytes:
+        if number not in self._held:
+            begin = number * self._block
+            self._held[number] = self._source.read(begin, min(begin + self._block, self.size))
+            if len(self._held) > self._most:
+                self._held.popitem(last=False)
+        self._held.move_to_end(number)
+        return self._held[number]
+
+
 @dataclass
 class Allowance:
     """How many bytes a file may become, in all its pieces together: of decompressed text, of cells, of copies of a text
@@ -66,8 +110,12 @@ class Allowance:
 
     def take(self, size: int) -> None:
         """Raises Oversized."""
+        self.check(size)
         self.used += size
-        if self.used > self.limit:
+
+    def check(self, size: int) -> None:
+        """As `take`, of bytes that may come. Raises Oversized."""
+        if self.used + size > self.limit:
             raise Oversized(f"too large: more than {self.limit} bytes decompressed ({self.why})")
 
 
@@ -94,9 +142,8 @@ def _plain(source: ByteSource, size: int) -> Iterator[bytes]:
 
 
 def _unpacked(codec: str, source: ByteSource, size: int) -> Iterator[bytes]:
-    with _telling(codec), pa.CompressedInputStream(pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), codec) as stream:
-        while piece := stream.read(size):
-            yield piece
+    with _telling(codec):
+        yield from plain(codec, pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), size)
 
 
 class AsFile(io.RawIOBase):
@@ -144,8 +191,8 @@ def unpack(codec: str, body: bytes, max_bytes: int) -> bytes:
     """`body` without the compression that Arrow calls `codec`. Raises Undecodable, also past `max_bytes`."""
     pieces: list[bytes] = []
     size = 0
-    with _telling(codec), pa.CompressedInputStream(pa.BufferReader(body), codec) as stream:
-        while piece := stream.read(CHUNK):
+    with _telling(codec):
+        for piece in plain(codec, pa.BufferReader(body), CHUNK):
             size += len(piece)
             check_unpacked(size, max_bytes)
             pieces.append(piece)
@@ -154,15 +201,10 @@ def unpack(codec: str, body: bytes, max_bytes: int) -> bytes:
 
 @contextmanager
 def _telling(codec: str) -> Iterator[None]:
-    """Arrow notices a stream that stops early in all three formats, and reads concatenated ones to their end."""
+    """Arrow notices a stream that stops early, whatever the codec, and reads concatenated ones to their end."""
     try:
         yield
-    except MemoryError:
+    except (Undecodable, MemoryError):
         raise
     except (pa.ArrowException, OSError, EOFError) as error:
         raise Undecodable(f"broken {codec}: {first_line(error)}") from error
-
-
-def check_unpacked(size: int, max_bytes: int) -> None:
-    if size > max_bytes:
-        raise Oversized(f"too large: more than {max_bytes} bytes decompressed (max_object_bytes)")

@@ -2,7 +2,7 @@
 
 from tidegate.formats.streams import unpack
 
-CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
+CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".snappy": "snappy"}
 
 
 def codec_of(key: str) -> str | None:

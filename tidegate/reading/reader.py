@@ -17,12 +17,12 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.formats.splits import Split
-from tidegate.formats.streams import STORED_BYTES
+from tidegate.formats.streams import STORED_BYTES, HeldBytes
 from tidegate.reading.careful import careful
 from tidegate.reading.decoding import Decode, Decoding, Larger
 from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld, fetch, probe
 from tidegate.reading.ranges import GoneMeanwhile, Ranges
-from tidegate.reading.sources import HeldBytes, Watched
+from tidegate.reading.sources import Watched
 from tidegate.reading.streamed import streamed
 from tidegate.reading.together import JOINED_BYTES, DecodeAll, Span, Together, one_by_one
 

@@ -1,4 +1,4 @@
-"""Where the bytes of a file come from that is decoded piece by piece, if not from S3 (`tidegate.reading.ranges`).
+"""A source whose errors are told apart from those of the file.
 
 It imports no network, because a careful child uses none.
 """
@@ -25,17 +25,3 @@ class Watched:
         except Exception as error:
             self.failed = self.failed or error
             raise
-
-
-@dataclass(frozen=True, slots=True)
-class HeldBytes:
-    """A file in memory, as a source."""
-
-    body: bytes
-
-    @property
-    def size(self) -> int:
-        return len(self.body)
-
-    def read(self, start: int, end: int) -> bytes:
-        return self.body[start:end]
