@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # What these files pin, .venv holds: .venv/ready keeps their checksum.
-PINS := requirements.txt pyproject.toml tidegate_local/toolchain.py
+PINS := requirements.txt pyproject.toml tidegate_local/toolchain.py tidegate_local/emr/sharing.py
 
 # uv would trust its own list of authorities only, which a company's proxy is not on.
 export UV_SYSTEM_CERTS := 1
@@ -95,4 +95,5 @@ setup: ## Set up .venv, and nothing more
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .; \
 	echo '  Java, Node and the Spark jars'; \
 	$(BIN)/python -m tidegate_local.toolchain; \
+	$(BIN)/python -m tidegate_local.emr.sharing; \
 	echo "$$pins" > .venv/ready

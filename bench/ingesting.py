@@ -34,6 +34,7 @@ from tidegate.core.routes import Dataset
 from tidegate.flows.publish import Attempt
 from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate_local import toolchain
+from tidegate_local.emr.sharing import installed_archive, sharing_options
 
 PRODUCT, PATHS, FOLDER = "Tidegate", "spark.read, path list", "spark.read, folder"
 STREAM, ARROW = "structured streaming, availableNow", "pyarrow, file by file, 2 processes"
@@ -205,6 +206,8 @@ def _session(folder: Path) -> SparkSession:
     catalog = "spark.sql.catalog.lake"
     settings: Mapping[str, str] = {
         "spark.jars": ",".join(map(str, toolchain.jars())),
+        # the session is there sooner; what is measured has been run before
+        "spark.driver.extraJavaOptions": sharing_options(installed_archive()),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",

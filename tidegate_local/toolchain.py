@@ -59,6 +59,10 @@ class Java:
     origin: Origin
     passed_over: tuple[str, ...] = ()
 
+    @property
+    def executable(self) -> Path:
+        return self.home / "bin" / "java"
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -143,6 +147,16 @@ def node() -> Node:
 def jars() -> list[Path]:
     """The jars for `spark-submit --jars`: Iceberg, and SQLite for its catalog. Needs no network."""
     return _present_jars(_share() / "jars")
+
+
+def spark_jars() -> list[Path]:
+    """The jars of the installed PySpark."""
+    return sorted((_spark_home() / "jars").glob("*.jar"))
+
+
+def class_archives() -> Path:
+    """The folder for archives of loaded Java classes: see `tidegate_local.emr.sharing`."""
+    return _share() / "classes"
 
 
 def spark_submit() -> Path:

@@ -4,6 +4,7 @@ Only these are replaced: the socket (botocore's `before-send`), the clock, sleep
 becomes a loop, because one seed must give one order), and Spark. No line of `lambdas`, `flows`, `core` or `aws` is.
 """
 
+import importlib
 import logging
 import os
 import random
@@ -151,6 +152,8 @@ def installed(config: str, folder: Path) -> Iterator[None]:
         stack.enter_context(patch("botocore.signers.RequestSigner.sign", lambda *_, **__: None))
         stack.enter_context(patch("botocore.validate.ParamValidator.validate", lambda *_: ValidationErrors()))
         stack.enter_context(patch("botocore.useragent.UserAgentString.to_string", lambda *_: "simulated"))
+        shared = importlib.import_module("lambdas.shared")  # it reads the environment
+        stack.enter_context(patch.object(shared, "EphemeralMetrics", _written_once(shared.EphemeralMetrics)))
         stack.enter_context(patch.object(EndpointRulesetResolver, "construct_endpoint", _endpoints()))
         stack.enter_context(patch.object(wiring, "this_deployment", this_deployment))
         stack.enter_context(patch("tidegate.stores.dynamodb.ThreadPoolExecutor", _Loop))
@@ -197,6 +200,39 @@ def _remembered(quota: type[Any]) -> Any:
         return made
 
     return make
+
+
+def _written_once(real: type[Any]) -> type[Any]:
+    """Powertools checks and serializes a metric. Nobody reads it here, so it does that once for each name, unit and
+    set of dimensions, with the first value: a tenth of a world's time otherwise."""
+    known: set[tuple[Any, ...]] = set()
+
+    class Once:
+        def __init__(self, **named: Any) -> None:
+            self._named = named
+            self._metrics: list[dict[str, Any]] = []
+            self._dimensions: list[dict[str, Any]] = []
+
+        def add_metric(self, **metric: Any) -> None:
+            self._metrics.append(metric)
+
+        def add_dimension(self, **dimension: Any) -> None:
+            self._dimensions.append(dimension)
+
+        def flush_metrics(self) -> None:
+            metrics = [(each["name"], each["unit"], type(each["value"])) for each in self._metrics]
+            key = (*metrics, *((each["name"], each["value"]) for each in self._dimensions))
+            if key in known:
+                return
+            written = real(**self._named)
+            for metric in self._metrics:
+                written.add_metric(**metric)
+            for dimension in self._dimensions:
+                written.add_dimension(**dimension)
+            written.flush_metrics()
+            known.add(key)
+
+    return Once
 
 
 def _endpoints() -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -241,28 +242,35 @@ def test_everything_listens_on_this_machine_only(stack: LocalStack) -> None:
     assert {address.split(":")[0] for address in listening if address.split(":")[1] in ports} == {"0100007F"}
 
 
-def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: LocalStack, tmp_path: Path) -> None:
-    config = tmp_path / "tidegate.toml"
-    config.write_text(CONFIG)
-    first = local_stack.detach(config, tmp_path / "local", on_progress=print)
+@pytest.fixture(scope="module")
+def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a configuration, for a stack of its own: its template is made once, for whoever starts it."""
+    folder = tmp_path_factory.mktemp("beside")
+    (folder / "tidegate.toml").write_text(CONFIG)
+    return folder
+
+
+def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: LocalStack, beside: Path) -> None:
+    config, folder = beside / "tidegate.toml", beside / "local"
+    first = local_stack.detach(config, folder, on_progress=print)
     try:
         assert not first.existing_warehouse
         assert first.environment["AWS_ENDPOINT_URL"] != stack.environment["AWS_ENDPOINT_URL"]
         with pytest.raises(LocalError, match="already"):
-            local_stack.detach(config, tmp_path / "local", on_progress=print)
-        second = LocalStack(tmp_path / "local", dict(first.environment))
+            local_stack.detach(config, folder, on_progress=print)
+        second = LocalStack(folder, dict(first.environment))
         put(second, "landing-plain", "a.csv", b"id\n1\n")
         settled(second, "plain", 1)
         assert second.ids("e2e.plain") == [1]
     finally:
-        assert local_stack.down(tmp_path / "local")
-    eventually(lambda: pids(str(tmp_path / "local")), lambda left: not left, waiting_for="the last process to end")
+        assert local_stack.down(folder)
+    eventually(lambda: pids(str(folder)), lambda left: not left, waiting_for="the last process to end")
     with pytest.raises(OSError, match=r"refused|reset"):
         urllib.request.urlopen(first.environment["AWS_ENDPOINT_URL"], timeout=5)
-    again = local_stack.detach(config, tmp_path / "local", on_progress=print)
+    again = local_stack.detach(config, folder, on_progress=print)
     try:
         assert again.existing_warehouse
-        third = LocalStack(tmp_path / "local", dict(again.environment))
+        third = LocalStack(folder, dict(again.environment))
         assert third.ids("e2e.plain") == [1]
         # the same bytes: the same upload, whose claim was rebuilt from the table
         put(third, "landing-plain", "a.csv", b"id\n1\n")
@@ -270,13 +278,12 @@ def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: Loca
         settled(third, "plain", 2)
         assert third.ids("e2e.plain") == [1, 2]
     finally:
-        local_stack.down(tmp_path / "local")
+        local_stack.down(folder)
 
 
-def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
-    config = tmp_path / "tidegate.toml"
-    config.write_text(CONFIG)
-    folder = tmp_path / "local"
+def test_ctrl_c_leaves_no_process_behind(beside: Path) -> None:
+    config, folder = beside / "tidegate.toml", beside / "local"
+    shutil.rmtree(folder / "warehouse", ignore_errors=True)  # else it would be read first
     command = [
         str(Path(sys.executable).with_name("tidegate")),
         "local",

@@ -22,15 +22,18 @@ from simulation.comparison.traffic import (
     simulation,
     work,
 )
+from tests.simulation.test_counting import assert_that_the_model_comes_out
 from tidegate.schedule import intake_window
 
 PART = 50
+WAIT = 60
+"""Seconds that a batch gathers."""
 
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Replayed]:
-    with simulation():
-        yield replay(generate(PART), window=intake_window(60))
+    with simulation(f"{WAIT}s"):
+        yield replay(generate(PART), window=intake_window(WAIT))
 
 
 def test_as_many_keys_and_notifications_as_were_measured() -> None:
@@ -124,3 +127,7 @@ def test_the_record_that_the_prices_are_for_is_of_this_product(run: Replayed) ->
     part = {name: quantity for name, quantity, *_ in lines(run.used, run.told)}
     for name, quantity, *_ in lines(record.used, record.uploads):
         assert quantity == pytest.approx(part[name], rel=0.12), name
+
+
+def test_what_it_costs_is_what_the_model_says(run: Replayed) -> None:
+    assert_that_the_model_comes_out(run, WAIT)

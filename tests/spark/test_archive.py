@@ -26,6 +26,7 @@ from tidegate.cli.checks import CheckState
 from tidegate.core.routes import encode_dataset
 from tidegate.settings import LimitSettings
 from tidegate_local import toolchain
+from tidegate_local.emr.sharing import installed_archive, sharing_options
 from tidegate_local.emr.submit import JAVA_OPTIONS, driver_environment
 
 pytestmark = pytest.mark.spark
@@ -119,7 +120,7 @@ def submit(
         **replaced,
         "spark.archives": f"{archive.as_uri()}#{modules}",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {sharing_options(installed_archive())}",
         "spark.driver.host": "127.0.0.1",
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.memory": "1g",

@@ -21,6 +21,8 @@ from tidegate.sinks.iceberg.marks import BATCH, IcebergSnapshot
 from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate_local import toolchain
+from tidegate_local.emr.sharing import installed_archive, sharing_options
+from tidegate_local.emr.submit import JAVA_OPTIONS
 
 LANDING = "landing"
 WORK = "work"
@@ -32,6 +34,8 @@ def session(warehouse: Path, more_jars: Sequence[Path] = ()) -> SparkSession:
     catalog = "spark.sql.catalog.lake"
     settings = {
         "spark.jars": ",".join(map(str, [*toolchain.jars(), *more_jars])),
+        # most of these sessions live for seconds: what a local job's JVM is given serves them, too
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {sharing_options(installed_archive())}",
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -1,5 +1,6 @@
 """How a job of EMR Serverless becomes a spark-submit on this machine."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,13 @@ def test_the_command_ends_with_the_script_and_its_arguments():
     assert words[-3:] == ["/job/e.py", "ingest", "--batch=1"]
     assert words[words.index("--master") + 1] == "local[2]"
     assert words[words.index("--jars") + 1] == "/jars/a.jar,/jars/b.jar"
+
+
+def test_the_machine_has_a_word_in_the_options_of_a_jobs_jvm():
+    own = '"-XX:SharedArchiveFile=/a dir/classes.jsa"'
+    settings = settings_of(command(job(), replace(MACHINE, java_options=own), Path("/e.py")))
+    assert own in settings["spark.driver.extraJavaOptions"]
+    assert '"-Djava.io.tmpdir=/a dir/jobs/r/tmp"' in settings["spark.driver.extraJavaOptions"]
 
 
 def test_the_catalog_is_a_sqlite_file_of_the_stack_whatever_the_job_says():

@@ -17,6 +17,7 @@ from tidegate_local import toolchain
 from tidegate_local.emr.api import routes
 from tidegate_local.emr.runs import iso
 from tidegate_local.emr.service import EmulatedEmr
+from tidegate_local.emr.sharing import installed_archive, sharing_options
 from tidegate_local.emr.submit import Machine
 from tidegate_local.endpoint import Endpoint
 from tidegate_local.environment import client
@@ -78,6 +79,7 @@ def main() -> int:
         spark=toolchain.spark_environment(),
         spark_submit=(str(toolchain.spark_submit()),),
         jars=tuple(toolchain.jars()),
+        java_options=sharing_options(installed_archive()),
     )
     machine.warehouse.mkdir(parents=True, exist_ok=True)
     service = EmulatedEmr(machine, Announcer(client("events", environment)).publish, arguments.concurrent_jobs)

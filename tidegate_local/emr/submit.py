@@ -66,6 +66,8 @@ class Machine:
     spark: Mapping[str, str] = field(default_factory=dict)
     spark_submit: tuple[str, ...] = ()
     jars: tuple[Path, ...] = ()
+    java_options: str = ""
+    """Further options of a job's JVM, quoted as for a shell."""
 
     @property
     def warehouse(self) -> Path:
@@ -106,7 +108,7 @@ def local_settings(machine: Machine, scratch: Path) -> dict[str, str]:
     """What this machine has in place of EMR's: one SQLite catalog, and nothing that listens outside it."""
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f'{JAVA_OPTIONS} "-Djava.io.tmpdir={scratch}"',
+        "spark.driver.extraJavaOptions": f'{JAVA_OPTIONS} {machine.java_options} "-Djava.io.tmpdir={scratch}"',
         "spark.driver.host": "127.0.0.1",
         "spark.local.dir": str(scratch),
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
