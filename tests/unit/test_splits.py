@@ -5,10 +5,12 @@ import io
 import json
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
+import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given
@@ -152,6 +154,20 @@ def parquet(rows: int, group: int, **columns: Any) -> bytes:
     table = pa.table({"id": pa.array(range(rows), pa.int64()), "text": ["x" * 20] * rows, **columns})
     pq.write_table(table, written, row_group_size=group)
     return written.getvalue()
+
+
+def test_orc_is_split_between_stripes() -> None:
+    written = io.BytesIO()
+    texts = [f"{each * 7919 % 100003:x}" * 20 for each in range(30_000)]
+    table = pa.table({"id": pa.array(range(30_000), pa.int64()), "text": texts})
+    pyarrow.orc.write_table(table, written, stripe_size=100_000, batch_size=1_000)
+    body, of_orc = written.getvalue(), decoding("orc")
+    splits = cut(of_orc, body, 300_000)
+    assert len(splits) > 2
+    assert in_splits(of_orc, body, splits) == whole(of_orc, body) == table.to_pylist()
+    wrong = replace(splits[1], rows=splits[1].rows - 1)
+    with pytest.raises(Undecodable, match="were counted"):
+        list(of_orc.split("a", Body(body), wrong))
 
 
 @pytest.mark.parametrize("most", [1, 800, 2_000])

@@ -68,18 +68,29 @@ def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if this machine cannot read ORC."""
     _check_machine()
 
-    def tables(stream: Stream) -> Iterator[pa.Table]:
-        if stream.codec is not None:
-            raise Undecodable(
-                f"too large: an ORC file that is compressed as a whole ({stream.codec}) is read whole, at most"
-                f" {WHOLE_BYTES} bytes. ORC compresses by itself: upload it without"
-            )
-        # of each column there are several streams in a stripe, read side by side
-        block = min(max(BUFFERS // (4 * max(1, len(schema))), LEAST_BUFFER), LARGEST_BUFFER)
-        recent = RecentBlocks(stream.source, block, BUFFERS // block)
-        yield from _tables(stream.source, lambda: pa.PythonFile(AsFile(recent), "r"), stream.allowance, schema)
+    return lambda stream: streamed_stripes(stream, schema)
 
-    return tables
+
+def streamed_stripes(stream: Stream, schema: pa.Schema, chosen: range | None = None) -> Iterator[pa.Table]:
+    """The rows of the file, or of these stripes of it. Raises Undecodable."""
+    if stream.codec is not None:
+        raise Undecodable(
+            f"too large: an ORC file that is compressed as a whole ({stream.codec}) is read whole, at most"
+            f" {WHOLE_BYTES} bytes. ORC compresses by itself: upload it without"
+        )
+    # of each column there are several streams in a stripe, read side by side
+    block = min(max(BUFFERS // (4 * max(1, len(schema))), LEAST_BUFFER), LARGEST_BUFFER)
+    recent = RecentBlocks(stream.source, block, BUFFERS // block)
+    yield from _tables(stream.source, lambda: pa.PythonFile(AsFile(recent), "r"), stream.allowance, schema, chosen)
+
+
+def checked_tail(source: ByteSource) -> Tail:
+    """The end of a file. Raises Undecodable, also if it contradicts itself."""
+    tail = read_tail(source)
+    if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
+        found = sum(stripe.rows for stripe in tail.stripes)
+        raise Undecodable(f"not ORC: the footer names {tail.rows} rows, and the stripes have {found}")
+    return tail
 
 
 @functools.cache
@@ -94,10 +105,14 @@ def _check_machine() -> None:
 
 
 def _tables(
-    source: ByteSource, open_file: Callable[[], Any], allowance: Allowance, schema: pa.Schema
+    source: ByteSource,
+    open_file: Callable[[], Any],
+    allowance: Allowance,
+    schema: pa.Schema,
+    chosen: range | None = None,
 ) -> Iterator[pa.Table]:
     try:
-        yield from _of_stripes(source, open_file, allowance, schema)
+        yield from _of_stripes(source, open_file, allowance, schema, chosen)
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
@@ -105,26 +120,25 @@ def _tables(
 
 
 def _of_stripes(
-    source: ByteSource, open_file: Callable[[], Any], allowance: Allowance, schema: pa.Schema
+    source: ByteSource, open_file: Callable[[], Any], allowance: Allowance, schema: pa.Schema, chosen: range | None
 ) -> Iterator[pa.Table]:
-    tail = read_tail(source)
+    tail = checked_tail(source)
     counts = [stripe.rows for stripe in tail.stripes]
-    if sum(counts) != tail.rows:
-        raise Undecodable(f"not ORC: the footer names {tail.rows} rows, and the stripes have {sum(counts)}")
+    chosen = range(len(counts)) if chosen is None else chosen
+    rows, count = sum(counts[: chosen.start]), sum(counts[chosen.start : chosen.stop])
     file = pyarrow.orc.ORCFile(open_file())
     there = file.schema
     if tail.rows:
         check_names(there.names, schema.names)
     wanted = [name for name in schema.names if name in there.names]
-    allowance.take(tail.rows * max(1, len(wanted)) * CELL_BYTES)
-    allowance.check(sum(tail.sizes.get(name, 0) for name in wanted))
+    allowance.take(count * max(1, len(wanted)) * CELL_BYTES)
+    allowance.check(sum(tail.sizes.get(name, 0) for name in wanted) * count // max(1, tail.rows))
     meant = pa.schema([_meant(there.field(name)) for name in wanted])
     if any(_has(field, _is_marked_instant) for field in map(there.field, wanted)):
         _check_zones(source, tail)
     # types that do not fit are refused before any row is emitted, and in a file without rows
     yield conform(meant.empty_table(), schema, texts=False)
-    rows = 0
-    for stripe, table in _decoded(file, tail, wanted, allowance):
+    for stripe, table in _decoded(file, tail, tail.stripes[chosen.start : chosen.stop], wanted, allowance):
         try:
             if not tail.days_are_iso:
                 _check_days(table, run("stripe", stripe.number))
@@ -140,11 +154,13 @@ def _row_after(before: int, row: int) -> str:
     return row_number(before + row)
 
 
-def _decoded(file: Any, tail: Tail, wanted: Sequence[str], allowance: Allowance) -> Iterator[tuple[Stripe, pa.Table]]:
-    """The rows of each stripe, some at a time. Raises Undecodable."""
+def _decoded(
+    file: Any, tail: Tail, stripes: Sequence[Stripe], wanted: Sequence[str], allowance: Allowance
+) -> Iterator[tuple[Stripe, pa.Table]]:
+    """The rows of each of the stripes, some at a time. Raises Undecodable."""
     size = sum(tail.sizes.get(name, 0) for name in wanted)
     cells = CELL_BYTES * max(1, len(wanted))
-    for stripe in tail.stripes if wanted else ():
+    for stripe in stripes if wanted else ():
         called = run("stripe", stripe.number)
         if (expected := size * stripe.rows // max(1, tail.rows)) > LARGEST_STRIPE:
             raise Undecodable(

@@ -122,7 +122,7 @@ FORMATS: Mapping[str, Format] = {
             splits="tidegate.formats.parquet_splits",
         ),
         Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro_stream"),
-        Format("orc", "", "tidegate.formats.orc", stream="tidegate.formats.orc"),
+        Format("orc", "", "tidegate.formats.orc", stream="tidegate.formats.orc", splits="tidegate.formats.orc_splits"),
     )
 }
 

@@ -29,9 +29,9 @@ ByteRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a file: from `start` up to `end`, in bytes of a text, in row groups of Parquet. It has `rows`, and
-    `before` are in the splits before it. There are `of` splits. Its decoder asks for no byte from `reach` on. `head` is
-    what the file has once and each split needs: the header of CSV."""
+    """A part of a file: from `start` up to `end`, in bytes of a text, in row groups of Parquet, in stripes of ORC. It has
+    `rows`, and `before` are in the splits before it. There are `of` splits. Its decoder asks for no byte from `reach`
+    on. `head` is what the file has once and each split needs: the header of CSV."""
 
     start: int
     end: int
@@ -131,3 +131,34 @@ def cut_lines(surveys: Sequence[LineSurvey], size: int, *, header: bytes = b"") 
         Split(start, end, after - before, before, len(bounds), end, header if start else b"")
         for (start, before), (end, after) in zip(starts, bounds, strict=False)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """Rows that a file stores together, and says how many they are: a row group of Parquet, a stripe of ORC. `size` are
+    its bytes as they are stored."""
+
+    rows: int
+    size: int
+
+
+def cut_groups(groups: Sequence[StoredGroup], size: int, most: int) -> list[Split]:
+    """Splits of some groups each: at most `most` bytes, or one group. Its decoder reads footers, so it may ask for any
+    byte."""
+    bounds = [0]
+    held = 0
+    for number, group in enumerate(groups):
+        if held and held + group.size > most:
+            bounds.append(number)
+            held = 0
+        held += group.size
+    bounds.append(len(groups))
+    if len(bounds) < 3:
+        return []
+    splits: list[Split] = []
+    before = 0
+    for start, end in pairwise(bounds):
+        rows = sum(group.rows for group in groups[start:end])
+        splits.append(Split(start, end, rows, before, len(bounds) - 1, size))
+        before += rows
+    return splits
