@@ -29,9 +29,9 @@ ByteRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A part of a file: from `start` up to `end`, in bytes of a text, in row groups of Parquet, in stripes of ORC. It has
-    `rows`, and `before` are in the splits before it. There are `of` splits. Its decoder asks for no byte from `reach`
-    on. `head` is what the file has once and each split needs: the header of CSV."""
+    """A part of a file: from `start` up to `end`, in bytes of a text, in row groups of Parquet, in stripes of ORC. It
+    has `rows`, and `before` are in the splits before it. There are `of` splits. Its decoder asks for no byte from
+    `reach` on. `head` is what the file has once and each split needs: the header of CSV."""
 
     start: int
     end: int
