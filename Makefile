@@ -81,7 +81,7 @@ setup: ## Set up .venv, and nothing more
 	[ "$$(cat .venv/ready 2>/dev/null)" != "$$pins" ] || exit 0; \
 	set -e; \
 	[ "$$python" = "$(PYTHON)" ] || echo "$(PYTHON) is missing or older than 3.11: using $$python"; \
-	echo 'Setting up .venv (the first time takes a minute or two)'; \
+	echo 'Setting up .venv (the first time takes two or three minutes)'; \
 	[ -w "$${HOME:-/nowhere}" ] || export PIP_NO_CACHE_DIR=1 UV_NO_CACHE=1; \
 	rm -f .venv/ready; \
 	if [ "$$(cat .venv/maker 2>/dev/null)" != "$$maker" ]; then \

@@ -52,8 +52,8 @@ def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
         items = shop.attempt(files, table).manifest()
         schema = to_arrow_schema(_struct(DDL))
         reader = Reader(sink.dataset, schema, "B", datetime.now(UTC), "", False)
-        endings: Any = shop.spark.sparkContext.accumulator({}, Endings())
-        sink._rows(reader, items, endings).writeTo(table).append()
+        endings: Any = shop.spark.sparkContext.accumulator({}, Endings[int]())
+        sink._rows(reader, items, {}, endings, endings).writeTo(table).append()
         return table
 
     return run

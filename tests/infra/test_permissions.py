@@ -154,7 +154,7 @@ def test_settle_announces_on_one_bus_and_on_none_if_that_is_off(simple, synthesi
 
 
 def test_hand_offs_are_where_the_policy_says():
-    source = (ROOT / "tidegate" / "aws" / "jobs.py").read_text()
+    source = (ROOT / "tidegate" / "aws" / "hand_offs.py").read_text()
     assert re.findall(r'static_pk_value="([^"]+)"', source) == ["h#hand-off"]
 
 

@@ -175,6 +175,16 @@ def test_a_file_is_overwritten_between_survey_and_staging(
     assert world.ids() == [1000]
 
 
+@pytest.mark.usefixtures("several_tasks_read_a_file")
+def test_a_file_that_is_too_large_for_its_route_is_refused_and_not_split(world: World, batch: str) -> None:
+    world.dataset = Dataset(world.dataset.table, "id bigint, text string", max_object_bytes=5_000)
+    world.seal(batch, world.put({"in/large.json": lines(*range(200)), "in/small.json": lines(1000)}))
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    (ending,) = world.outcomes(batch).endings
+    assert "at most 5000 (max_object_bytes)" in ending.error
+    assert world.ids() == [1000]
+
+
 def csv_lines(*ids: int) -> bytes:
     return b"text,id\n" + b"".join(b'"%d ""x"",\n",%d\n' % (each, each) for each in ids)
 

@@ -50,6 +50,15 @@ def test_what_cannot_be_made_is_said_and_leaves_nothing(
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
+def test_a_folder_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(toolchain, "class_archives", lambda: tmp_path / "file" / "classes")
+    assert sharing.main() == 0
+    assert "Not a directory" in capsys.readouterr().err
+
+
 def test_a_job_that_ends_well_and_leaves_no_archive_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sharing, "_ran", lambda words, folder: "")
     assert "wrote no archive" in make_archive(tmp_path / "classes-1.jsa")

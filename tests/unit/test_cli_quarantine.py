@@ -39,7 +39,7 @@ def test_nothing_in_quarantine_says_so(world: World):
     committed_with(world)
     assert (run("quarantine", "ls").exit_code, run("quarantine", "ls").stdout) == (
         Exit.OK,
-        "nothing is in quarantine\n",
+        "nothing is in quarantine, or nothing of what was asked for\n",
     )
 
 

@@ -91,10 +91,14 @@ class TestJson:
         with pytest.raises(Undecodable, match=r"column v, line 2: -?1e\+39 is too large"):
             rows(json(("v", kind)), b'{"v": null}\n{"v": ' + value + b"}")
 
-    @pytest.mark.parametrize("body", [b'{"A": 1, "B": "x"}\n{"A": 2}\n', b"{}", b'{}\n{"A": 1}\n{}\n'])
+    @pytest.mark.parametrize("body", [b'{"c": 1, "d": "x"}\n{"c": 2}\n', b"{}", b'{}\n{"c": 1}\n{}\n'])
     def test_a_file_of_which_no_line_has_a_field_of_the_schema_is_not_all_null(self, body: bytes):
         with pytest.raises(Undecodable, match=r"none of the schema's columns \(a, b\)"):
             rows(json(("a", pa.int64()), ("b", pa.string())), body)
+
+    def test_a_file_whose_names_differ_in_case_is_told_so(self):
+        with pytest.raises(Undecodable, match="a column called 'A', the schema one called 'a': write both in the same"):
+            rows(json(("a", pa.int64())), b'{"A": 1}\n')
 
     @pytest.mark.parametrize("body", [b'{}\n{"a": null, "z": 1}\n', b'{"b": "x"}\n{}\n'])
     def test_one_line_with_a_field_of_the_schema_is_enough(self, body: bytes):
@@ -164,10 +168,14 @@ class TestCsv:
     def test_what_is_valid_is_read(self, body: bytes, expected: list[Any]):
         assert [(row["id"], row["text"]) for row in rows(csv(), body)] == expected
 
-    @pytest.mark.parametrize("body", [b"ID,Text\n1,a\n", b"1,a\n2,b\n", b"id;text\n1;a\n"])
+    @pytest.mark.parametrize("body", [b"number,words\n1,a\n", b"1,a\n2,b\n", b"id;text\n1;a\n"])
     def test_a_file_without_one_column_of_the_schema_is_not_all_null(self, body: bytes):
         with pytest.raises(Undecodable, match="none of the schema's columns"):
             rows(csv(), body)
+
+    def test_a_column_that_differs_in_case_is_not_null_in_every_row(self):
+        with pytest.raises(Undecodable, match="a column called 'Text', the schema one called 'text'"):
+            rows(csv(), b"id,Text\n1,a\n")
 
     def test_a_header_without_end_is_refused(self):
         with pytest.raises(Undecodable, match="never closed"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.build import BUCKET, ETAG, notice, upload, uploads
 from tidegate.core.errors import Rejected
-from tidegate.core.notices import MAX_BYTES, Entry, Notice, decode, make_notice, pack, pack_entries
+from tidegate.core.notices import MAX_BYTES, MOST_OBJECT_BYTES, Entry, Notice, decode, make_notice, pack, pack_entries
 from tidegate.core.uploads import Upload
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
@@ -261,7 +261,8 @@ def test_a_notice_is_begun_only_when_the_one_before_is_full(of: list[Upload], ma
     for one, following in itertools.pairwise(found):
         joined = notice(*(entry.upload for entry in (*one.entries, following.entries[0])))
         # the room kept for the envelope is a little more than it needs
-        assert len(joined.encode()) > max_bytes - 20
+        files = sum(entry.upload.size for entry in joined.entries)
+        assert len(joined.encode()) > max_bytes - 20 or files > MOST_OBJECT_BYTES
 
 
 def test_what_fits_into_one_message_travels_in_one():
@@ -303,6 +304,13 @@ def test_entries_that_take_over_are_packed_with_their_owners(of: list[Upload], m
     )
     assert all(len(each.encode()) <= max_bytes or len(each.entries) == 1 for each in found)
     assert {each.origin for each in found} == {"again"}
+
+
+def test_a_notice_of_large_files_names_few():
+    large = [replace(each, size=MOST_OBJECT_BYTES // 2) for each in uploads(5)]
+    assert [len(each.entries) for each in packed(large)] == [2, 2, 1]
+    huge = [replace(each, size=3 * MOST_OBJECT_BYTES) for each in uploads(2)]
+    assert [len(each.entries) for each in packed(huge)] == [1, 1]
 
 
 def test_a_packed_notice_is_the_one_that_anybody_would_make():

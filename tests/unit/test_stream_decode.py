@@ -98,6 +98,35 @@ def compared(format: str, body: bytes, schema: pa.Schema = SCHEMA, *, size: int,
 
 SIZES = st.integers(1, 40)
 
+
+@pytest.mark.parametrize("size", [1, 3, 7, 9, PLENTY])
+@pytest.mark.parametrize(
+    ("format", "body", "columns"),
+    [
+        # a return that ends the header, and a blank line: two line ends
+        ("csv", b"id\r456\r456\r23\r1\n\n23\r", ["id"]),
+        ("csv", b"id\r\n\n1\n", ["id"]),
+        # a mark that is not the first of the file
+        ("csv", b"\xef\xbb\xbf\xef\xbb\xbfid,text\n1,a\n2,b\n", ["id", "text"]),
+        ("csv", b"\n\xef\xbb\xbfid,text\n1,a\n", ["id", "text"]),
+        ("csv", b"\xef\xbb\xbf\n\xef\xbb\xbfid,text\n1,a\n", ["id", "text"]),
+        ("csv", b"\xef\xbb\xbf\xef\xbb\xbfid\n1\n", ["id"]),
+        # a name that is no text
+        ("json", b'{"i\xffd": 1}\n' * 3 + b'{"id": 1}\n', ["id"]),
+        ("json", b'{"id": 1}\n' * 3 + b'{"other": "\xff"}\n', ["id"]),
+    ],
+)
+def test_what_was_once_read_otherwise_in_pieces(format: str, body: bytes, columns: list[str], size: int):
+    schema = pa.schema([SCHEMA.field(name) for name in columns])
+    whole, piecewise = compared(format, body, schema, size=size)
+    assert piecewise == whole
+
+
+def test_json_is_utf_8_also_where_the_schema_does_not_look():
+    with pytest.raises(Undecodable, match="line 2: 'utf-8' codec"):
+        decoder("json", SCHEMA)(b'{"id": 1}\n{"other": "\xff"}\n')
+
+
 # ---- JSON
 
 LINES = st.sampled_from(

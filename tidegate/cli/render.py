@@ -428,7 +428,7 @@ def quarantine(found: Sequence[Quarantined], *, more: bool) -> None:
     if more:
         out.print(Text(f"the first {len(found)}; --limit 0 lists all", "bold"))
     elif not found:
-        out.print("nothing is in quarantine")
+        out.print("nothing is in quarantine, or nothing of what was asked for")
 
 
 def letters(name: str, done: LettersMoved, *, dry_run: bool) -> None:

@@ -14,8 +14,9 @@ why that is enough.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from tidegate.core.publication import Floor
 from tidegate.core.versions import check_version
@@ -151,7 +152,7 @@ def decode_maintenance_request(body: bytes) -> MaintenanceRequest:
         told["at"],
         tuple(told["tables"]),
         tuple(unfinished),
-        MaintainLimits(**told["limits"]),
+        MaintainLimits(**_known(MaintainLimits, told["limits"])),
         told["dry_run"],
         tuple(told.get("asked_for", ())),
     )
@@ -206,8 +207,17 @@ def decode_maintenance(body: bytes) -> CompleteMaintenance:
     told = json.loads(body)
     check_version(told["v"], "complete.json of maintenance", VERSION)
     return CompleteMaintenance(
-        tuple(MaintainedTable(**{**each, "remarks": tuple(each["remarks"])}) for each in told["tables"])
+        tuple(
+            MaintainedTable(**{**_known(MaintainedTable, each), "remarks": tuple(each["remarks"])})
+            for each in told["tables"]
+        )
     )
+
+
+def _known(of: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Without the fields that newer code added: older code goes on without them."""
+    names = {field.name for field in fields(of)}
+    return {name: value for name, value in given.items() if name in names}
 
 
 def maintenance_folder(run: str) -> str:

@@ -30,6 +30,9 @@ ORIGIN_REDRIVE = "redrive"
 # SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html). The envelope and the transport's
 # own attributes need a little of it.
 MAX_BYTES = 250_000
+MOST_OBJECT_BYTES = 10_000_000_000
+"""Bytes of the files that a notice names, unless it names one only. A batch is closed between notices: without a bound
+a thousand large files would be one batch, and its job would outlast `job_timeout`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +158,8 @@ def pack(
 def pack_entries(
     route: str, bucket: str, entries: Iterable[Entry], *, origin: str, max_bytes: int = MAX_BYTES, at: int = 0
 ) -> Iterator[Notice]:
-    """As few notices as can hold `entries`, each at most `max_bytes` when encoded as UTF-8. `at` as in `make_notice`.
+    """As few notices as can hold `entries`, each at most `max_bytes` when encoded as UTF-8, and of files of at most
+    `MOST_OBJECT_BYTES`. `at` as in `make_notice`.
 
     The entries are sorted first, so the same set packs into the same notices. Uploads of different days travel apart:
     a notice is as old as its oldest upload, and one that is too old must not take new ones along (rule 12).
@@ -165,14 +169,16 @@ def pack_entries(
     latest = max([at, *(each.upload.at for each in coming)])
     envelope = len(_json({**about, "at": latest} if latest else about)) + 20
     gathered: list[Entry] = []
-    size = envelope
+    size, files = envelope, 0
     for entry in coming:
         length = len(_json(_encode_entry(entry))) + 1  # and its comma; _json is ASCII, so characters are bytes
-        if gathered and (size + length > max_bytes or _day(gathered[0]) != _day(entry)):
+        full = size + length > max_bytes or files + entry.upload.size > MOST_OBJECT_BYTES
+        if gathered and (full or _day(gathered[0]) != _day(entry)):
             yield make_notice(route, bucket, origin, gathered, at=at)
-            gathered, size = [], envelope
+            gathered, size, files = [], envelope, 0
         gathered.append(entry)
         size += length
+        files += entry.upload.size
     if gathered:
         yield make_notice(route, bucket, origin, gathered, at=at)
 

@@ -35,7 +35,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from tidegate.core.batches import JobState
-from tidegate.core.errors import OutcomeUnknown, Retryable
+from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable, TidegateError
 from tidegate.core.maintenance import (
     RUNS_BEHIND,
     CompleteMaintenance,
@@ -116,11 +116,11 @@ def maintain_on_schedule(
     now = ports.clock()
     before, current = _runs(now, every)[1], scheduled_run(now, every)
     looks = []
-    error: Retryable | OutcomeUnknown | None = None
+    error: TidegateError | None = None
     if ports.work.get(_name(before, "request")) is not None and not _is_reported(before, ports):
         try:
             looks.append(_look_at(_runs(now - every, every), ports, maintenance))
-        except (Retryable, OutcomeUnknown) as raised:
+        except (Retryable, OutcomeUnknown, Rejected) as raised:
             error = raised
     if tables and not _is_reported(current, ports):
         if ports.work.get(_name(current, "request")) is None:

@@ -60,8 +60,8 @@ class CsvSplitter:
                 header = first_record_of_csv(text.removeprefix(BOM), self._delimiter)
                 if len(header) == len(text.removeprefix(BOM)):
                     raise Undecodable("the header does not end in the first piece")
-                if header.isspace():
-                    raise Undecodable("a blank line is before the header")
+                if header.isspace() or header.startswith(BOM):
+                    raise Undecodable("a blank line or another mark is before the header")
             codes = np.frombuffer(text, np.uint8)
             places = quotes_in(text) if b'"' in text else np.empty(0, np.int64)
             ends = np.flatnonzero(codes == LINE_END)

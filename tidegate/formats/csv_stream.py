@@ -57,11 +57,14 @@ def _tables(text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str) ->
     for text in pieces(_from_header(text_of_file, lines), records, ended=lambda: lines.ended):
         if not head:
             head = first_record_of_csv(text, delimiter)
-            # refuses a header that does not fit, and one whose quotes are not regular
-            yield read(head, schema, delimiter, NO_LIMIT, Before(0, lines.ended))
+            # refuses a header that does not fit, and one whose quotes are not regular. The mark stands for that of the
+            # file: another one is refused
+            yield read(BOM + head, schema, delimiter, NO_LIMIT, Before(0, lines.ended))
             columns = max(len(header(head, delimiter)), len(schema))
             lines.add(head)
             text = text[len(head) :]
+            # with the line feed of a blank line, this return would be one line end
+            head = head[:-1] + b"\n" if head.endswith(b"\r") else head
         for piece in within_memory(text, records, columns):
             # the lines of the file before the piece, less those of the header that is put before it
             before = Before(rows, lines.ended - ends_of_lines(head))

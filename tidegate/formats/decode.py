@@ -31,7 +31,7 @@ def decoder(
     """The decoder of files of `format` into tables of exactly `schema`.
 
     `max_bytes` limits a file's size in memory. Raises ValueError if no file, or none of this format, can hold such a
-    column, and if the value of an option is not allowed.
+    column, and if an option or its value is not known.
 
     The format's module has `make_decoder(schema, max_bytes, **options)`. It is imported here, so that a job imports
     only what its own files need.
@@ -41,6 +41,7 @@ def decoder(
     for field in schema:
         check_type(field.type)
     found = FORMATS[format]
+    found.check_known(name for name, _ in options)
     made: Decoder = import_module(found.module).make_decoder(schema, max_bytes, **found.settled(dict(options)))
     return made
 

@@ -129,6 +129,11 @@ def read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before:
 def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before: Before) -> pa.Table:
     # the last line may lack its end, but Arrow needs one after a header without rows
     body = body if body.endswith((b"\n", b"\r")) else body + b"\n"
+    if body.startswith(BOM):
+        # Arrow would leave it out, and the name of the first column would have it
+        raise Undecodable(
+            "not CSV: a byte order mark is before the header, and not at the beginning of the file", row=HEADER
+        )
     try:
         names = header(body, delimiter)
         check_names(names, schema.names)
@@ -168,6 +173,8 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
         if place:
             # the other words of Arrow, with the row of the whole file
             said = f"{'the header' if row == HEADER else row_number(before.rows + (row or 0))}: {said[place.end() :]}"
+        if "invalid UTF8" in said:
+            said += ". If the file is in another encoding, `encoding` of the route says which"
         raise Undecodable(f"not CSV of this schema: {said}", row=row) from error
     return conform(table, schema, texts=True, place=lambda row: row_number(before.rows + row))
 

@@ -144,11 +144,13 @@ def _rows(line: msgspec.json.Decoder, block: bytes, body: bytes, before: int) ->
     try:
         for text in io.BytesIO(block):
             if not text.isspace():
-                rows.append(line.decode(text))
+                row = line.decode(text)
+                text.decode()  # msgspec does not look at what the schema lacks
+                rows.append(row)
     except OF_LINES as error:
-        row = before + len(rows)
-        reason = f"not JSON lines of this schema: {line_of(body, row)}: {first_line(error)}"
-        raise Undecodable(reason, where=_where(body, row)) from error
+        number = before + len(rows)
+        reason = f"not JSON lines of this schema: {line_of(body, number)}: {first_line(error)}"
+        raise Undecodable(reason, where=_where(body, number)) from error
     return rows
 
 
@@ -170,6 +172,7 @@ def _in_one_call(line: msgspec.json.Decoder, block: bytes) -> list[Any] | None:
         return None
     try:
         rows: list[Any] = line.decode_lines(block)
+        block.decode()
     except OF_LINES:
         return None
     return rows if len(rows) == len(between) + 1 else None

@@ -42,13 +42,20 @@ def first_line(error: BaseException) -> str:
 
 
 def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
-    """Refuse a file that shares no column with the schema, or has two columns of one name."""
+    """Refuse a file that shares no column with the schema, has two columns of one name, or has a column that is the
+    schema's but for white space or case: it would be null in every row."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
         raise Misnamed(f"the file has several columns called {repeated[0]!r}")
     if spaced := [name for name in names if name not in wanted and name.strip() in wanted]:
         raise Misnamed(
             f"the file has a column called {spaced[0]!r}, the schema one called {spaced[0].strip()!r}: take the white"
             " space out of the file's header"
+        )
+    missing = {name.casefold(): name for name in wanted if name not in names}
+    if cased := [name for name in names if name not in wanted and name.casefold() in missing]:
+        raise Misnamed(
+            f"the file has a column called {cased[0]!r}, the schema one called {missing[cased[0].casefold()]!r}: write"
+            " both in the same case"
         )
     if not set(names) & set(wanted):
         raise Misnamed(

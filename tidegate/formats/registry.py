@@ -5,7 +5,7 @@ are named here, and imported by `tidegate.formats.decode`.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,12 @@ class Format:
         """Each option's value: the given one, or its default. Options of other formats are left out. Raises ValueError
         for a value that is not allowed."""
         return {each.name: each.check(given.get(each.name, each.default)) for each in self.options}
+
+    def check_known(self, names: Iterable[str]) -> None:
+        """Raises ValueError for an option that this code lacks: without it, files would be read as something else."""
+        known = {*(each.name for each in self.options), *dict(self.carried)}
+        if unknown := sorted(set(names) - known):
+            raise ValueError(f"{self.name} files have no option {unknown[0]!r} in this version: newer code wrote it")
 
     def carry(self, given: Mapping[str, Any]) -> Options:
         """The options in a dataset, for its decoder. All of them but the defaults of later ones, so that a new default

@@ -136,7 +136,7 @@ def cut_lines(surveys: Sequence[LineSurvey], size: int, *, header: bytes = b"") 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
     """Rows that a file stores together, and says how many they are: a row group of Parquet, a stripe of ORC. `size` are
-    its bytes as they are stored."""
+    its bytes, of Parquet before they are compressed."""
 
     rows: int
     size: int

@@ -129,7 +129,11 @@ def _ran(words: Sequence[str], folder: Path) -> str:
 def main() -> int:
     """Make it, unless it is there. Without it jobs begin later, and nothing else changes: so that is said, no error."""
     archive = installed_archive()
-    if not archive.exists() and (trouble := make_archive(archive)):
+    try:
+        trouble = "" if archive.exists() else make_archive(archive)
+    except OSError as error:  # a full disk, or a folder that may not be written
+        trouble = str(error)
+    if trouble:
         print(
             f"  local jobs will begin a few seconds later: Java made no archive of classes: {trouble}", file=sys.stderr
         )

@@ -62,7 +62,9 @@ def survey(context: SparkContext, reader: Reader, items: Sequence[OwnedUpload], 
         return {}
     sizes = [item.upload.size for item in items]
     large = [items[at] for at in to_split(sizes, slots=_slots(context), task_bytes=task_bytes)]
-    large = [item for item in large if reader.decoding.splits(item.upload.key)]
+    # one that is too large for the route is refused by whoever reads it as a whole
+    limit = reader.dataset.max_object_bytes
+    large = [item for item in large if item.upload.size <= limit and reader.decoding.splits(item.upload.key)]
     ranges = [(item, start, end) for item in large for start, end in splitter.ranges(item.upload.size, task_bytes)]
     if not ranges:
         return {}
