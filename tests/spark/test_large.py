@@ -79,7 +79,7 @@ def test_parquet_of_many_row_groups(world: World, batch: str) -> None:
     world.seal(batch, world.put(files))
     assert run(world.attempt(batch, 1), "ingest") == 0
     (ending,) = world.outcomes(batch).endings
-    assert (ending.key, ending.where) == ("in/bad.parquet", "row group 7, rows 4900 to 4999")
+    assert (ending.key, ending.where) == ("in/bad.parquet", "row group 8, rows 4901 to 5000")
     assert world.staged(batch) == 2
     assert [(row.id, row._source_row) for row in world.rows()] == [(each, each) for each in range(5000)]
 
@@ -177,7 +177,7 @@ def test_a_file_is_overwritten_between_survey_and_staging(
 
 @pytest.mark.usefixtures("several_tasks_read_a_file")
 def test_a_file_that_is_too_large_for_its_route_is_refused_and_not_split(world: World, batch: str) -> None:
-    world.dataset = Dataset(world.dataset.table, "id bigint, text string", max_object_bytes=5_000)
+    world.dataset = Dataset(world.dataset.table, "id bigint, text string", "json", max_object_bytes=5_000)
     world.seal(batch, world.put({"in/large.json": lines(*range(200)), "in/small.json": lines(1000)}))
     assert run(world.attempt(batch, 1), "ingest") == 0
     (ending,) = world.outcomes(batch).endings
