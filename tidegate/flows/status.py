@@ -66,7 +66,8 @@ def hosts_of(statuses: Iterable[RouteStatus], ports: Ports) -> dict[str, str]:
 
 def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
     """The state of a route by this record of it. Of a route without batches nothing else is read."""
-    batches = tuple(batch for batch_id in record.unfinished if (batch := ports.ledger.batch(batch_id)))
+    found = ports.ledger.batches(record.unfinished) if record.unfinished else {}
+    batches = tuple(found[batch_id] for batch_id in record.unfinished if batch_id in found)
     # the uploads of an abandoned batch wait for a redrive: they have not ended, unless they were dropped
     gathered, back = sum(batch.objects for batch in batches), record.back
     pending = gathered + record.abandoned_objects - record.dropped - back.get(ABANDONED, 0)
