@@ -37,8 +37,7 @@ from simulation.world.s3 import Version
 from simulation.world.world import CONFIG, World
 from tidegate import wiring
 from tidegate.flows.status import RouteStatus, status
-from tidegate.schedule import LEAST_WINDOW, intake_window
-from tidegate.settings import duration
+from tidegate.schedule import LEAST_WINDOW
 
 KEYS = 507_549
 NOTIFICATIONS = 507_706
@@ -522,8 +521,7 @@ def main(arguments: list[str]) -> int:
     if options.record and (options.scale, options.max_wait) != (1, "60s"):
         parser.error("--record is for all of the traffic, with --max-wait 60s")
     with simulation(options.max_wait):
-        window = intake_window(duration(options.max_wait))
-        run = replay(generate(options.scale, options.loss, options.seed), _progress(), window)
+        run = replay(generate(options.scale, options.loss, options.seed), _progress())
     print(conservation(run), work(run), table(run.used, run.told), pace(run), sep="\n\n")
     if run.problems:
         print("These do not hold:", *run.problems, sep="\n  ")

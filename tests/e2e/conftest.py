@@ -187,7 +187,9 @@ class LocalStack:
         """What `tidegate status --json` would print. Tests ask again and again: it needs no process of its own."""
         routes, ledger = self._asked
         found: dict[str, Any] = json.loads(
-            json_output.dumps(json_output.status("", ask_status(routes, memory_ports(ledger=ledger)), Unannounced()))
+            json_output.dumps(
+                json_output.status("", ask_status(routes, memory_ports(ledger=ledger)), Unannounced(), {})
+            )
         )
         return found
 
