@@ -14,12 +14,11 @@ why that is enough.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 
 from tidegate.core.publication import Floor
-from tidegate.core.versions import check_version
+from tidegate.core.versions import check_version, known_fields
 
 VERSION = 1
 MILLI = 1_000
@@ -152,7 +151,7 @@ def decode_maintenance_request(body: bytes) -> MaintenanceRequest:
         told["at"],
         tuple(told["tables"]),
         tuple(unfinished),
-        MaintainLimits(**_known(MaintainLimits, told["limits"])),
+        MaintainLimits(**known_fields(MaintainLimits, told["limits"])),
         told["dry_run"],
         tuple(told.get("asked_for", ())),
     )
@@ -208,16 +207,10 @@ def decode_maintenance(body: bytes) -> CompleteMaintenance:
     check_version(told["v"], "complete.json of maintenance", VERSION)
     return CompleteMaintenance(
         tuple(
-            MaintainedTable(**{**_known(MaintainedTable, each), "remarks": tuple(each["remarks"])})
+            MaintainedTable(**{**known_fields(MaintainedTable, each), "remarks": tuple(each["remarks"])})
             for each in told["tables"]
         )
     )
-
-
-def _known(of: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the fields that newer code added: older code goes on without them."""
-    names = {field.name for field in fields(of)}
-    return {name: value for name, value in given.items() if name in names}
 
 
 def maintenance_folder(run: str) -> str:

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.core.batches import BatchLimits
 from tidegate.core.uploads import Upload
+from tidegate.core.versions import known_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,9 @@ def encode_route(route: Route) -> str:
 def decode_route(text: str) -> Route:
     """Fields that a newer version added are left out. Fields that an older version lacked get their defaults."""
     given = json.loads(text)
-    return Route(**{**_known(Route, given), "dataset": _dataset(given["dataset"]), "limits": _limits(given["limits"])})
+    return Route(
+        **{**known_fields(Route, given), "dataset": _dataset(given["dataset"]), "limits": _limits(given["limits"])}
+    )
 
 
 def _fields(dataset: Dataset) -> dict[str, Any]:
@@ -125,18 +128,13 @@ def _fields(dataset: Dataset) -> dict[str, Any]:
 
 
 def _dataset(given: Mapping[str, Any]) -> Dataset:
-    known = _known(Dataset, given)
+    known = known_fields(Dataset, given)
     options = tuple(sorted((name, value) for name, value in given.items() if name not in known))
     return Dataset(**{**known, "partition_by": tuple(given.get("partition_by", ())), "options": options})
 
 
 def _limits(given: Mapping[str, Any]) -> BatchLimits:
-    return BatchLimits(**_known(BatchLimits, given))
-
-
-def _known(of: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in fields(of)}
-    return {name: value for name, value in given.items() if name in names}
+    return BatchLimits(**known_fields(BatchLimits, given))
 
 
 def _json(value: Any) -> str:

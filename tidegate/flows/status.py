@@ -74,8 +74,7 @@ def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
     # what came back is counted by the batch that gathered it anew
     notified = record.notified + gathered - sum(back.values())
     ended = record.tally - Tally.from_dict(back)
-    known = {batch.id: batch for batch in batches}
-    wished = (known.get(each) or ports.ledger.batch(each) for each in record.wished)
+    wished = (found.get(each) or ports.ledger.batch(each) for each in record.wished)
     return RouteStatus(
         route=route,
         uploads=Conservation(notified, ended, pending, record.dropped - back.get(DROPPED, 0)),

@@ -43,7 +43,6 @@ def make_splitter(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> S
 class CsvSplitter:
     def __init__(self, schema: pa.Schema, delimiter: str) -> None:
         self._schema, self._delimiter = schema, delimiter
-        self._tables = csv_stream.make_streaming(schema, delimiter)
 
     def ranges(self, size: int, most: int) -> list[ByteRange]:
         return even_ranges(size, most)
@@ -88,9 +87,7 @@ class CsvSplitter:
         return cut_lines(chosen, size, header=surveys[0].header)
 
     def tables(self, stream: Stream, split: Split) -> Iterator[pa.Table]:
-        if not split.head:
-            return self._tables(part(stream, split))
-        return csv_stream.under_header(part(stream, split), self._schema, self._delimiter, split.head)
+        return csv_stream.tables(part(stream, split).pieces(), self._schema, self._delimiter, split.head)
 
 
 class _Lines:

@@ -24,7 +24,7 @@ NO_LIMIT = 1 << 62
 def make_streaming(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if CSV cannot hold such a column."""
     make_decoder(schema, NO_LIMIT, delimiter)
-    return lambda stream: _tables(_text(stream, encoding), schema, delimiter)
+    return lambda stream: tables(_text(stream, encoding), schema, delimiter)
 
 
 def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
@@ -49,12 +49,16 @@ def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
         yield text
 
 
-def _tables(text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str) -> Iterator[pa.Table]:
+def tables(text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str, head: bytes = b"") -> Iterator[pa.Table]:
+    """The rows of a file, or of a part of one that lacks its header: then that is `head`, and rows and lines in a
+    refusal count from the part's beginning. Raises Undecodable."""
     records = records_of_csv(delimiter)
     lines = Lines()
+    lines.add(head)
+    columns = max(len(header(head, delimiter)), len(schema))
     rows = 0
-    head = b""
-    for text in pieces(_from_header(text_of_file, lines), records, ended=lambda: lines.ended):
+    begun = text_of_file if head else _from_header(text_of_file, lines)
+    for text in pieces(begun, records, ended=lambda: lines.ended):
         if not head:
             head = first_record_of_csv(text, delimiter)
             # refuses a header that does not fit, and one whose quotes are not regular. The mark stands for that of the
@@ -72,15 +76,6 @@ def _tables(text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str) ->
             rows += table.num_rows
             lines.add(piece)
             yield table
-
-
-def under_header(stream: Stream, schema: pa.Schema, delimiter: str, head: bytes) -> Iterator[pa.Table]:
-    """The rows of a text that lacks its header. Rows and lines in a refusal count from its beginning."""
-    records = records_of_csv(delimiter)
-    columns = max(len(header(head, delimiter)), len(schema))
-    for text in pieces(stream.pieces(), records, ended=lambda: 0):
-        for piece in within_memory(text, records, columns):
-            yield read(head + piece, schema, delimiter, NO_LIMIT)
 
 
 def _from_header(text: Iterator[bytes], lines: Lines) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ A survey may be wrong, for example about a quote that is part of a field. That c
 A file of which any split is refused is read again as a whole, and only that says why, and in which line.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Protocol
@@ -142,7 +142,30 @@ class StoredGroup:
     size: int
 
 
-def cut_groups(groups: Sequence[StoredGroup], size: int, most: int) -> list[Split]:
+@dataclass(frozen=True, slots=True)
+class GroupSplitter:
+    """The `Splitter` of a format whose footer says which groups there are: `groups` reads it, and raises Undecodable.
+    `decode` decodes these groups of a file."""
+
+    groups: Callable[[ByteSource], Sequence[StoredGroup]]
+    decode: Callable[[Stream, range], Iterator[pa.Table]]
+
+    def ranges(self, size: int, most: int) -> list[ByteRange]:
+        """One: the footer speaks for all of the file."""
+        return [(0, size)]
+
+    def survey(self, source: ByteSource, start: int, end: int) -> Sequence[StoredGroup]:
+        return self.groups(source)
+
+    def cut(self, surveys: Sequence[Sequence[StoredGroup]], size: int, most: int) -> list[Split]:
+        (groups,) = surveys
+        return _cut_groups(groups, size, most)
+
+    def tables(self, stream: Stream, split: Split) -> Iterator[pa.Table]:
+        return self.decode(stream, range(split.start, split.end))
+
+
+def _cut_groups(groups: Sequence[StoredGroup], size: int, most: int) -> list[Split]:
     """Splits of some groups each: at most `most` bytes, or one group. Its decoder reads footers, so it may ask for any
     byte."""
     bounds = [0]

@@ -101,20 +101,22 @@ _OVERWRITTEN = Missed(Outcome.SUPERSEDED, "overwritten before it was read; the n
 def fetch(upload: Upload, max_bytes: int, owner: str = "") -> Fetched:
     """The bytes of the claimed version. If `owner` is given, S3 reads only from a bucket of that account. Raises on
     anything that a later try may cure, and BucketMissing."""
-    read = _with_obstore if is_plain(upload.key) else _with_boto3
-    return read(upload, max_bytes, owner, None)
+    return _read(upload, max_bytes, owner, None)
 
 
 def fetch_range(upload: Upload, start: int, end: int, owner: str = "") -> Fetched:
     """The bytes of the claimed version from `start` up to `end`, which lie in it. Otherwise as `fetch`."""
-    read = _with_obstore if is_plain(upload.key) else _with_boto3
-    return read(upload, sys.maxsize, owner, (start, end))
+    return _read(upload, sys.maxsize, owner, (start, end))
 
 
 def probe(upload: Upload, owner: str = "") -> Fetched:
     """TooLarge with the size of the claimed version, if it can be read, and it has a byte. Otherwise as `fetch`."""
+    return _read(upload, 0, owner, (0, 1))
+
+
+def _read(upload: Upload, max_bytes: int, owner: str, part: Range | None) -> Fetched:
     read = _with_obstore if is_plain(upload.key) else _with_boto3
-    return read(upload, 0, owner, (0, 1))
+    return read(upload, max_bytes, owner, part)
 
 
 def is_plain(key: str) -> bool:

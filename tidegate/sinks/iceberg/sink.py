@@ -31,7 +31,7 @@ from tidegate.reading.reader import LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
-from tidegate.sinks.iceberg.splits import Splits, SplitTask, endings_of, read_whole, split_tasks, survey
+from tidegate.sinks.iceberg.splits import Splits, SplitTask, endings_of, in_splits, read_whole, split_tasks, survey
 from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
 
@@ -194,7 +194,8 @@ class IcebergSink:
     def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Splits, endings: Any, of_splits: Any) -> Any:
         """The rows as a DataFrame: one partition for each task, no listing, no shuffle of the manifest."""
         context = self.spark.sparkContext
-        whole = [position for position, item in enumerate(items) if item.upload not in splits]
+        split = set(in_splits(items, splits))
+        whole = [position for position in range(len(items)) if position not in split]
         tasks = bin_pack(
             [items[position].upload.size for position in whole],
             parallelism=context.defaultParallelism,

@@ -47,24 +47,30 @@ class SplitTask:
     split: Split
 
 
+def in_splits(items: Sequence[OwnedUpload], splits: Splits) -> list[int]:
+    """The positions of the files in splits. Most batches have none, and to hash a million uploads takes a second."""
+    return [position for position, item in enumerate(items) if item.upload in splits] if splits else []
+
+
 def split_tasks(items: Sequence[OwnedUpload], splits: Splits) -> list[SplitTask]:
     return [
-        SplitTask(position, number, item, split)
-        for position, item in enumerate(items)
-        for number, split in enumerate(splits.get(item.upload, ()))
+        SplitTask(position, number, items[position], split)
+        for position in in_splits(items, splits)
+        for number, split in enumerate(splits[items[position].upload])
     ]
 
 
 def survey(context: SparkContext, reader: Reader, items: Sequence[OwnedUpload], task_bytes: int) -> Splits:
     """The splits of the files that are worth it. One job of Spark, if there are such files."""
-    splitter = reader.decoding.splitter
+    decoding = reader.decoding
+    splitter = decoding.splitter
     if splitter is None or reader.careful:
         return {}
     sizes = [item.upload.size for item in items]
     large = [items[at] for at in to_split(sizes, slots=_slots(context), task_bytes=task_bytes)]
     # one that is too large for the route is refused by whoever reads it as a whole
     limit = reader.dataset.max_object_bytes
-    large = [item for item in large if item.upload.size <= limit and reader.decoding.splits(item.upload.key)]
+    large = [item for item in large if item.upload.size <= limit and decoding.splits(item.upload.key)]
     ranges = [(item, start, end) for item in large for start, end in splitter.ranges(item.upload.size, task_bytes)]
     if not ranges:
         return {}
@@ -95,14 +101,13 @@ def endings_of(
     `splits`."""
     ended: dict[int, Read | None] = {}
     doubted: dict[int, Read] = {}
-    for position, item in enumerate(items):
-        if item.upload in splits:
-            count = len(splits[item.upload])
-            read = joined([reports.get((position, number)) for number in range(count)])
-            if read is None or read.outcome is Outcome.COMMITTED:
-                ended[position] = read
-            else:
-                doubted[position] = read
+    for position in in_splits(items, splits):
+        count = len(splits[items[position].upload])
+        read = joined([reports.get((position, number)) for number in range(count)])
+        if read is None or read.outcome is Outcome.COMMITTED:
+            ended[position] = read
+        else:
+            doubted[position] = read
     if doubted:
         found = read_whole([(position, items[position]) for position in doubted])
         for position, doubt in doubted.items():
