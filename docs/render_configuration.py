@@ -51,8 +51,8 @@ HEAD = """\
 
 One file, `tidegate.toml`, describes a deployment. Every field is optional unless its default is *required*. An unknown
 field is a mistake. `tidegate check` reports every mistake with its line and with what is allowed there, types and
-partitions included. It needs no stack. `docs/tidegate.schema.json` is the JSON Schema of the file: the first line of the
-`tidegate.toml` in the checkout names it for editors.
+partitions included. It needs no stack. `docs/tidegate.schema.json` is the JSON Schema of the file: the first line of
+the `tidegate.toml` in the checkout names it for editors.
 
 The CDK app, the functions and the command line read the same file:
 
