@@ -44,8 +44,7 @@ def _file(out: Console, each: KnownFile) -> None:
     outcome = each.state.outcome
     rows = f"{counted(each.rows, 'row')}  " if each.rows is not None else ""
     claimed = "" if each.batch.ended_at or not each.claimed_at else f"  since {iso(each.claimed_at)}"
-    line = Text.assemble((f"  {outcome:<{OUTCOME_WIDTH}}", OUTCOME_STYLE[outcome]), f"{rows}{each.upload.uri}{claimed}")
-    out.print(line, soft_wrap=True)
+    _line(out, outcome, f"{rows}{each.upload.uri}{claimed}")
     if each.state.error:
         say(out, "      ", each.state.error.splitlines()[0], indent=6)
 
@@ -68,11 +67,11 @@ def landed_files(page: LandedPage) -> None:
 
 
 def _landed(out: Console, each: LandedFile) -> None:
-    outcome = Outcome.COMMITTED.value
-    line = Text.assemble(
-        (f"  {outcome:<{OUTCOME_WIDTH}}", OUTCOME_STYLE[outcome]), f"{counted(each.rows, 'row')}  {each.uri}"
-    )
-    out.print(line, soft_wrap=True)
+    _line(out, Outcome.COMMITTED.value, f"{counted(each.rows, 'row')}  {each.uri}")
+
+
+def _line(out: Console, outcome: str, told: str) -> None:
+    say(out, f"  {outcome:<{OUTCOME_WIDTH}}", told, style=OUTCOME_STYLE[outcome], indent=2 + OUTCOME_WIDTH)
 
 
 def batches(page: BatchPage, *, now: int) -> None:
