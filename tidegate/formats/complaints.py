@@ -65,8 +65,10 @@ def of_whole(number: int, kind: pa.DataType) -> str:
         return f"has no exact {type_name(kind)}: make the column a {_for_whole(number)}"
     # an unsigned type is none of a schema's
     bound = (1 << (kind.bit_width - 1)) - (number > 0)
-    than = f"more than {type_name(kind)} holds, {bound}" if number > 0 else f"less than {type_name(kind)} holds, {-bound}"
-    return f"is {than}: make the column a {_for_whole(number)}"
+    than = f"more than {type_name(kind)} holds, {bound}"
+    if number < 0:
+        than = f"less than {type_name(kind)} holds, -{bound}"
+    return f"is {than}: make the column {_for_whole(number)}"
 
 
 def of_decimal(number: decimal.Decimal, kind: pa.DataType) -> str:
@@ -76,7 +78,7 @@ def of_decimal(number: decimal.Decimal, kind: pa.DataType) -> str:
     wider = (max(whole, before) + max(decimals, after), max(decimals, after))
     fits = wider[0] <= MOST_DIGITS
     if decimals > after:
-        make = f"make the column decimal({wider[0]},{wider[1]}), or round it" if fits else "round it, or make it a string"
+        make = f"make the column decimal({wider[0]},{wider[1]}), or round it" if fits else "round it, or write text"
         return f"has {decimals} decimals, {type_name(kind)} holds {after}: {make}"
     make = f"make the column decimal({wider[0]},{wider[1]})" if fits else "make the column a string"
     return f"has {whole} digits before the point, {type_name(kind)} holds {before}: {make}"

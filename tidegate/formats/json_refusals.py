@@ -45,7 +45,7 @@ def refusal(number: int, line: bytes, schema: pa.Schema, error: Exception) -> st
         some = undecodable.object[undecodable.start : undecodable.end].hex(" ")
         return f"{at}: the bytes {some} are no UTF-8, which JSON is: iconv -f WINDOWS-1252 -t UTF-8 FILE"
     if text.startswith(BYTE_ORDER_MARK):
-        return f"{at} begins with a byte order mark, which JSON has not: write the file without it (UTF-8, not UTF-8-SIG)"
+        return f"{at} begins with a byte order mark, which JSON has not: write UTF-8 without it"
     try:
         return _of_text(at, text, schema, error)
     except RecursionError:

@@ -116,8 +116,8 @@ def instead(format: str, encoding: str, head: bytes) -> str:
 
 
 def not_packed(codec: str, head: bytes) -> str:
-    """What is said of a file that cannot be unpacked, and is not packed as its name says; empty if it may be. `head` are
-    its first bytes, as it is stored."""
+    """What is said of a file that cannot be unpacked, and is not packed as its name says; empty if it may be. `head`
+    are its first bytes, as it is stored."""
     found = recognize(head)
     if found is not None and found.codec == codec:
         return ""

@@ -1,4 +1,4 @@
-"""Types of columns by Spark's names, which are those of a route's schema: Arrow's names are not those of a file's owner.
+"""Types of columns by Spark's names, which are those of a route's schema. A file's owner need not know Arrow's.
 
 The names of what a schema can hold are what Spark itself writes (`DataType.simpleString`, source of Spark 4.1 read).
 Files have other types besides, and their names say what they are.
