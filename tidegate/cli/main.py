@@ -23,6 +23,11 @@ VERBS = (
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),
     Verb(
+        "try",
+        "tidegate.cli.files.try_files:try_files",
+        "Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.",
+    ),
+    Verb(
         "cost",
         "tidegate.cli.cost:cost",
         "Print what so many uploads a day cost in a month, what the usual pipelines would, and what a longer wait"

@@ -35,7 +35,7 @@ OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionE
 
 
 class Unfit(Exception):
-    """A value is refused, or a type; `row` is the value's place in the array at hand, `value` is how it is shown. `path`
+    """A value is refused, or a type; `row` is the value's place in the array at hand, `value` how it is shown. `path`
     leads from the column to it, if it is nested."""
 
     def __init__(self, why: str, row: int | None = None, value: str = "") -> None:
