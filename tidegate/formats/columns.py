@@ -181,7 +181,8 @@ class _ColumnReading:
     def _explained(self, array: pa.Array, kind: pa.DataType, error: Exception) -> Unfit:
         """The first value that Arrow refuses, and why: its own message names neither."""
         row = _first_refused(array, lambda some: self._values(some, kind))
-        if row is None:
+        if row is None or (types.is_integer(array.type) and types.is_decimal(kind)):
+            # Arrow wants a decimal that holds every number of the type, not only those that are there
             return Unfit(of_types(array.type, kind))
         value = array.slice(row, 1)
         if self.texts and is_text(array.type) and not is_text(kind):

@@ -59,10 +59,8 @@ def of_text(text: str, kind: pa.DataType) -> tuple[str, str]:
 
 def of_whole(number: int, kind: pa.DataType) -> str:
     """Why a whole number is none of this type."""
-    if types.is_decimal(kind):
-        return of_decimal(decimal.Decimal(number), kind)
     if types.is_floating(kind):
-        return f"has no exact {type_name(kind)}: make the column a {_for_whole(number)}"
+        return f"has no exact {type_name(kind)}: make the column {_for_whole(number)}"
     # an unsigned type is none of a schema's
     bound = (1 << (kind.bit_width - 1)) - (number > 0)
     than = f"more than {type_name(kind)} holds, {bound}"
@@ -101,7 +99,7 @@ def of_value(value: pa.Array, kind: pa.DataType) -> tuple[str, str] | None:
             return value.cast(pa.string())[0].as_py(), finer
         return str(number), f"as {type_name(there)} since 1970 is outside the years 0001 to 9999: correct it"
     found = value[0].as_py()
-    if types.is_integer(there) and (types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)):
+    if types.is_integer(there) and (types.is_integer(kind) or types.is_floating(kind)):
         return shown(found), of_whole(found, kind)
     if types.is_decimal(there) and types.is_decimal(kind):
         return shown(found), of_decimal(found, kind)

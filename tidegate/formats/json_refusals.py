@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.formats.columns import is_list
-from tidegate.formats.complaints import NUMBER, WHOLE, of_fraction, of_whole, shown
+from tidegate.formats.complaints import NUMBER, SHOWN, WHOLE, of_fraction, of_whole, shown
 from tidegate.formats.reasons import first_line
 from tidegate.formats.type_names import type_name
 
@@ -146,7 +146,7 @@ def _of_value(value: Any, kind: pa.DataType, path: str) -> Iterator[tuple[str, s
     elif types.is_floating(kind):
         if isinstance(value, _Number):
             if not math.isfinite(float(value)):
-                yield path, shown(value)[1:-1], of_fraction(float(value), kind)
+                yield path, _shown(value), of_fraction(float(value), kind)
             return
     elif isinstance(value, str) and not isinstance(value, _Number):
         # whether a text is a date, a time or base64 is looked at later
@@ -162,15 +162,20 @@ def _of_element(value: Any, field: pa.Field, path: str) -> Iterator[tuple[str, s
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, _Number):
-        return shown(str(value))[1:-1]
-    if isinstance(value, str):
-        return shown(value)
-    return shown(json.dumps(value))[1:-1] if isinstance(value, bool) else _cut(json.dumps(value, ensure_ascii=True))
+    """A value as the file has it, but for its white space; a text in the quotes of a message."""
+    found = shown(value) if isinstance(value, str) and not isinstance(value, _Number) else _as_json(value)
+    return found if len(found) <= SHOWN + 5 else f"{found[:SHOWN]}..."
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}..."
+def _as_json(value: Any) -> str:
+    match value:
+        case _Number():
+            return str(value)
+        case list():
+            return f"[{', '.join(map(_as_json, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{json.dumps(name)}: {_as_json(each)}' for name, each in value.items())}}}"
+    return json.dumps(value)
 
 
 def _what(value: Any) -> str:

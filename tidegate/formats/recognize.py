@@ -69,8 +69,8 @@ def recognize(head: bytes) -> Content | None:
         return JSON
     if MARKUP.match(head):
         return Content("XML or HTML")
-    nulls = max(head[0::2].count(0), head[1::2].count(0))
-    if nulls > len(head) // 4 and is_ascii(head.replace(b"\x00", b"")):
+    few, many = sorted((head[0::2].count(0), head[1::2].count(0)))
+    if len(head) >= 4 and few == 0 and many > len(head) // 4 and is_ascii(head.replace(b"\x00", b"")):
         return UNMARKED
     return None
 
@@ -78,6 +78,15 @@ def recognize(head: bytes) -> Content | None:
 def is_text(head: bytes) -> bool:
     """Whether it may be text in an encoding in which ASCII is ASCII."""
     return not CONTROLS.search(head)
+
+
+def is_utf_8(head: bytes) -> bool:
+    """Whether it is text in UTF-8, of which the end may be cut off."""
+    try:
+        codecs.getincrementaldecoder(UTF_8)().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return is_text(head)
 
 
 def is_ascii(head: bytes) -> bool:
@@ -92,7 +101,7 @@ def instead(format: str, encoding: str, head: bytes) -> str:
         return "" if format in ("json", "csv") else f"the file is empty (0 bytes): {wanted} has more, also without rows"
     found = recognize(head)
     if found is None:
-        if format in ("json", "csv") or not is_text(head):
+        if format in ("json", "csv") or not is_utf_8(head):
             return ""
         begins = repr(head[:20].decode("utf-8", "backslashreplace"))
         return f"the file is text, and the route's format is {format}: it begins with {begins}. Set another `format`"
@@ -108,8 +117,10 @@ def instead(format: str, encoding: str, head: bytes) -> str:
         return f'{said}: it begins as {found.called} does. Set format = "{found.format}" for it, or write {wanted}'
     if found in (UTF_16_TEXT, UNMARKED) and format == "json":
         return f"the file is {found.called}, and JSON is in UTF-8: iconv -f UTF-16 -t UTF-8 FILE"
+    if found in (UTF_16_TEXT, UNMARKED) and format == "csv" and encoding == UTF_16:
+        return ""
     if found is UTF_16_TEXT and format == "csv":
-        return "" if encoding == UTF_16 else f'{said} in {encoding}: set encoding = "utf-16", or write it in {UTF_8}'
+        return f'{said} in {encoding}: set encoding = "utf-16", or write it in {UTF_8}'
     if found is UNMARKED and format == "csv":
         return f'the file is {found.called}: write it with one, and set encoding = "utf-16"; or write it in {UTF_8}'
     return f"{said}: write it as {wanted}"
@@ -121,7 +132,7 @@ def not_packed(codec: str, head: bytes) -> str:
     found = recognize(head)
     if found is not None and found.codec == codec:
         return ""
-    called = found.called if found is not None else "text" if head and is_text(head) else ""
+    called = found.called if found is not None else "text" if head and is_utf_8(head) else ""
     if not called:
         return ""
     suffix = SUFFIXES[codec]

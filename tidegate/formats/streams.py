@@ -138,9 +138,12 @@ class Stream:
 def head_of(stream: Stream) -> bytes:
     """The first `HEAD_BYTES` of a file without its compression, to say what a refused file is: fewer if there are no
     more, or if it is damaged there."""
+    source = stream.source
+    if stream.codec is None or not source.size:
+        return source.read(0, min(HEAD_BYTES, source.size)) if source.size else b""
     head = b""
     try:
-        for piece in replace(stream, allowance=Allowance(1 << 62, "")).pieces(HEAD_BYTES):
+        for piece in replace(stream, allowance=Allowance(1 << 62, "")).pieces():
             head += piece
             if len(head) >= HEAD_BYTES:
                 break
