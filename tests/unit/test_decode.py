@@ -88,7 +88,7 @@ class TestJson:
         ],
     )
     def test_a_nested_number_too_large_for_a_float_is_not_infinite(self, kind: pa.DataType, value: bytes):
-        with pytest.raises(Undecodable, match=r"^line 2: v.* = -?1e(\+)?39 is too large for float: make the column a double"):
+        with pytest.raises(Undecodable, match=r"^line 2: v.* = -?1e(\+)?39 is too large for float: "):
             rows(json(("v", kind)), b'{"v": null}\n{"v": ' + value + b"}")
 
     @pytest.mark.parametrize("body", [b'{"c": 1, "d": "x"}\n{"c": 2}\n', b"{}", b'{}\n{"c": 1}\n{}\n'])
@@ -110,7 +110,7 @@ class TestJson:
 
     @pytest.mark.parametrize("body", [b"{}" * 200_000, b'{"a": 1} {"a": 2}', b'{"a": 1}\r{"a": 2}', b'{"a":\n1}'])
     def test_a_line_is_one_object_and_an_object_one_line(self, body: bytes):
-        with pytest.raises(Undecodable, match=r"^line 1 (has several objects|ends in the middle of an object); Tidegate"):
+        with pytest.raises(Undecodable, match=r"^line 1 (has several|ends in the middle of an) objects?; "):
             rows(json(("a", pa.int64())), body)
 
     def test_blank_lines_are_skipped_and_counted_as_lines(self):
@@ -122,7 +122,7 @@ class TestJson:
     @pytest.mark.parametrize("kind", [pa.int32(), pa.list_(pa.int32())])
     def test_the_message_names_the_line_of_a_number_that_does_not_fit(self, kind):
         value = b"5000000000" if kind == pa.int32() else b"[5000000000]"
-        with pytest.raises(Undecodable, match=r"^line 5: n(\[0\])? = 5000000000 is more than int holds, 2147483647: make the column"):
+        with pytest.raises(Undecodable, match=r"^line 5: n(\[0\])? = 5000000000 is more than int holds, 2147483647"):
             rows(json(("n", kind)), b'\n{"n": null}\n{}\n \n{"n": ' + value + b"}\n{}\n")
 
     def test_the_message_names_the_line_of_a_text_that_is_refused(self):
@@ -211,7 +211,7 @@ class TestCsv:
         assert [row["b"] for row in rows(csv(("b", pa.string())), body)] == expected
 
     def test_a_blank_line_of_a_file_of_one_column_that_must_not_be_null_is_refused(self):
-        with pytest.raises(Undecodable, match="^row 2: a is null or missing"):
+        with pytest.raises(Undecodable, match=r"^row 2: a is null or missing"):
             rows(csv(pa.field("a", pa.int64(), nullable=False)), b"a\n1\n\n2\n")
 
     def test_a_blank_line_of_a_wider_file_is_no_row(self):

@@ -23,6 +23,11 @@ VERBS = (
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),
     Verb(
+        "init",
+        "tidegate.cli.files.init:init",
+        "Write a commented tidegate.toml for files that there are already: their format, columns, prefix and suffix.",
+    ),
+    Verb(
         "try",
         "tidegate.cli.files.try_files:try_files",
         "Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.",

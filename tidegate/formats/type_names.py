@@ -58,7 +58,7 @@ def type_name(kind: pa.DataType) -> str:
     if types.is_map(kind):
         return f"map<{type_name(kind.key_type)},{type_name(kind.item_type)}>"
     if types.is_struct(kind):
-        return f"struct<{','.join(f'{_quoted(field.name)}:{type_name(field.type)}' for field in kind)}>"
+        return f"struct<{','.join(f'{quoted_name(field.name)}:{type_name(field.type)}' for field in kind)}>"
     if _is_list(kind):
         return f"array<{type_name(kind.value_type)}>"
     return str(kind)
@@ -83,7 +83,7 @@ def column_type(kind: pa.DataType) -> str | None:
         fields = [(field.name, column_type(field.type)) for field in kind]
         if not fields or any(inner is None for _, inner in fields):
             return None
-        return f"struct<{','.join(f'{_quoted(name)}:{inner}' for name, inner in fields)}>"
+        return f"struct<{','.join(f'{quoted_name(name)}:{inner}' for name, inner in fields)}>"
     if _is_list(kind):
         inner = column_type(kind.value_type)
         return None if inner is None else f"array<{inner}>"
@@ -92,7 +92,7 @@ def column_type(kind: pa.DataType) -> str | None:
     return type_name(kind) if simple or text or _is_bytes(kind) else None
 
 
-def _quoted(name: str) -> str:
+def quoted_name(name: str) -> str:
     """A name as DDL has it: other names than words are in backquotes."""
     return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
 
