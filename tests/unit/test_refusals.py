@@ -1,5 +1,6 @@
-"""What is said of a refused file: where, what is there, what the schema says, and what to do; the same words for a whole
-file and for one that is decoded piece by piece."""
+"""What is said of a refused file: where, what is there, what the schema says, and what to do; the same words for a
+whole file and for one that is decoded piece by piece."""
+# ruff: noqa: E501
 
 import gzip
 import io

@@ -123,7 +123,7 @@ def test_what_was_once_read_otherwise_in_pieces(format: str, body: bytes, column
 
 
 def test_json_is_utf_8_also_where_the_schema_does_not_look():
-    with pytest.raises(Undecodable, match="^line 2: the bytes ff are no UTF-8, which JSON is"):
+    with pytest.raises(Undecodable, match=r"^line 2: the bytes ff are no UTF-8, which JSON is"):
         decoder("json", SCHEMA)(b'{"id": 1}\n{"other": "\xff"}\n')
 
 

@@ -29,8 +29,8 @@ def shown(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, decimal.Decimal):
         return _cut(format(value, "f"))
-    if isinstance(value, str | bytes):
-        return repr(value if len(value) <= SHOWN else value[:SHOWN] + ("..." if isinstance(value, str) else b"..."))
+    if isinstance(value, str):
+        return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
     return _cut(" ".join(str(value).split()))
 
 

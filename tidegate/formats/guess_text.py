@@ -25,7 +25,7 @@ BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")
 FORM_OF_DATE = re.compile(DATE)
 FORM_OF_TIME = re.compile(TIME + "$")
 FORM_OF_INSTANT = re.compile(TIME + ZONE + "$")
-FINER = re.compile(TIME.replace("{1,6}", "{7,}") + f"({ZONE})?$")
+FINER = re.compile(rf"^[0-9-]+[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{7,}}({ZONE})?$")
 PAST_BIGINT = 1 << 63
 
 

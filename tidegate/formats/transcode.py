@@ -57,7 +57,7 @@ def _begun(beginning: bytes, encoding: str) -> tuple[str, str]:
         return encoding, encoding
     if beginning[:2] not in UTF_16_MARKS:
         raise Undecodable(
-            f"not {encoding}, which the route says: it has no byte order mark. Write it with one, or set its `encoding`",
+            f"not {encoding}, which the route says: it has no byte order mark. Write it with one, or set `encoding`",
             where="line 1",
         )
     return encoding, UTF_16_MARKS[beginning[:2]]

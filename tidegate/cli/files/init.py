@@ -103,12 +103,13 @@ def _route(of: SampleFormat, types: Any, used: Sequence[Sample], place: str) -> 
     upload = used[0].upload
     folder = common_prefix(keys)
     if upload is not None:
-        name = name_for(folder.rstrip("/").rpartition("/")[2] or upload.bucket)
+        name = name_for(upload.bucket, *folder.split("/"))
         bucket, prefix = upload.bucket, folder
     else:
-        inside = folder.rstrip("/").rpartition("/")[2]
         path = Path(place).resolve()
-        name = name_for(inside or (path.name if path.is_dir() else path.name.removesuffix(suffix_of(path.name))))
+        name = name_for(
+            path.name if path.is_dir() else path.name.removesuffix(suffix_of(path.name)), *folder.split("/")
+        )
         bucket, prefix = f"{name}-landing", folder or f"{name}/"
     return GuessedRoute(
         name, bucket, upload is not None, prefix, common_suffix(keys), of.format, dict(of.options), types, len(used)

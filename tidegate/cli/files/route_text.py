@@ -1,10 +1,10 @@
-"""A `tidegate.toml` for samples, as text: what was found in them, and in comments why it is so and what else there is."""
+"""A `tidegate.toml` for samples, as text: what was found in them, and in comments why it is so."""
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from tidegate.formats.guess_text import GuessedType
@@ -17,7 +17,7 @@ LONGEST_NAME = 31
 
 @dataclass(frozen=True, slots=True)
 class GuessedRoute:
-    """A route for samples. `existing`: they are in this bucket. `key_prefix` and `key_suffix` are those of all samples."""
+    """A route for samples. `existing`: they are in this bucket. All keys have `key_prefix` and `key_suffix`."""
 
     name: str
     bucket: str
@@ -43,17 +43,20 @@ class GuessedRoute:
         return {name: each.remark for name, each in self.columns.items() if each.ddl is None}
 
 
-def name_for(place: str) -> str:
-    """The name of a route, by a folder, a prefix or a file."""
-    found = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
-    found = re.sub(r"^[^a-z]+", "", found)[:LONGEST_NAME].strip("-")
-    return found or "files"
+def name_for(*places: str) -> str:
+    """The name of a route, by the last of these folders, buckets or files that has a letter to begin with."""
+    for place in reversed(places):
+        found = re.sub(r"[^a-z0-9]+", "-", place.lower()).strip("-")
+        if found[:1].isalpha():
+            return found[:LONGEST_NAME].strip("-")
+    return "files"
 
 
 def common_prefix(keys: Sequence[str]) -> str:
     """The folder that all keys are in, with its slash."""
-    shared = os.path.commonprefix([key[: key.rfind("/") + 1] for key in keys])
-    return shared[: shared.rfind("/") + 1]
+    folders = [key.split("/")[:-1] for key in keys]
+    shared = takewhile(lambda each: len(set(each)) == 1, zip(*folders, strict=False))
+    return "".join(f"{each[0]}/" for each in shared)
 
 
 def common_suffix(keys: Sequence[str]) -> str:
@@ -103,30 +106,26 @@ def _of_bucket(route: GuessedRoute) -> list[str]:
 
 
 def _of_options(route: GuessedRoute) -> list[str]:
-    found = [f"{name} = {_text(value)}" for name, value in route.options.items()]
-    guess = "# Text in one byte a character looks the same in several encodings: look at the accents of `tidegate try`."
-    encoding = route.options.get("encoding", "utf-8")
-    return ([guess] if not encoding.startswith("utf") else []) + found
+    lines: list[str] = []
+    for name, value in route.options.items():
+        if name == "encoding" and not value.startswith("utf"):
+            lines.append("# Many encodings take these bytes: look at the accents that `tidegate try` prints.")
+        lines.append(f"{name} = {_text(value)}")
+    return lines
 
 
 def _of_columns(route: GuessedRoute) -> list[str]:
-    remarks = [
-        f"# {_line(name)}: {_line(each.remark)}." for name, each in route.columns.items() if each.ddl and each.remark
-    ]
-    left = [
-        f"# {_line(name)} is left out, and is ignored in files: {_line(why)}." for name, why in route.left_out.items()
-    ]
+    of_some = ((name, each.remark) for name, each in route.columns.items() if each.ddl and each.remark)
+    left = ((f"{name} is left out, and ignored in files", why) for name, why in route.left_out.items())
     return [
-        *remarks,
-        *left,
+        *(f"# {_line(name)}: {_line(why)}." for name, why in (*of_some, *left)),
         "# Any column may be null. Write `not null` behind those that never are: a file with a null there is refused.",
     ]
 
 
 def _of_partitions(route: GuessedRoute) -> list[str]:
-    time = next(
-        (name for name, each in route.columns.items() if each.ddl in ("timestamp", "timestamp_ntz", "date")), None
-    )
+    times = (name for name, each in route.columns.items() if each.ddl in ("timestamp", "timestamp_ntz", "date"))
+    time = next(times, None)
     if time is None or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", time):
         return []
     return ["# For tables that are read by time:", f"# partition_by = {json.dumps([f'days({time})'])}"]
