@@ -33,6 +33,11 @@ VERBS = (
         "Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.",
     ),
     Verb(
+        "check",
+        "tidegate.cli.check:check",
+        "Find the mistakes in tidegate.toml, each with its line: fields, types, partitions, routes that collide.",
+    ),
+    Verb(
         "cost",
         "tidegate.cli.cost:cost",
         "Print what so many uploads a day cost in a month, what the usual pipelines would, and what a longer wait"

@@ -175,7 +175,8 @@ def show(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFi
 def next_commands(file: Path, route: GuessedRoute, used: Sequence[Sample]) -> list[str]:
     option = "" if str(file) == "tidegate.toml" else f" --config {file}"
     more = ["tidegate doctor --aws" + option] if route.existing else ["tidegate local up" + option]
-    return [f"tidegate try {route.name} {used[0].name}{option}", f"tidegate routes{option}", *more]
+    checked = "tidegate check" if str(file) == "tidegate.toml" else f"tidegate check {file}"
+    return [f"tidegate try {route.name} {used[0].name}{option}", checked, *more]
 
 
 def as_document(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFile]) -> dict[str, Any]:
