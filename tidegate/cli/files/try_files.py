@@ -49,7 +49,7 @@ def try_files(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE...", help="Files, folders, s3://BUCKET/KEY or s3://BUCKET/PREFIX/.")
     ],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Print so many rows of a file.")] = 5,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Print so many rows.")] = 5,
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="The key that the file would have. Only for one file.")
     ] = None,
@@ -75,11 +75,15 @@ def try_files(
         trial = tried(decoding, whole, sample.source, limit)
         done.append(TriedFile(sample, whole, takers(whole, sample, mine, routes), trial))
         if not as_json:
-            show(done[-1], mine, limit, first=len(done) == 1)
+            show(done[-1], mine)
     if as_json:
         typer.echo(json_output.dumps(as_document(mine, decoding, done)))
     elif not given:
         render.error(f"there is no file in {', '.join(files)}")
+    elif limit and (accepted := [each for each in done if not each.trial.refused]):
+        # of one file, because there may be a thousand
+        most = max(accepted, key=lambda each: each.trial.first.num_rows > 0)
+        render.console().print(rows_table(most.trial, most.sample.name))
     if not given or any(each.trial.refused for each in done):
         raise typer.Exit(int(Exit.FINDING))
 
@@ -116,7 +120,7 @@ def takers(key: str, sample: Sample, mine: Route, routes: Sequence[Route]) -> tu
 # ---- for people
 
 
-def show(one: TriedFile, route: Route, limit: int, *, first: bool) -> None:
+def show(one: TriedFile, route: Route) -> None:
     out = render.console()
     trial = one.trial
     if trial.refused:
@@ -130,8 +134,6 @@ def show(one: TriedFile, route: Route, limit: int, *, first: bool) -> None:
         out.print(Text.assemble((f"{rows}: ", "green"), f"{one.sample.name} ({size}{piecewise})"), soft_wrap=True)
     if advice := misplaced(one, route):
         out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
-    if first or trial.first.num_rows:
-        out.print(rows_table(trial, limit))
 
 
 def misplaced(one: TriedFile, route: Route) -> str:
@@ -150,13 +152,13 @@ def misplaced(one: TriedFile, route: Route) -> str:
     return f"{why}; {f'route {others} would take it' if others else 'no route would take it'}"
 
 
-def rows_table(trial: Trial, limit: int) -> Table:
+def rows_table(trial: Trial, name: str) -> Table:
     """The columns with their types, and the first rows."""
-    table = Table(box=box.SIMPLE)
+    table = Table(box=box.SIMPLE, title=Text(f"the first rows of {name}"), title_justify="left")
     for field in trial.first.schema:
         required = "" if field.nullable else " not null"
         table.add_column(Text(f"{field.name}\n{type_name(field.type)}{required}"), overflow="fold")
-    rows = trial.first.slice(0, limit).to_pylist()
+    rows = trial.first.to_pylist()
     for row in rows:
         table.add_row(*(Text(as_cell(row[name]), style="dim" if row[name] is None else "") for name in row))
     if trial.rows > len(rows) > 0:
