@@ -16,6 +16,8 @@ from tidegate.formats import guess
 from tidegate.formats.decode import decoder
 from tidegate.formats.guess import SampleColumns, Unguessable, format_of
 from tidegate.formats.guess_text import Digits, Seen
+from tidegate.formats.recognize import SHOWN_FORMATS
+from tidegate.formats.registry import FORMATS
 from tidegate.formats.streams import HeldBytes
 from tidegate.formats.type_names import quoted_name
 from tidegate.reading.arrow_schema import arrow_schema
@@ -198,3 +200,8 @@ def test_the_format_is_that_of_the_content(name: str, body: bytes, format: str):
 def test_what_is_no_file_of_a_route(body: bytes):
     with pytest.raises(Unguessable):
         format_of("a", body)
+
+
+def test_every_format_is_recognized_and_guessed():
+    assert SHOWN_FORMATS.keys() == FORMATS.keys()
+    assert {"json", "csv", *guess.FIELDS} == FORMATS.keys()

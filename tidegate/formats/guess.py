@@ -92,7 +92,7 @@ class SampleColumns:
 
     def _typed(self, source: ByteSource) -> None:
         try:
-            fields = _FIELDS[self.of.format](source)
+            fields = FIELDS[self.of.format](source)
         except MemoryError:
             raise
         except (Undecodable, pa.ArrowException, *OF_DAMAGE) as error:
@@ -212,7 +212,7 @@ def _of_avro(source: ByteSource) -> dict[str, GuessedType]:
     return {str(each["name"]): _avro_type(each["type"], named, 0) for each in given["fields"]}
 
 
-_FIELDS = {"parquet": _of_parquet, "orc": _of_orc, "avro": _of_avro}
+FIELDS = {"parquet": _of_parquet, "orc": _of_orc, "avro": _of_avro}
 
 AVRO = {
     **{"boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double"},

@@ -53,7 +53,13 @@ EXCEL = re.compile(rb"\[Content_Types\]\.xml|xl/")
 OBJECT = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*(?:"|\})')
 MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|!doctype|html|[a-z]+[ >:])", re.IGNORECASE)
 CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-SHOWN_FORMATS = {"json": "JSON lines", "csv": "CSV", "parquet": "Parquet", "avro": "Avro", "orc": "ORC"}
+SHOWN_FORMATS: Mapping[str, str] = {
+    "json": "JSON lines",
+    "csv": "CSV",
+    "parquet": "Parquet",
+    "avro": "Avro",
+    "orc": "ORC",
+}
 
 
 def recognize(head: bytes) -> Content | None:
@@ -96,7 +102,9 @@ def is_ascii(head: bytes) -> bool:
 def instead(format: str, encoding: str, head: bytes) -> str:
     """What is said of a refused file that is no file of its route's format at all; empty if it may be one. `head` are
     its first bytes, without the compression that its key names."""
-    wanted = SHOWN_FORMATS.get(format, format)
+    if format not in SHOWN_FORMATS:
+        return ""
+    wanted = SHOWN_FORMATS[format]
     if not head:
         return "" if format in ("json", "csv") else f"the file is empty (0 bytes): {wanted} has more, also without rows"
     found = recognize(head)

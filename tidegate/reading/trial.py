@@ -15,7 +15,7 @@ from tidegate.reading.decoding import Decoding, Refused
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class FileTrial:
     """`rows` that would land, of which `first` has some; or the `reason` of a refusal, and `where` in the file it is.
     `piecewise`: it was too large to be decoded whole."""
 
@@ -30,24 +30,24 @@ class Trial:
         return bool(self.reason)
 
 
-def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> Trial:
+def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTrial:
     """What becomes of the file `source` under this key, with its first `most` rows. Raises what `source` raises, and
     MemoryError."""
     none = decoding.schema.empty_table()
     if source.size > decoding.dataset.max_object_bytes:
-        return Trial(0, none, reason=too_large(source.size, decoding.dataset.max_object_bytes))
+        return FileTrial(0, none, reason=too_large(source.size, decoding.dataset.max_object_bytes))
     if source.size <= STORED_BYTES:
         body = source.read(0, source.size) if source.size else b""
         found = decoding(key, body)
         if isinstance(found, Refused):
-            return Trial(0, none, reason=found.reason, where=found.where)
+            return FileTrial(0, none, reason=found.reason, where=found.where)
         if isinstance(found, pa.Table):
-            return Trial(found.num_rows, found.slice(0, most))
+            return FileTrial(found.num_rows, found.slice(0, most))
         source = HeldBytes(body)
     return _piecewise(decoding.streamed(key, source), none, most)
 
 
-def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> Trial:
+def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> FileTrial:
     rows = 0
     first = none
     try:
@@ -57,5 +57,5 @@ def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> Trial:
                 # a copy: a slice would hold all of the table
                 first = pa.concat_tables([first, table.slice(0, most - first.num_rows)]).combine_chunks()
     except Undecodable as error:
-        return Trial(0, none, True, str(error), error.where)
-    return Trial(rows, first, True)
+        return FileTrial(0, none, True, str(error), error.where)
+    return FileTrial(rows, first, True)

@@ -23,7 +23,7 @@ from tidegate.formats.reasons import first_line
 from tidegate.formats.type_names import type_name
 from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.reading.decoding import Decoding
-from tidegate.reading.trial import Trial, tried
+from tidegate.reading.trial import FileTrial, tried
 from tidegate.settings import SettingsError, load
 
 MOST_FILES = 1_000
@@ -37,7 +37,7 @@ class TriedFile:
     sample: Sample
     key: str
     taken_by: tuple[str, ...]
-    trial: Trial
+    trial: FileTrial
 
     @property
     def empty(self) -> bool:
@@ -152,7 +152,7 @@ def misplaced(one: TriedFile, route: Route) -> str:
     return f"{why}; {f'route {others} would take it' if others else 'no route would take it'}"
 
 
-def rows_table(trial: Trial, name: str) -> Table:
+def rows_table(trial: FileTrial, name: str) -> Table:
     """The columns with their types, and the first rows."""
     table = Table(box=box.SIMPLE, title=Text(f"the first rows of {name}"), title_justify="left")
     for field in trial.first.schema:
