@@ -53,7 +53,7 @@ EXCEL = re.compile(rb"\[Content_Types\]\.xml|xl/")
 OBJECT = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*(?:"|\})')
 MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|!doctype|html|[a-z]+[ >:])", re.IGNORECASE)
 CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-SHOWN_FORMATS: Mapping[str, str] = {
+SHOWN_FORMATS = {
     "json": "JSON lines",
     "csv": "CSV",
     "parquet": "Parquet",
