@@ -218,7 +218,7 @@ def test_objects_in_s3(here: Path, monkeypatch: pytest.MonkeyPatch):
             client.put_object(Bucket="landing", Key=key, Body=b'{"id": 1}\n')
         route, _, said = made("s3://landing/raw/")
         assert (route.name, route.bucket, route.existing) == ("orders", "landing", True)
-        assert (route.prefix, route.suffix) == ("raw/orders/2024/", ".json")
+        assert (route.prefix, route.suffix) == ("raw/orders/", ".json")
         assert "tidegate doctor --aws" in said
         assert run("try", "orders", "s3://landing/raw/")[0] == Exit.OK
 
@@ -230,5 +230,6 @@ def test_names_prefixes_and_suffixes():
     assert len(name_for("x" * 100)) == 31
     assert common_prefix(["a/b/c.json", "a/bc/d.json"]) == "a/"
     assert common_prefix(["a.json"]) == ""
+    assert common_prefix(["a/b/2026/03/c.json"]) == common_prefix(["a/b/day=2026-03-01/c.json"]) == "a/b/"
     assert common_suffix(["a.json.gz", "b/c.json.gz"]) == ".json.gz"
     assert common_suffix(["a.json.gz", "b.json"]) == ""

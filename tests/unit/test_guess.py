@@ -160,6 +160,8 @@ def json_type(*values: Any) -> Any:
         (["2024-02-03T04:05:06Z", "2024-02-03T04:05:06"], "string", "dates and times of several forms"),
         (["2024-02-03T04:05:06.1234567Z"], "string", "times finer than microseconds"),
         (["2024-02-03", "soon"], "string", ""),
+        (["12.50", "-7"], "string", "numbers in quotes: decimal(12,2) would hold them, and refuse more digits"),
+        (["12.50", "007"], "string", ""),
         ([None], "string", "only null in the samples"),
         ([True, "x"], None, "boolean and text in the samples"),
         ([[], [None]], "array<string>", "in the list: only null in the samples"),

@@ -100,7 +100,6 @@ class Seen:
             kind = "boolean"
         elif FRACTION.fullmatch(text):
             kind = "number"
-            self._number(text)
         else:
             kind = "text"
         self._text(text)
@@ -119,6 +118,8 @@ class Seen:
 
     def _text(self, text: str) -> None:
         form = _form(text)
+        if form == "number":
+            self._number(text)
         self.forms[form] = self.forms.get(form, 0) + 1
 
     def and_(self, other: "Seen") -> "Seen":
@@ -193,6 +194,10 @@ class Seen:
 
     def _of_texts(self) -> GuessedType:
         forms = self.forms.keys()
+        digits = self.whole_digits + self.decimals
+        if forms == {"number"} and digits <= MOST_DIGITS and not self.exponents:
+            exact = f"decimal({max(digits, 12)},{self.decimals})"
+            return GuessedType("string", f"numbers in quotes: {exact} would hold them, and refuse more digits")
         for name in ("date", "timestamp", "timestamp_ntz"):
             if forms == {name}:
                 return GuessedType(name)
@@ -261,6 +266,8 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 def _form(text: str) -> str:
     if PADDED.fullmatch(text):
         return "padded"
+    if FRACTION.fullmatch(text):
+        return "number"
     if FORM_OF_DATE.fullmatch(text) and _is_time(text, datetime.date.fromisoformat):
         return "date"
     if FINER.fullmatch(text):

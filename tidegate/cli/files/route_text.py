@@ -53,10 +53,11 @@ def name_for(*places: str) -> str:
 
 
 def common_prefix(keys: Sequence[str]) -> str:
-    """The folder that all keys are in, with its slash."""
+    """The folder that all keys are in, with its slash: down to one that is for a day or for another value, such as
+    `2026` or `day=2026-03-01`. Later keys have others."""
     folders = [key.split("/")[:-1] for key in keys]
-    shared = takewhile(lambda each: len(set(each)) == 1, zip(*folders, strict=False))
-    return "".join(f"{each[0]}/" for each in shared)
+    shared = (each[0] for each in takewhile(lambda each: len(set(each)) == 1, zip(*folders, strict=False)))
+    return "".join(f"{name}/" for name in takewhile(lambda name: name[:1].isalpha() and "=" not in name, shared))
 
 
 def common_suffix(keys: Sequence[str]) -> str:
