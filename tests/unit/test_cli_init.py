@@ -154,6 +154,23 @@ def test_types_of_several_files_are_those_that_hold_both(here: Path):
     assert made(".")[0].table_schema.strip() == "n bigint"
 
 
+def test_a_bad_file_before_the_good_ones_is_skipped(here: Path):
+    (here / "a.json").write_text('[{"id": 1}]')
+    (here / "b.csv").write_text("id,_batch_id\n1,2\n")
+    route, text, said = made()
+    assert (route.format, route.table_schema.strip()) == ("csv", "id bigint")
+    assert "skipped: a.json: line 1 is a JSON array" in said
+    assert "# _batch_id is left out, and ignored in files: Tidegate adds a column of this name." in text
+
+
+def test_names_that_no_configuration_can_have_are_left_out(here: Path):
+    (here / "a.json").write_text(
+        '{"id": 1, "a\\u0001b": 1, "o": {"x\\ny": 1, "\\u202e": 2}, "Ünï `co`": 3, "q\\"": 4}\n'
+    )
+    route, _, _ = made("a.json")
+    assert route.table_schema.strip() == "id bigint,\n`Ünï ``co``` bigint"
+
+
 def test_a_file_that_is_there_is_never_overwritten(here: Path):
     (here / "a.json").write_text('{"id": 1}\n')
     (here / "tidegate.toml").write_text("mine")

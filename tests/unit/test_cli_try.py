@@ -90,6 +90,7 @@ def test_rows_types_and_the_first_rows(here: Path):
     assert "bigint not null decimal(12,2) timestamp binary double" in said
     assert "1 1.50 2024-02-03T04:05:06Z aGk= null" in said
     assert "1 more" in said
+    assert "null in every row: share. The file has no such column" in said
     assert "not this route's" not in said
     assert "1.50" not in run("orders", "a.json", "--limit", "0")[1]
 
@@ -132,6 +133,7 @@ def test_the_json_is_the_documented_one(here: Path):
     assert (good["error"], good["rows"], good["taken_by"]) == (None, 3, ["orders"])
     first = {"id": 1, "total": "1.50", "at": "2024-02-03T04:05:06Z", "raw": "aGk=", "share": None}
     assert good["first"][0] == first
+    assert good["null_columns"] == ["share"]
     assert found["columns"][0] == {"name": "id", "type": "bigint", "nullable": False}
 
 

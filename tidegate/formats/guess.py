@@ -17,7 +17,15 @@ import pyarrow.parquet as pq
 from tidegate.formats.avro import MAGIC as AVRO_MAGIC
 from tidegate.formats.avro import METADATA, OF_DAMAGE, take
 from tidegate.formats.csv_refusals import DELIMITERS
-from tidegate.formats.guess_text import Digits, GuessedType, Seen, seen_in_objects, without_repeated
+from tidegate.formats.guess_text import (
+    NO_NAME,
+    NOT_IN_JSON,
+    Digits,
+    GuessedType,
+    Seen,
+    seen_in_objects,
+    without_repeated,
+)
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.orc import meant_field
 from tidegate.formats.parquet import instants_of
@@ -70,8 +78,9 @@ class SampleColumns:
         """Each column's type, in the order of the samples. One without a type is left out of the schema."""
         of_text = Seen.json_type if self.of.format == "json" else Seen.csv_type
         found = {**{name: of_text(each) for name, each in self.seen.items()}, **self.stored}
-        kept, left = without_repeated({name: each for name, each in found.items() if each.ddl is not None})
-        repeated = {name: GuessedType(None, "its name differs from another in its case only") for name in left if name}
+        typed = {name: each for name, each in found.items() if each.ddl is not None}
+        kept, left = without_repeated(typed, NOT_IN_JSON if self.of.format == "json" else "")
+        repeated = {name: GuessedType(None, NO_NAME) for name in left if name}
         return {**kept, **repeated, **{name: each for name, each in found.items() if each.ddl is None and name}}
 
     def _json(self, text: bytes) -> None:

@@ -26,6 +26,9 @@ FORM_OF_DATE = re.compile(DATE)
 FORM_OF_TIME = re.compile(TIME + "$")
 FORM_OF_INSTANT = re.compile(TIME + ZONE + "$")
 FINER = re.compile(rf"^[0-9-]+[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{7,}}({ZONE})?$")
+NO_NAME = "its name differs from another in its case only, or has characters that no name may have"
+NOT_IN_JSON = '"\\'
+"""msgspec takes no name with these, nor with control characters (`msgspec.defstruct`, version 0.22.0)."""
 PAST_BIGINT = 1 << 63
 
 
@@ -221,26 +224,25 @@ class Seen:
             inner = next(iter(types.values()))
             if inner.ddl is not None:
                 return GuessedType(f"map<string,{inner.ddl}>", f"{len(types)} different keys in the samples")
-        kept, left = without_repeated({name: each for name, each in types.items() if each.ddl is not None})
+        typed = {name: each for name, each in types.items() if each.ddl is not None}
+        kept, left = without_repeated(typed, NOT_IN_JSON)
         left = [name for name, each in types.items() if each.ddl is None] + left
         remarks = [f"{name}: {each.remark}" for name, each in kept.items() if each.remark]
-        remarks += [
-            f"{name} is left out: {types[name].remark or 'it differs from another in its case only'}" for name in left
-        ]
+        remarks += [f"{name} is left out: {types[name].remark or NO_NAME}" for name in left]
         if not kept:
             return GuessedType(None, "; ".join(remarks))
         inside = ",".join(f"{quoted_name(name)}:{each.ddl}" for name, each in kept.items())
         return GuessedType(f"struct<{inside}>", "; ".join(remarks))
 
 
-def without_repeated(types: Mapping[str, GuessedType]) -> tuple[dict[str, GuessedType], list[str]]:
-    """Names that differ in their case only are one name for Spark: the first of them stays. With the names of the
-    others."""
+def without_repeated(types: Mapping[str, GuessedType], forbidden: str = "") -> tuple[dict[str, GuessedType], list[str]]:
+    """Names that differ in their case only are one name for Spark: the first of them stays. Names that cannot be
+    printed, or have a `forbidden` character, do not. With the names that do not stay."""
     kept: dict[str, GuessedType] = {}
     left: list[str] = []
     seen: set[str] = set()
     for name, each in types.items():
-        if name.lower() in seen or not name:
+        if name.lower() in seen or not name or not name.isprintable() or any(each in name for each in forbidden):
             left.append(name)
         else:
             seen.add(name.lower())

@@ -10,11 +10,21 @@ from rich.text import Text
 
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit, Expected
-from tidegate.cli.files.route_text import GuessedRoute, common_prefix, common_suffix, name_for, route_text, suffix_of
+from tidegate.cli.files.route_text import (
+    GuessedRoute,
+    common_prefix,
+    common_suffix,
+    in_one_line,
+    name_for,
+    route_text,
+    suffix_of,
+)
 from tidegate.cli.files.samples import Sample, samples
 from tidegate.cli.files.try_files import decoding_of, key_of
 from tidegate.cli.options import ConfigOption, JsonOption
+from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.formats.guess import SAMPLED_BYTES, SampleColumns, SampleFormat, Unguessable, format_of
+from tidegate.formats.guess_text import GuessedType
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.recognize import CODECS
 from tidegate.formats.streams import Allowance, HeldBytes, Stream
@@ -83,19 +93,24 @@ def guessed(found: Sequence[Sample], place: str) -> tuple[GuessedRoute, list[Sam
         try:
             text = beginning(sample)
             of = format_of(_unpacked_name(sample.key), text)
-            columns = columns or SampleColumns(of)
-            if of != columns.of:
-                raise Unguessable(f"it is {_called(of)}, and the samples before it are {_called(columns.of)}")
-            columns.look(sample.source if codec_of(sample.key) is None else HeldBytes(text), text)
+            gathering = columns or SampleColumns(of)
+            if of != gathering.of:
+                raise Unguessable(f"it is {_called(of)}, and the samples before it are {_called(gathering.of)}")
+            gathering.look(sample.source if codec_of(sample.key) is None else HeldBytes(text), text)
         except (Unguessable, Undecodable) as error:
             skipped.append(SkippedFile(sample.name, str(error)))
         else:
+            columns = gathering
             used.append(sample)
-    types = columns.types() if columns and used else {}
+    types = {name: _allowed(name, each) for name, each in columns.types().items()} if columns else {}
     if columns is None or not any(each.ddl for each in types.values()):
         why = "".join(f"\n  {each.name}: {each.why}" for each in skipped)
         raise NothingGuessed(f"no route can be made of {place}: it has no file with a column in it{why}")
     return _route(columns.of, types, used, place), used, skipped
+
+
+def _allowed(name: str, guess: GuessedType) -> GuessedType:
+    return GuessedType(None, "Tidegate adds a column of this name") if name.lower() in LINEAGE_COLUMNS else guess
 
 
 def _route(of: SampleFormat, types: Any, used: Sequence[Sample], place: str) -> GuessedRoute:
@@ -162,9 +177,11 @@ def show(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFi
     out.print(Text(f"{file}: route {route.name}, {route.format}, {count} with {rows:,} rows decoded"), soft_wrap=True)
     for name, each in route.columns.items():
         if each.ddl:
-            out.print(Text(f"  {name} {each.ddl}" + (f"    ({each.remark})" if each.remark else "")), soft_wrap=True)
+            remark = f"    ({in_one_line(each.remark)})" if each.remark else ""
+            out.print(Text(f"  {name} {each.ddl}{remark}"), soft_wrap=True)
         else:
-            out.print(Text.assemble(("  left out: ", "yellow"), f"{name}: {each.remark}"), soft_wrap=True)
+            left = in_one_line(f"{name}: {each.remark}")
+            out.print(Text.assemble(("  left out: ", "yellow"), left), soft_wrap=True)
     for skipped_file in skipped:
         out.print(Text.assemble(("skipped: ", "yellow"), f"{skipped_file.name}: {skipped_file.why}"), soft_wrap=True)
     out.print("next:")

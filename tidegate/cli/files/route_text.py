@@ -119,7 +119,7 @@ def _of_columns(route: GuessedRoute) -> list[str]:
     of_some = ((name, each.remark) for name, each in route.columns.items() if each.ddl and each.remark)
     left = ((f"{name} is left out, and ignored in files", why) for name, why in route.left_out.items())
     return [
-        *(f"# {_line(name)}: {_line(why)}." for name, why in (*of_some, *left)),
+        *(f"# {in_one_line(name)}: {in_one_line(why)}." for name, why in (*of_some, *left)),
         "# Any column may be null. Write `not null` behind those that never are: a file with a null there is refused.",
     ]
 
@@ -141,5 +141,6 @@ def _multiline(ddl: str) -> list[str]:
     return [_text(line)[1:-1].replace('\\"', '"').replace('"""', '""\\"') for line in ddl.split("\n")]
 
 
-def _line(text: str) -> str:
-    return " ".join(text.split())
+def in_one_line(text: str) -> str:
+    """For a comment, and for a terminal."""
+    return "".join(each if each.isprintable() else "?" for each in " ".join(text.split()))

@@ -132,6 +132,9 @@ def show(one: TriedFile, route: Route) -> None:
         rows = "1 row" if trial.rows == 1 else f"{trial.rows:,} rows"
         piecewise = ", decoded piece by piece" if trial.piecewise else ""
         out.print(Text.assemble((f"{rows}: ", "green"), f"{one.sample.name} ({size}{piecewise})"), soft_wrap=True)
+    if trial.nulls:
+        nulls = f"{', '.join(trial.nulls)}. The file has no such column, calls it otherwise, or has no value in it"
+        out.print(Text.assemble(("    null in every row: ", "yellow"), nulls), soft_wrap=True)
     if advice := misplaced(one, route):
         out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
 
@@ -190,6 +193,7 @@ def as_document(route: Route, decoding: Decoding, done: Sequence[TriedFile]) -> 
                 "taken_by": list(each.taken_by),
                 "bytes": each.sample.source.size,
                 "rows": each.trial.rows,
+                "null_columns": list(each.trial.nulls),
                 "error": each.trial.reason or None,
                 "where": each.trial.where or None,
                 "first": [plain(row) for row in each.trial.first.to_pylist()],
