@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.exits import Exit
-from tidegate.cli.files.route_text import common_prefix, common_suffix, name_for
+from tidegate.cli.sampling.route_text import common_prefix, common_suffix, name_for
 from tidegate.settings import load
 
 

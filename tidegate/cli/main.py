@@ -12,24 +12,35 @@ VERBS = (
     Verb(
         "status",
         "tidegate.cli.status:status",
-        "Print, for each route, the uploads notified and how they ended, duplicates refused, batches, jobs.",
+        "Print, for each route, the uploads notified and how they ended, duplicates refused, batches, jobs; then what"
+        " needs a person, with the next command.",
     ),
     Verb(
         "trace",
         "tidegate.cli.trace:trace",
-        "Print what became of every version of one object: claim, notice, batch, attempt, snapshot, outcome.",
+        "Print what became of every version of one object, and what to do next.",
+    ),
+    Verb(
+        "files",
+        "tidegate.cli.files:files",
+        "List the uploads, those of the newest batch first: outcome, rows, error, batch, snapshot, table, times.",
+    ),
+    Verb(
+        "batches",
+        "tidegate.cli.batch_list:batches",
+        "List the batches, newest first: state, uploads, rows, how long each gathered, waited and ran, and errors.",
     ),
     Verb(
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),
     Verb(
         "init",
-        "tidegate.cli.files.init:init",
+        "tidegate.cli.sampling.init:init",
         "Write a commented tidegate.toml for files that there are already: their format, columns, prefix and suffix.",
     ),
     Verb(
         "try",
-        "tidegate.cli.files.try_files:try_files",
+        "tidegate.cli.sampling.try_files:try_files",
         "Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.",
     ),
     Verb(

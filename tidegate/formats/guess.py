@@ -1,6 +1,6 @@
 """What a sample is, and which columns it has: the format, its options, and the types as a route states them.
 
-What is guessed here is decoded before anyone relies on it (`tidegate.cli.files.init`).
+What is guessed here is decoded before anyone relies on it (`tidegate.cli.sampling.init`).
 """
 
 import csv

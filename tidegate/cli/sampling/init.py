@@ -10,7 +10,8 @@ from rich.text import Text
 
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit, Expected
-from tidegate.cli.files.route_text import (
+from tidegate.cli.options import ConfigOption, JsonOption
+from tidegate.cli.sampling.route_text import (
     GuessedRoute,
     common_prefix,
     common_suffix,
@@ -19,9 +20,8 @@ from tidegate.cli.files.route_text import (
     route_text,
     suffix_of,
 )
-from tidegate.cli.files.samples import Sample, samples
-from tidegate.cli.files.try_files import decoding_of, key_of
-from tidegate.cli.options import ConfigOption, JsonOption
+from tidegate.cli.sampling.samples import Sample, samples
+from tidegate.cli.sampling.try_files import decoding_of, key_of
 from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.formats.guess import SAMPLED_BYTES, SampleColumns, SampleFormat, Unguessable, format_of
 from tidegate.formats.guess_text import GuessedType

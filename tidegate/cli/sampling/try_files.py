@@ -15,8 +15,8 @@ from rich.text import Text
 
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.files.samples import Sample, samples
 from tidegate.cli.options import ConfigOption, JsonOption, check_route
+from tidegate.cli.sampling.samples import Sample, samples
 from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
