@@ -3,6 +3,9 @@
 import gzip
 import io
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -275,3 +278,38 @@ def test_what_s3_does_not_have(bucket: Any):
     code, said = run("orders", "s3://nowhere/orders/")
     assert code == Exit.NO_STACK
     assert "could not list s3://nowhere/orders/: NoSuchBucket" in said
+
+
+WITHOUT = """
+import importlib.metadata, sys
+installed = importlib.metadata.version
+def version(name):
+    if name == "msgspec":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return installed(name)
+importlib.metadata.version = version
+sys.modules["pyarrow"] = None
+from tidegate.cli.main import app
+app(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("arguments", [["try", "orders", "a.json"], ["init"]], ids=" ".join)
+def test_what_needs_the_decoders_says_what_to_install(here: Path, arguments: list[str]):
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", WITHOUT, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == Exit.TOOL_MISSING, done.stderr
+    assert "this needs the extra `spark`, of which msgspec cannot be found" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_neither_spark_nor_java_is_used(here: Path):
+    (here / "a.json").write_bytes(GOOD)
+    program = "import sys\nsys.modules['pyspark'] = sys.modules['py4j'] = None\n" + WITHOUT.partition("\nfrom ")[2]
+    program = program.replace("tidegate.cli.main import app", "from tidegate.cli.main import app")
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": "", "JAVA_HOME": ""}
+    command = [sys.executable, "-c", program, "try", "orders", "a.json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == Exit.OK, done.stderr
+    assert "3 rows: a.json" in done.stdout
