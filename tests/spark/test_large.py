@@ -45,7 +45,7 @@ def test_a_bad_last_row_leaves_none_and_takes_no_neighbour_with_it(world: World,
     assert outcomes.tally.as_dict() == {"committed": 2, "quarantined": 3, "superseded": 0, "vanished": 0, "rows": 101}
     ended = {each.key: each for each in outcomes.endings}
     assert ended["in/bad.json"].outcome is Outcome.QUARANTINED
-    assert "line 101: Expected `int | null`" in ended["in/bad.json"].error
+    assert "line 101: id = 'bad' is text, and the schema says " in ended["in/bad.json"].error
     assert ended["in/bad.json"].where == 'line 101: {"id": "bad"}'
     assert world.ids() == [1, *range(200, 300)]
     # two were staged, one is published, and no branch is left

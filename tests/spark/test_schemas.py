@@ -6,12 +6,14 @@ import uuid
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from tests.spark.world import World
 from tidegate.core.errors import Retryable
 from tidegate.core.routes import Dataset
 from tidegate.flows.sink import Hopeless
+from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.schemas import checks, ddl, partitions
 
 SCALARS = [
@@ -66,6 +68,7 @@ def test_what_is_right_is_what_spark_reads(world: World, text: str) -> None:
     assert [(column.name, str(column.type), column.nullable) for column in parsed.columns] == [
         (field.name, field.dataType.simpleString(), field.nullable) for field in there
     ]
+    assert arrow_schema(text).equals(to_arrow_schema(there), check_metadata=True)
 
 
 @SLOW

@@ -290,7 +290,7 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
 def test_status_offers_a_backfill_for_files_that_a_new_route_finds(ledger: FakeLedger):
     assert "earlier files" not in run("status").stdout
     ledger.record = RouteRecord("flights")
-    ledger.listing.there = {Upload("landing", f"flights/{number}.json.gz", "v", 5): 1 for number in range(3)}
+    ledger.listing.there = {Upload("landing", f"flights/{number}{route().suffix}", "v", 5): 1 for number in range(3)}
     result = run("status")
     told = "route flights has taken no upload yet, and 3 of its files are under s3://landing/flights/\n"
     assert f"earlier files: {told}" in result.stdout

@@ -46,7 +46,7 @@ class TestJson:
 
     @pytest.mark.parametrize("body", [b"null\n", b'{"id": 1}\nnull\n', b"[1]", b"7", b'"x"'])
     def test_a_line_that_is_no_object_is_refused(self, body: bytes):
-        with pytest.raises(Undecodable, match="Expected `object`"):
+        with pytest.raises(Undecodable, match="Tidegate wants one object a line"):
             rows(json(("id", pa.int64())), body)
 
     def test_depth_is_refused_also_in_a_field_that_nobody_reads(self):
@@ -76,7 +76,7 @@ class TestJson:
             rows(json(("f", pa.float32())), b'{"f": 1e300}')
 
     def test_a_time_with_a_zone_is_no_local_time(self):
-        with pytest.raises(Undecodable, match="no time without a zone"):
+        with pytest.raises(Undecodable, match="has a zone, and a timestamp_ntz has none"):
             rows(json(("n", pa.timestamp("us"))), b'{"n": "2024-01-01T00:00:00+02:00"}')
 
     @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ class TestJson:
         ],
     )
     def test_a_nested_number_too_large_for_a_float_is_not_infinite(self, kind: pa.DataType, value: bytes):
-        with pytest.raises(Undecodable, match=r"column v, line 2: -?1e\+39 is too large"):
+        with pytest.raises(Undecodable, match=r"^line 2: v.* = -?1e(\+)?39 is too large for float: "):
             rows(json(("v", kind)), b'{"v": null}\n{"v": ' + value + b"}")
 
     @pytest.mark.parametrize("body", [b'{"c": 1, "d": "x"}\n{"c": 2}\n', b"{}", b'{}\n{"c": 1}\n{}\n'])
@@ -110,24 +110,24 @@ class TestJson:
 
     @pytest.mark.parametrize("body", [b"{}" * 200_000, b'{"a": 1} {"a": 2}', b'{"a": 1}\r{"a": 2}', b'{"a":\n1}'])
     def test_a_line_is_one_object_and_an_object_one_line(self, body: bytes):
-        with pytest.raises(Undecodable, match=r"line 1: "):
+        with pytest.raises(Undecodable, match=r"^line 1 (has several|ends in the middle of an) objects?; "):
             rows(json(("a", pa.int64())), body)
 
     def test_blank_lines_are_skipped_and_counted_as_lines(self):
         decode = json(("a", pa.int64()))
         assert rows(decode, b'\r\n{"a": 1}\r\n \t\n\n{"a": 2}') == [{"a": 1}, {"a": 2}]
-        with pytest.raises(Undecodable, match=r"line 4: .*`\$\.a`"):
+        with pytest.raises(Undecodable, match="line 4: a = 'x' is text, and the schema says bigint"):
             rows(decode, b'\n{"a": 1}\n\n{"a": "x"}')
 
     @pytest.mark.parametrize("kind", [pa.int32(), pa.list_(pa.int32())])
     def test_the_message_names_the_line_of_a_number_that_does_not_fit(self, kind):
         value = b"5000000000" if kind == pa.int32() else b"[5000000000]"
-        with pytest.raises(Undecodable, match="column n, line 5: "):
+        with pytest.raises(Undecodable, match=r"^line 5: n(\[0\])? = 5000000000 is more than int holds, 2147483647"):
             rows(json(("n", kind)), b'\n{"n": null}\n{}\n \n{"n": ' + value + b"}\n{}\n")
 
     def test_the_message_names_the_line_of_a_text_that_is_refused(self):
         kind = pa.list_(pa.struct([("d", pa.decimal128(10, 2))]))
-        with pytest.raises(Undecodable, match="column l, line 3: '1_5' is no decimal number"):
+        with pytest.raises(Undecodable, match=r"^line 3: l\[\]\.d = '1_5' is no decimal number"):
             rows(json(("l", kind)), b'{"l": [{"d": 1}, null]}\n{"l": null}\n{"l": [{"d": 2}, {"d": "1_5"}]}')
 
     def test_null_in_a_nested_decimal_that_must_not_be(self):
@@ -168,7 +168,7 @@ class TestCsv:
     def test_what_is_valid_is_read(self, body: bytes, expected: list[Any]):
         assert [(row["id"], row["text"]) for row in rows(csv(), body)] == expected
 
-    @pytest.mark.parametrize("body", [b"number,words\n1,a\n", b"1,a\n2,b\n", b"id;text\n1;a\n"])
+    @pytest.mark.parametrize("body", [b"number,words\n1,a\n", b"1,a\n2,b\n"])
     def test_a_file_without_one_column_of_the_schema_is_not_all_null(self, body: bytes):
         with pytest.raises(Undecodable, match="none of the schema's columns"):
             rows(csv(), body)
@@ -211,7 +211,7 @@ class TestCsv:
         assert [row["b"] for row in rows(csv(("b", pa.string())), body)] == expected
 
     def test_a_blank_line_of_a_file_of_one_column_that_must_not_be_null_is_refused(self):
-        with pytest.raises(Undecodable, match="column a, row 2: null"):
+        with pytest.raises(Undecodable, match=r"^row 2: a is null or missing"):
             rows(csv(pa.field("a", pa.int64(), nullable=False)), b"a\n1\n\n2\n")
 
     def test_a_blank_line_of_a_wider_file_is_no_row(self):
@@ -299,7 +299,7 @@ class TestParquet:
     def test_nested_values_that_must_not_be_null(self):
         wanted = pa.list_(pa.struct([pa.field("x", pa.int32(), nullable=False)]))
         assert parquet(wanted, pa.array([[{"x": 1}, None], None])) == [[{"x": 1}, None], None]
-        with pytest.raises(Undecodable, match="row 2: field x: null"):
+        with pytest.raises(Undecodable, match=r"^row 2: c\[\]\.x is null or missing"):
             parquet(wanted, pa.array([None, [{"x": 1}, {"x": None}]]))
 
     def test_nested_values_keep_their_places(self):

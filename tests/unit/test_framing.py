@@ -94,11 +94,15 @@ def test_what_is_cut_within_a_block_is_refused(suffix: str, data: st.DataObject)
         ("a.snappy", b"\x82SNAPPY\0\0\0\0\1", "the frame of snappy-java, which is not read"),
         ("a.snappy", b"\x05\x10hello", "neither a frame nor blocks of Hadoop"),
         ("a.lz4", b"\x02\x21\x4c\x18", "the legacy frame, which is not read"),
-        ("a.lz4", b"{text: 1}", "neither a frame nor blocks of Hadoop"),
+        ("a.lz4", b"{text: 1}\xff", "neither a frame nor blocks of Hadoop"),
         ("a.lz4", bytes.fromhex("0000000300000009806f6e650a74776f0a"), "more bytes than it says"),
         ("a.snappy", bytes.fromhex("000000070000000a081c6f6e650a74776f0a"), "more bytes than it says"),
         ("a.snappy", bytes.fromhex("000000010000000100"), "a part of a block is empty"),
         ("a.lz4", bytes.fromhex("00000001000000020000"), "broken lz4: "),
+        ("a.lz4", b"{text: 1}", "the file is text, and its name ends in .lz4: take .lz4 off its name"),
+        ("a.gz", b'{"id": 1}', "the file is JSON, and its name ends in .gz: take .gz off its name"),
+        ("a.gz", b"\x28\xb5\x2f\xfdx", "the file is Zstandard, and its name ends in .gz: name it .zst"),
+        ("a.gz", b"\x1f\x8b\x08\0", "broken gzip: .*It is damaged or cut off: upload all of it again"),
     ],
 )
 def test_what_is_wrong_is_said(name: str, body: bytes, why: str):

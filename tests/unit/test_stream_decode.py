@@ -123,7 +123,7 @@ def test_what_was_once_read_otherwise_in_pieces(format: str, body: bytes, column
 
 
 def test_json_is_utf_8_also_where_the_schema_does_not_look():
-    with pytest.raises(Undecodable, match="line 2: 'utf-8' codec"):
+    with pytest.raises(Undecodable, match=r"^line 2: the bytes ff are no UTF-8, which JSON is"):
         decoder("json", SCHEMA)(b'{"id": 1}\n{"other": "\xff"}\n')
 
 
@@ -408,7 +408,7 @@ def test_a_column_of_another_type_is_refused_before_a_row_is_emitted():
     wanted = pa.schema([("id", pa.int64()), ("text", pa.int64())])
     decode = streaming("parquet", wanted)
     assert decode is not None
-    with pytest.raises(Undecodable, match="string in the file, int64 in the schema"):
+    with pytest.raises(Undecodable, match="string in the file, bigint in the schema: make the column string"):
         next(decode(stream_of(body)))
 
 
@@ -472,7 +472,7 @@ def test_the_stripe_and_the_row_of_a_bad_value_are_told_as_whole(striped: pa.Tab
         with patch.object(orc_files, "MOST_ROWS", size):
             whole, piecewise = compared("orc", body, wanted, size=PLENTY)
         assert whole[0] == "refused"
-        assert f"row {bad + 1}: null or missing" in whole[1]
+        assert f"row {bad + 1}: text is null or missing" in whole[1]
         assert whole[2].startswith("stripe 3, rows ")
         assert piecewise == whole
 

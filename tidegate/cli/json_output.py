@@ -37,6 +37,11 @@ def dumps(document: Mapping[str, Any]) -> str:
     return json.dumps({"version": VERSION, **document}, indent=2, ensure_ascii=False)
 
 
+def compact(value: Any) -> str:
+    """A value within a text."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def status(deployment: str, found: Overview) -> dict[str, Any]:
     waiting, letters = found.waiting, found.letters
     return {

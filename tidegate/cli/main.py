@@ -34,6 +34,16 @@ VERBS = (
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),
     Verb(
+        "init",
+        "tidegate.cli.sampling.init:init",
+        "Write a commented tidegate.toml for files that there are already: their format, columns, prefix and suffix.",
+    ),
+    Verb(
+        "try",
+        "tidegate.cli.sampling.try_files:try_files",
+        "Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.",
+    ),
+    Verb(
         "check",
         "tidegate.cli.check:check",
         "Find the mistakes in tidegate.toml, each with its line: fields, types, partitions, routes that collide.",

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from tidegate.formats.columns import Unfit, is_list
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.type_names import type_name
 
 DEEPEST = 32
 MOST_TYPES = 10_000
@@ -232,7 +233,9 @@ class _SchemaWalk:
         some = [each for each in given if _called(each) != "null"]
         if wanted is not None and len(some) > 1:
             called = " or ".join(map(_called, some))
-            raise Unfit(f"{called[:200]} in the file, {wanted} in the schema: the values of a column are of one type")
+            raise Unfit(
+                f"{called[:200]} in the file, {type_name(wanted)} in the schema: the values of a column are of one type"
+            )
         if not given or any(isinstance(each, list) for each in given):
             raise Unfit("the file's schema has a union without types, or of unions")
         shapes = [self.shape(each, namespace, depth + 1, wanted) for each in given]
@@ -351,7 +354,7 @@ def _full(name: str, namespace: str) -> str:
 
 
 def _other(called: str, wanted: pa.DataType) -> Unfit:
-    return Unfit(f"{called} in the file, {wanted} in the schema")
+    return Unfit(f"{called} in the file, {type_name(wanted)} in the schema: correct the one or the other")
 
 
 def _called(given: Any) -> str:

@@ -17,7 +17,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.formats.reasons import Undecodable, first_line, kinds
+from tidegate.formats.complaints import of_text, of_types, of_value, shown
+from tidegate.formats.reasons import Undecodable, first_line
+from tidegate.formats.text_grammar import DATE, DECIMAL, NUMBER_BYTES, TIME, ZONE
+from tidegate.formats.type_names import type_name
 
 types = pa.types
 
@@ -25,26 +28,25 @@ FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31 as days since 1970: the range of Spark's types, and of ISO 8601 with four digits."""
 FIRST_MICROSECOND, LAST_MICROSECOND = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
 
-NUMBER_BYTES = {"int": b"0123456789-", "float": b"0123456789+-.eE"}
-"""The characters of a number in text. Arrow's parsers check the rest; without this they take 0x10, inf, nan."""
-
-DECIMAL = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 SHORT = 38
-DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
-TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
-ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
-
 
 OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError)
 """What Arrow raises of values that it does not take."""
 
 
 class Unfit(Exception):
-    """A value is refused; `row` is its place in the array at hand."""
+    """A value is refused, or a type; `row` is the value's place in the array at hand, `value` how it is shown. `path`
+    leads from the column to it, if it is nested."""
 
-    def __init__(self, why: str, row: int | None = None) -> None:
+    def __init__(self, why: str, row: int | None = None, value: str = "") -> None:
         super().__init__(why)
         self.row = row
+        self.value = value
+        self.path = ""
+
+    def within(self, part: str) -> "Unfit":
+        self.path = part + self.path
+        return self
 
 
 def check_type(kind: pa.DataType) -> None:
@@ -67,7 +69,7 @@ def check_type(kind: pa.DataType) -> None:
         or (types.is_timestamp(kind) and kind.unit == "us" and kind.tz in (None, "UTC"))
         or types.is_date32(kind)
     ):
-        raise ValueError(f"files cannot hold a column of type {kind}")
+        raise ValueError(f"files cannot hold a column of type {type_name(kind)}")
 
 
 def row_number(row: int) -> str:
@@ -117,14 +119,13 @@ class _ColumnReading:
                 before += len(chunk)
         except Unfit as error:
             row = None if error.row is None else before + error.row
-            where = "" if row is None else f", {self.place(row)}"
-            raise Undecodable(f"column {field.name}{where}: {first_line(error)}", row=row) from error
+            raise self._refused(f"{field.name}{error.path}", row, error.value, first_line(error)) from error
         except MemoryError:
             raise
         except OF_VALUES as error:
-            first = self._first_refused(chunk, field)
+            first = _first_refused(chunk, lambda some: self._chunk(some, field))
             row = None if first is None else before + first
-            raise Undecodable(f"column {field.name}: {first_line(error)}", row=row) from error
+            raise self._refused(field.name, row, "", f"cannot be read: {first_line(error)}") from error
         return pa.chunked_array(done, field.type)
 
     def _chunk(self, chunk: pa.Array, field: pa.Field) -> pa.Array:
@@ -132,28 +133,11 @@ class _ColumnReading:
             chunk.validate(full=True)
         return self._field(chunk, field)
 
-    def _first_refused(self, chunk: pa.Array, field: pa.Field) -> int | None:
-        """The place of the first value that Arrow refuses, since its message does not name it; None if it refuses the
-        type. It is asked of files that are refused only."""
-        fine, refused = 0, len(chunk)
-        if self._refuses(chunk.slice(0, 0), field):
-            return None
-        while refused - fine > 1:
-            middle = (fine + refused) // 2
-            if self._refuses(chunk.slice(0, middle), field):
-                refused = middle
-            else:
-                fine = middle
-        return fine
-
-    def _refuses(self, chunk: pa.Array, field: pa.Field) -> bool:
-        try:
-            self._chunk(chunk, field)
-        except MemoryError:
-            raise
-        except (Unfit, *OF_VALUES):
-            return True
-        return False
+    def _refused(self, path: str, row: int | None, value: str, why: str) -> Undecodable:
+        """`line 3: total = 1.239 has ...`; of a type `column total: ...`."""
+        if row is None:
+            return Undecodable(f"column {path}: {why}")
+        return Undecodable(f"{self.place(row)}: {path}{f' = {value}' if value else ''} {why}", row=row)
 
     def _field(self, array: pa.Array, field: pa.Field, absent: pa.Array | None = None) -> pa.Array:
         """`array` as the type of `field`; where `absent` is true, no value is required."""
@@ -162,8 +146,8 @@ class _ColumnReading:
             missing = pc.is_null(array)
             missing = missing if absent is None else pc.and_not(missing, absent)
             if (row := pc.index(missing, True).as_py()) >= 0:
-                where = "" if absent is None else f"field {field.name}: "
-                raise Unfit(f"{where}null or missing, but the schema says not null", row)
+                why = "is null or missing, and the schema says not null: give it a value, or take `not null` away"
+                raise Unfit(why, row)
         return array
 
     def _array(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -176,7 +160,16 @@ class _ColumnReading:
         if (is_list(kind) and is_list(array.type)) or (types.is_map(kind) and types.is_map(array.type)):
             return self._list(array, kind)
         if types.is_nested(kind) or types.is_nested(array.type):
-            raise Unfit(kinds(array.type, kind))
+            raise Unfit(of_types(array.type, kind))
+        try:
+            return self._values(array, kind)
+        except MemoryError:
+            raise
+        except OF_VALUES as error:
+            raise self._explained(array, kind, error) from error
+
+    def _values(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
+        """Those of an array without parts."""
         if self.texts and is_text(array.type) and not is_text(kind):
             values = _read(array, kind)
         else:
@@ -185,17 +178,33 @@ class _ColumnReading:
             _check_years(values, kind)
         return values
 
+    def _explained(self, array: pa.Array, kind: pa.DataType, error: Exception) -> Unfit:
+        """The first value that Arrow refuses, and why: its own message names neither."""
+        row = _first_refused(array, lambda some: self._values(some, kind))
+        if row is None or (types.is_integer(array.type) and types.is_decimal(kind)):
+            # Arrow wants a decimal that holds every number of the type, not only those that are there
+            return Unfit(of_types(array.type, kind))
+        value = array.slice(row, 1)
+        if self.texts and is_text(array.type) and not is_text(kind):
+            called, why = of_text(value[0].as_py(), kind)
+        else:
+            called, why = of_value(value, kind) or ("", f"cannot be read as {type_name(kind)}: {first_line(error)}")
+        return Unfit(why, row, called)
+
     def _struct(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
         there = [array.type.field(number).name for number in range(array.type.num_fields)]
         if repeated := [field.name for field in kind if there.count(field.name) > 1]:
-            raise Unfit(f"several fields called {repeated[0]!r} in the file")
+            raise Unfit(f"several fields called {repeated[0]!r} in the file: rename one")
         if not any(field.name in there for field in kind):
-            raise Unfit(f"{kinds(array.type, kind)}: they share no field")
+            raise Unfit(f"they share no field: {of_types(array.type, kind)}")
         absent = pc.is_null(array)
         members = dict(zip(there, array.flatten(), strict=True))
-        fields = [
-            self._field(members.get(field.name, pa.nulls(len(array), field.type)), field, absent) for field in kind
-        ]
+        fields = []
+        for field in kind:
+            try:
+                fields.append(self._field(members.get(field.name, pa.nulls(len(array), field.type)), field, absent))
+            except Unfit as error:
+                raise error.within(f".{field.name}") from None
         return pa.StructArray.from_arrays(fields, fields=list(kind), mask=absent)
 
     def _list(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -211,7 +220,7 @@ class _ColumnReading:
         except Unfit as error:
             if error.row is not None:
                 error.row = pc.list_parent_indices(array)[error.row].as_py()
-            raise
+            raise error.within("[]") from None
         lengths = pc.fill_null(pc.list_value_length(array), 0).cast(pa.int64())
         ends = np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))])
         offsets = pa.array(ends, pa.int64() if types.is_large_list(kind) else pa.int32())
@@ -224,24 +233,27 @@ class _ColumnReading:
         if types.is_timestamp(there) and types.is_timestamp(kind):
             zoned = there.tz is not None or self.instants
             if zoned and kind.tz is None:
-                called = kinds(there, kind) if there.tz else f"INT96 in the file, {kind} in the schema"
-                raise Unfit(f"{called}: an instant is no local time. Make the column a timestamp")
+                called = type_name(there) if there.tz else "INT96"
+                raise Unfit(
+                    f"{called} in the file, {type_name(kind)} in the schema: an instant is no local time. Make the"
+                    " column a timestamp"
+                )
             if kind.tz is not None and not zoned:
                 raise Unfit(
-                    f"{kinds(there, kind)}: a time without a zone is no instant. Write the zone, or make the column"
-                    " a timestamp_ntz"
+                    f"{type_name(there)} in the file, {type_name(kind)} in the schema: a time without a zone is no"
+                    " instant. Write the zone, or make the column a timestamp_ntz"
                 )
         if there == kind:
             return array
         if not _fits(there, kind):
-            raise Unfit(kinds(there, kind))
+            raise Unfit(of_types(there, kind))
         values = array.cast(kind, safe=True)
         if types.is_floating(kind):
             # a number that is too large for a smaller float becomes infinite, which Arrow takes for safe
             lost = pc.is_inf(values)
             lost = pc.and_not(lost, pc.is_inf(array)) if types.is_floating(there) else lost
             if (row := pc.index(lost, True).as_py()) >= 0:
-                raise Unfit(f"{array[row].as_py()} is too large for {kind}", row)
+                raise _unfit_value(array, row, kind)
         return values
 
 
@@ -251,21 +263,21 @@ class _ColumnReading:
 def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """The values of texts. Arrow parses them; the grammar here is narrower than Arrow's."""
     if types.is_integer(kind):
-        _check_bytes(texts, NUMBER_BYTES["int"], "whole number")
+        _check_bytes(texts, NUMBER_BYTES["int"], kind)
     elif types.is_floating(kind):
-        _check_bytes(texts, NUMBER_BYTES["float"], "number")
-        _refuse(texts, pc.starts_with(texts, "+"), "is no number: write it without a plus")
+        _check_bytes(texts, NUMBER_BYTES["float"], kind)
+        _refuse(texts, pc.starts_with(texts, "+"), kind)
         numbers = texts.cast(kind)
-        _refuse(texts, pc.is_inf(numbers), f"is too large for {kind}")
+        _refuse(texts, pc.is_inf(numbers), kind)
         return numbers
     elif types.is_decimal(kind):
         return _read_decimals(texts, kind)
     elif types.is_date(kind):
-        _check_form(texts, DATE, "is no date, as in 2024-02-03")
+        _check_form(texts, DATE, kind)
     elif types.is_timestamp(kind) and kind.tz is None:
-        _check_form(texts, TIME + "$", "is no time without a zone, as in 2024-02-03T04:05:06, to the microsecond")
+        _check_form(texts, TIME + "$", kind)
     elif types.is_timestamp(kind):
-        _check_form(texts, TIME + ZONE + "$", "is no time with a zone, as in 2024-02-03T04:05:06Z, to the microsecond")
+        _check_form(texts, TIME + ZONE + "$", kind)
     elif is_bytes(kind):
         return _read_base64(texts, kind)
     return texts.cast(kind)
@@ -285,11 +297,11 @@ def _read_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     numbers: list[decimal.Decimal | None] = []
     for row, text in enumerate(texts.to_pylist()):
         if text is not None and not DECIMAL.fullmatch(text):
-            raise Unfit(f"{_shown(text)} is no decimal number", row)
+            raise _unfit_text(text, row, kind)
         try:
             numbers.append(None if text is None else decimal.Decimal(text).quantize(unit, context=context))
         except decimal.DecimalException as error:
-            raise Unfit(f"{_shown(text)} does not fit in {kind}", row) from error
+            raise _unfit_text(str(text), row, kind) from error
     return pa.array(numbers, kind)
 
 
@@ -299,14 +311,14 @@ def _read_base64(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         try:
             values.append(None if text is None else binascii.a2b_base64(text, strict_mode=True))
         except ValueError as error:
-            raise Unfit(f"{_shown(text)} is no base64", row) from error
+            raise _unfit_text(str(text), row, kind) from error
     return pa.array(values, kind)
 
 
-def _check_bytes(texts: pa.Array, allowed: bytes, what: str) -> None:
+def _check_bytes(texts: pa.Array, allowed: bytes, kind: pa.DataType) -> None:
     """Refuse texts of other bytes. It reads the buffer, because a regular expression takes six times as long."""
     if not _only(_buffer(texts)[1], allowed):
-        _check_form(texts, f"^[{re.escape(allowed.decode())}]*$", f"is no {what}")
+        _check_form(texts, f"^[{re.escape(allowed.decode())}]*$", kind)
 
 
 def _buffer(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -324,17 +336,48 @@ def _only(values: np.ndarray, allowed: bytes) -> bool:
     return bool(known[values].all())
 
 
-def _check_form(texts: pa.Array, form: str, complaint: str) -> None:
-    _refuse(texts, pc.invert(pc.match_substring_regex(texts, form)), complaint)
+def _check_form(texts: pa.Array, form: str, kind: pa.DataType) -> None:
+    _refuse(texts, pc.invert(pc.match_substring_regex(texts, form)), kind)
 
 
-def _refuse(texts: pa.Array, bad: pa.Array, complaint: str) -> None:
+def _refuse(texts: pa.Array, bad: pa.Array, kind: pa.DataType) -> None:
     if (row := pc.index(bad, True).as_py()) >= 0:
-        raise Unfit(f"{_shown(texts[row].as_py())} {complaint}", row)
+        raise _unfit_text(texts[row].as_py(), row, kind)
 
 
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:60] + "...")
+def _unfit_text(text: str, row: int, kind: pa.DataType) -> Unfit:
+    called, why = of_text(text, kind)
+    return Unfit(why, row, called)
+
+
+def _unfit_value(array: pa.Array, row: int, kind: pa.DataType) -> Unfit:
+    called, why = of_value(array.slice(row, 1), kind) or ("", f"is no {type_name(kind)}")
+    return Unfit(why, row, called)
+
+
+def _first_refused(array: pa.Array, read: Callable[[pa.Array], Any]) -> int | None:
+    """The place of the first value that `read` refuses; None if it refuses the type. It is asked of files that are
+    refused only."""
+
+    def refuses(some: pa.Array) -> bool:
+        try:
+            read(some)
+        except MemoryError:
+            raise
+        except (Unfit, *OF_VALUES):
+            return True
+        return False
+
+    fine, refused = 0, len(array)
+    if refuses(array.slice(0, 0)):
+        return None
+    while refused - fine > 1:
+        middle = (fine + refused) // 2
+        if refuses(array.slice(0, middle)):
+            refused = middle
+        else:
+            fine = middle
+    return fine
 
 
 # ---- values
@@ -349,7 +392,16 @@ def _check_years(values: pa.Array, kind: pa.DataType) -> None:
     met = pc.min_max(numbers)
     if met["min"].is_valid and (met["min"].as_py() < first or met["max"].as_py() > last):
         outside = pc.or_(pc.less(numbers, first), pc.greater(numbers, last))
-        raise Unfit("outside the years 0001 to 9999", pc.index(outside, True).as_py())
+        row = pc.index(outside, True).as_py()
+        raise Unfit("is outside the years 0001 to 9999: correct it", row, _as_text(values, row))
+
+
+def _as_text(values: pa.Array, row: int) -> str:
+    """A time or a date that Python cannot hold."""
+    try:
+        return shown(values.slice(row, 1).cast(pa.string())[0].as_py())[1:-1]
+    except pa.ArrowInvalid:
+        return str(values.slice(row, 1).view(pa.int32() if types.is_date(values.type) else pa.int64())[0].as_py())
 
 
 def _fits(there: pa.DataType, wanted: pa.DataType) -> bool:

@@ -14,9 +14,11 @@ import pyarrow as pa
 
 from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
-from tidegate.formats.registry import FORMATS
+from tidegate.formats.reasons import Oversized, Undecodable
+from tidegate.formats.recognize import HEAD_BYTES, instead
+from tidegate.formats.registry import ENCODING, FORMATS, UTF_8
 from tidegate.formats.splits import Splitter
-from tidegate.formats.streams import Stream
+from tidegate.formats.streams import Stream, head_of
 
 Decoder = Callable[[bytes], pa.Table]
 """Raises Undecodable."""
@@ -42,8 +44,20 @@ def decoder(
         check_type(field.type)
     found = FORMATS[format]
     found.check_known(name for name, _ in options)
-    made: Decoder = import_module(found.module).make_decoder(schema, max_bytes, **found.settled(dict(options)))
-    return made
+    settled = found.settled(dict(options))
+    made: Decoder = import_module(found.module).make_decoder(schema, max_bytes, **settled)
+
+    def decode(body: bytes) -> pa.Table:
+        try:
+            return made(body)
+        except Oversized:
+            raise
+        except Undecodable as error:
+            if other := instead(format, settled.get(ENCODING.name, UTF_8), body[:HEAD_BYTES]):
+                raise Undecodable(other) from error
+            raise
+
+    return decode
 
 
 def divider(
@@ -67,8 +81,20 @@ def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
     found = FORMATS[format]
     if not found.stream:
         return None
-    made: StreamDecoder = import_module(found.stream).make_streaming(schema, **found.settled(dict(options)))
-    return made
+    settled = found.settled(dict(options))
+    made: StreamDecoder = import_module(found.stream).make_streaming(schema, **settled)
+
+    def decode(stream: Stream) -> Iterator[pa.Table]:
+        try:
+            yield from made(stream)
+        except Oversized:
+            raise
+        except Undecodable as error:
+            if other := instead(format, settled.get(ENCODING.name, UTF_8), head_of(stream)):
+                raise Undecodable(other) from error
+            raise
+
+    return decode
 
 
 def splitter(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> Splitter | None:

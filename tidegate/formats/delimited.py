@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,10 +10,13 @@ import pyarrow as pa
 import pyarrow.csv
 
 from tidegate.formats.columns import conform, row_number
+from tidegate.formats.csv_refusals import of_arrow, other_delimiter
 from tidegate.formats.pieces import Piece
-from tidegate.formats.places import record_of_csv
+from tidegate.formats.places import first_record_of_csv, record_of_csv
 from tidegate.formats.quotes import check_quotes, is_regular, quotes_in
 from tidegate.formats.reasons import (
+    Misnamed,
+    Oversized,
     Undecodable,
     check_cells,
     check_names,
@@ -32,8 +34,6 @@ LARGEST_BLOCK = (1 << 31) - 1
 LINE_END = ord("\n")
 HEADER = -1
 """The header, as a row."""
-ARROWS_PLACE = re.compile(r"(?:CSV parse error|In CSV column #[0-9]+): Row #([0-9]+): ")
-"""How Arrow's message begins if it knows the row (pyarrow 26.0.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +115,37 @@ def read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before:
     body = body.removeprefix(BOM)
     if not body.strip(b"\r\n"):
         return schema.empty_table()
-    check_quotes(body, delimiter, before.lines)
     try:
+        check_quotes(body, delimiter, before.lines)
         return _table(body.lstrip(b"\r\n"), schema, delimiter, max_bytes, before)
-    except Undecodable as error:
-        if error.row is not None:
-            # a row of one field may be blank; see `_table`
-            blanks = len(header(body.lstrip(b"\r\n"), delimiter)) == 1 if error.row != HEADER else False
-            error.where = record_of_csv(body, delimiter, error.row - HEADER, blanks=blanks, lines=before.lines)
+    except Oversized:
         raise
+    except Undecodable as error:
+        refused = _wrong_delimiter(body.lstrip(b"\r\n"), schema, delimiter) or error
+        if refused.row is not None:
+            # a row of one field may be blank; see `_table`
+            blanks = len(header(body.lstrip(b"\r\n"), delimiter)) == 1 if refused.row != HEADER else False
+            refused.where = record_of_csv(body, delimiter, refused.row - HEADER, blanks=blanks, lines=before.lines)
+        if refused is error:
+            raise
+        raise refused from error
+
+
+def _wrong_delimiter(body: bytes, schema: pa.Schema, delimiter: str) -> Undecodable | None:
+    """Whether that is why a file is refused."""
+    line = first_record_of_csv(body, delimiter)
+    if line.startswith(BOM):
+        return None
+    why = other_delimiter(_cut(line, delimiter), schema.names, delimiter, lambda other: _cut(line, other))
+    return Misnamed(why, row=HEADER) if why else None
+
+
+def _cut(line: bytes, delimiter: str) -> list[str]:
+    """A header by any delimiter, also one with which its quotes are not regular."""
+    try:
+        return next(csv.reader([line.decode("utf-8", "replace").rstrip("\r\n")], delimiter=delimiter), [])
+    except csv.Error:
+        return []
 
 
 def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before: Before) -> pa.Table:
@@ -166,16 +188,8 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
     except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:
-        said = first_line(error)
-        place = ARROWS_PLACE.match(said)
-        # Arrow counts from 1, and the header too
-        row = int(place[1]) - 1 + HEADER if place else None
-        if place:
-            # the other words of Arrow, with the row of the whole file
-            said = f"{'the header' if row == HEADER else row_number(before.rows + (row or 0))}: {said[place.end() :]}"
-        if "invalid UTF8" in said:
-            said += ". If the file is in another encoding, `encoding` of the route says which"
-        raise Undecodable(f"not CSV of this schema: {said}", row=row) from error
+        why, row = of_arrow(first_line(error), names, delimiter, lambda row: row_number(before.rows + row))
+        raise Undecodable(why, row=row) from error
     return conform(table, schema, texts=True, place=lambda row: row_number(before.rows + row))
 
 

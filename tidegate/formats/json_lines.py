@@ -21,8 +21,10 @@ import pyarrow.compute as pc
 
 from tidegate.formats import places
 from tidegate.formats.columns import conform
+from tidegate.formats.json_refusals import refusal
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
+from tidegate.formats.type_names import type_name
 
 OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
 OF_LINES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -45,7 +47,7 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
         parts: list[list[pa.Array]] = [[make([])] for _, _, make in reading]
         count = 0
         for block in _blocks(body):
-            rows = _rows(line, block, body, count)
+            rows = _rows(line, block, body, count, schema)
             for part, (member, name, make) in zip(parts, reading, strict=True):
                 values = list(map(member, rows))
                 try:
@@ -54,9 +56,9 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
                     raise
                 except OF_VALUES as error:
                     refused = _first_refused(values, make)
-                    row = None if refused is None else count + refused
-                    place = "" if row is None else f", {line_of(body, row)}"
-                    raise Undecodable(f"column {name}{place}: {first_line(error)}", where=_where(body, row)) from error
+                    if refused is None:
+                        raise Undecodable(f"column {name}: {first_line(error)}") from error
+                    raise _refused(body, count + refused, schema, error) from error
             count += len(rows)
         columns = [pa.concat_arrays(part) for part in parts]
         if count and all(column.null_count == count for column in columns):
@@ -112,6 +114,11 @@ def _first_refused(values: Sequence[Any], make: Callable[[Sequence[Any]], pa.Arr
     return None
 
 
+def _refused(body: bytes, row: int, schema: pa.Schema, error: Exception) -> Undecodable:
+    number, text = _line(body, row)
+    return Undecodable(refusal(number, text, schema, error), where=_where(body, row))
+
+
 def _where(body: bytes, row: int | None) -> str:
     """The line of a row, with what is in it."""
     if row is None:
@@ -135,7 +142,7 @@ def _blocks(body: bytes) -> Iterator[bytes]:
         begin = end
 
 
-def _rows(line: msgspec.json.Decoder, block: bytes, body: bytes, before: int) -> list[Any]:
+def _rows(line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema) -> list[Any]:
     """One row for each line of the block that is not blank. `before` rows of `body` come before the block."""
     at_once = _in_one_call(line, block)
     if at_once is not None:
@@ -148,9 +155,7 @@ def _rows(line: msgspec.json.Decoder, block: bytes, body: bytes, before: int) ->
                 text.decode()  # msgspec does not look at what the schema lacks
                 rows.append(row)
     except OF_LINES as error:
-        number = before + len(rows)
-        reason = f"not JSON lines of this schema: {line_of(body, number)}: {first_line(error)}"
-        raise Undecodable(reason, where=_where(body, number)) from error
+        raise _refused(body, before + len(rows), schema, error) from error
     return rows
 
 
@@ -230,7 +235,7 @@ def _python_type(kind: pa.DataType) -> Any:
         return msgspec.Raw
     if pa.types.is_map(kind):
         if not pa.types.is_string(kind.key_type):
-            raise ValueError(f"JSON files cannot hold a {kind}: the keys of an object are text")
+            raise ValueError(f"JSON files cannot hold a {type_name(kind)}: the keys of an object are text")
         return dict[str, _element(kind.item_field)]  # type: ignore[misc]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return list[_element(kind.value_field)]  # type: ignore[misc]

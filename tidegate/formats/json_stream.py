@@ -74,10 +74,12 @@ def _gather(piece: bytes, names: dict[str, None]) -> None:
 
 
 def _moved(error: Undecodable, lines: int) -> Undecodable:
-    """The error with the number of the line in the file. The decoder names the line of the piece in both texts alike;
-    in the reason nothing but the name of a column is before it."""
+    """The error with the number of the line in the file. A reason that names a line begins with it."""
     found = LINE.match(error.where)
     if found is None:
         return error
-    there, here = found[0], f"line {lines + int(found[1])}: "
-    return Undecodable(str(error).replace(there, here, 1), row=error.row, where=here + error.where[len(there) :])
+    there, here = f"line {found[1]}", f"line {lines + int(found[1])}"
+    reason = str(error)
+    if reason.startswith(there):
+        reason = here + reason[len(there) :]
+    return Undecodable(reason, row=error.row, where=here + error.where[len(there) :])

@@ -133,7 +133,7 @@ def _of_stripes(
     wanted = [name for name in schema.names if name in there.names]
     allowance.take(count * max(1, len(wanted)) * CELL_BYTES)
     allowance.check(sum(tail.sizes.get(name, 0) for name in wanted) * count // max(1, tail.rows))
-    meant = pa.schema([_meant(there.field(name)) for name in wanted])
+    meant = pa.schema([meant_field(there.field(name)) for name in wanted])
     if any(_has(field, _is_marked_instant) for field in map(there.field, wanted)):
         _check_zones(source, tail)
     # types that do not fit are refused before any row is emitted, and in a file without rows
@@ -193,7 +193,7 @@ def _reason(error: BaseException) -> str:
 # ---- types
 
 
-def _meant(field: pa.Field) -> pa.Field:
+def meant_field(field: pa.Field) -> pa.Field:
     """The field as the type that its values have, by Spark's marks. Raises Undecodable."""
     return pa.field(field.name, _meant_type(field, field.name))
 

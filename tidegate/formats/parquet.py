@@ -12,6 +12,7 @@ from tidegate.formats.columns import conform, leaves
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import Oversized, Undecodable, check_cells, check_names, check_unpacked, first_line
 
+MAGIC = b"PAR1"
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
 """What Arrow raises of a damaged file: for names that are no UTF-8, types that do not exist."""
 
@@ -53,7 +54,14 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
-        raise Undecodable(f"not Parquet: {first_line(error)}") from error
+        raise Undecodable(damage(error, body[: len(MAGIC)], body[-len(MAGIC) :])) from error
+
+
+def damage(error: BaseException, begins: bytes, ends: bytes) -> str:
+    """What is said of a damaged file, by its first and its last four bytes."""
+    if begins == MAGIC != ends:
+        return "not Parquet: it begins as Parquet does, and does not end so. It was cut off: upload all of it"
+    return f"not Parquet: {first_line(error)}"
 
 
 def _table(file: pq.ParquetFile, wanted: Sequence[str]) -> pa.Table:

@@ -15,7 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidegate.formats.columns import conform, row_number
-from tidegate.formats.parquet import OF_DAMAGE, check_nanoseconds, instants_of, texts_of, unfolded_bytes
+from tidegate.formats.parquet import (
+    MAGIC,
+    OF_DAMAGE,
+    check_nanoseconds,
+    damage,
+    instants_of,
+    texts_of,
+    unfolded_bytes,
+)
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
 from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY, WHOLE_BYTES, AsFile, ByteSource, Stream
@@ -25,7 +33,6 @@ MOST_ROWS = 16_384
 BUFFERS = 64_000_000
 """The bytes of a row group that are held as stored, of all columns together."""
 LEAST_BUFFER, LARGEST_BUFFER = 64 << 10, 8 << 20
-MAGIC = b"PAR1"
 
 
 def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
@@ -44,7 +51,11 @@ def tables(stream: Stream, schema: pa.Schema, groups: range | None = None) -> It
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
-        raise Undecodable(f"not Parquet: {first_line(error)}") from error
+        source = stream.source
+        if source.size < 2 * len(MAGIC):
+            raise Undecodable(f"not Parquet: {first_line(error)}") from error
+        begins, ends = source.read(0, len(MAGIC)), source.read(source.size - len(MAGIC), source.size)
+        raise Undecodable(damage(error, begins, ends)) from error
 
 
 def footer(source: ByteSource) -> Any:

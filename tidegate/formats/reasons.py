@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import islice
 
-import pyarrow as pa
-
 CELL_BYTES = 8
 """The least memory of a value, also if it is null."""
 
@@ -45,7 +43,7 @@ def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
     """Refuse a file that shares no column with the schema, has two columns of one name, or has a column that is the
     schema's but for white space or case: it would be null in every row."""
     if repeated := [name for name, count in Counter(names).items() if count > 1]:
-        raise Misnamed(f"the file has several columns called {repeated[0]!r}")
+        raise Misnamed(f"the file has several columns called {repeated[0]!r}: rename all but one")
     if spaced := [name for name in names if name not in wanted and name.strip() in wanted]:
         raise Misnamed(
             f"the file has a column called {spaced[0]!r}, the schema one called {spaced[0].strip()!r}: take the white"
@@ -59,7 +57,8 @@ def check_names(names: Sequence[str], wanted: Collection[str]) -> None:
         )
     if not set(names) & set(wanted):
         raise Misnamed(
-            f"the file has none of the schema's columns ({_listed(wanted)}); it has {_listed(names) or 'no columns'}"
+            f"the file has none of the schema's columns ({_listed(wanted)}); it has {_listed(names) or 'no columns'}:"
+            " rename its columns, or correct the schema of the route"
         )
 
 
@@ -83,8 +82,9 @@ def check_text(size: int) -> None:
         raise Oversized(f"too large: {size} bytes of text are not decoded whole, at most {LARGEST_TEXT} are")
 
 
-def kinds(there: pa.DataType, wanted: pa.DataType) -> str:
-    return f"{there} in the file, {wanted} in the schema"
+def too_large(size: int, max_bytes: int) -> str:
+    """Of a file that is not even fetched."""
+    return f"too large: {size} bytes, at most {max_bytes} (max_object_bytes)"
 
 
 def check_unpacked(size: int, max_bytes: int) -> None:

@@ -6,15 +6,16 @@ piece needs in memory does not depend on the size of the file.
 
 import io
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
 
 from tidegate.formats.framing import plain
 from tidegate.formats.reasons import Oversized, Undecodable, check_unpacked, first_line
+from tidegate.formats.recognize import HEAD_BYTES, not_packed
 
 CHUNK = 1 << 20
 STORED_BYTES = 64_000_000
@@ -134,6 +135,23 @@ class Stream:
             yield piece
 
 
+def head_of(stream: Stream) -> bytes:
+    """The first `HEAD_BYTES` of a file without its compression, to say what a refused file is: fewer if there are no
+    more, or if it is damaged there."""
+    source = stream.source
+    if stream.codec is None or not source.size:
+        return source.read(0, min(HEAD_BYTES, source.size)) if source.size else b""
+    head = b""
+    try:
+        for piece in replace(stream, allowance=Allowance(1 << 62, "")).pieces():
+            head += piece
+            if len(head) >= HEAD_BYTES:
+                break
+    except Undecodable:
+        pass
+    return head[:HEAD_BYTES]
+
+
 def _plain(source: ByteSource, size: int) -> Iterator[bytes]:
     for start in range(0, source.size, RANGE_BYTES):
         body = source.read(start, min(start + RANGE_BYTES, source.size))
@@ -142,7 +160,7 @@ def _plain(source: ByteSource, size: int) -> Iterator[bytes]:
 
 
 def _unpacked(codec: str, source: ByteSource, size: int) -> Iterator[bytes]:
-    with _telling(codec):
+    with _telling(codec, lambda: source.read(0, min(HEAD_BYTES, source.size)) if source.size else b""):
         yield from plain(codec, pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), size)
 
 
@@ -191,7 +209,7 @@ def unpack(codec: str, body: bytes, max_bytes: int) -> bytes:
     """`body` without the compression that Arrow calls `codec`. Raises Undecodable, also past `max_bytes`."""
     pieces: list[bytes] = []
     size = 0
-    with _telling(codec):
+    with _telling(codec, lambda: body[:HEAD_BYTES]):
         for piece in plain(codec, pa.BufferReader(body), CHUNK):
             size += len(piece)
             check_unpacked(size, max_bytes)
@@ -200,11 +218,17 @@ def unpack(codec: str, body: bytes, max_bytes: int) -> bytes:
 
 
 @contextmanager
-def _telling(codec: str) -> Iterator[None]:
-    """Arrow notices a stream that stops early, whatever the codec, and reads concatenated ones to their end."""
+def _telling(codec: str, head: Callable[[], bytes]) -> Iterator[None]:
+    """Arrow notices a stream that stops early, whatever the codec, and reads concatenated ones to their end. `head` are
+    the first bytes as they are stored."""
     try:
         yield
-    except (Undecodable, MemoryError):
+    except (Oversized, MemoryError):
+        raise
+    except Undecodable as error:
+        if other := not_packed(codec, head()):
+            raise Undecodable(other) from error
         raise
     except (pa.ArrowException, OSError, EOFError) as error:
-        raise Undecodable(f"broken {codec}: {first_line(error)}") from error
+        why = f"broken {codec}: {first_line(error)}. It is damaged or cut off: upload all of it again"
+        raise Undecodable(not_packed(codec, head()) or why) from error

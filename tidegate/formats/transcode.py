@@ -50,12 +50,16 @@ def _begun(beginning: bytes, encoding: str) -> tuple[str, str]:
     """What the encoding is called, and Python's name of it."""
     if beginning.startswith(MARK):
         raise Undecodable(
-            f"not {encoding}, which the route says: it begins with the byte order mark of UTF-8", where="line 1"
+            f"not {encoding}, which the route says: it begins with the byte order mark of UTF-8. Set its `encoding`",
+            where="line 1",
         )
     if encoding != UTF_16:
         return encoding, encoding
     if beginning[:2] not in UTF_16_MARKS:
-        raise Undecodable(f"not {encoding}, which the route says: it has no byte order mark", where="line 1")
+        raise Undecodable(
+            f"not {encoding}, which the route says: it has no byte order mark. Write it with one, or set `encoding`",
+            where="line 1",
+        )
     return encoding, UTF_16_MARKS[beginning[:2]]
 
 
@@ -77,7 +81,8 @@ class _Transcoding:
             bad = error.object[error.start : max(error.end, error.start + 1)]
             raise Undecodable(
                 f"not {self._called}, which the route says: the bytes {bad[:8].hex(' ')} in line"
-                f" {self._lines.ended + 1} are no character",
+                f" {self._lines.ended + 1} are no character. Set the `encoding` that it has, or write it in"
+                f" {self._called}",
                 where=places.line(self._lines.ended + 1, self._line.encode() + bad[:1]),
             ) from error
         self._note(text)

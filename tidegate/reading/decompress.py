@@ -1,8 +1,7 @@
 """A file without the compression that its key names."""
 
+from tidegate.formats.recognize import CODECS
 from tidegate.formats.streams import unpack
-
-CODECS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".snappy": "snappy"}
 
 
 def codec_of(key: str) -> str | None:

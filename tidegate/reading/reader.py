@@ -17,6 +17,7 @@ from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
+from tidegate.formats.reasons import too_large
 from tidegate.formats.splits import Split
 from tidegate.formats.streams import STORED_BYTES, HeldBytes
 from tidegate.reading.careful import careful
@@ -208,7 +209,7 @@ class Reader:
         if isinstance(body, TooLarge):
             if body.size <= limit:
                 return Larger()
-            return Read(Outcome.QUARANTINED, 0, f"too large: {body.size} bytes, at most {limit} (max_object_bytes)")
+            return Read(Outcome.QUARANTINED, 0, too_large(body.size, limit))
         return body
 
     def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> pa.Table:

@@ -1,0 +1,225 @@
+"""The verb `try`: what a route's job would make of files, without a stack and without Java."""
+
+import base64
+import datetime
+import decimal
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tidegate.cli import deployment, json_output, render
+from tidegate.cli.exits import Exit
+from tidegate.cli.options import ConfigOption, JsonOption, check_route
+from tidegate.cli.sampling.samples import Sample, samples
+from tidegate.core.routes import Route, RouteIndex
+from tidegate.core.uploads import Upload
+from tidegate.formats.reasons import first_line
+from tidegate.formats.type_names import type_name
+from tidegate.reading.arrow_schema import arrow_schema
+from tidegate.reading.decoding import Decoding
+from tidegate.reading.trial import FileTrial, tried
+from tidegate.settings import SettingsError, load
+
+MOST_FILES = 1_000
+"""Of a folder or of a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedFile:
+    """A file with its key, the routes that would take it under that key, and what became of it."""
+
+    sample: Sample
+    key: str
+    taken_by: tuple[str, ...]
+    trial: FileTrial
+
+    @property
+    def empty(self) -> bool:
+        return self.sample.source.size == 0
+
+
+def try_files(
+    route: Annotated[str, typer.Argument(metavar="ROUTE", help="The route that decodes them.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Files, folders, s3://BUCKET/KEY or s3://BUCKET/PREFIX/.")
+    ],
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=0, help="Print so many rows.")] = 5,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="The key that the file would have. Only for one file.")
+    ] = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.
+
+    It needs no stack and no Java, and changes nothing. A file of this machine is taken for one under the prefix.
+    Ends with 1 if a file is refused.
+    """
+    routes = load(deployment.config_file(config)).core_routes()
+    found = {each.name: each for each in routes}
+    check_route(route, found)
+    mine = found[route]
+    decoding = decoding_of(mine)
+    given = list(samples(files, MOST_FILES, mine.owner))
+    if key is not None and len(given) != 1:
+        raise typer.BadParameter(f"--key is for one file, and {len(given)} are given")
+    done: list[TriedFile] = []
+    for sample in given:
+        whole = key if key is not None else key_of(sample, mine)
+        trial = tried(decoding, whole, sample.source, limit)
+        done.append(TriedFile(sample, whole, takers(whole, sample, mine, routes), trial))
+        if not as_json:
+            show(done[-1], mine)
+    if as_json:
+        typer.echo(json_output.dumps(as_document(mine, decoding, done)))
+    elif not given:
+        render.error(f"there is no file in {', '.join(files)}")
+    elif limit and (accepted := [each for each in done if not each.trial.refused]):
+        # of one file, because there may be a thousand
+        most = max(accepted, key=lambda each: each.trial.first.num_rows > 0)
+        render.console().print(rows_table(most.trial, most.sample.name))
+    if not given or any(each.trial.refused for each in done):
+        raise typer.Exit(int(Exit.FINDING))
+
+
+def decoding_of(route: Route) -> Decoding:
+    """How the files of a route are decoded. Raises SettingsError."""
+    try:
+        decoding = Decoding(route.dataset, arrow_schema(route.dataset.schema))
+        decoding.prepare()
+    except ValueError as error:
+        raise SettingsError(f"route {route.name}: {first_line(error)}") from error
+    return decoding
+
+
+def key_of(sample: Sample, route: Route) -> str:
+    """The key of a file: an object's own; of a file of this machine its name, under the route's prefix."""
+    inside = sample.upload is not None or sample.key.startswith(route.prefix)
+    return sample.key if inside else route.prefix + sample.key
+
+
+def takers(key: str, sample: Sample, mine: Route, routes: Sequence[Route]) -> tuple[str, ...]:
+    """The routes that would take the file: of an object one at most; of a file of this machine those whose suffix its
+    name has, this one first."""
+    size = sample.source.size
+    if sample.upload is not None:
+        taken = RouteIndex(routes).route_of(Upload(sample.upload.bucket, key, sample.upload.version, size))
+        return (taken.name,) if taken else ()
+    if not mine.retired and mine.takes(Upload(mine.bucket, key, "", size)):
+        return (mine.name,)
+    others = (each for each in routes if not each.retired and each.name != mine.name)
+    return tuple(each.name for each in others if each.takes(Upload(each.bucket, key_of(sample, each), "", size)))
+
+
+# ---- for people
+
+
+def show(one: TriedFile, route: Route) -> None:
+    out = render.console()
+    trial = one.trial
+    if trial.refused:
+        out.print(Text.assemble(("refused: ", "bold red"), f"{one.sample.name}: {trial.reason}"), soft_wrap=True)
+        if trial.where:
+            out.print(Text(f"    {trial.where}"), soft_wrap=True)
+    else:
+        size = "empty" if one.empty else f"{one.sample.source.size:,} bytes"
+        rows = "1 row" if trial.rows == 1 else f"{trial.rows:,} rows"
+        piecewise = ", decoded piece by piece" if trial.piecewise else ""
+        out.print(Text.assemble((f"{rows}: ", "green"), f"{one.sample.name} ({size}{piecewise})"), soft_wrap=True)
+    if trial.nulls:
+        nulls = f"{', '.join(trial.nulls)}. The file has no such column, calls it otherwise, or has no value in it"
+        out.print(Text.assemble(("    null in every row: ", "yellow"), nulls), soft_wrap=True)
+    if advice := misplaced(one, route):
+        out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
+
+
+def misplaced(one: TriedFile, route: Route) -> str:
+    """What is said of a file whose key the route would not take; empty if it would."""
+    if route.name in one.taken_by:
+        return ""
+    if route.retired:
+        why = f"route {route.name} is retired and takes no uploads"
+    elif one.sample.upload is not None and one.sample.upload.bucket != route.bucket:
+        why = f"route {route.name} takes uploads of bucket {route.bucket}"
+    elif not one.key.startswith(route.prefix):
+        why = f"the key {one.key} does not begin with {route.prefix!r}, the prefix of route {route.name}"
+    else:
+        why = f"the key {one.key} does not end in {route.suffix!r}, the suffix of route {route.name}"
+    others = " or ".join(one.taken_by)
+    return f"{why}; {f'route {others} would take it' if others else 'no route would take it'}"
+
+
+def rows_table(trial: FileTrial, name: str) -> Table:
+    """The columns with their types, and the first rows."""
+    table = Table(box=box.SIMPLE, title=Text(f"the first rows of {name}"), title_justify="left")
+    for field in trial.first.schema:
+        required = "" if field.nullable else " not null"
+        table.add_column(Text(f"{field.name}\n{type_name(field.type)}{required}"), overflow="fold")
+    rows = trial.first.to_pylist()
+    for row in rows:
+        table.add_row(*(Text(as_cell(row[name]), style="dim" if row[name] is None else "") for name in row))
+    if trial.rows > len(rows) > 0:
+        table.caption = f"{trial.rows - len(rows):,} more"
+    return table
+
+
+def as_cell(value: Any) -> str:
+    found = plain(value)
+    return "null" if found is None else found if isinstance(found, str) else json_output.compact(found)
+
+
+# ---- for programs
+
+
+def as_document(route: Route, decoding: Decoding, done: Sequence[TriedFile]) -> dict[str, Any]:
+    return {
+        "route": route.name,
+        "table": route.dataset.table,
+        "columns": [
+            {"name": field.name, "type": type_name(field.type), "nullable": field.nullable} for field in decoding.schema
+        ],
+        "rows": sum(each.trial.rows for each in done),
+        "refused": sum(each.trial.refused for each in done),
+        "files": [
+            {
+                "file": each.sample.name,
+                "key": each.key,
+                "taken_by": list(each.taken_by),
+                "bytes": each.sample.source.size,
+                "rows": each.trial.rows,
+                "null_columns": list(each.trial.nulls),
+                "error": each.trial.reason or None,
+                "where": each.trial.where or None,
+                "first": [plain(row) for row in each.trial.first.to_pylist()],
+            }
+            for each in done
+        ],
+    }
+
+
+def plain(value: Any) -> Any:
+    """A value of a row, as JSON has it: what JSON lacks is text, bytes are base64."""
+    match value:
+        case dict():
+            return {name: plain(each) for name, each in value.items()}
+        case list():
+            return [plain(each) for each in value]
+        case tuple():
+            return [plain(each) for each in value]
+        case datetime.datetime() if value.tzinfo is not None:
+            return value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z"
+        case datetime.date():
+            return value.isoformat()
+        case decimal.Decimal():
+            return format(value, "f")
+        case bytes():
+            return base64.b64encode(value).decode()
+        case float() if not math.isfinite(value):
+            return str(value)
+    return value

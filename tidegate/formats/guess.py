@@ -1,0 +1,295 @@
+"""What a sample is, and which columns it has: the format, its options, and the types as a route states them.
+
+What is guessed here is decoded before anyone relies on it (`tidegate.cli.sampling.init`).
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.orc
+import pyarrow.parquet as pq
+
+from tidegate.formats.avro import MAGIC as AVRO_MAGIC
+from tidegate.formats.avro import METADATA, OF_DAMAGE, take
+from tidegate.formats.csv_refusals import DELIMITERS
+from tidegate.formats.guess_text import (
+    NO_NAME,
+    NOT_IN_JSON,
+    Digits,
+    GuessedType,
+    Seen,
+    seen_in_objects,
+    without_repeated,
+)
+from tidegate.formats.json_refusals import refusal
+from tidegate.formats.orc import meant_field
+from tidegate.formats.parquet import instants_of
+from tidegate.formats.reasons import Undecodable, first_line
+from tidegate.formats.recognize import HEAD_BYTES, JSON, recognize
+from tidegate.formats.registry import UTF_8, UTF_16
+from tidegate.formats.streams import AsFile, ByteSource
+from tidegate.formats.type_names import column_type, quoted_name, type_name
+
+SAMPLED_BYTES = 16 << 20
+"""Of a text so much is looked at."""
+TABULAR = (".csv", ".tsv", ".psv", ".tab", ".txt")
+"""Ends of names, without a compression's, of files that may be CSV with one column."""
+SINGLE_BYTES = ("windows-1252", "iso-8859-1")
+
+
+class Unguessable(Exception):
+    """The sample is no file that a route could decode. The text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleFormat:
+    """The format of a sample, and its options."""
+
+    format: str
+    options: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass
+class SampleColumns:
+    """The columns of samples of one format, gathered file by file."""
+
+    of: SampleFormat
+    seen: dict[str, Seen] = field(default_factory=dict)
+    """Of text."""
+    stored: dict[str, GuessedType] = field(default_factory=dict)
+    """Of formats with types."""
+
+    def look(self, source: ByteSource, text: bytes) -> None:
+        """A sample: `text` is its beginning, if its format is a text. Raises Unguessable."""
+        match self.of.format:
+            case "json":
+                self._json(text)
+            case "csv":
+                self._csv(text)
+            case _:
+                self._typed(source)
+
+    def types(self) -> dict[str, GuessedType]:
+        """Each column's type, in the order of the samples. One without a type is left out of the schema."""
+        of_text = Seen.json_type if self.of.format == "json" else Seen.csv_type
+        found = {**{name: of_text(each) for name, each in self.seen.items()}, **self.stored}
+        typed = {name: each for name, each in found.items() if each.ddl is not None}
+        kept, left = without_repeated(typed, NOT_IN_JSON if self.of.format == "json" else "")
+        repeated = {name: GuessedType(None, NO_NAME) for name in left if name}
+        return {**kept, **repeated, **{name: each for name, each in found.items() if each.ddl is None and name}}
+
+    def _json(self, text: bytes) -> None:
+        found, _ = seen_in_objects(_objects(text))
+        for name, each in found.items():
+            self.seen[name] = self.seen[name].and_(each) if name in self.seen else each
+
+    def _csv(self, text: bytes) -> None:
+        options = dict(self.of.options)
+        records = _records(text, options.get("encoding", UTF_8), options["delimiter"])
+        names = next(records, [])
+        for name in names:
+            self.seen.setdefault(name, Seen())
+        for record in records:
+            if len(record) == len(names):
+                for name, value in zip(names, record, strict=True):
+                    self.seen[name].of_csv(value)
+
+    def _typed(self, source: ByteSource) -> None:
+        try:
+            fields = FIELDS[self.of.format](source)
+        except MemoryError:
+            raise
+        except (Undecodable, pa.ArrowException, *OF_DAMAGE) as error:
+            raise Unguessable(first_line(error)) from error
+        for name, kind in fields.items():
+            self.stored[name] = _wider(self.stored[name], kind) if name in self.stored else kind
+
+
+def format_of(name: str, text: bytes) -> SampleFormat:
+    """The format of a sample by its first bytes, without compression, and by its name without the suffix of one.
+    Raises Unguessable."""
+    found = recognize(text[:HEAD_BYTES])
+    if found is not None and found.codec:
+        raise Unguessable(f"it is {found.called}, and its name does not say so by its end")
+    if found is JSON or (found is None and text.lstrip()[:1] in (b"[", b"{")):
+        return SampleFormat("json")
+    if found is not None and found.format:
+        return SampleFormat(found.format)
+    if found is not None and not text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Unguessable(f"it is {found.called}, and no format of a route")
+    if not text:
+        raise Unguessable("it is empty")
+    encoding = _encoding(text)
+    delimiter = _delimiter(text, encoding)
+    if delimiter is None and not name.lower().endswith(TABULAR):
+        raise Unguessable("it is neither JSON, CSV, Parquet, Avro nor ORC")
+    options = {"delimiter": delimiter or ",", **({} if encoding == UTF_8 else {"encoding": encoding})}
+    return SampleFormat("csv", tuple(options.items()))
+
+
+# ---- JSON
+
+
+def _objects(text: bytes) -> Iterator[dict[str, Any]]:
+    """The objects of JSON lines, without a last line that may be cut off."""
+    lines = text[: text.rfind(b"\n") + 1] if len(text) >= SAMPLED_BYTES else text
+    for number, line in enumerate(io.BytesIO(lines), start=1):
+        if line.isspace():
+            continue
+        try:
+            found = json.loads(line, parse_int=Digits, parse_float=Digits)
+        except (ValueError, RecursionError) as error:
+            raise Unguessable(refusal(number, line, pa.schema([]), error)) from error
+        if not isinstance(found, dict):
+            raise Unguessable(refusal(number, line, pa.schema([]), ValueError("no object")))
+        yield found
+
+
+# ---- CSV
+
+
+def _encoding(text: bytes) -> str:
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return UTF_16
+    if _decodes(text, UTF_8):
+        return UTF_8
+    return next(each for each in SINGLE_BYTES if _decodes(text, each))
+
+
+def _decodes(text: bytes, encoding: str) -> bool:
+    try:
+        text.decode(encoding)
+    except UnicodeDecodeError as error:
+        # the end may be cut within a character
+        return len(text) >= SAMPLED_BYTES and error.start >= len(text) - 4
+    return True
+
+
+def _delimiter(text: bytes, encoding: str) -> str | None:
+    """What cuts the header and the first records into as many fields, more than one."""
+    best: tuple[int, str | None] = (1, None)
+    for delimiter in DELIMITERS:
+        widths = [len(each) for _, each in zip(range(50), _records(text, encoding, delimiter), strict=False)]
+        if widths and len(set(widths)) == 1 and widths[0] > best[0]:
+            best = (widths[0], delimiter)
+    return best[1]
+
+
+def _records(text: bytes, encoding: str, delimiter: str) -> Iterator[list[str]]:
+    """The records that are not blank. Whatever is odd, the decoder says."""
+    cut = len(text) >= SAMPLED_BYTES
+    decoded = text.decode(encoding, "replace").removeprefix("\ufeff")
+    decoded = decoded[: decoded.rfind("\n") + 1] if cut else decoded
+    try:
+        yield from (each for each in csv.reader(io.StringIO(decoded, newline=""), delimiter=delimiter) if each)
+    except csv.Error:
+        return
+
+
+# ---- formats with types
+
+
+def _of_parquet(source: ByteSource) -> dict[str, GuessedType]:
+    file = pq.ParquetFile(pa.PythonFile(AsFile(source), "r"))
+    schema = file.schema_arrow
+    instants = set(instants_of(file.metadata, schema.names))
+    return {
+        each.name: _stored(pa.timestamp("us", "UTC") if each.name in instants else each.type)
+        for each in schema
+        # an instant within another type is refused under any other type: see `formats.parquet`
+    }
+
+
+def _of_orc(source: ByteSource) -> dict[str, GuessedType]:
+    schema = pyarrow.orc.ORCFile(pa.PythonFile(AsFile(source), "r")).schema
+    return {each.name: _stored(meant_field(each).type) for each in schema}
+
+
+def _of_avro(source: ByteSource) -> dict[str, GuessedType]:
+    file = AsFile(source, 1 << 16)
+    if file.read(len(AVRO_MAGIC)) != AVRO_MAGIC:
+        raise Unguessable("it does not begin as Avro does")
+    given = json.loads(take(file, METADATA)["avro.schema"])
+    if not isinstance(given, dict) or given.get("type") != "record":
+        raise Unguessable("its schema is not that of a record")
+    named: dict[str, Any] = {}
+    return {str(each["name"]): _avro_type(each["type"], named, 0) for each in given["fields"]}
+
+
+FIELDS = {"parquet": _of_parquet, "orc": _of_orc, "avro": _of_avro}
+
+AVRO = {
+    **{"boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double"},
+    **{"bytes": "binary", "string": "string", "fixed": "binary", "enum": "string"},
+}
+AVRO_LOGICAL = {
+    ("int", "date"): "date",
+    **{("long", f"timestamp-{unit}"): "timestamp" for unit in ("millis", "micros", "nanos")},
+    **{("long", f"local-timestamp-{unit}"): "timestamp_ntz" for unit in ("millis", "micros", "nanos")},
+}
+NO_COLUMN = {"time-millis", "time-micros", "duration"}
+DEEPEST = 32
+
+
+def _avro_type(given: Any, named: dict[str, Any], depth: int) -> GuessedType:
+    if depth > DEEPEST:
+        return GuessedType(None, "its type is nested too deeply")
+    if isinstance(given, list):
+        some = [each for each in given if each != "null"]
+        if len(some) != 1:
+            return GuessedType(None, "a union of several types, and a column has one")
+        return _avro_type(some[0], named, depth + 1)
+    if isinstance(given, str):
+        return _avro_type(named[given], named, depth + 1) if given in named else _called(AVRO.get(given), given)
+    kind, logical = given.get("type"), given.get("logicalType")
+    if not isinstance(kind, str):
+        return _avro_type(kind, named, depth + 1)
+    if kind in ("record", "enum", "fixed"):
+        named[str(given.get("name"))] = given
+    if kind == "record":
+        fields = [(str(each["name"]), _avro_type(each["type"], named, depth + 1)) for each in given["fields"]]
+        kept = [(name, each) for name, each in fields if each.ddl is not None]
+        left = [f"{name} is left out: {each.remark}" for name, each in fields if each.ddl is None]
+        if not kept:
+            return GuessedType(None, "; ".join(left) or "a record without fields")
+        return GuessedType(
+            f"struct<{','.join(f'{quoted_name(name)}:{each.ddl}' for name, each in kept)}>", "; ".join(left)
+        )
+    if kind in ("array", "map"):
+        inner = _avro_type(given["items" if kind == "array" else "values"], named, depth + 1)
+        if inner.ddl is None:
+            return inner
+        return GuessedType(f"array<{inner.ddl}>" if kind == "array" else f"map<string,{inner.ddl}>", inner.remark)
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        precision = given.get("precision", 0)
+        fits = precision <= 38
+        return GuessedType(f"decimal({precision},{given.get('scale', 0)})") if fits else _called(None, "such a decimal")
+    if logical in NO_COLUMN:
+        return _called(None, str(logical))
+    return _called(AVRO_LOGICAL.get((kind, str(logical)), AVRO.get(kind)), kind)
+
+
+def _called(ddl: str | None, given: str) -> GuessedType:
+    return GuessedType(ddl) if ddl else GuessedType(None, f"no column holds {given}")
+
+
+def _stored(kind: pa.DataType) -> GuessedType:
+    return _called(column_type(kind), f"the type {type_name(kind)}")
+
+
+WIDER = [("int", "bigint"), ("float", "double")]
+
+
+def _wider(one: GuessedType, other: GuessedType) -> GuessedType:
+    """The type that holds both, of two files."""
+    if one.ddl == other.ddl:
+        return one
+    for narrow, wide in WIDER:
+        if {one.ddl, other.ddl} == {narrow, wide}:
+            return GuessedType(wide)
+    return GuessedType(None, f"{one.ddl} in one sample, and {other.ddl} in another")

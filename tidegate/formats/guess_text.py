@@ -1,0 +1,289 @@
+"""The columns of text files, guessed from their values: JSON has kinds of values, CSV has text only.
+
+A guess is careful: a type is guessed only if it holds every value of the samples as it is. What it cannot hold is text,
+and a remark says why. What no column can hold is left out.
+"""
+
+import datetime
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tidegate.formats.text_grammar import DATE, TIME, ZONE
+from tidegate.formats.type_names import MOST_DIGITS, quoted_name
+
+MOST_FIELDS = 50
+"""An object with more different keys is a map, if its values are of one type."""
+EXACT_DIGITS = 15
+"""A double prints so many significant digits as they were written (IEEE 754, DBL_DIG)."""
+WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+PADDED = re.compile(r"-?0[0-9]+")
+FRACTION = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
+BOOLEANS = ("true", "True", "TRUE", "false", "False", "FALSE")
+"""As CSV has them (`docs/formats.md`)."""
+FORM_OF_DATE = re.compile(DATE)
+FORM_OF_TIME = re.compile(TIME + "$")
+FORM_OF_INSTANT = re.compile(TIME + ZONE + "$")
+FINER = re.compile(rf"^[0-9-]+[T ][0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{7,}}({ZONE})?$")
+NO_NAME = "its name differs from another in its case only, or has characters that no name may have"
+NOT_IN_JSON = '"\\'
+"""msgspec takes no name with these, nor with control characters (`msgspec.defstruct`, version 0.22.0)."""
+PAST_BIGINT = 1 << 63
+
+
+class Digits(str):
+    """A number of JSON, as its digits are in the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuessedType:
+    """A type as DDL has it; None if no column holds the values. The remark is for people."""
+
+    ddl: str | None
+    remark: str = ""
+
+
+@dataclass
+class Seen:
+    """What the values of a column are in the samples."""
+
+    nulls: int = 0
+    kinds: dict[str, int] = field(default_factory=dict)
+    """How many values are of each kind."""
+    largest: int = 0
+    whole_digits: int = 0
+    decimals: int = 0
+    significant: int = 0
+    exponents: bool = False
+    forms: dict[str, int] = field(default_factory=dict)
+    """Of texts: how many have the form of each type."""
+    items: "Seen | None" = None
+    fields: "dict[str, Seen]" = field(default_factory=dict)
+
+    @property
+    def values(self) -> int:
+        return sum(self.kinds.values())
+
+    # ---- looking
+
+    def of_json(self, value: Any) -> None:
+        """A value of a line of JSON, whose numbers are Digits."""
+        match value:
+            case None:
+                self.nulls += 1
+                return
+            case bool():
+                kind = "boolean"
+            case Digits():
+                kind = "number"
+                self._number(str(value))
+            case str():
+                kind = "text"
+                self._text(value)
+            case list():
+                kind = "list"
+                self.items = self.items or Seen()
+                for each in value:
+                    self.items.of_json(each)
+            case dict():
+                kind = "object"
+                for name, each in value.items():
+                    self.fields.setdefault(name, Seen()).of_json(each)
+            case _:
+                raise AssertionError(f"no value of JSON: {type(value).__name__}")
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+    def of_csv(self, text: str, *, quoted: bool = False) -> None:
+        """A field of CSV: empty is null."""
+        if not text and not quoted:
+            self.nulls += 1
+            return
+        if text in BOOLEANS:
+            kind = "boolean"
+        elif FRACTION.fullmatch(text):
+            kind = "number"
+        else:
+            kind = "text"
+        self._text(text)
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+
+    def _number(self, text: str) -> None:
+        mantissa, _, exponent = text.lower().partition("e")
+        self.exponents = self.exponents or bool(exponent)
+        before, _, after = mantissa.lstrip("-").partition(".")
+        self.whole_digits = max(self.whole_digits, len(before.lstrip("0")))
+        self.decimals = max(self.decimals, len(after))
+        self.significant = max(self.significant, len((before + after).strip("0")))
+        if not after and not exponent and len(before) <= MOST_DIGITS:
+            number = int(mantissa)
+            self.largest = max(self.largest, number if number >= 0 else -number - 1)
+
+    def _text(self, text: str) -> None:
+        form = _form(text)
+        if form == "number":
+            self._number(text)
+        self.forms[form] = self.forms.get(form, 0) + 1
+
+    def and_(self, other: "Seen") -> "Seen":
+        """Both together."""
+        items = self.items.and_(other.items) if self.items and other.items else self.items or other.items
+        fields = dict(self.fields)
+        for name, each in other.fields.items():
+            fields[name] = fields[name].and_(each) if name in fields else each
+        return Seen(
+            self.nulls + other.nulls,
+            _sum(self.kinds, other.kinds),
+            max(self.largest, other.largest),
+            max(self.whole_digits, other.whole_digits),
+            max(self.decimals, other.decimals),
+            max(self.significant, other.significant),
+            self.exponents or other.exponents,
+            _sum(self.forms, other.forms),
+            items,
+            fields,
+        )
+
+    # ---- guessing
+
+    def json_type(self) -> GuessedType:
+        """JSON says of what kind a value is, and a column takes values of one kind."""
+        if not self.kinds:
+            return GuessedType("string", "only null in the samples")
+        if len(self.kinds) > 1:
+            return GuessedType(
+                None, f"{' and '.join(sorted(self.kinds))} in the samples, and a column takes one of them"
+            )
+        (kind,) = self.kinds
+        match kind:
+            case "boolean":
+                return GuessedType("boolean")
+            case "number":
+                return self._of_numbers(text=False)
+            case "text":
+                return self._of_texts()
+            case "list":
+                return self._of_list()
+        return self._of_object()
+
+    def csv_type(self) -> GuessedType:
+        """In CSV every value is text."""
+        if not self.kinds:
+            return GuessedType("string", "empty in all samples")
+        if self.kinds.keys() == {"boolean"}:
+            return GuessedType("boolean")
+        if self.kinds.keys() == {"number"}:
+            return self._of_numbers(text=True)
+        if "padded" in self.forms:
+            return GuessedType("string", "digits with zeros before them, which a number would lose")
+        return self._of_texts()
+
+    def _of_numbers(self, *, text: bool) -> GuessedType:
+        whole = not self.decimals and not self.exponents
+        if whole and self.whole_digits <= MOST_DIGITS and self.largest < PAST_BIGINT:
+            return GuessedType("bigint")
+        digits = self.whole_digits + self.decimals
+        if not whole and self.significant <= EXACT_DIGITS:
+            exact = f"decimal({max(digits, 12)},{self.decimals})"
+            remark = (
+                "" if self.exponents or digits > MOST_DIGITS else f"{exact} would be exact, and refuse more decimals"
+            )
+            return GuessedType("double", remark)
+        if text:
+            return GuessedType("string", "numbers of more digits than a bigint or a double holds")
+        if digits <= MOST_DIGITS and not self.exponents:
+            return GuessedType(f"decimal({MOST_DIGITS},{self.decimals})", "more digits than a double holds")
+        return GuessedType(None, "numbers of more digits than any column holds")
+
+    def _of_texts(self) -> GuessedType:
+        forms = self.forms.keys()
+        digits = self.whole_digits + self.decimals
+        if forms == {"number"} and digits <= MOST_DIGITS and not self.exponents:
+            exact = f"decimal({max(digits, 12)},{self.decimals})"
+            return GuessedType("string", f"numbers in quotes: {exact} would hold them, and refuse more digits")
+        for name in ("date", "timestamp", "timestamp_ntz"):
+            if forms == {name}:
+                return GuessedType(name)
+        if forms <= {"date", "timestamp", "timestamp_ntz", "finer"}:
+            if "finer" in forms:
+                return GuessedType("string", "times finer than microseconds, which a timestamp would not hold")
+            return GuessedType("string", "dates and times of several forms, with and without a zone or a time of day")
+        return GuessedType("string")
+
+    def _of_list(self) -> GuessedType:
+        item = (self.items or Seen()).json_type()
+        if item.ddl is None:
+            return GuessedType(None, f"a list of {item.remark}")
+        return GuessedType(f"array<{item.ddl}>", item.remark and f"in the list: {item.remark}")
+
+    def _of_object(self) -> GuessedType:
+        if not self.fields:
+            return GuessedType("map<string,string>", "only empty objects in the samples")
+        types = {name: each.json_type() for name, each in self.fields.items()}
+        if len(types) > MOST_FIELDS and len({each.ddl for each in types.values()}) == 1:
+            inner = next(iter(types.values()))
+            if inner.ddl is not None:
+                return GuessedType(f"map<string,{inner.ddl}>", f"{len(types)} different keys in the samples")
+        typed = {name: each for name, each in types.items() if each.ddl is not None}
+        kept, left = without_repeated(typed, NOT_IN_JSON)
+        left = [name for name, each in types.items() if each.ddl is None] + left
+        remarks = [f"{name}: {each.remark}" for name, each in kept.items() if each.remark]
+        remarks += [f"{name} is left out: {types[name].remark or NO_NAME}" for name in left]
+        if not kept:
+            return GuessedType(None, "; ".join(remarks))
+        inside = ",".join(f"{quoted_name(name)}:{each.ddl}" for name, each in kept.items())
+        return GuessedType(f"struct<{inside}>", "; ".join(remarks))
+
+
+def without_repeated(types: Mapping[str, GuessedType], forbidden: str = "") -> tuple[dict[str, GuessedType], list[str]]:
+    """Names that differ in their case only are one name for Spark: the first of them stays. Names that cannot be
+    printed, or have a `forbidden` character, do not. With the names that do not stay."""
+    kept: dict[str, GuessedType] = {}
+    left: list[str] = []
+    seen: set[str] = set()
+    for name, each in types.items():
+        if name.lower() in seen or not name or not name.isprintable() or any(each in name for each in forbidden):
+            left.append(name)
+        else:
+            seen.add(name.lower())
+            kept[name] = each
+    return kept, left
+
+
+def seen_in_objects(objects: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Seen], int]:
+    """The fields of JSON objects, in the order in which they come, and how many objects there are."""
+    fields: dict[str, Seen] = {}
+    count = 0
+    for each in objects:
+        count += 1
+        for name, value in each.items():
+            fields.setdefault(name, Seen()).of_json(value)
+    return fields, count
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
+
+
+def _form(text: str) -> str:
+    if PADDED.fullmatch(text):
+        return "padded"
+    if FRACTION.fullmatch(text):
+        return "number"
+    if FORM_OF_DATE.fullmatch(text) and _is_time(text, datetime.date.fromisoformat):
+        return "date"
+    if FINER.fullmatch(text):
+        return "finer"
+    if FORM_OF_INSTANT.fullmatch(text) and _is_time(text, datetime.datetime.fromisoformat):
+        return "timestamp"
+    if FORM_OF_TIME.fullmatch(text) and _is_time(text, datetime.datetime.fromisoformat):
+        return "timestamp_ntz"
+    return "other"
+
+
+def _is_time(text: str, read: Any) -> bool:
+    """Whether the calendar has it: of a time near the end of its years only the decoder knows."""
+    try:
+        return 1 < int(read(text).year) < 9999
+    except ValueError:
+        return False

@@ -1,0 +1,72 @@
+"""What would become of a file: it is decoded as a job decodes it, and its rows go nowhere.
+
+The same limits decide whether it is decoded whole or piece by piece (`tidegate.reading.reader`). A large file that a
+job reads in splits is read by one task here: both take and refuse the same files.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from tidegate.formats.reasons import Undecodable, too_large
+from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
+from tidegate.reading.decoding import Decoding, Refused
+
+
+@dataclass(frozen=True, slots=True)
+class FileTrial:
+    """`rows` that would land, of which `first` has some; or the `reason` of a refusal, and `where` in the file it is.
+    `piecewise`: it was too large to be decoded whole. `nulls` are the columns that are null in every row: the file may
+    call them otherwise."""
+
+    rows: int
+    first: pa.Table
+    piecewise: bool = False
+    reason: str = ""
+    where: str = ""
+    nulls: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.reason)
+
+
+def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTrial:
+    """What becomes of the file `source` under this key, with its first `most` rows. Raises what `source` raises, and
+    MemoryError."""
+    none = decoding.schema.empty_table()
+    if source.size > decoding.dataset.max_object_bytes:
+        return FileTrial(0, none, reason=too_large(source.size, decoding.dataset.max_object_bytes))
+    if source.size <= STORED_BYTES:
+        body = source.read(0, source.size) if source.size else b""
+        found = decoding(key, body)
+        if isinstance(found, Refused):
+            return FileTrial(0, none, reason=found.reason, where=found.where)
+        if isinstance(found, pa.Table):
+            return FileTrial(
+                found.num_rows, found.slice(0, most), nulls=tuple(_null_columns(found) if found.num_rows else ())
+            )
+        source = HeldBytes(body)
+    return _piecewise(decoding.streamed(key, source), none, most)
+
+
+def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> FileTrial:
+    rows = 0
+    first = none
+    nulls = set(none.column_names)
+    try:
+        for table in tables:
+            rows += table.num_rows
+            nulls.intersection_update(_null_columns(table))
+            if first.num_rows < most:
+                # a copy: a slice would hold all of the table
+                first = pa.concat_tables([first, table.slice(0, most - first.num_rows)]).combine_chunks()
+    except Undecodable as error:
+        return FileTrial(0, none, True, str(error), error.where)
+    return FileTrial(rows, first, True, nulls=tuple(name for name in none.column_names if name in nulls and rows))
+
+
+def _null_columns(table: pa.Table) -> list[str]:
+    """All of them, of a table without rows."""
+    return [name for name in table.column_names if table[name].null_count == table.num_rows]
