@@ -95,6 +95,13 @@ def test_status_imports_what_it_uses_up_to_its_first_call():
     used = {"tidegate.cli.status", "tidegate.flows.status"}
     assert used <= imported
     assert not {"tidegate.cli.backfill", "tidegate.flows.audit", "tidegate_local"} & imported
+    # what other verbs print, and the flows that they call
+    assert not {
+        "tidegate.cli.render",
+        "tidegate.cli.json_output",
+        "tidegate.flows.settle",
+        "tidegate.flows.recover",
+    } & (imported)
 
 
 def test_a_verb_makes_only_the_clients_that_it_calls():
