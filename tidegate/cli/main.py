@@ -19,6 +19,7 @@ VERBS = (
         "tidegate.cli.trace:trace",
         "Print what became of every version of one object: claim, notice, batch, attempt, snapshot, outcome.",
     ),
+    Verb("ui", "tidegate.ui.verb:ui", "Serve a page that shows where the uploads are, live, until Ctrl-C."),
     Verb(
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),

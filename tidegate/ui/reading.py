@@ -1,0 +1,161 @@
+"""What a page asks the deployment for. The answers are the documents of `tidegate.cli.json_output`, so that a page and
+a verb cannot say different things.
+
+    page          what it asks for                                  how often
+    flow, route   the flows of `status`                             every two seconds while it is open
+    batches       the same                                          the same
+    trace         the flow of `trace`                               the same, while an upload is pending
+    quarantine    the flow of `quarantine ls`, 100 uploads at most  when it is opened
+    cost          the flow of `status`                              when it is opened
+
+One question at a time: pages that are open side by side do not multiply what is asked, and boto3 makes its clients in
+one thread (https://boto3.amazonaws.com/v1/documentation/api/latest/guide/clients.html: sessions are not thread-safe).
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
+from typing import Any
+
+from tidegate.cli import json_output
+from tidegate.cli.deployment import known_names
+from tidegate.cli.quarantine import COUNTED, found_in, other_ways
+from tidegate.core.routes import Route, route_of
+from tidegate.core.uploads import Upload
+from tidegate.core.batches import BatchLimits
+from tidegate.cost.bill import as_dict
+from tidegate.cost.so_far import CountedSoFar, so_far, standing
+from tidegate.flows.announce import unannounced
+from tidegate.flows.ports import Ports
+from tidegate.flows.quarantine import Selection
+from tidegate.flows.redrive import release
+from tidegate.flows.status import everything, hosts_of
+from tidegate.flows.trace import trace
+from tidegate.settings import Settings
+from tidegate.wiring import Deployment
+
+LISTED = 100
+"""Uploads in quarantine on one page."""
+FRESH = 1.0
+"""Seconds for which an answer serves every page that is open."""
+
+DEFAULT_WAIT = BatchLimits().max_wait
+"""Seconds, of a route that is not in the configuration any more."""
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which uploads in quarantine are meant: of which route, None for all, and the selection."""
+
+    route: str | None
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Releasable:
+    """What a release would take. `remarks`: what a person may not expect of the routes that these go through. `more`:
+    there are more than the page releases."""
+
+    count: int
+    first: Document
+    remarks: tuple[str, ...]
+    more: bool
+    asked_at: int
+
+
+@dataclass
+class Reading:
+    """The questions of the pages to one deployment. `monotonic` is in seconds."""
+
+    deployed: Deployment
+    monotonic: Callable[[], float] = time.monotonic
+    _one_at_a_time: Lock = field(default_factory=Lock)
+    _status: tuple[float, Document] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.deployed.resources.deployment
+
+    @property
+    def settings(self) -> Settings:
+        return self.deployed.settings
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        return self.deployed.routes
+
+    def status(self) -> Document:
+        """As `tidegate status --json`."""
+        with self._one_at_a_time:
+            if self._status is None or self.monotonic() - self._status[0] >= FRESH:
+                ports = self.deployed.ports()
+                statuses, waiting = everything(self.deployed.routes, ports), unannounced(ports)
+                found = json_output.status(self.name, statuses, waiting, hosts_of(statuses, ports))
+                self._status = (self.monotonic(), found)
+            return self._status[1]
+
+    def trace(self, bucket: str, key: str) -> Document:
+        """As `tidegate trace --json`, and whether a route takes the key today."""
+        with self._one_at_a_time:
+            found = json_output.trace(f"s3://{bucket}/{key}", trace(bucket, key, self.deployed.ports()))
+        taken = route_of(Upload(bucket, key, version="", size=0), self.routes.values())
+        return {**found, "taken": taken is not None}
+
+    def quarantine(self, wanted: Wanted) -> Document:
+        """As `tidegate quarantine ls --json`."""
+        with self._one_at_a_time:
+            coming = self._found(self.deployed.ports(), wanted)
+            found = list(islice(coming, LISTED))
+            return json_output.quarantine(found, more=next(coming, None) is not None)
+
+    def names(self) -> Sequence[str]:
+        """The routes that quarantine may be of."""
+        with self._one_at_a_time:
+            return known_names(self.deployed.routes, self.deployed.ports())
+
+    def releasable(self, wanted: Wanted) -> Releasable:
+        with self._one_at_a_time:
+            ports = self.deployed.ports()
+            asked_at = ports.clock()
+            found = list(islice(self._found(ports, wanted), COUNTED + 1))
+            remarks = tuple(other_ways(found, self.deployed, ports))
+        first = json_output.quarantine(found[:LISTED], more=len(found) > LISTED)
+        return Releasable(min(len(found), COUNTED), first, remarks, len(found) > COUNTED, asked_at)
+
+    def release(self, wanted: Wanted) -> int:
+        """As `tidegate quarantine release`, `COUNTED` uploads at most. Returns how many were sent."""
+        with self._one_at_a_time:
+            ports = self.deployed.ports(f"release-{uuid.uuid4().hex}")
+            began = ports.clock()
+            coming = islice(self._found(ports, wanted), COUNTED)
+            done = release(coming, ports, run=ports.new_id(), configured=self.deployed.routes, began=began)
+            self._status = None
+            return done.sent
+
+    def _found(self, ports: Ports, wanted: Wanted) -> Iterator[Any]:
+        return found_in(self.deployed, ports, wanted.route, wanted.selection)
+
+    def cost(self, size: float) -> Document:
+        """What the uploads of each route have cost so far, in the shape of the bills of `tidegate cost --json`."""
+        status, bills = self.status(), []
+        for each in status["routes"]:
+            route = self.routes.get(each["route"])
+            bills.append(so_far(each["route"], counted(each, route.limits.max_wait if route else DEFAULT_WAIT, size)))
+        return {"routes": [as_dict(each) for each in bills], "standing": as_dict(standing())}
+
+
+def counted(route: Document, max_wait: float, size: float) -> CountedSoFar:
+    """What the document of `tidegate status --json` has counted of a route, for its bill."""
+    batches = route["batches"]
+    return CountedSoFar(
+        uploads=route["uploads"]["notified"],
+        batches=sum(batches[each] for each in ("open", "sealed", "submitted", "committed", "abandoned")),
+        attempts=route["jobs"],
+        max_wait=max_wait,
+        size=size,
+    )
