@@ -49,9 +49,7 @@ log = logging.getLogger(__name__)
 class Ui:
     """`cookie` is the name of the cookie: cookies do not know ports, and two of these may run side by side."""
 
-    def __init__(
-        self, reading: Reading, known: Secrets, *, cookie: str, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, reading: Reading, known: Secrets, *, cookie: str, now: Callable[[], float] = time.time) -> None:
         self._reading = reading
         self._known = known
         self._cookie = cookie

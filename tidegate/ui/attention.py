@@ -25,7 +25,9 @@ def matters(status: Mapping[str, Any]) -> list[Matter]:
     if waiting["batches"]:
         more = "more than " if waiting["more"] else ""
         found.append(
-            Matter(False, f"{more}{waiting['batches']} committed batches wait to be announced since {waiting['since']}.")
+            Matter(
+                False, f"{more}{waiting['batches']} committed batches wait to be announced since {waiting['since']}."
+            )
         )
     return sorted(found, key=lambda each: not each.urgent)
 

@@ -39,7 +39,7 @@ def trouble(error: Exception) -> Trouble:
     return Trouble(
         500,
         "This is a mistake in Tidegate",
-        f"{type(error).__name__}. The terminal in which `tidegate ui` runs shows where. Nothing was changed by looking.",
+        f"{type(error).__name__}. The terminal in which `tidegate ui` runs shows where.",
         bug=True,
     )
 

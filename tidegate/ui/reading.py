@@ -23,9 +23,9 @@ from typing import Any
 from tidegate.cli import json_output
 from tidegate.cli.deployment import known_names
 from tidegate.cli.quarantine import COUNTED, found_in, other_ways
+from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
-from tidegate.core.batches import BatchLimits
 from tidegate.cost.bill import as_dict
 from tidegate.cost.so_far import CountedSoFar, so_far, standing
 from tidegate.flows.announce import unannounced

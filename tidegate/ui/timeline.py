@@ -119,4 +119,3 @@ def label(moment: int, step: int) -> str:
 
 def _step(span: int) -> int:
     return next((step for step in STEPS if span / step <= MOST_TICKS), STEPS[-1])
-
