@@ -77,7 +77,7 @@ def numbers(page: Element) -> dict[str, int]:
     """What stands in the picture, by the word below it."""
     found = {}
     for each in page.all("g"):
-        if "mark" in each.attributes.get("class", "").split():
+        if "place" in each.attributes.get("class", "").split():
             count, name = each.all("text")
             found[name.words] = int(count.words.replace(",", ""))
     return found

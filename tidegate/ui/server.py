@@ -7,6 +7,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
+    from werkzeug.serving import BaseWSGIServer
 
 HOST = "127.0.0.1"
 
@@ -26,8 +27,7 @@ def listen(port: int) -> socket.socket:
     return socket.create_server((HOST, port))
 
 
-def serve(listener: socket.socket, app: "WSGIApplication") -> None:
-    """Until Ctrl-C."""
+def server_on(listener: socket.socket, app: "WSGIApplication") -> "BaseWSGIServer":
+    """A server that answers once it is told to serve. It closes the socket at the end."""
     host, port = listener.getsockname()
-    fd = listener.detach()  # the server closes it
-    make_server(host, port, app, threaded=True, request_handler=QuietConnection, fd=fd).serve_forever()
+    return make_server(host, port, app, threaded=True, request_handler=QuietConnection, fd=listener.detach())

@@ -28,7 +28,7 @@ def ui(port: PageOption = None, folder: DeploymentOption = None, as_json: JsonOp
     from tidegate.ui.app import TOKEN, Ui
     from tidegate.ui.guard import Secrets
     from tidegate.ui.reading import Reading
-    from tidegate.ui.server import HOST, listen, serve
+    from tidegate.ui.server import HOST, listen, server_on
 
     reading, known = Reading(deployment.find(folder)), Secrets.new()
     try:
@@ -42,4 +42,4 @@ def ui(port: PageOption = None, folder: DeploymentOption = None, as_json: JsonOp
     else:
         typer.echo(address)
         typer.echo(f"Open this in a browser: it shows the deployment {reading.name}. Ctrl-C ends it.", err=True)
-    serve(listener, Ui(reading, known, cookie=f"tidegate-{number}"))
+    server_on(listener, Ui(reading, known, cookie=f"tidegate-{number}")).serve_forever()
