@@ -63,7 +63,7 @@ def served() -> Iterator[Served]:
     port = listener.getsockname()[1]
     app = Ui(Reading(deployment_of(world)), known, cookie=f"tidegate-{port}", now=world.clock)
     server = server_on(listener, app)
-    thread = threading.Thread(target=server.serve_forever)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     yield Served(world, known, port)
     server.shutdown()

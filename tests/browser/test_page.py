@@ -58,7 +58,7 @@ def history(world: World) -> None:
     """What a small deployment looks like on some afternoon."""
     for number in range(3):
         arrive(world, 40 + 30 * number, f"flights/2026/11/21/{number}-")
-        world.clock.advance(200)
+        world.clock.advance(250)
         world.settle()
         batch = world.record.running[0]
         world.clock.advance(70)
