@@ -10,18 +10,19 @@ from ulid import ULID
 
 from tests.support.browser import Chromium, chromium, why_not
 from tests.support.build import route
+from tests.support.past import DatedWorld
 from tests.support.ui import deployment_of
 from tests.support.world import World
 from tidegate.ui.app import Ui
 from tidegate.ui.guard import Secrets
-from tidegate.ui.reading import Reading
+from tidegate.ui.questions import Questions
 from tidegate.ui.server import listen, server_on
 
 NOON = 1_795_262_400
 """2026-11-21T12:00:00Z."""
 
 
-class PicturedWorld(World):
+class PicturedWorld(DatedWorld):
     """Its batches have ids that look like those of a deployment, and are the same in each run."""
 
     def new_id(self) -> str:
@@ -61,7 +62,7 @@ def served() -> Iterator[Served]:
     world.clock.now = NOON
     known, listener = Secrets.new(), listen(0)
     port = listener.getsockname()[1]
-    app = Ui(Reading(deployment_of(world)), known, cookie=f"tidegate-{port}", now=world.clock)
+    app = Ui(Questions(deployment_of(world)), known, cookie=f"tidegate-{port}", now=world.clock)
     server = server_on(listener, app)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()

@@ -12,10 +12,10 @@ from botocore.exceptions import NoCredentialsError
 from typer.testing import CliRunner
 
 from tests.functional.test_redrive import KEYS, abandoned, committed_with, deliver
-from tests.functional.test_requests import counted
 from tests.support.build import BUCKET
+from tests.support.past import DatedWorld, asked_of, dated_world
 from tests.support.ui import COOKIE, HOST, KNOWN, Browser, Element, browser_of, deployment_of, fields, tree, ui_of
-from tests.support.world import World, small_world
+from tests.support.world import World
 from tidegate import wiring
 from tidegate.aws.errors import asking
 from tidegate.cli import deployment, main
@@ -23,10 +23,13 @@ from tidegate.core.batches import State
 from tidegate.core.errors import Retryable
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.records import route_key
+from tidegate.flows.abort import abort
 from tidegate.ui.guard import HEADERS
 from tidegate.ui.picture import FALLS, GATES
 
 ROOT = Path(__file__).parents[2]
+NOON = 1_795_262_400
+"""2026-11-21T12:00:00Z."""
 URI = f"s3://{BUCKET}/{KEYS[0]}"
 PAGES = (
     "/",
@@ -42,7 +45,9 @@ PAGES = (
 
 @pytest.fixture
 def world() -> World:
-    return small_world(max_wait=0, in_flight=2)
+    found = dated_world(max_wait=0, in_flight=2)
+    found.clock.now = NOON
+    return found
 
 
 @pytest.fixture
@@ -121,15 +126,32 @@ def test_the_picture_says_in_words_what_it_shows(world: World, browser: Browser)
     assert words.words in page.all("figcaption")[0].words
 
 
-def test_what_needs_a_person_is_first_and_names_the_next_command(world: World, browser: Browser):
+def test_what_needs_a_person_is_told_as_status_tells_it_with_the_next_commands(
+    world: World, browser: Browser, printed: Any
+):
     busy(world)
-    page = browser.page("/")
-    said = [each.words for each in page.all("ul") if each.attributes.get("class") == "matters"]
-    halted = next(each for each in world.record.running if world.batch(each).halted)
-    assert f"tidegate resume {halted}" in said[0]
-    assert "2 uploads of route flights are in quarantine" in said[0]
-    assert "tidegate quarantine ls --route flights" in said[0]
-    assert "3 uploads of route flights are in abandoned batches" in said[0]
+    (listed,) = [each for each in browser.page("/").all("ul") if each.attributes.get("class") == "needs"]
+    needs = printed("status")["needs"]
+    assert [each["need"] for each in needs] == ["halted", "quarantined", "abandoned"]
+    urgent = [each for each in listed.all("li") if "urgent" in each.attributes["class"].split()]
+    for each, shown in zip(needs, urgent, strict=True):
+        assert shown.words.startswith(f"{each['need']} {each['what']}")
+        assert [code.words for code in shown.all("code")] == [step["command"] for step in each["next"]]
+
+
+def test_what_is_worth_knowing_is_told_after_it(world: World, browser: Browser):
+    committed_with(world)
+    fenced = world.submitted(prefix="flights/fenced/")
+    world.ledger.pause("flights")
+    abort(fenced.id, world.ports)
+    told = browser.page("/").words
+    for each in (
+        "Route flights is paused since 2026-11-21T12:00:00Z",
+        f"Batch {fenced.id} of route flights is given up by attempt 2.",
+        "1 committed batch wait to be announced",
+    ):
+        assert each in told
+    assert "to be announced" not in browser.page("/route/flights").words
 
 
 def test_nothing_to_do_is_said(browser: Browser):
@@ -155,14 +177,38 @@ def test_a_route_has_a_page_and_an_unknown_one_is_named(world: World, browser: B
     assert "there is no route 'nights'" in browser.page("/route/nights", 400).words
 
 
-def test_batches_are_on_a_line_of_time_and_in_a_table(world: World, browser: Browser, printed: Any):
+def test_batches_are_on_a_line_of_time_and_in_a_table_as_the_verb_lists_them(
+    world: World, browser: Browser, printed: Any
+):
     busy(world)
     page = browser.page("/batches")
-    there = {each["id"]: each for each in printed("status")["routes"][0]["unfinished"]}
-    rows = table(page)
-    assert {each["batch"] for each in rows} == there.keys()
-    assert {each["state"] for each in rows} == {"open", "sealed", "submitted", "halted"}
+    listed = printed("batches", "--limit", "30")["batches"]
+    rows = [each for each in table_rows(page) if each.attributes.get("class") != "more"]
+    assert [each.within[0].words for each in rows] == [each["id"] for each in listed]
+    assert {each.within[2].words for each in rows} == {
+        "open", "sealed", "submitted", "halted", "committed", "abandoned"
+    }  # fmt: skip
     assert len([each for each in page.all("g") if each.attributes.get("class", "").startswith("row ")]) == len(rows)
+    assert "no such column: <b>dep_delay</b>" in page.words
+    only = browser.page("/batches?route=flights&state=abandoned")
+    assert len(table_rows(only)) == 1
+    assert "There is no batch" in browser.page("/batches?route=weather").words
+
+
+def table_rows(page: Element) -> list[Element]:
+    return page.all("table")[0].all("tbody")[0].all("tr")
+
+
+def test_older_batches_are_on_further_pages(world: World, browser: Browser, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.ui.questions.BATCHES", 2)
+    ids = [committed_with(world, prefix=f"flights/{number}/") for number in range(3)]
+    first = browser.page("/batches")
+    assert [each.within[0].words for each in table_rows(first)] == ids[:0:-1]
+    assert is_live(first)
+    (older,) = [each.attributes["href"] for each in first.all("a") if each.words == "Older ones"]
+    second = browser.page(older)
+    assert [each.within[0].words for each in table_rows(second)] == ids[:1]
+    assert not is_live(second), "what is old does not change"
 
 
 def test_quarantine_has_what_the_verb_lists(world: World, browser: Browser, printed: Any):
@@ -183,7 +229,10 @@ def test_quarantine_has_what_the_verb_lists(world: World, browser: Browser, prin
         ("/quarantine?since=1h&until=2h", "must be earlier than"),
         ("/quarantine?route=nights", "there is no route 'nights': there are flights, weather"),
         ("/quarantine/release?since=soon", "'soon' is neither an age"),
-        ("/trace?uri=flights/a.json", "is not s3://bucket/key"),
+        ("/trace?uri=s3://landing", "is not s3://bucket/key"),
+        ("/batches?route=nights", "there is no route 'nights': there are flights, weather"),
+        ("/batches?state=done", "'done' is no state of a batch"),
+        ("/batches?after=x", "'x' is no batch"),
         ("/cost?size=much", "'much' is not a size such as 2KB"),
         ("/nowhere", "not found"),
     ],
@@ -195,7 +244,7 @@ def test_a_mistake_is_named(browser: Browser, asked: str, said: str):
 
 
 def test_more_than_a_page_is_said(world: World, browser: Browser, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidegate.ui.reading.LISTED", 1)
+    monkeypatch.setattr("tidegate.ui.questions.LISTED", 1)
     committed_with(world, *KEYS[:2])
     page = browser.page("/quarantine")
     assert len(table(page)) == 1
@@ -206,10 +255,28 @@ def test_a_trace_has_what_the_verb_prints(world: World, browser: Browser, printe
     committed_with(world, *KEYS[:2])
     (version,) = printed("trace", URI)["versions"]
     page = browser.page(f"/trace?uri={URI}")
-    for each in (version["outcome"], version["explanation"], version["notice"]["id"], version["batch"]["id"]):
+    assert page.all("h2")[0].words == version["answer"]
+    for each in (version["notice"]["id"], version["batch"]["id"], *(step["command"] for step in version["next"])):
         assert each in page.words
     assert "No upload of" in browser.page(f"/trace?uri=s3://{BUCKET}/flights/never.json").words
     assert "No route takes" in browser.page("/trace?uri=s3://elsewhere/a.json").words
+
+
+def test_uploads_are_found_by_a_part_of_their_keys(world: World, browser: Browser, printed: Any):
+    busy(world)
+    listed = printed("files", "--key", "*running*")["files"]
+    page = browser.page("/trace?uri=running")
+    assert [each["upload"] for each in table(page)] == [each["uri"] for each in listed]
+    assert {each["outcome"] for each in table(page)} == {"pending"}
+    assert len(table(browser.page("/trace?uri=flights/0000-0000[01].json"))) == 2
+    assert "No upload among those" in browser.page("/trace?uri=never").words
+
+
+def test_an_object_that_nobody_knows_has_neighbours(world: World, browser: Browser):
+    committed_with(world)
+    page = browser.page(f"/trace?uri={URI.replace('00000', '00009')}")
+    assert "Did you mean" in page.words
+    assert "/trace?uri=s3%3A//landing/flights/0000-0000" in page.all("main")[0].all("a")[0].attributes["href"]
 
 
 def test_a_trace_is_read_again_while_the_upload_is_pending_and_then_no_more(world: World, browser: Browser):
@@ -360,7 +427,7 @@ def test_who_releases_is_told_if_the_uploads_go_another_way(world: World):
 
 
 def test_more_than_a_page_releases_is_left_to_the_verb(world: World, browser: Browser, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidegate.ui.reading.COUNTED", 1)
+    monkeypatch.setattr("tidegate.ui.questions.COUNTED", 1)
     committed_with(world, *KEYS[:2])
     page = browser.page("/quarantine/release?route=flights")
     assert not [each for each in page.all("form") if each.attributes["method"] == "post"]
@@ -449,32 +516,41 @@ def test_only_the_two_files_are_served(browser: Browser):
 # ---- what is asked
 
 
-def test_a_refresh_asks_for_the_same_however_much_has_happened(world: World):
-    def asked_by(address: str) -> Any:
-        ports, asked = counted(world)
-        deployed = deployment_of(world)
-        # a refresh has nothing to look for in the work bucket, nor in a queue
-        deployed.ports = lambda attempt="": replace(ports, work=None, topic=None, jobs=None, dead_letters=None)
-        assert Browser(ui_of(deployed, world.clock)).get(address).status_code == 200
-        return asked
+def asked_by(world: World, address: str) -> Any:
+    ports, asked = asked_of(world)
+    deployed = deployment_of(world)
+    deployed.ports = lambda attempt="": ports
+    assert Browser(ui_of(deployed, world.clock)).get(address).status_code == 200
+    return asked
 
+
+def test_a_refresh_asks_for_the_same_however_much_has_happened(world: DatedWorld):
     for number in range(3):
-        committed_with(world, f"flights/{number}/0000-00000.json", prefix=f"flights/{number}/")
-    # the list of routes and the outbox; a record for each of the two routes
+        world.land(f"flights/{number}/")
+    # the list of routes and the outbox; a record for each of the two routes; nothing of the work bucket
     idle = {"query": 2, "get": 2}
-    assert asked_by("/?live=1") == idle
+    assert asked_by(world, "/?live=1") == idle
     for number in range(3, 9):
-        committed_with(world, f"flights/{number}/0000-00000.json", prefix=f"flights/{number}/")
-    assert asked_by("/?live=1") == idle
+        world.land(f"flights/{number}/")
+    assert asked_by(world, "/?live=1") == idle
     world.submitted(prefix="flights/a/")
     world.arrive(prefix="flights/b/")
     # and the unfinished batches of the route together
-    assert asked_by("/?live=1") == asked_by("/batches?live=1") == asked_by("/route/flights?live=1")
-    assert asked_by("/?live=1") == idle | {"get_many": 1}
+    assert asked_by(world, "/?live=1") == asked_by(world, "/route/flights?live=1") == idle | {"get_many": 1}
+
+
+def test_a_refresh_of_the_batches_asks_for_the_same_however_many_there_were(world: DatedWorld):
+    for number in range(35):
+        world.land(f"flights/{number}/")
+    before = asked_by(world, "/batches?live=1")
+    for number in range(35, 70):
+        world.land(f"flights/{number}/")
+    assert asked_by(world, "/batches?live=1") == before
+    assert before.total() <= 8
 
 
 def test_pages_that_are_open_side_by_side_ask_once_a_second(world: World):
-    ports, asked = counted(world)
+    ports, asked = asked_of(world)
     deployed = deployment_of(world)
     deployed.ports = lambda attempt="": ports
     clock = itertools.count(step=0.1)
@@ -525,7 +601,7 @@ def test_a_mistake_of_ours_is_logged_and_shows_no_trace(world: World, caplog: py
 
 
 def failing(error: Exception) -> Any:
-    deployed = deployment_of(small_world())
+    deployed = deployment_of(dated_world())
 
     def ports(attempt: str = "") -> Any:
         raise error

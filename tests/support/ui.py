@@ -7,11 +7,11 @@ from typing import Any
 
 from werkzeug.test import Client, TestResponse
 
+from tests.support.fakes import no_letters
 from tests.support.world import World
-from tidegate.settings import Settings
 from tidegate.ui.app import Ui
 from tidegate.ui.guard import Secrets
-from tidegate.ui.reading import Reading
+from tidegate.ui.questions import Questions
 
 HOST = "127.0.0.1:8000"
 KNOWN = Secrets(token="printed", session="in-the-cookie")
@@ -36,7 +36,7 @@ class Element:
 
 
 class _Reader(HTMLParser):
-    VOID = ("meta", "link", "input", "path", "rect", "circle")
+    VOID = ("meta", "link", "input", "path", "rect", "circle", "br")
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,18 +103,19 @@ def fields(page: Element) -> dict[str, str]:
     return {each.attributes["name"]: each.attributes["value"] for each in form.all("input")}
 
 
-def deployment_of(world: World, settings: Settings | None = None) -> Any:
+def deployment_of(world: World, settings: Any = None) -> Any:
     """The deployment that a world plays."""
     return SimpleNamespace(
         routes=world.routes,
-        settings=settings,
+        settings=settings or SimpleNamespace(core_routes=world.routes.values),
         resources=SimpleNamespace(deployment="tidegate"),
         ports=lambda attempt="": world.ports,
+        letters=no_letters,
     )
 
 
 def ui_of(deployment: Any, now: Any, **given: Any) -> Ui:
-    return Ui(Reading(deployment, **given), KNOWN, cookie=COOKIE, now=now)
+    return Ui(Questions(deployment, **given), KNOWN, cookie=COOKIE, now=now)
 
 
 def browser_of(world: World, **given: Any) -> Browser:

@@ -1,10 +1,15 @@
 """Batches on a line of time, and how they go on in words."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from tests.support.build import route
+from tidegate.core.batches import Batch, State
+from tidegate.core.outcomes import NO_TALLY, Conservation
 from tidegate.core.times import iso
+from tidegate.flows.status import RouteStatus
 from tidegate.ui.timeline import LEAST, LEFT, MOST_TICKS, SHORTEST, WIDTH, phases, seconds, state, timeline
 from tidegate.ui.words import what_next
 
@@ -79,22 +84,29 @@ def test_the_word_for_a_batch(given: dict[str, Any], word: str):
     assert state(given) == word
 
 
+GATHERS = Batch("01B", "flights", State.OPEN, NOW - 10, objects=3, bytes=20, notices=1)
+SEALED = replace(GATHERS, state=State.SEALED, sealed_at=NOW - 5)
+RUNS = replace(SEALED, state=State.SUBMITTED, submitted_at=NOW - 3, attempt=1, job_run="j1")
+
+
 @pytest.mark.parametrize(
-    ("given", "max_wait", "words"),
+    ("given", "of", "words"),
     [
-        (batch(10), 300, "gathers for 4m at most"),
-        (batch(280), 300, "due within 20s"),
-        (batch(400), 300, "due: handed off when a slot is free"),
-        (batch(400), None, "gathers"),
-        (batch(9, 5), 60, "waits for a free slot"),
-        (batch(9, 5, 3), 60, "attempt 1 is under way"),
-        (batch(9, 5, 3, job_run=None), 60, "attempt 1, no job on record yet"),
-        (batch(9, 5, 3, halted="no such column"), 60, "waits for a person"),
-        (batch(9, 5, 3, fencing=True), 60, "attempt 1 gives it up"),
+        (GATHERS, {}, "due in 290 s at the latest, or when it is full"),
+        (GATHERS, {"slots_taken": 1}, "due when a job of the route ends, or when it is full"),
+        (GATHERS, {"paused": NOW}, "its route is paused, and it gathers on"),
+        (SEALED, {}, "waits for a free slot"),
+        (SEALED, {"paused": NOW}, "its route is paused"),
+        (RUNS, {}, "attempt 1 is under way"),
+        (replace(RUNS, job_run=""), {}, "attempt 1 has no job on record yet"),
+        (replace(RUNS, halted="no such column"), {}, "waits for a person"),
+        (replace(RUNS, fencing=True), {}, "attempt 1 gives it up"),
     ],
 )
-def test_how_a_batch_goes_on(given: dict[str, Any], max_wait: int | None, words: str):
-    assert what_next(given, max_wait, now=NOW) == words
+def test_how_a_batch_goes_on(given: Batch, of: dict[str, Any], words: str):
+    uploads = Conservation(0, NO_TALLY, 0)
+    status = RouteStatus(route("flights", max_wait=300), uploads, 0, 0, (given,), 0, 0, **of)
+    assert what_next(given, status, now=NOW) == words
 
 
 def test_times_are_read_as_they_are_written():

@@ -11,18 +11,16 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
-from tidegate.cli.render import duration, size
+from tidegate.cli.terminal import duration, size
 from tidegate.ui import pages
 from tidegate.ui.failures import Trouble, trouble
 from tidegate.ui.guard import HEADERS, Asked, Door, Secrets, door
 from tidegate.ui.pages import Page
-from tidegate.ui.reading import Reading
+from tidegate.ui.questions import Questions
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-EVERY = 2
-"""Seconds between two looks of an open page."""
 MOST_BYTES = 64_000
 """Of a form."""
 STATIC = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
@@ -49,8 +47,10 @@ log = logging.getLogger(__name__)
 class Ui:
     """`cookie` is the name of the cookie: cookies do not know ports, and two of these may run side by side."""
 
-    def __init__(self, reading: Reading, known: Secrets, *, cookie: str, now: Callable[[], float] = time.time) -> None:
-        self._reading = reading
+    def __init__(
+        self, questions: Questions, known: Secrets, *, cookie: str, now: Callable[[], float] = time.time
+    ) -> None:
+        self._questions = questions
         self._known = known
         self._cookie = cookie
         self._now = now
@@ -77,7 +77,7 @@ class Ui:
             address = ADDRESSES.bind_to_environ(request.environ)
             show, values = address.match()
             given = request.form if _changes(request) else request.args
-            page = show(self._reading, given, int(self._now()), **values)
+            page = show(self._questions, given, int(self._now()), **values)
             if page.moved_to:
                 return Response(status=page.status, headers={"Location": page.moved_to})
             return self._render(request, page)
@@ -119,11 +119,10 @@ class Ui:
         part = LIVE in request.args
         values = {
             "layout": "part.html" if part else "page.html",
-            "deployment": self._reading.name,
+            "deployment": self._questions.name,
             "path": request.path,
             "now": int(self._now()),
-            "every": EVERY,
-            "live": page.live,
+            "every": page.every,
             "form_token": self._known.form,
             **page.shown,
         }

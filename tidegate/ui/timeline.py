@@ -22,7 +22,7 @@ PHASES = (("gathering", "opened_at"), ("waiting", "sealed_at"), ("running", "sub
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Bar:
     """One phase of a batch: from `x`, so wide, and for so many seconds."""
 
     phase: str
@@ -37,7 +37,7 @@ class TimelineRow:
 
     batch: Mapping[str, Any]
     y: float
-    spans: tuple[Span, ...]
+    spans: tuple[Bar, ...]
     end: float
     state: str
 
@@ -79,7 +79,7 @@ def timeline(batches: Sequence[Mapping[str, Any]], *, now: int) -> Timeline:
     rows = []
     for number, batch in enumerate(batches):
         spans = tuple(
-            Span(phase, at(begin), max(LEAST, (end - begin) * scale), end - begin)
+            Bar(phase, at(begin), max(LEAST, (end - begin) * scale), end - begin)
             for phase, begin, end in phases(batch, now=until)
         )
         last = spans[-1].x + spans[-1].width if spans else at(until)

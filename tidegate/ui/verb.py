@@ -27,10 +27,10 @@ def ui(port: PageOption = None, folder: DeploymentOption = None, as_json: JsonOp
     # these need the extra
     from tidegate.ui.app import TOKEN, Ui
     from tidegate.ui.guard import Secrets
-    from tidegate.ui.reading import Reading
+    from tidegate.ui.questions import Questions
     from tidegate.ui.server import HOST, listen, server_on
 
-    reading, known = Reading(deployment.find(folder)), Secrets.new()
+    questions, known = Questions(deployment.find(folder)), Secrets.new()
     try:
         listener = listen(port or 0)
     except OSError as error:
@@ -38,8 +38,8 @@ def ui(port: PageOption = None, folder: DeploymentOption = None, as_json: JsonOp
     number = listener.getsockname()[1]
     address = f"http://{HOST}:{number}/?{TOKEN}={known.token}"
     if as_json:
-        typer.echo(json_output.dumps(json_output.serving(reading.name, address)))
+        typer.echo(json_output.dumps(json_output.serving(questions.name, address)))
     else:
         typer.echo(address)
-        typer.echo(f"Open this in a browser: it shows the deployment {reading.name}. Ctrl-C ends it.", err=True)
-    server_on(listener, Ui(reading, known, cookie=f"tidegate-{number}")).serve_forever()
+        typer.echo(f"Open this in a browser: it shows the deployment {questions.name}. Ctrl-C ends it.", err=True)
+    server_on(listener, Ui(questions, known, cookie=f"tidegate-{number}")).serve_forever()

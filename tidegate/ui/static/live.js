@@ -12,7 +12,7 @@
   let paused = false;
   let shown = "";
 
-  const needs = () => [...live.querySelectorAll(".matters .urgent")].map((each) => each.textContent.trim());
+  const needs = () => [...live.querySelectorAll(".needs .urgent")].map((each) => each.textContent.trim().replace(/\s+/g, " "));
 
   // What has the focus, or is scrolled, stays so: the part is replaced under the reader's hands.
   const place = () => {
