@@ -99,7 +99,7 @@ def test_the_page_goes_on_while_uploads_do(browser: Chromium, served: Served):
     assert browser.run(COUNT)["quarantined"] == 1
     # what needs a person is told to who cannot see the picture, and nothing else
     said = browser.run("return await page.locator('#announcer').textContent()")
-    assert "1 uploads of route flights are in quarantine" in said
+    assert "quarantined 1 uploads of route flights" in said
 
 
 def test_updates_can_be_paused_and_go_on(browser: Chromium, served: Served):
@@ -233,7 +233,7 @@ def test_the_address_leads_in_from_another_site_and_a_form_of_that_site_does_not
         <input name="form" value="{served.secrets.form}"><button>Win</button></form>
     """
     browser.run(
-        elsewhere + 'await page.getByRole("button").click(); await page.getByText("locked").waitFor()', body=form
+        elsewhere + 'await page.getByRole("button").click(); await page.getByText("locked").waitFor()', html=form
     )
     assert not served.world.topic.published
     # a page of another port of this machine is the same site to the cookie, and still may not
@@ -356,7 +356,7 @@ def test_the_pictures_of_the_documentation_are_of_this_page(
     browser.run("await page.screenshot({path: given.path, fullPage: true})", path=str(made))
     kept = ROOT / "docs" / made.name
     assert size_of(kept) == size_of(made), "TIDEGATE_PICTURES=1 makes it anew"
-    assert kept.stat().st_size < 120_000
+    assert kept.stat().st_size < 150_000
     assert f"]({made.name})" in (ROOT / "docs" / "ui.md").read_text()
 
 
