@@ -2,6 +2,7 @@
 
 from tidegate.core.batches import Batch, BatchLimits, State, is_full, next_attempt_from
 from tidegate.core.times import iso
+from tidegate.schedule import SCHEDULE
 
 JOB_IS_LATE = 120
 """Seconds from the beginning of an attempt. By then settling has tried to start its job once more."""
@@ -29,15 +30,15 @@ def is_delayed(batch: Batch, *, now: int) -> bool:
 
 
 def gathering(batch: Batch, limits: BatchLimits, *, now: int, slot_free: bool, paused: bool) -> str:
-    """When a batch that is OPEN is sealed, as `core.batches.is_due` decides it. It is at the latest: a batch that can
-    ride in a job that was just started is sealed earlier."""
+    """When a batch that is OPEN is sealed, as `core.batches.is_due` decides it. It is at the latest: the schedule looks
+    once in `SCHEDULE` seconds, and a batch that can ride in a job that was just started is sealed earlier."""
     if not batch.notices:
         return "no upload has come yet"
     if is_full(batch, limits):
-        return "full: it is sealed at the next look"
+        return "full, and due now"
     if paused:
         return "its route is paused, and it gathers on"
     if not slot_free:
         return "due when a job of the route ends, or when it is full"
-    left = batch.opened_at + limits.max_wait - now
-    return f"due in {left} s at the latest, or when it is full" if left > 0 else "due at the next look"
+    left = batch.opened_at + max(limits.max_wait, SCHEDULE) - now
+    return f"due in {left} s at the latest, or when it is full" if left > 0 else "due now"
