@@ -431,7 +431,7 @@ def test_more_than_a_page_releases_is_left_to_the_verb(world: World, browser: Br
     committed_with(world, *KEYS[:2])
     page = browser.page("/quarantine/release?route=flights")
     assert not [each for each in page.all("form") if each.attributes["method"] == "post"]
-    assert "tidegate quarantine release --route 'flights'" in page.words
+    assert "tidegate quarantine release --route flights" in page.words
 
 
 @pytest.mark.parametrize(
@@ -491,6 +491,13 @@ def test_who_has_no_cookie_learns_nothing(world: World, address: str):
     text = answer.get_data(as_text=True)
     assert "Open the address that" in text
     assert not [word for word in ("flights", " tidegate ·", KNOWN.session, KNOWN.form) if word in text]
+
+
+def test_a_form_that_is_too_large_is_refused_before_it_is_read(world: World, browser: Browser):
+    for each in (browser, Browser(ui_of(deployment_of(world), world.clock), entered=False)):
+        answer = each.post("/quarantine/release", {"form": KNOWN.form, "key": "x" * 100_000})
+        assert answer.status_code == 413
+        assert (" tidegate ·" in answer.get_data(as_text=True)) is each.entered
 
 
 def test_a_foreign_host_is_refused_even_with_the_cookie(world: World, browser: Browser):

@@ -269,14 +269,15 @@ def _waits(traffic: DailyTraffic, gathering: Gathering, choices: Sequence[float]
         yield WaitCost(wait, made.jobs, made.of("EMR"), made.dollars, spread / 2 + job, spread + job)
 
 
-def as_dict(made: Bill) -> dict[str, object]:
-    """For JSON."""
+def as_dict(made: Bill, *, digits: int = 2) -> dict[str, object]:
+    """For JSON, with so many digits of a dollar."""
     return {
         "title": made.title,
-        "dollars": round(made.dollars, 2),
+        "dollars": round(made.dollars, digits),
         "uploads": round(made.uploads),
         "jobs": round(made.jobs),
         "lines": [
-            {"name": line.name, "quantity": line.quantity, "dollars": round(line.dollars, 2)} for line in made.lines
+            {"name": line.name, "quantity": line.quantity, "dollars": round(line.dollars, digits)}
+            for line in made.lines
         ],
     }

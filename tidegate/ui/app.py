@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MOST_BYTES = 64_000
 """Of a form."""
 STATIC = {"style.css": "text/css; charset=utf-8", "live.js": "text/javascript; charset=utf-8"}
+SMALLEST = 0.0001
+"""Dollars that are told apart."""
 LIVE = "live"
 """The field of an address that asks for the part of a page that changes."""
 TOKEN = "token"
@@ -64,6 +66,7 @@ class Ui:
         return response(environ, start_response)
 
     def _answer(self, request: Request) -> Response:
+        entered = False
         try:
             found = door(self._asked(request), self._known)
             if found is Door.FOREIGN:
@@ -74,6 +77,7 @@ class Ui:
                 return self._enter(request)
             if found is not Door.OPEN:
                 return self._closed(request, found, 403)
+            entered = True
             address = ADDRESSES.bind_to_environ(request.environ)
             show, values = address.match()
             given = request.form if _changes(request) else request.args
@@ -82,12 +86,12 @@ class Ui:
                 return Response(status=page.status, headers={"Location": page.moved_to})
             return self._render(request, page)
         except HTTPException as error:
-            return self._told(request, trouble(error))
+            return self._told(request, trouble(error), entered)
         except Exception as error:
             told = trouble(error)
             if told.bug:
                 log.exception("the page %s could not be made", request.path)
-            return self._told(request, told)
+            return self._told(request, told, entered)
 
     def _asked(self, request: Request) -> Asked:
         changes = _changes(request)
@@ -104,22 +108,22 @@ class Ui:
     def _enter(self, request: Request) -> Response:
         """The page goes on by itself, and not by a redirect: a browser that came from elsewhere, from a mail or from
         the page of a terminal, would not send the new cookie with that (SameSite=Strict)."""
-        response = self._render(request, Page("enter.html", {"to": "/" + request.path.lstrip("/")}))
+        response = self._render(request, Page("enter.html"))
         response.set_cookie(self._cookie, self._known.session, httponly=True, samesite="Strict", path="/")
         return response
 
     def _closed(self, request: Request, found: Door, status: int) -> Response:
-        # who is not let in is not told which deployment this is
-        return self._render(request, Page("closed.html", {"door": found.name, "deployment": ""}, status=status))
+        return self._render(request, Page("closed.html", {"door": found.name}, status=status), entered=False)
 
-    def _told(self, request: Request, told: Trouble) -> Response:
-        return self._render(request, Page("trouble.html", {"trouble": told}, status=told.status))
+    def _told(self, request: Request, told: Trouble, entered: bool) -> Response:
+        return self._render(request, Page("trouble.html", {"trouble": told}, status=told.status), entered=entered)
 
-    def _render(self, request: Request, page: Page) -> Response:
+    def _render(self, request: Request, page: Page, *, entered: bool = True) -> Response:
+        """Who is not let in is not told which deployment this is."""
         part = LIVE in request.args
         values = {
             "layout": "part.html" if part else "page.html",
-            "deployment": self._questions.name,
+            "deployment": self._questions.name if entered else "",
             "path": request.path,
             "now": int(self._now()),
             "every": page.every,
@@ -154,7 +158,9 @@ def templates() -> Environment:
 
 def _dollars(amount: float) -> str:
     """With as many digits as tell small bills apart."""
-    return f"${amount:,.2f}" if amount >= 1 or not amount else f"${amount:.4f}"
+    if not amount or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= SMALLEST else f"less than ${SMALLEST}"
 
 
 def _clock(iso: Any) -> str:

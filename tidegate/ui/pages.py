@@ -1,5 +1,6 @@
 """The pages: what each shows, from what was read for it. What is typed into a form is checked here."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from glob import escape
@@ -162,7 +163,7 @@ def _only(upload: Mapping[str, Any]) -> str:
 
 def _command(given: Given) -> str:
     """The verb that does the same."""
-    options = " ".join(f"--{name} '{given[name]}'" for name in _FIELDS if given.get(name))
+    options = " ".join(f"--{name} {shlex.quote(given[name])}" for name in _FIELDS if given.get(name))
     return f"tidegate quarantine release {options}".strip()
 
 

@@ -9,8 +9,8 @@ a verb cannot say different things.
     quarantine    the flow of `quarantine ls`, 100 uploads at most  when it is opened
     cost          the flow of `status`                              when it is opened
 
-One question at a time: pages that are open side by side do not multiply what is asked, and boto3 makes its clients in
-one thread (https://boto3.amazonaws.com/v1/documentation/api/latest/guide/clients.html: sessions are not thread-safe).
+One question at a time, a release too: pages that are open side by side do not multiply what is asked, and boto3 makes
+its clients in one thread, as it wants (https://docs.aws.amazon.com/boto3/latest/guide/clients.html).
 """
 
 import time
@@ -41,7 +41,6 @@ from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Selection
 from tidegate.flows.redrive import release
 from tidegate.flows.trace import trace
-from tidegate.settings import Settings
 from tidegate.wiring import BATCH_IDS, Deployment
 
 LISTED = 100
@@ -52,6 +51,8 @@ FILES = 30
 """Uploads that a search finds."""
 MOST_WAITING = 100
 """Announcements that are counted at each look."""
+DIGITS = 8
+"""Of a dollar: what few uploads have cost is far less than a cent."""
 FRESH = 1.0
 """Seconds for which an answer serves every page that is open."""
 
@@ -101,10 +102,6 @@ class Questions:
     @property
     def name(self) -> str:
         return self.deployed.resources.deployment
-
-    @property
-    def settings(self) -> Settings:
-        return self.deployed.settings
 
     @property
     def routes(self) -> Mapping[str, Route]:
@@ -186,7 +183,7 @@ class Questions:
         for each in status["routes"]:
             route = self.routes.get(each["route"])
             bills.append(so_far(each["route"], counted(each, route.limits.max_wait if route else DEFAULT_WAIT, size)))
-        return {"routes": [as_dict(each) for each in bills], "standing": as_dict(standing())}
+        return {"routes": [as_dict(each, digits=DIGITS) for each in bills], "standing": as_dict(standing())}
 
 
 def _batch_id(given: str) -> str:
