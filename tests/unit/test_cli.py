@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -468,6 +468,30 @@ def test_what_is_no_uri_of_an_object_is_refused(ledger: FakeLedger, uri: str):
     result = run("trace", uri)
     assert result.exit_code == Exit.USAGE
     assert "s3://bucket/key" in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_an_unknown_object_is_unknown_also_to_whoever_may_not_list_the_work_bucket(
+    ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(prefix: str, first: str) -> Iterator[str]:
+        raise Retryable("AccessDenied")
+
+    monkeypatch.setattr(ledger.work, "folders", refuse)
+    ledger.known_claims = []
+    result = run("trace", "s3://landing/flights/a.json")
+    assert (result.exit_code, "its notification has not arrived" in result.stderr) == (Exit.FINDING, True)
+
+
+def test_the_nearest_known_objects_are_named(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.flows.nearest.nearest", lambda bucket, key, *_: [f"{key}.gz", "flights/b.json"])
+    ledger.known_claims = []
+    result = run("trace", "s3://landing/flights/a.json")
+    expected = (
+        "Did you mean s3://landing/flights/a.json.gz, or s3://landing/flights/b.json? To look for it: tidegate files"
+    )
+    assert expected in result.stderr
+    document = json.loads(run("trace", "s3://landing/flights/a.json", "--json").stdout)
+    assert document["near"] == ["s3://landing/flights/a.json.gz", "s3://landing/flights/b.json"]
 
 
 # --- resume and abort ---
