@@ -123,6 +123,20 @@ def test_updates_can_be_paused_and_go_on(browser: Chromium, served: Served):
     browser.run(WAIT_FOR, name="gathering", count="3")
 
 
+def test_a_page_that_nobody_sees_asks_for_nothing(browser: Chromium, served: Served):
+    enter(browser, served)
+    asked = browser.run(
+        """
+        await page.evaluate(() => Object.defineProperty(document, "hidden", {get: () => true}));
+        let asked = 0;
+        page.on("request", () => { asked += 1; });
+        await page.waitForTimeout(4500);
+        return asked;
+        """
+    )
+    assert asked == 0
+
+
 def test_the_focus_stays_where_it_is_while_the_page_goes_on(browser: Chromium, served: Served):
     served.world.arrive()
     enter(browser, served)

@@ -24,7 +24,8 @@ from tidegate.core.errors import Retryable
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.records import route_key
 from tidegate.flows.abort import abort
-from tidegate.ui.guard import HEADERS
+from tidegate.ui import pages, questions
+from tidegate.ui.guard import HEADERS, Secrets
 from tidegate.ui.picture import FALLS, GATES
 
 ROOT = Path(__file__).parents[2]
@@ -357,6 +358,27 @@ def test_no_page_has_a_script_or_a_style_of_its_own_or_anything_from_elsewhere(
         if each.tag == "script":
             assert each.attributes["src"] == "/static/live.js"
             assert not each.words
+
+
+@pytest.mark.parametrize(
+    ("address", "every"),
+    [("/", "2"), ("/route/flights", "2"), ("/batches", "10"), ("/quarantine", None), ("/cost", None)],
+)
+def test_how_often_a_page_is_read_again(browser: Browser, address: str, every: str | None):
+    live = [each for each in browser.page(address).all("div") if each.attributes.get("id") == "live"]
+    assert [each.attributes["data-every"] for each in live] == ([every] if every else [])
+
+
+def test_the_page_of_the_docs_has_the_numbers_of_the_code():
+    told = (ROOT / "docs" / "ui.md").read_text()
+    for each in (
+        f"every {pages.SOON} seconds while they are open, the batches every {pages.LATER}",
+        f"{questions.BATCHES} on a page",
+        f"releases {questions.COUNTED:,} uploads at most",
+        "once a second at most" if questions.FRESH == 1 else "otherwise",
+        "192 bits" if len(Secrets.new().token) * 6 == 192 else "another length",
+    ):
+        assert each in told, each
 
 
 def test_a_page_without_a_script_has_a_link_that_refreshes_it(browser: Browser):
