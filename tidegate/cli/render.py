@@ -14,6 +14,7 @@ from tidegate.cli.terminal import duration as duration
 from tidegate.cli.terminal import error as error
 from tidegate.cli.terminal import progress as progress
 from tidegate.cli.terminal import size as size
+from tidegate.cli.terminal import warning as warning
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.backfill import BackfillCounts, BackfillFinding
 from tidegate.core.maintenance import CompleteMaintenance
