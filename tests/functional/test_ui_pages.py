@@ -610,6 +610,20 @@ def test_without_a_deployment_a_page_says_what_to_do(world: World, monkeypatch: 
     assert "could not read the ledger: connection refused" in page.words
     assert "tidegate local up" in page.words
     assert "start it again" in page.words
+    assert [each.attributes["href"] for each in page.all("main")[0].all("a")] == [""]
+
+
+def test_a_release_that_fails_says_how_to_go_on(world: World, browser: Browser):
+    committed_with(world, *KEYS[:2])
+    form = fields(browser.page("/quarantine/release"))
+    world.topic.broken = True
+    answer = browser.post("/quarantine/release", form)
+    page = tree(answer.get_data(as_text=True))
+    assert answer.status_code == 503
+    assert "the topic is not to be reached" in page.words
+    assert "To release the rest is safe" in page.words
+    world.topic.broken = False
+    assert browser.post("/quarantine/release", form).headers["Location"] == "/quarantine?released=2"
 
 
 def test_expired_credentials_are_told(world: World, monkeypatch: pytest.MonkeyPatch):

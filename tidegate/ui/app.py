@@ -116,7 +116,8 @@ class Ui:
         return self._render(request, Page("closed.html", {"door": found.name}, status=status), entered=False)
 
     def _told(self, request: Request, told: Trouble, entered: bool) -> Response:
-        return self._render(request, Page("trouble.html", {"trouble": told}, status=told.status), entered=entered)
+        shown = {"trouble": told, "changes": _changes(request)}
+        return self._render(request, Page("trouble.html", shown, status=told.status), entered=entered)
 
     def _render(self, request: Request, page: Page, *, entered: bool = True) -> Response:
         """Who is not let in is not told which deployment this is."""
