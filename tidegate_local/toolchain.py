@@ -407,15 +407,21 @@ def _spark_home() -> Path:
 
 
 def _install_cdk(home: Path) -> None:
-    pins = _PROJECT / "package-lock.json"
+    install_locked(home, _PROJECT)
+
+
+def install_locked(home: Path, source: Path) -> None:
+    """Install into `home` the packages of npm that the folder `source` pins, if they are not there. No script of theirs
+    runs. Raises ToolMissing."""
+    pins = source / "package-lock.json"
     if not pins.exists():
-        raise ToolMissing("package-lock.json, which pins the CDK CLI, is missing. Use a checkout of the project.")
+        raise ToolMissing(f"{pins}, which pins packages of npm, is missing. Use a checkout of the project.")
     installed = home / "installed.json"
     if installed.exists() and installed.read_bytes() == pins.read_bytes():
         return
     home.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(_PROJECT / name, home)
+        shutil.copy(source / name, home)
     _npm(home, "ci", "--ignore-scripts")
     shutil.copy(pins, installed)  # last, so that an interrupted install is done again
 
@@ -467,9 +473,10 @@ def fetch_emulator(wheel: Wheel, system: str, machine: str, share: Path) -> Path
     return kept
 
 
-def _lock_cdk() -> None:
-    # Without addresses the lock serves those who install through a mirror, too.
-    _npm(_PROJECT, "install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved")
+def _lock() -> None:
+    for folder in (_PROJECT, _PROJECT / "tests" / "browser"):
+        # Without addresses the lock serves those who install through a mirror, too.
+        _npm(folder, "install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved")
 
 
 def _share() -> Path:
@@ -483,7 +490,7 @@ def _tail(output: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb; a missing tool is one message, not a traceback."""
-    verbs: dict[str, Callable[[], None]] = {"prepare": prepare, "lock": _lock_cdk}
+    verbs: dict[str, Callable[[], None]] = {"prepare": prepare, "lock": _lock}
     verb, *rest = (sys.argv[1:] if arguments is None else arguments) or ["prepare"]
     if rest or verb not in verbs:
         print(f"usage: python -m tidegate_local.toolchain [{'|'.join(verbs)}]", file=sys.stderr)

@@ -30,6 +30,7 @@ VERBS = (
         "tidegate.cli.batch_list:batches",
         "List the batches, newest first: state, uploads, rows, how long each gathered, waited and ran, and errors.",
     ),
+    Verb("ui", "tidegate.ui.verb:ui", "Serve a page that shows where the uploads are, live, until Ctrl-C."),
     Verb(
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),
