@@ -19,6 +19,8 @@ VERBS = (
         "tidegate.cli.trace:trace",
         "Print what became of every version of one object: claim, notice, batch, attempt, snapshot, outcome.",
     ),
+    Verb("sql", "tidegate.cli.sql:sql", "Ask the tables by SQL, or list them if there is no query."),
+    Verb("shell", "tidegate.cli.shell:shell", "Start Spark's SQL shell on the tables, or Python's with --python."),
     Verb(
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),

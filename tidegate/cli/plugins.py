@@ -4,6 +4,8 @@
     tidegate.cli.local    what the CLI's own verbs need of this machine:
                           enter(folder)                    make this process call the stack that runs in the folder
                           examine(config, folder, port)    what `doctor` finds
+                          warehouse(folder)                the variables of the tables in the folder
+                          shell(folder, python)            run Spark's shell; its exit code
 
 A package that needs an extra calls `require` before it imports anything of the extra.
 """
