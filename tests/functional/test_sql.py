@@ -232,7 +232,7 @@ def test_without_a_query_the_tables_are_listed_and_how_to_ask(folder: Path, monk
     command = result.stdout.partition("ask: ")[2].strip()
     monkeypatch.setenv("COLUMNS", "200")
     printed = subprocess.run(
-        ["sh", "-c", f"{command} --dir '{folder}'"], capture_output=True, text=True, cwd=ROOT, check=True
+        ["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=True
     )
     assert "IAH" in printed.stdout
 

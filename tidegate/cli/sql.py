@@ -54,7 +54,7 @@ def sql(
         if wanted:
             _answer(wanted, lake, limit, as_json=as_json, as_csv=as_csv)
         else:
-            _list(lake, as_json=as_json, as_csv=as_csv)
+            _list(lake, folder, as_json=as_json, as_csv=as_csv)
 
 
 def _query(given: str | None, file: Path | None) -> str:
@@ -121,7 +121,7 @@ def _print_csv(answered: "Answered", rows: Any) -> None:
         writer.writerow(map(text, row))
 
 
-def _list(lake: "Lake", *, as_json: bool, as_csv: bool) -> None:
+def _list(lake: "Lake", folder: Path | None, *, as_json: bool, as_csv: bool) -> None:
     from tidegate.cli.asking import documents, tell
 
     if as_csv:
@@ -132,4 +132,4 @@ def _list(lake: "Lake", *, as_json: bool, as_csv: bool) -> None:
 
         typer.echo(json_output.dumps({"where": lake.where, "tables": found}))
     else:
-        tell.tables(lake.where, found)
+        tell.tables(lake.where, found, folder)

@@ -7,13 +7,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from tidegate.cli.asking.lakes import Lake, Located
-from tidegate.cli.asking.properties import Caller
 from tidegate.cli.exits import Exit, Expected
+
+if TYPE_CHECKING:
+    from tidegate.cli.asking.properties import Caller
 
 READS = frozenset({"SELECT", "EXPLAIN"})
 """The statements that read. DuckDB takes DESCRIBE, SUMMARIZE, FROM, WITH and VALUES for kinds of SELECT."""
@@ -70,6 +72,8 @@ def connected(lake: Lake) -> duckdb.DuckDBPyConnection:
     loads none that it has not signed. Nothing is fetched from anywhere."""
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     connection.execute("SET TimeZone = 'UTC'")
+    # a name in a query means a table, and no variable of this program
+    connection.execute("SET python_enable_replacements = false")
     for extension in ("avro", "iceberg", *(("httpfs",) if lake.keys else ())):
         connection.execute(f"LOAD {_text(str(_extension(extension)))}")
     if lake.keys:
@@ -83,7 +87,7 @@ def _extension(name: str) -> Path:
     return folder / f"{name}.duckdb_extension"
 
 
-def _secret(name: str, who: Caller, scope: str) -> str:
+def _secret(name: str, who: "Caller", scope: str) -> str:
     """The statement that gives DuckDB the keys for S3, below `scope` only if there is one."""
     given = {
         "KEY_ID": who.access_key,
@@ -202,7 +206,8 @@ class TableMetadata:
 
 def metadata(connection: duckdb.DuckDBPyConnection, location: str) -> TableMetadata:
     """The metadata in this file (https://iceberg.apache.org/spec/#table-metadata-fields). Raises duckdb.Error."""
-    found = connection.execute("SELECT content FROM read_blob(?)", [location]).fetchone()
+    # written into the query: to hand a value over, DuckDB imports pandas, which takes longer than all the rest
+    found = connection.execute(f"SELECT content FROM read_blob({_text(location)})").fetchone()
     body = found[0] if found else b"{}"
     table = json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
     current = table.get("current-snapshot-id")

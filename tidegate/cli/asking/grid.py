@@ -23,7 +23,7 @@ def fitted(
 ) -> tuple[Table, list[str]]:
     """The table, and the names of the columns that are left out because they do not fit in `width`.
 
-    Wide columns are cut first. Then those of `lineage` are left out, then the last ones.
+    See `chosen`. What is too long for its column is cut.
     """
     cells = [[NULL if value is None else visible(value) for value in row] for row in rows]
     needs = [
@@ -50,14 +50,18 @@ def fitted(
 
 
 def chosen(names: Sequence[str], needs: Sequence[int], width: int, lineage: Sequence[str]) -> list[int]:
-    """The positions of the columns that fit if each is as narrow as it may be. One column is always there."""
+    """The positions of the columns that are shown; there is always one.
+
+    If the whole lineage is there, nobody has asked for it by name. Then its columns give way before another one is cut.
+    """
     kept = list(range(len(names)))
-    leave = [*(each for each in reversed(kept) if names[each] in lineage)]
-    leave += [each for each in reversed(kept) if each not in leave]
-    for each in leave:
-        if len(kept) <= 1 or _total([min(needs[position], NARROWEST) for position in kept]) <= width:
-            break
-        kept.remove(each)
+    others = [each for each in kept if names[each] not in lineage]
+    if others and set(lineage) <= {*names}:
+        for each in [each for each in reversed(kept) if each not in others]:
+            if _total([needs[position] for position in kept]) > width:
+                kept.remove(each)
+    while len(kept) > 1 and _total([min(needs[position], NARROWEST) for position in kept]) > width:
+        kept.pop()
     return kept
 
 

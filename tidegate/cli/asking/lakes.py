@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from tidegate.cli import plugins
 from tidegate.cli.exits import Exit, Expected
 from tidegate.environment import CATALOG_URI, DEPLOYMENT, LEDGER, STACK_DIR, WAREHOUSE
-from tidegate.settings import CatalogSettings, Settings, SettingsError
 
 if TYPE_CHECKING:
     from tidegate.cli.asking.properties import Caller
+    from tidegate.settings import CatalogSettings, Settings
 
 SQLITE = "sqlite:///"
 MOST_NAMES = 20
@@ -75,14 +75,17 @@ def advice(name: str, names: Sequence[str], where: str) -> str:
     if not names:
         return f"there are no tables yet in {where}"
     short = {each.rpartition(".")[2]: each for each in names}
-    meant = nearest(name, names) or [short[each] for each in nearest(name.rpartition(".")[2], list(short))]
+    meant = [short[each] for each in nearest(name.rpartition(".")[2], list(short))]
     if meant:
         return f"did you mean {' or '.join(meant)}?"
     return f"there are {', '.join(names[:MOST_NAMES])}{' and others' if len(names) > MOST_NAMES else ''}"
 
 
 def nearest(name: str, names: Sequence[str]) -> list[str]:
-    """Those of `names` that somebody may have meant who typed `name`, the nearest first; 3 at most."""
+    """Those of `names` that somebody may have meant who typed `name`, the nearest first; 3 at most. The same name in
+    another namespace is meant."""
+    if name in names:
+        return [name]
     return difflib.get_close_matches(name, names, n=3, cutoff=0.7)
 
 
@@ -109,6 +112,8 @@ def of_this_machine(environment: Mapping[str, str]) -> Lake:
     uri = environment[CATALOG_URI]
     file = Path(uri.removeprefix(SQLITE))
     if not uri.startswith(SQLITE) or not file.exists():
+        from tidegate.settings import SettingsError  # to read the settings takes longer than to ask a small table
+
         raise SettingsError(f"{CATALOG_URI} is {uri}, and there is no such file: unset it, or name a folder with --dir")
     catalog, tables = tables_in(file)
     names = [f"{catalog}.{namespace}.{name}" for namespace, name in sorted(tables)]
@@ -146,12 +151,13 @@ def tables_in(file: Path) -> tuple[str, dict[tuple[str, str], str]]:
 # --- a deployment ---
 
 
-def of_deployment(settings: Settings) -> Lake:
+def of_deployment(settings: "Settings") -> Lake:
     """The tables of a deployment, in the catalog of its settings. Raises SettingsError."""
     from tidegate.cli.asking.properties import caller
+    from tidegate.settings import SettingsError
 
     catalog = settings.catalog
-    if catalog.credential_secret and not has_credential(catalog):
+    if catalog.credential_secret and not has_credential(catalog, os.environ):
         raise SettingsError(credential_advice(catalog))
     who = caller()
     name = os.environ.get(DEPLOYMENT) or settings.deployment.name
@@ -171,7 +177,7 @@ Beside = Callable[[str], Sequence[str]]
 Locate = Callable[[str, str], Located | None]
 
 
-def _glue(catalog: CatalogSettings) -> tuple[Beside, Locate]:
+def _glue(catalog: "CatalogSettings") -> tuple[Beside, Locate]:
     import boto3
 
     glue: Any = boto3.client("glue")
@@ -179,7 +185,8 @@ def _glue(catalog: CatalogSettings) -> tuple[Beside, Locate]:
     def beside(namespace: str) -> list[str]:
         pages = glue.get_paginator("get_tables").paginate(DatabaseName=namespace)
         try:
-            return [f"{catalog.name}.{namespace}.{each['Name']}" for page in pages for each in page["TableList"]]
+            found = [each for page in pages for each in page["TableList"] if _location(each)]
+            return [f"{catalog.name}.{namespace}.{each['Name']}" for each in found]
         except glue.exceptions.EntityNotFoundException:
             return []
 
@@ -188,14 +195,18 @@ def _glue(catalog: CatalogSettings) -> tuple[Beside, Locate]:
             found = glue.get_table(DatabaseName=namespace, Name=name)["Table"]
         except glue.exceptions.EntityNotFoundException:
             return None
-        # where Iceberg's GlueCatalog keeps it; tables of other formats have none
-        location = found.get("Parameters", {}).get("metadata_location")
+        location = _location(found)
         return Located(location) if location else None
 
     return beside, locate
 
 
-def _rest(catalog: CatalogSettings, who: "Caller") -> tuple[Beside, Locate]:
+def _location(table: Mapping[str, Any]) -> str:
+    """Where Iceberg's GlueCatalog keeps the place of the metadata. Tables of other formats have none."""
+    return str(table.get("Parameters", {}).get("metadata_location") or "")
+
+
+def _rest(catalog: "CatalogSettings", who: "Caller") -> tuple[Beside, Locate]:
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     from tidegate.cli.asking.properties import keys_of, of_pyiceberg
@@ -204,7 +215,9 @@ def _rest(catalog: CatalogSettings, who: "Caller") -> tuple[Beside, Locate]:
     def client() -> Any:
         from pyiceberg.catalog import load_catalog
 
-        return load_catalog(catalog.name, **of_pyiceberg(catalog, who))
+        given = os.environ.get(credential_variable(catalog))
+        credential = {"credential": given} if given else {}
+        return load_catalog(catalog.name, **of_pyiceberg(catalog, who), **credential)
 
     def beside(namespace: str) -> list[str]:
         try:
@@ -222,21 +235,23 @@ def _rest(catalog: CatalogSettings, who: "Caller") -> tuple[Beside, Locate]:
     return beside, locate
 
 
-def has_credential(catalog: CatalogSettings) -> bool:
-    """Whether PyIceberg's own configuration has a credential or a token for the catalog."""
+def has_credential(catalog: "CatalogSettings", environment: Mapping[str, str]) -> bool:
+    """Whether the environment, or a file of PyIceberg's, has a credential or a token for the catalog."""
     from pyiceberg.utils.config import Config
 
     configured = Config().get_catalog_config(catalog.name) or {}
-    return bool(configured.get("credential") or configured.get("token"))
+    given = environment.get(credential_variable(catalog))
+    return bool(given or configured.get("credential") or configured.get("token"))
 
 
-def credential_variable(catalog: CatalogSettings) -> str:
-    """The variable in which PyIceberg looks for the credential
-    (https://py.iceberg.apache.org/configuration/#environment-variables)."""
+def credential_variable(catalog: "CatalogSettings") -> str:
+    """The variable that holds the credential of a catalog. It is PyIceberg's
+    (https://py.iceberg.apache.org/configuration/#environment-variables), which does not find it if the catalog's name has
+    an underscore; so it is read here."""
     return f"PYICEBERG_CATALOG__{catalog.name.upper()}__CREDENTIAL"
 
 
-def credential_advice(catalog: CatalogSettings) -> str:
+def credential_advice(catalog: "CatalogSettings") -> str:
     variable, secret = credential_variable(catalog), catalog.credential_secret
     return (
         f"the catalog {catalog.name} wants a credential, and the shell has none: set {variable} to the text of its"

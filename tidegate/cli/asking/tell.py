@@ -1,6 +1,8 @@
 """What `tidegate sql` prints for people."""
 
+import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -27,7 +29,8 @@ def answer(answered: Answered, rows: Sequence[Sequence[Any]], *, more: bool) -> 
         notes.print(Text(what, "dim"), soft_wrap=True)
 
 
-def tables(where: str, found: Sequence[Mapping[str, Any]]) -> None:
+def tables(where: str, found: Sequence[Mapping[str, Any]], folder: Path | None) -> None:
+    """`folder`: which one was asked for by --dir."""
     out = console()
     if not found:
         out.print(Text(f"There are no tables yet in {where}."), soft_wrap=True)
@@ -44,5 +47,6 @@ def tables(where: str, found: Sequence[Mapping[str, Any]]) -> None:
         out.print(columns)
     asked = next((each for each in found if each["columns"]), None)
     if asked:
+        there = f" --dir {shlex.quote(str(folder))}" if folder else ""
         query = f"select * from {asked['table']} limit 10"
-        out.print(Text.assemble("\nask: ", (f"{this_command()} sql '{query}'", "bold")), soft_wrap=True)
+        out.print(Text.assemble("\nask: ", (f"{this_command()} sql{there} '{query}'", "bold")), soft_wrap=True)
