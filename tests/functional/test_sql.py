@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +25,12 @@ NAME = "lake.flights.departures"
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
         if name.startswith(("TIDEGATE_", "AWS_", "PYICEBERG_")):
             monkeypatch.delenv(name)
     warehouse.make(tmp_path / "stack")
-    yield tmp_path / "stack"
+    return tmp_path / "stack"
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def answer(folder: Path, query: str) -> list[dict[str, Any]]:
         (f"select count(*) as n from {NAME}", [{"n": 5}]),
         (f"select count(dep_delay) as n from {NAME}", [{"n": 3}]),
         ("select count(*) as n from flights.departures", [{"n": 5}]),
-        (f'select count(*) as n from "lake"."flights"."departures" where dest = \'IAH\'', [{"n": 2}]),
+        ('select count(*) as n from "lake"."flights"."departures" where dest = \'IAH\'', [{"n": 2}]),
         (
             f"select origin, sum(flight) as s from {NAME} group by origin order by origin",
             [{"origin": "EWR", "s": 4503}, {"origin": "JFK", "s": 3001}],
@@ -231,9 +230,7 @@ def test_without_a_query_the_tables_are_listed_and_how_to_ask(folder: Path, monk
     assert "timestamp" in result.stdout
     command = result.stdout.partition("ask: ")[2].strip()
     monkeypatch.setenv("COLUMNS", "200")
-    printed = subprocess.run(
-        ["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=True
-    )
+    printed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=ROOT, check=True)
     assert "IAH" in printed.stdout
 
 
@@ -247,7 +244,9 @@ def test_the_list_as_json(folder: Path):
 
 
 def test_csv_has_every_row_and_column(folder: Path):
-    rows = list(csv.DictReader(io.StringIO(run(folder, f"select * from {NAME} order by time_hour, flight", "--csv").stdout)))
+    rows = list(
+        csv.DictReader(io.StringIO(run(folder, f"select * from {NAME} order by time_hour, flight", "--csv").stdout))
+    )
     assert len(rows) == 5
     assert rows[0]["_source_uri"].startswith("s3://landing/")
     assert rows[0]["time_hour"] == "2013-01-01T05:00:00Z"

@@ -1,5 +1,6 @@
 """The parts of `tidegate sql` and `tidegate shell` that make no call: properties, widths, names."""
 
+import io
 import stat
 from pathlib import Path
 
@@ -73,7 +74,9 @@ def test_pyiceberg_gets_what_spark_gets_and_the_credentials():
             assert properties.get(name) == spark.get(f"spark.sql.catalog.lake.{name}")
 
 
-def test_a_credential_is_taken_from_the_environment_or_from_pyicebergs_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_credential_is_taken_from_the_environment_or_from_pyicebergs_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     catalog = CatalogSettings(name="my_lake", type="rest", uri="https://c.example.com", credential_secret=SECRET)
@@ -85,7 +88,15 @@ def test_a_credential_is_taken_from_the_environment_or_from_pyicebergs_file(monk
 
 
 def test_without_credentials_or_a_region_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
-    for name in ("AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION", "AWS_REGION"):
+    for name in (
+        "AWS_SESSION_TOKEN",
+        "AWS_ENDPOINT_URL",
+        "AWS_PROFILE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_DEFAULT_REGION",
+        "AWS_REGION",
+    ):
         monkeypatch.delenv(name, raising=False)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         monkeypatch.setenv(name, "/dev/null")
@@ -164,7 +175,7 @@ def test_no_line_is_wider_than_the_terminal(width: int):
     columns = [("id", "BIGINT"), ("name", "VARCHAR"), ("漢字", "VARCHAR"), ("_source_uri", "VARCHAR")]
     rows = [(1, "x" * 300, "漢" * 30, "s3://" + "k" * 80), (22, None, "", "s3://b/k")]
     table, left_out = fitted(columns, rows, width, LINEAGE)
-    console = Console(width=width, record=True, file=(Path("/dev/null").open("w")))
+    console = Console(width=width, record=True, file=io.StringIO())
     console.print(table)
     lines = console.export_text().splitlines()
     assert max(map(cell_len, lines)) <= width

@@ -19,6 +19,7 @@ from tidegate_local.emr.submit import DRIVER_MEMORY, Machine, local_settings
 from tidegate_local.environment import environment_without_a_stack, process_environment
 from tidegate_local.errors import LocalError
 
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """How a shell is started: Spark's settings, its jars, and the variables that are laid over an environment."""

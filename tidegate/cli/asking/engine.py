@@ -33,8 +33,8 @@ class BadQuery(Expected):
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to a query. `columns` has the name and the type of each. `snapshots` has the snapshot of each table that
-    the query names, None of a table that nothing was ever published to. `rows` can be read once."""
+    """The answer to a query. `columns` has the name and the type of each. `snapshots` has the snapshot of each table
+    that the query names, None of a table that nothing was ever published to. `rows` can be read once."""
 
     columns: tuple[tuple[str, str], ...]
     snapshots: dict[str, int | None]
@@ -152,7 +152,7 @@ def _close(connection: duckdb.DuckDBPyConnection, lake: Lake, named: Mapping[str
 
 
 def _roots(location: str, lake: Lake) -> list[str]:
-    """The folders that the files of a table are in: of this machine the warehouse, in all spellings; else the bucket."""
+    """The folders with the files of a table: on this machine the warehouse, in all spellings; else the bucket."""
     if lake.keys:
         return [_root(location)]
     warehouse = lake.where.rstrip("/") + "/"
@@ -176,8 +176,8 @@ def _rows(
 
 
 def _explained(error: duckdb.Error, query: str, lake: Lake, named: Mapping[str, Located]) -> Exception:
-    """An error of DuckDB's for people. Of a column that is not there it names those that are near, and marks the place in
-    the query. What cannot be read stays what it is."""
+    """An error of DuckDB's for people. Of a column that is not there it names those that are near, and marks the place
+    in the query. What cannot be read stays what it is."""
     if isinstance(error, duckdb.IOException):
         return error
     text = str(error).strip()

@@ -246,8 +246,8 @@ def has_credential(catalog: "CatalogSettings", environment: Mapping[str, str]) -
 
 def credential_variable(catalog: "CatalogSettings") -> str:
     """The variable that holds the credential of a catalog. It is PyIceberg's
-    (https://py.iceberg.apache.org/configuration/#environment-variables), which does not find it if the catalog's name has
-    an underscore; so it is read here."""
+    (https://py.iceberg.apache.org/configuration/#environment-variables), which does not find it if the catalog's name
+    has an underscore; so it is read here."""
     return f"PYICEBERG_CATALOG__{catalog.name.upper()}__CREDENTIAL"
 
 

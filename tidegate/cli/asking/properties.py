@@ -26,8 +26,9 @@ class Caller:
 def caller() -> Caller:
     """The credentials and the region of the shell. Raises SettingsError if there are none.
 
-    DuckDB and Spark read files by clients of their own, and these do not know every way to log in that boto3 knows. So all of
-    them are given what boto3 has found. It is not renewed: a query that runs longer than a session of a role fails.
+    DuckDB and Spark read files by clients of their own, and these do not know every way to log in that boto3 knows. So
+    all of them are given what boto3 has found. It is not renewed: a query that runs longer than a session of a role
+    fails.
     """
     import boto3
 
@@ -51,8 +52,8 @@ def caller() -> Caller:
 
 
 def of_pyiceberg(catalog: CatalogSettings, who: Caller) -> dict[str, str]:
-    """PyIceberg's properties of a catalog that speaks REST (https://py.iceberg.apache.org/configuration/). PyIceberg finds
-    the catalog's credential in its own configuration."""
+    """PyIceberg's properties of a catalog that speaks REST (https://py.iceberg.apache.org/configuration/), without its
+    credential."""
     files = {
         "client.region": who.region,
         "client.access-key-id": who.access_key,
