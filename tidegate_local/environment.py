@@ -75,8 +75,8 @@ def environment_without_a_stack(folder: Path, ambient: Mapping[str, str]) -> dic
 
 
 def has_warehouse(folder: Path) -> bool:
-    """Whether a job has ever opened the catalog in `folder`. The warehouse outlives the stack."""
-    return (folder / "warehouse" / "catalog.db").exists()
+    """Whether a stack was ever started in `folder`. The warehouse outlives it."""
+    return (folder / "warehouse").is_dir()
 
 
 def _no_account() -> dict[str, str]:

@@ -105,7 +105,7 @@ def test_it_says_what_is_left_and_ends_with_3(tmp_path: Path, tables: bool):
     assert done.returncode == Exit.NO_STACK
     said = " ".join(done.stderr.split())
     assert f"no stack runs in {tmp_path}" in said
-    left = f"Left are {CATALOG_URI} and {WAREHOUSE}: the tables are there, and `tidegate sql` asks them."
+    left = f"Left are {CATALOG_URI} and {WAREHOUSE}: `tidegate sql` asks the tables that are there."
     assert (left in said) == tables
     assert "All other TIDEGATE_ variables are unset" in said
     assert "no call of this shell reaches AWS" in said

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pyiceberg.types import StringType
 from typer.testing import CliRunner
 
 from tests.support import warehouse
+from tests.unit.test_cli import DOCUMENT, agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.asking import engine, lakes
 from tidegate.cli.exits import Exit
@@ -210,6 +212,24 @@ def test_without_tables_it_says_where_none_are(tmp_path: Path, monkeypatch: pyte
     assert f"there are no tables in {tmp_path}" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "query", ["select * from lake.flights.departures", "from flights.departures", "from departures"]
+)
+def test_before_the_first_batch_there_are_no_tables_and_that_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: str
+):
+    for name in ("TIDEGATE_CATALOG_URI", "TIDEGATE_LEDGER"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "warehouse").mkdir()
+    listed = run(tmp_path)
+    assert (listed.exit_code, listed.stderr) == (Exit.OK, "")
+    assert f"There are no tables yet in {tmp_path / 'warehouse'}" in " ".join(listed.stdout.split())
+    asked = run(tmp_path, query)
+    assert asked.exit_code == Exit.USAGE
+    assert "there are no tables yet in" in asked.stderr
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "warehouse"]
+
+
 def test_files_that_are_gone_are_no_traceback(folder: Path):
     for file in (folder / "warehouse").rglob("*.parquet"):
         file.unlink()
@@ -241,6 +261,17 @@ def test_the_list_as_json(folder: Path):
     assert {"name": "flight", "type": "int"} in table["columns"]
     assert {"name": "_source_row", "type": "bigint"} in table["columns"]
     assert {"name": "time_hour", "type": "timestamp"} in table["columns"]
+
+
+def test_the_page_shows_both_documents(folder: Path):
+    query = f"select origin, count(*) as departures from {NAME} group by origin"
+    found = json.loads(run(folder, query, "--json").stdout)
+    page = documented("sql")
+    assert found.keys() == page.keys()
+    assert [*found["rows"][0]] == [*page["rows"][0]]
+    assert found["columns"] == page["columns"]
+    (listed,) = re.findall(r"^```json list\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+    assert agree(shape(json.loads(run(folder, "--json").stdout)), shape(json.loads(listed)))
 
 
 def test_csv_has_every_row_and_column(folder: Path):

@@ -26,9 +26,9 @@ def what_is_left(left: Mapping[str, str]) -> str:
     """What a shell has that evaluated the environment `left` of a folder without a stack, and how to get out of it."""
     tables = [name for name in TABLES if name in left]
     has = (
-        f"Left are {' and '.join(tables)}: the tables are there, and `tidegate sql` asks them."
+        f"Left are {' and '.join(tables)}: `tidegate sql` asks the tables that are there."
         if tables
-        else "Nothing is left: there are no tables in it."
+        else "Nothing is left: no stack was ever started there."
     )
     return (
         f"{has} All other TIDEGATE_ variables are unset: there is no ledger, no queue and no bucket."

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,6 +120,9 @@ def _escaped(value: str) -> str:
 
 def _run(session: Session, scratch: Path, *, python: bool) -> int:
     environment = {**session.environment, **toolchain.spark_environment()}
+    if python and not sys.stdin.isatty():
+        # PySpark makes its session when Python starts to talk to somebody, which it does not to a pipe unless told
+        environment["PYSPARK_DRIVER_PYTHON_OPTS"] = "-i"
     words = command(session, scratch, python=python)
     # Ctrl-C ends a query, which the shell sees to, and not this process
     before = signal.signal(signal.SIGINT, lambda number, frame: None)

@@ -11,7 +11,7 @@ def warehouse(folder: Path) -> dict[str, str]:
     folder = folder.resolve()
     if not has_warehouse(folder):
         raise LocalError(
-            f"there are no tables in {folder}: no stack has written one there. Name another folder with --dir, start a"
+            f"there are no tables in {folder}: no stack was ever started there. Name another folder with --dir, start a"
             ' stack with `tidegate local up`, or name a deployment in AWS with eval "$(tidegate env OUTPUTS)"'
         )
     return warehouse_environment(folder)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tidegate.settings import CatalogSettings, Settings
 
 SQLITE = "sqlite:///"
+USUAL_CATALOG = "lake"
+"""The name of a catalog in `tidegate.toml`, unless another one is given."""
 MOST_NAMES = 20
 """How many tables an error lists."""
 
@@ -31,6 +33,10 @@ class NoSuchTable(Expected):
     """A query names a table that is not there. The text names those that are."""
 
     code = Exit.USAGE
+
+
+class NoTables(Expected):
+    """There is nothing to ask where tables should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +114,13 @@ def find(folder: Path | None) -> Lake:
 
 
 def of_this_machine(environment: Mapping[str, str]) -> Lake:
-    """The tables of a local stack, by the file of its catalog; the stack need not run. Raises SettingsError."""
+    """The tables of a local stack, by the file of its catalog; the stack need not run. The first job makes that file.
+    Raises NoTables if not even its folder is there."""
     uri = environment[CATALOG_URI]
     file = Path(uri.removeprefix(SQLITE))
-    if not uri.startswith(SQLITE) or not file.exists():
-        from tidegate.settings import SettingsError  # to read the settings takes longer than to ask a small table
-
-        raise SettingsError(f"{CATALOG_URI} is {uri}, and there is no such file: unset it, or name a folder with --dir")
-    catalog, tables = tables_in(file)
+    if not uri.startswith(SQLITE) or not file.parent.exists():
+        raise NoTables(f"{CATALOG_URI} is {uri}, and there is no such folder: unset it, or name a folder with --dir")
+    catalog, tables = tables_in(file) if file.exists() else (USUAL_CATALOG, {})
     names = [f"{catalog}.{namespace}.{name}" for namespace, name in sorted(tables)]
 
     def locate(namespace: str, name: str) -> Located | None:
@@ -133,7 +138,7 @@ def of_this_machine(environment: Mapping[str, str]) -> Lake:
 
 def tables_in(file: Path) -> tuple[str, dict[tuple[str, str], str]]:
     """The catalog's name in a catalog file of Iceberg's JDBC catalog, and where the metadata of each table is. A stack
-    has one catalog; the name is that of most `tidegate.toml` as long as it has no table."""
+    has one catalog."""
     with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as catalog:
         there = catalog.execute("SELECT name FROM sqlite_master WHERE name = 'iceberg_tables'").fetchall()
         rows = (
@@ -144,7 +149,7 @@ def tables_in(file: Path) -> tuple[str, dict[tuple[str, str], str]]:
             if there
             else []
         )
-    name = min((row[0] for row in rows), default="lake")
+    name = min((row[0] for row in rows), default=USUAL_CATALOG)
     return name, {(row[1], row[2]): row[3] for row in rows if row[0] == name}
 
 
