@@ -24,6 +24,10 @@ CONTEXT = {
 }
 
 
+def _warn(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
 def main() -> int:
     """Write the assembly to where the CDK CLI, or CDK_OUTDIR, wants it; 2 if the configuration is at fault."""
     app = cdk.App(analytics_reporting=False, context=CONTEXT)
@@ -32,7 +36,7 @@ def main() -> int:
         str(app.node.try_get_context(f"tidegate:{name}")).lower() == "true" for name in ("local", "import")
     )
     try:
-        TidegateStack(app, load(config), sources=SOURCES, config=config, local=local, importing=importing)
+        TidegateStack(app, load(config, warn=_warn), sources=SOURCES, config=config, local=local, importing=importing)
         if not local:
             _check(app)
         app.synth()

@@ -25,6 +25,7 @@ from tidegate.settings import (
     RouteSettings,
     SecuritySettings,
 )
+from tidegate.settings.values import InWords
 
 PAGE = Path(__file__).with_name("configuration.md")
 
@@ -46,10 +47,12 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
 HEAD = """\
 # Configuration
 
-<!-- Rendered by docs/render_configuration.py from tidegate/settings.py. Change those, then run it. -->
+<!-- Rendered by docs/render_configuration.py from tidegate/settings/. Change those, then run it. -->
 
 One file, `tidegate.toml`, describes a deployment. Every field is optional unless its default is *required*. An unknown
-field is a mistake. Every mistake is reported with its line and with what is allowed there.
+field is a mistake. `tidegate check` reports every mistake with its line and with what is allowed there, types and
+partitions included. It needs no stack. `docs/tidegate.schema.json` is the JSON Schema of the file: the first line of
+the `tidegate.toml` in the checkout names it for editors.
 
 The CDK app, the functions and the command line read the same file:
 
@@ -102,7 +105,7 @@ TAIL = """
 
 ## What is checked across fields
 
-When the file is read (`tidegate.settings.Settings`, `tidegate.settings.RetentionSettings`):
+When the file is read (`tidegate.settings.model.Settings`, `tidegate.settings.sections.RetentionSettings`):
 
 - There is at least one route. Names of routes differ.
 - A route has options of its own format only.
@@ -262,9 +265,8 @@ def _optional(kind: Any) -> tuple[Any, list[Any]] | None:
 
 
 def _text(bounds: list[Any]) -> str:
-    patterns = [str(pattern) for each in bounds if (pattern := getattr(each, "pattern", None))]
-    if patterns:
-        return f"`{patterns[0].removeprefix('^').removesuffix('$')}`"
+    if rules := [each.words for each in bounds if isinstance(each, InWords)]:
+        return rules[0]
     low = next((each.min_length for each in bounds if isinstance(each, MinLen)), 0)
     high = next((each.max_length for each in bounds if isinstance(each, MaxLen)), 0)
     if low == high == 1:

@@ -96,7 +96,7 @@ class Stack:
         self.stop()
 
     def start(self, config: Path, port: int | None, concurrent_jobs: int, patience: int | None) -> None:
-        settings = load_settings(config)
+        settings = load_settings(config, warn=self.progress)
         for name in ("logs", "jobs"):
             shutil.rmtree(self.folder / name, ignore_errors=True)
             (self.folder / name).mkdir(parents=True)

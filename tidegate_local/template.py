@@ -75,7 +75,6 @@ def _digest(root: Path, config: Path) -> str:
 def _sources(root: Path) -> Iterator[Path]:
     yield root / "app.py"
     yield root / "cdk.json"
-    yield root / "tidegate" / "settings.py"
     yield root / "tidegate" / "spark" / "entry.py"  # an asset of the template
-    for folder in (root / "infra", root / "tidegate" / "core"):
+    for folder in (root / "infra", *(root / "tidegate" / name for name in ("core", "schemas", "settings"))):
         yield from sorted(folder.rglob("*.py"))

@@ -49,7 +49,7 @@ def traffics(small: bool) -> dict[str, Traffic]:
 
 def _played(traffic: Traffic) -> Replayed:
     with simulation(f"{WAIT}s"):
-        run = replay(traffic)
+        run = replay(traffic, window=intake_window(WAIT))
     if run.problems:
         raise WrongAnswer(f"requests: {run.problems}")
     return run

@@ -30,7 +30,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
     }
 
 
-def test_a_mistake_in_the_configuration_is_one_line_and_no_traceback(tmp_path, bare, simple):
+def test_a_mistake_in_the_configuration_is_shown_in_its_line_without_a_traceback(tmp_path, bare, simple):
     config = tmp_path / "wrong.toml"
     config.write_text(simple.toml.replace('format = "json"', 'format = "jason"'))
     context = {"tidegate:config": str(config), "tidegate:local": "true"}
@@ -43,8 +43,8 @@ def test_a_mistake_in_the_configuration_is_one_line_and_no_traceback(tmp_path, b
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith(f"{config}:7: route.1.format: ")
-    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith(f"{config}:7:10: route.1.format: ")
+    assert len(done.stderr.splitlines()) == 3
     assert not (tmp_path / "cdk.out" / "manifest.json").exists()
 
 
@@ -63,7 +63,7 @@ def test_what_else_may_be_wrong_is_one_line_too(simple, monkeypatch, capsys, ret
         raise bundling.BundlingError("no index, says uv")
 
     monkeypatch.setattr(bundling, "_install", fail)
-    monkeypatch.setattr(app, "load", lambda _: parse(f"[retention]\n{retention}\n{simple.toml}"))
+    monkeypatch.setattr(app, "load", lambda _, warn: parse(f"[retention]\n{retention}\n{simple.toml}"))
     assert app.main() == code
     error = capsys.readouterr().err
     assert message in error
@@ -141,7 +141,7 @@ def test_a_finding_of_cdk_nag_that_nobody_answers_for_stops_the_deployment(simpl
     from infra import bundling
 
     monkeypatch.setattr(bundling, "_install", lambda *_: None)
-    monkeypatch.setattr(app, "load", lambda _: parse(simple.toml))
+    monkeypatch.setattr(app, "load", lambda _, warn: parse(simple.toml))
     assert app.main() == 0
     monkeypatch.setattr("infra.buckets.accept", lambda *_: None)
     assert app.main() == 1

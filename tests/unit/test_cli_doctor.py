@@ -92,7 +92,7 @@ def test_a_mistake_in_the_configuration_is_shown_with_its_line(tmp_path: Path):
     config.write_text('[deployment]\nname = "UPPER"\n')
     check = examine(tmp_path, config)["config"]
     assert check.state is CheckState.FAIL
-    assert f"{config}:2: deployment.name" in check.finding
+    assert f"{config}:2:8: deployment.name" in check.finding
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path):

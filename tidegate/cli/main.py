@@ -25,6 +25,11 @@ VERBS = (
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),
     Verb(
+        "check",
+        "tidegate.cli.check:check",
+        "Find the mistakes in tidegate.toml, each with its line: fields, types, partitions, routes that collide.",
+    ),
+    Verb(
         "cost",
         "tidegate.cli.cost:cost",
         "Print what so many uploads a day cost in a month, what the usual pipelines would, and what a longer wait"

@@ -60,6 +60,11 @@ def error(text: str, advice: str = "") -> None:
         out.print(Text(advice, style="dim"), soft_wrap=True)
 
 
+def warning(text: str) -> None:
+    """To stderr, as it is: it may be of several lines."""
+    console(stderr=True).print(Text(text, "yellow"), soft_wrap=True)
+
+
 def progress(text: str) -> None:
     """How far a long verb is."""
     console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)

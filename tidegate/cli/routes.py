@@ -10,7 +10,7 @@ from tidegate.settings import load
 def routes(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Print which uploads become rows of which table, by the configuration."""
     file = deployment.config_file(config)
-    settings = load(file)
+    settings = load(file, warn=render.warning)
     found, maintained = settings.core_routes(), settings.maintained_tables()
     if as_json:
         typer.echo(json_output.dumps(json_output.routes(file, found, maintained)))

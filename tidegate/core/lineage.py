@@ -21,6 +21,15 @@ from tidegate.core.errors import Rejected
 from tidegate.core.publication import History, Snapshot
 from tidegate.core.versions import check_version
 
+LINEAGE_COLUMNS = {
+    "_source_uri": "string",
+    "_source_version": "string",
+    "_source_row": "bigint",
+    "_batch_id": "string",
+    "_ingested_at": "timestamp",
+}
+"""The columns of the lineage, with Spark's types. They follow those of the schema, and none is ever null."""
+
 VERSION = 1
 SCHEME = "s3://"
 PART_UPLOADS = 50_000

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
@@ -42,10 +43,7 @@ LINEAGE = pa.schema(
         pa.field("_ingested_at", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
-LINEAGE_DDL = (
-    "_source_uri string not null, _source_version string not null, _source_row bigint not null,"
-    " _batch_id string not null, _ingested_at timestamp not null"
-)
+LINEAGE_DDL = ", ".join(f"{name} {kind} not null" for name, kind in LINEAGE_COLUMNS.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,12 +107,15 @@ def _checkout() -> Check:
 
 
 def _config(path: Path) -> Check:
+    warnings: list[str] = []
     try:
-        settings = load(path)
+        settings = load(path, warn=warnings.append)
     except SettingsError as error:
         advice = "correct the file; docs/configuration.md explains every field"
         return Check("config", CheckState.FAIL, str(error), advice, Exit.USAGE)
     names = ", ".join(route.name for route in settings.routes)
+    if warnings:
+        return Check("config", CheckState.WARN, "\n".join(warnings), "correct the file if it is not meant so")
     return Check("config", CheckState.OK, f"{path}: {len(settings.routes)} route(s): {names}")
 
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import (
     AnalysisException,
+    ArithmeticException,
     IllegalArgumentException,
     ParseException,
     PySparkException,
@@ -254,5 +255,5 @@ def _asking() -> Iterator[None]:
 def _struct(ddl: str) -> StructType:
     try:
         return cast(StructType, StructType.fromDDL(ddl))
-    except ParseException as error:
+    except (ParseException, ArithmeticException) as error:
         raise Hopeless(f"the route's schema is not Spark DDL: {cause(error)}") from error

@@ -1,0 +1,49 @@
+"""What keeps a route's schema from becoming a table that files of its format fill."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from tidegate.core.lineage import LINEAGE_COLUMNS
+from tidegate.schemas.ddl import SchemaMistake
+from tidegate.schemas.types import Column, Map, Scalar, Struct, Type, nested, within
+
+LINEAGE_TYPES: Mapping[str, Type] = {name: Scalar(kind) for name, kind in LINEAGE_COLUMNS.items()}
+
+TEXT_KEYS = {"json": "the keys of an object are text", "avro": "the keys of an Avro map are text"}
+"""Formats whose maps have keys of text only, with the reason."""
+
+
+def mistakes(columns: Sequence[Column], format: str) -> Iterator[SchemaMistake]:
+    """What is wrong with these columns for files of this format, each at its place in the DDL."""
+    yield from _names(columns, "column")
+    for column in columns:
+        if column.name.lower() in LINEAGE_TYPES:
+            why = "Tidegate adds this column itself, for the lineage of each row"
+            yield SchemaMistake(column.name_at, f"`{column.name}`: {why}. Call yours otherwise")
+        if format == "csv" and nested(column.type):
+            why = "a field of a CSV file is a single value"
+            yield SchemaMistake(column.type_at, f"column `{column.name}` is {column.type}: {why}")
+        for each in within(column.type):
+            if isinstance(each, Struct):
+                yield from _names(each.fields, "field")
+                if not each.fields:
+                    yield SchemaMistake(column.type_at, "a struct needs a field: `struct<name: string>`")
+            if isinstance(each, Map) and format in TEXT_KEYS and each.key != Scalar("string"):
+                said = f"{TEXT_KEYS[format]}: write `map<string,{each.value}>`"
+                yield SchemaMistake(column.type_at, f"column `{column.name}` has a map with keys of {each.key}; {said}")
+
+
+def _names(columns: Sequence[Column], what: str) -> Iterator[SchemaMistake]:
+    """Spark ignores the case of names."""
+    count: Counter[str] = Counter()
+    for column in columns:
+        count[column.name.lower()] += 1
+        if count[column.name.lower()] == 2:
+            yield SchemaMistake(
+                column.name_at, f"{what} `{column.name}` is there twice (upper and lower case are the same)"
+            )
+
+
+def types_of(columns: Sequence[Column]) -> dict[str, Type]:
+    """The type of each column of the table, those of the lineage too, by its name in lower case."""
+    return {**{column.name.lower(): column.type for column in columns}, **LINEAGE_TYPES}

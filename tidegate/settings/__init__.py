@@ -1,0 +1,46 @@
+"""`tidegate.toml`: what it may say, and what is said of mistakes in it."""
+
+from tidegate.settings.mistakes import Mistake, SettingsError
+from tidegate.settings.model import Settings
+from tidegate.settings.reading import DEFAULT_FILE, Checked, check, load, parse
+from tidegate.settings.routes import BatchSettings, RouteSettings
+from tidegate.settings.sections import (
+    AnnounceSettings,
+    AuditSettings,
+    CatalogSettings,
+    DeploymentSettings,
+    LimitSettings,
+    MaintainSettings,
+    NetworkSettings,
+    OperationsSettings,
+    RetentionSettings,
+    SecuritySettings,
+)
+from tidegate.settings.values import DAY, HOUR, MINUTE, duration
+
+__all__ = [
+    "DAY",
+    "DEFAULT_FILE",
+    "HOUR",
+    "MINUTE",
+    "AnnounceSettings",
+    "AuditSettings",
+    "BatchSettings",
+    "CatalogSettings",
+    "Checked",
+    "DeploymentSettings",
+    "LimitSettings",
+    "MaintainSettings",
+    "Mistake",
+    "NetworkSettings",
+    "OperationsSettings",
+    "RetentionSettings",
+    "RouteSettings",
+    "SecuritySettings",
+    "Settings",
+    "SettingsError",
+    "check",
+    "duration",
+    "load",
+    "parse",
+]

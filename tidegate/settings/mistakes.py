@@ -1,0 +1,164 @@
+"""What is wrong in `tidegate.toml`, for the person who wrote it: the place, the line, and what is allowed there."""
+
+import difflib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+from tidegate.settings.positions import Location, Positions, TomlPlace
+from tidegate.settings.values import SIZES
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing that is wrong. `field` is the way to it, such as `route.1.schema`; empty if it is the file as a whole.
+    `place` is None if the file has no such place. `warning`: the file can be used as it is."""
+
+    field: str
+    message: str
+    place: TomlPlace | None
+    warning: bool = False
+
+    def text(self, file: str, lines: list[str]) -> str:
+        """What a person reads: file, line, column, and the line with the place marked."""
+        where = f"{file}:{self.place.line}:{self.place.column}" if self.place else file
+        field = f"{self.field or 'the file'}: " if self.field or self.place is None else ""
+        said = f"{where}: {'warning: ' if self.warning else ''}{field}{self.message}"
+        if self.place is None or self.place.line > len(lines):
+            return said
+        number, shown = str(self.place.line), lines[self.place.line - 1]
+        # tabs stay tabs, so that the mark is below what it marks
+        before = "".join(each if each == "\t" else " " for each in shown[: self.place.column - 1])
+        return f"{said}\n  {number} | {shown}\n  {' ' * len(number)} | {before}{'^' * self.place.length}"
+
+
+class SettingsError(Exception):
+    """The configuration cannot be used. The text names the file, the line, and what is allowed. `mistakes` are those in
+    it, none if the file could not be read at all."""
+
+    def __init__(self, text: str, mistakes: tuple[Mistake, ...] = ()) -> None:
+        super().__init__(text)
+        self.mistakes = mistakes
+
+
+def in_text(mistakes: Iterable[Mistake], file: str, source: str) -> str:
+    """The mistakes in the order of the file, each as `Mistake.text`."""
+    lines = source.splitlines()
+    return "\n".join(each.text(file, lines) for each in mistakes)
+
+
+def named(location: Location) -> str:
+    """`route.1.schema`: routes and members of lists count from 1 for people."""
+    return ".".join(str(step + 1) if isinstance(step, int) else step for step in location)
+
+
+def misplaced(complaint: str, *place: int | str) -> PydanticCustomError:
+    """The error of a validator of several fields. pydantic does not report which field is wrong; `place` does."""
+    return PydanticCustomError("misplaced", "{complaint}", {"complaint": complaint, "place": place})
+
+
+# ---- what pydantic reports, in our words
+
+Say = Callable[[dict[str, Any], Any], str]
+
+_BOUNDS = {"greater_than": "more than {gt}", "greater_than_equal": "{ge} at least", "less_than_equal": "{le} at most"}
+_IN_OUR_WORDS = {
+    **_BOUNDS,
+    "bool_type": "true or false, without quotes",
+    "int_type": "a whole number, without quotes",
+    "int_from_float": "a whole number",
+    "string_type": "text in quotes",
+    "tuple_type": 'a list in brackets, such as ["a", "b"]',
+    "model_type": "this is a section with fields of its own",
+    "literal_error": "one of {expected}",
+    "string_too_short": "{min_length} character at least",
+    "string_too_long": "{max_length} characters at most",
+    "missing": "this field is required",
+}
+"""By the type of the error. A test gives every field values of every wrong type, and looks for pydantic's own words."""
+
+
+def explained(problem: ErrorDetails, model: type[BaseModel], positions: Positions) -> Mistake:
+    """A problem that pydantic found in the values of `model`."""
+    location: Location = problem["loc"]
+    kind = problem["type"]
+    if kind == "misplaced":
+        location = (*location, *problem["ctx"]["place"])
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    place = positions.of(location)
+    if kind == "extra_forbidden":
+        message, place = _unknown(location, model), positions.of_key(location)
+    elif kind.startswith("byte_size"):
+        message = SIZES
+    elif location == ("route",) and kind != "value_error":
+        message = "each route begins with [[route]], in double brackets"
+    elif kind == "tuple_type" and isinstance(problem["input"], str):
+        message = f'it must be a list: ["{problem["input"]}"]'
+    elif kind in _IN_OUR_WORDS:
+        message = _IN_OUR_WORDS[kind].format(**problem.get("ctx", {}))
+        if kind == "int_type":
+            message += _example(location, model)
+    return Mistake(named(location), message, place)
+
+
+def _unknown(location: Location, model: type[BaseModel]) -> str:
+    """What is said of a field that is not there: the one that was probably meant, and all that are."""
+    allowed = sorted(field.alias or name for name, field in _model_at(location[:-1], model).model_fields.items())
+    given = str(location[-1])
+    meant = difflib.get_close_matches(given, allowed, n=1, cutoff=0.75) or [
+        each for each in [_ELSEWHERE.get(given, "")] if each in allowed
+    ]
+    name = "[[route]]" if location[:-1] == () and meant == ["route"] else f"`{meant[0]}`" if meant else ""
+    return f"unknown field; {f'did you mean {name}? ' if name else ''}allowed here: {', '.join(allowed)}"
+
+
+_ELSEWHERE = {
+    "sep": "delimiter",
+    "separator": "delimiter",
+    "charset": "encoding",
+    "columns": "schema",
+    "fields": "schema",
+    "partitioned_by": "partition_by",
+    "partitions": "partition_by",
+    "path": "prefix",
+    "folder": "prefix",
+    "extension": "suffix",
+    "file_format": "format",
+    "type": "format",
+    "destination": "table",
+    "target": "table",
+}
+"""Other systems' names of fields."""
+
+
+def _example(location: Location, model: type[BaseModel]) -> str:
+    """What a whole number may be here, by the bounds and the default of its field; empty if it has no default."""
+    *section, name = location
+    fields = _model_at(tuple(section), model).model_fields
+    field = next((each for key, each in fields.items() if name in (key, each.alias)), None)
+    if field is None or not isinstance(field.default, int):
+        return ""
+    bounds = [
+        _BOUNDS[kind].format(**{short: getattr(each, short)})
+        for each in field.metadata
+        for kind, short in (("greater_than", "gt"), ("greater_than_equal", "ge"), ("less_than_equal", "le"))
+        if hasattr(each, short)
+    ]
+    return "".join(f", {each}" for each in [*bounds, f"such as {field.default}"])
+
+
+def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
+    """The section at `location`."""
+    for step in location:
+        if isinstance(step, str):
+            names = {field.alias or name: field for name, field in model.model_fields.items()}
+            inner = names[step].annotation
+            if not isinstance(inner, type):
+                # the type of the routes is tuple[RouteSettings, ...]
+                inner = inner.__args__[0] if inner is not None else inner
+            assert isinstance(inner, type)
+            model = inner
+    return model

@@ -1,0 +1,153 @@
+"""The whole of `tidegate.toml`, and what its sections say of each other."""
+
+from typing import Self
+
+from pydantic import Field, model_validator
+
+from tidegate.core.audit import AuditLimits
+from tidegate.core.maintenance import MaintainLimits
+from tidegate.core.routes import Route
+from tidegate.settings.mistakes import misplaced
+from tidegate.settings.routes import RouteSettings
+from tidegate.settings.sections import (
+    AnnounceSettings,
+    AuditSettings,
+    CatalogSettings,
+    DeploymentSettings,
+    LimitSettings,
+    MaintainSettings,
+    NetworkSettings,
+    OperationsSettings,
+    RetentionSettings,
+    Section,
+    SecuritySettings,
+)
+from tidegate.settings.values import HOUR
+
+
+class Settings(Section):
+    """The whole of `tidegate.toml`."""
+
+    deployment: DeploymentSettings = Field(DeploymentSettings(), description="The deployment.")
+    security: SecuritySettings = Field(SecuritySettings(), description="Encryption and access logs.")
+    network: NetworkSettings = Field(NetworkSettings(), description="Where Spark's workers run.")
+    limits: LimitSettings = Field(LimitSettings(), description="The share of the account's quotas.")
+    catalog: CatalogSettings = Field(CatalogSettings(), description="The Iceberg catalog.")
+    retention: RetentionSettings = Field(RetentionSettings(), description="How long messages and claims are kept.")
+    operations: OperationsSettings = Field(OperationsSettings(), description="Who receives alarms.")
+    audit: AuditSettings = Field(AuditSettings(), description="The search for uploads that S3 never announced.")
+    announce: AnnounceSettings = Field(AnnounceSettings(), description="Events that tell others of committed batches.")
+    maintain: MaintainSettings = Field(MaintainSettings(), description="What keeps the tables small.")
+    routes: tuple[RouteSettings, ...] = Field((), alias="route", description="The routes, one or more.")
+
+    @model_validator(mode="after")
+    def _an_audit_within_the_horizon(self) -> Self:
+        look_back = self.retention.look_back
+        if "max_age" in self.audit.model_fields_set and self.audit.max_age > look_back:
+            raise misplaced(
+                f"this must not be longer than `look_back` in [retention], {look_back // HOUR}h: otherwise an audit"
+                " takes an upload that the ledger has forgotten for a lost one, and its rows are in the table twice",
+                *("audit", "max_age"),
+            )
+        if "every" in self.audit.model_fields_set and self.audit.every + self.audit.min_age > look_back:
+            raise misplaced(
+                f"`every` and `min_age` together must not be longer than `look_back` in [retention],"
+                f" {look_back // HOUR}h: otherwise some uploads are never looked at",
+                *("audit", "every"),
+            )
+        given = self.audit.model_fields_set & {"min_age", "max_age"}
+        if given and self.audit.min_age >= min(self.audit.max_age, look_back):
+            raise misplaced("`min_age` must be shorter than `max_age` and `look_back`", "audit", min(given))
+        return self
+
+    @model_validator(mode="after")
+    def _routes_do_not_collide(self) -> Self:
+        if not self.routes:
+            raise ValueError("there is no [[route]]: a route states which uploads become rows of which table")
+        for position, route in enumerate(self.routes):
+            if complaint := self._collision(route, self.routes[:position]):
+                raise misplaced(complaint, "route", position)
+        return self
+
+    def _collision(self, route: RouteSettings, earlier: tuple[RouteSettings, ...]) -> str:
+        catalog, _, table = route.table.partition(".")
+        if catalog != self.catalog.name:
+            return (
+                f"table {route.table} is not in the catalog {self.catalog.name!r}: call it"
+                f" {self.catalog.name}.{table}, or change [catalog] name"
+            )
+        for other in earlier:
+            if route.name == other.name:
+                return f"two routes are named {route.name!r}: names must differ"
+            if route.route().overlaps(other.route()):
+                return (
+                    f"routes {other.name!r} and {route.name!r} overlap: a key of bucket {route.bucket} could belong"
+                    " to both, and its rows would land twice. Choose prefixes or suffixes that exclude each other"
+                )
+            if route.bucket == other.bucket and route.existing != other.existing:
+                return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} exists already"
+            if route.bucket == other.bucket and route.versioned != other.versioned:
+                return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} is versioned"
+            if route.bucket == other.bucket and route.source != other.source:
+                return f"routes {other.name!r} and {route.name!r} disagree on the `source` of bucket {route.bucket}"
+            if route.bucket == other.bucket and route.bucket_owner != other.bucket_owner:
+                return f"routes {other.name!r} and {route.name!r} disagree on the `bucket_owner` of {route.bucket}"
+        return ""
+
+    @model_validator(mode="after")
+    def _nobody_maintains_what_maintains_itself(self) -> Self:
+        complaint = "S3 Tables maintains its tables itself: leave this out, and set the retention there"
+        if self.catalog.type == "s3tables":
+            if self.maintain.enabled:
+                raise misplaced(complaint, "maintain", "enabled")
+            for position, route in enumerate(self.routes):
+                if route.maintain:
+                    raise misplaced(complaint, "route", position, "maintain")
+        return self
+
+    @model_validator(mode="after")
+    def _an_invocation_for_each_lane(self) -> Self:
+        most = self.limits.dispatch_concurrency
+        for position, route in enumerate(self.routes):
+            if route.lanes > most:
+                raise misplaced(
+                    f"route {route.name!r} has {route.lanes} lanes, and `dispatch_concurrency` in [limits] is {most}:"
+                    f" each lane needs an invocation of its own. Give the route {most} lanes at most, or raise"
+                    f" `dispatch_concurrency` to {route.lanes}",
+                    *("route", position, "lanes"),
+                )
+        return self
+
+    def maintained_tables(self) -> tuple[str, ...]:
+        """The tables that a job maintains, in order of their names."""
+        by_default = self.catalog.type == "glue" if self.maintain.enabled is None else self.maintain.enabled
+        wanted: dict[str, bool] = {}
+        for route in self.routes:
+            said = by_default if route.maintain is None else route.maintain
+            wanted[route.table] = wanted.get(route.table, True) and said
+        return tuple(sorted(table for table, each in wanted.items() if each))
+
+    def tables_asked_for(self) -> tuple[str, ...]:
+        """Those of them that are maintained whoever created them, in order of their names."""
+        said = {route.table for route in self.routes if route.maintain}
+        return tuple(table for table in self.maintained_tables() if table in said)
+
+    def maintain_limits(self) -> MaintainLimits:
+        """The section [maintain] as `tidegate.core` has it."""
+        return MaintainLimits(
+            keep_for=self.maintain.keep_snapshots_for,
+            keep_last=self.maintain.keep_snapshots,
+            orphans_after=self.maintain.orphans_after,
+            compact_bytes=int(self.maintain.compact_bytes),
+            # a table takes a while once it is begun
+            begin_for=self.limits.job_timeout // 2,
+        )
+
+    def core_routes(self) -> tuple[Route, ...]:
+        return tuple(each.route() for each in self.routes)
+
+    def audit_limits(self) -> AuditLimits:
+        """The section [audit] as `tidegate.core` has it. Defaults give way to a shorter horizon."""
+        horizon = self.retention.look_back
+        max_age = min(self.audit.max_age, horizon)
+        return AuditLimits(min(self.audit.min_age, max_age), max_age, self.audit.every, horizon, self.audit.job_above)

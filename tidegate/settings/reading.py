@@ -1,0 +1,79 @@
+"""`tidegate.toml` is read and checked. Every mistake is reported at once, with its place and what is allowed there."""
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tidegate.settings import toml
+from tidegate.settings.mistakes import Mistake, SettingsError, explained, in_text
+from tidegate.settings.model import Settings
+from tidegate.settings.positions import positions
+from tidegate.settings.tables import mistakes_of
+
+DEFAULT_FILE = Path("tidegate.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`settings` if the file can be used; then all of `mistakes` are warnings. They are in the order of the file."""
+
+    settings: Settings | None
+    mistakes: tuple[Mistake, ...]
+
+
+def load(path: Path, warn: Callable[[str], None] | None = None) -> Settings:
+    """The settings in `path`. Raises SettingsError. What is usable, and probably not meant, is told to `warn`."""
+    source = read(path)
+    checked = check(source)
+    if warn is not None and checked.settings is not None and checked.mistakes:
+        warn(in_text(checked.mistakes, str(path), source))
+    return _usable(checked, str(path), source)
+
+
+def read(path: Path) -> str:
+    """The text of the file. Raises SettingsError."""
+    try:
+        # some editors write a mark in front
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as error:
+        raise SettingsError(
+            f"there is no {path}: name the file with --config, or write one (`tidegate init` makes one of samples)"
+        ) from error
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}); give --config or write one") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"{path}: is not UTF-8 text ({error})") from error
+
+
+def parse(source: str, file: str = "tidegate.toml") -> Settings:
+    """The settings in TOML text; `file` is its name in errors. Raises SettingsError."""
+    return _usable(check(source), file, source)
+
+
+def _usable(checked: Checked, file: str, source: str) -> Settings:
+    if checked.settings is None:
+        raise SettingsError(in_text(checked.mistakes, file, source), checked.mistakes)
+    return checked.settings
+
+
+def check(source: str) -> Checked:
+    """Everything that is wrong with TOML text, and the settings in it if it can be used."""
+    source = source.replace("\r\n", "\n")
+    try:
+        data = tomllib.loads(source)
+    except tomllib.TOMLDecodeError as error:
+        return Checked(None, (toml.refused(source, error),))
+    where = positions(source)
+    mistakes = list(mistakes_of(data, where))
+    settings = None
+    try:
+        settings = Settings.model_validate(data)
+    except ValidationError as error:
+        mistakes += [explained(problem, Settings, where) for problem in error.errors()]
+    if any(not each.warning for each in mistakes):
+        settings = None
+    mistakes.sort(key=lambda each: (each.place.line, each.place.column) if each.place else (0, 0))
+    return Checked(settings, tuple(mistakes))

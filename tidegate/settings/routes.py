@@ -1,0 +1,232 @@
+"""The section `[[route]]`."""
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    ByteSize,
+    Field,
+    StrictBool,
+    StrictInt,
+    create_model,
+    field_validator,
+    model_validator,
+)
+
+from tidegate.core.audit import LISTING
+from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
+from tidegate.core.lanes import MOST_LANES
+from tidegate.core.routes import Dataset, Route
+from tidegate.formats.registry import FORMATS, Option, options_of_all
+from tidegate.settings.mistakes import misplaced
+from tidegate.settings.sections import Section
+from tidegate.settings.values import DAY, AccountId, AuditSource, BucketName, Duration, ShortName, Size, TableName
+
+if TYPE_CHECKING:
+    FormatName = str
+else:
+    FormatName = Literal[tuple(FORMATS)]
+
+
+class BatchSettings(Section):
+    """When a batch is handed off to a Spark job."""
+
+    max_wait: Duration = Field(
+        "60s",
+        validate_default=True,
+        description="How long an upload may wait for others before its batch is handed off, if a job may start. "
+        "Below 60s it holds while uploads arrive or jobs end. If few uploads arrive, the one-minute schedule decides. "
+        "Before that, notifications gather for a twelfth of the shortest max_wait: 2s at least, 5m at most.",
+    )
+    target_bytes: Size = Field(
+        ByteSize(256_000_000),
+        gt=0,
+        description='Hand off when the batch has this many bytes: "256MB", "1GiB".',
+    )
+    target_objects: StrictInt = Field(
+        100_000, gt=0, le=1_000_000, description="Hand off when the batch has this many objects."
+    )
+    in_flight: StrictInt = Field(1, ge=1, le=50, description="Concurrent jobs of this route.")
+    attempts: StrictInt = Field(5, ge=1, le=20, description="Attempts at one batch before it halts.")
+    retry_wait: Duration = Field(
+        "2m",
+        validate_default=True,
+        description="How long after the beginning of the first attempt the second one may begin, 1h at most. For the"
+        " attempts after it the wait is 4, 16 and then 30 times as long, and 1h at most.",
+    )
+    step_aside: Duration = Field(
+        "1h",
+        validate_default=True,
+        description="How long a halted batch keeps its slot. Then the route goes on with its next batches, and the"
+        " halted one waits for a person without a slot.",
+    )
+
+    @field_validator("retry_wait")
+    @classmethod
+    def _an_hour_at_most(cls, seconds: int) -> int:
+        if seconds > LONGEST_RETRY_WAIT:
+            raise ValueError("no attempt waits for longer than 1h")
+        return seconds
+
+
+class _Uploads(Section):
+    """Which uploads a route takes, and their format."""
+
+    name: ShortName = Field(description="The route's name: lower case letters, digits and dashes.")
+    bucket: BucketName = Field(description="The landing bucket. The stack creates it unless `existing`.")
+    existing: StrictBool = Field(False, description="The bucket exists already. The stack only adds its notification.")
+    bucket_owner: AccountId | None = Field(
+        None,
+        description="The account of an existing bucket, if it is not the deployment's. That account sets up the "
+        "notifications (see docs/deploy.md). Nothing is read from a bucket of any other account.",
+    )
+    source: Literal["s3", "eventbridge"] = Field(
+        "s3",
+        description="What sends the notifications. s3: the bucket itself. eventbridge: for a bucket whose own "
+        "notifications are taken, or whose events others need too. It costs $1 per million events.",
+    )
+    versioned: StrictBool = Field(
+        True,
+        description="A created bucket keeps overwritten and deleted versions for as long as the ledger keeps claims. "
+        "So an upload lands even if it was overwritten or deleted before it was read. "
+        "An existing bucket stays as it is.",
+    )
+    prefix: str = Field("", max_length=1024, description="The beginning of this route's keys.")
+    suffix: str = Field("", max_length=1024, description="The end of this route's keys.")
+    audit_from: AuditSource = Field(
+        LISTING,
+        description="Where an audit finds the uploads that are in the bucket. listing: S3's listing."
+        " s3-metadata-inventory, s3-metadata-journal: the tables of S3 Metadata, which must be switched on for the"
+        " bucket. s3://BUCKET/PREFIX/SOURCE-BUCKET/CONFIGURATION: an S3 Inventory of all versions, in Parquet. All but"
+        " the listing are read by a Spark job. See docs/operations.md.",
+    )
+    format: FormatName = Field(
+        description=f"{', '.join(map(str, FORMATS.values()))}. "
+        "A key that ends in .gz, .zst, .bz2, .lz4 or .snappy is decompressed first."
+    )
+
+
+def _field(format: str, option: Option) -> Any:
+    """An option of a format as a field of a route."""
+
+    kind: Any = Annotated[type(option.default), AfterValidator(option.check)]
+    return kind, Field(option.default, description=f"{format}: {option.about}.")
+
+
+if TYPE_CHECKING:
+    _FormatOptions = _Uploads
+else:
+    _FormatOptions = create_model(
+        "_FormatOptions",
+        __base__=_Uploads,
+        **{name: _field(format.name, option) for name, (format, option) in options_of_all().items()},
+    )
+
+
+class RouteSettings(_FormatOptions):
+    """Which uploads become rows of which table."""
+
+    table: TableName = Field(description="catalog.namespace.table, lower case; created from `schema` if absent.")
+    table_schema: str = Field(
+        alias="schema",
+        min_length=1,
+        description='The columns as Spark DDL: "id bigint not null, name string".',
+    )
+    partition_by: tuple[str, ...] = Field(
+        (), description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region".'
+    )
+    expect_every: Duration | None = Field(
+        None,
+        description='Sound an alarm if no upload was notified for this time: "1h", "2d", at most 7d. '
+        "Without it there is no such alarm.",
+    )
+    retired: StrictBool = Field(
+        False,
+        description="The route takes no new uploads, and finishes those that it has gathered. The job may still read "
+        "its uploads and use its table. A successor may have the same bucket and prefix under another name.",
+    )
+    maintain: StrictBool | None = Field(
+        None,
+        description="Whether this route's table is maintained. Default: as [maintain] says, and only a table that"
+        " Tidegate created. true: whoever created it. false: not, because others do that or need its old snapshots."
+        " If several routes have the table, one that says false decides.",
+    )
+    max_object_bytes: Size = Field(
+        ByteSize(100_000_000_000),
+        gt=0,
+        description="A file larger than this, as stored or decompressed, is quarantined. One task reads a compressed "
+        "file, so this bounds how long a job runs.",
+    )
+    lanes: StrictInt = Field(
+        1,
+        ge=1,
+        le=MOST_LANES,
+        description="How many functions may claim this route's uploads at a time, at most `dispatch_concurrency`. One "
+        "takes some 2,000 uploads a second. See docs/operations.md.",
+    )
+    batch: BatchSettings = Field(BatchSettings(), description="When a batch is handed off.")
+
+    @model_validator(mode="after")
+    def _an_owner_of_what_exists(self) -> Self:
+        if self.bucket_owner is not None and not self.existing:
+            raise ValueError("`bucket_owner` is for an `existing` bucket: a created bucket is the deployment's")
+        of_bucket = self.audit_from.rstrip("/").split("/")[-2:-1]
+        if self.audit_from.startswith("s3://") and of_bucket != [self.bucket]:
+            raise misplaced(
+                f"S3 Inventory writes the lists of bucket {self.bucket} to"
+                f" s3://BUCKET/PREFIX/{self.bucket}/CONFIGURATION: name that folder",
+                "audit_from",
+            )
+        if self.bucket_owner is not None and self.audit_from.startswith("s3-metadata"):
+            raise misplaced(
+                "the tables of S3 Metadata are in the account that owns the bucket, and no job of this one reads them:"
+                " let an S3 Inventory write to a bucket of this account, or use the listing",
+                "audit_from",
+            )
+        return self
+
+    @field_validator("expect_every")
+    @classmethod
+    def _as_alarms_allow(cls, seconds: int | None) -> int | None:
+        # https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html
+        if seconds is not None and seconds > 7 * DAY:
+            raise ValueError("a CloudWatch alarm covers 7d at most")
+        return seconds
+
+    @model_validator(mode="after")
+    def _options_of_its_format(self) -> Self:
+        for name, (format, _) in options_of_all().items():
+            if name in self.model_fields_set and format.name != self.format:
+                complaint = f"this is an option of {format.name} files, and the route's format is {self.format}"
+                raise misplaced(complaint, name)
+        return self
+
+    def route(self) -> Route:
+        """This route as `tidegate.core` has it."""
+        return Route(
+            name=self.name,
+            bucket=self.bucket,
+            prefix=self.prefix,
+            suffix=self.suffix,
+            dataset=Dataset(
+                table=self.table,
+                schema=self.table_schema,
+                format=self.format,
+                partition_by=self.partition_by,
+                max_object_bytes=int(self.max_object_bytes),
+                options=FORMATS[self.format].carry(dict(self)),
+            ),
+            limits=BatchLimits(
+                max_wait=self.batch.max_wait,
+                target_bytes=int(self.batch.target_bytes),
+                target_objects=self.batch.target_objects,
+                in_flight=self.batch.in_flight,
+                attempts=self.batch.attempts,
+                retry_wait=self.batch.retry_wait,
+                step_aside=self.batch.step_aside,
+            ),
+            retired=self.retired,
+            owner=self.bucket_owner or "",
+            audit_from=self.audit_from,
+            lanes=self.lanes,
+        )
