@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping
 
+from tidegate.cli.command import this_command
 from tidegate.environment import CATALOG_URI, WAREHOUSE
 from tidegate_local.environment import process_environment
 
@@ -26,7 +27,7 @@ def what_is_left(left: Mapping[str, str]) -> str:
     """What a shell has that evaluated the environment `left` of a folder without a stack, and how to get out of it."""
     tables = [name for name in TABLES if name in left]
     has = (
-        f"Left are {' and '.join(tables)}: `tidegate sql` asks the tables that are there."
+        f"Left are {' and '.join(tables)}: `{this_command()} sql` asks the tables that are there."
         if tables
         else "Nothing is left: no stack was ever started there."
     )

@@ -60,6 +60,8 @@ def ask(query: str, lake: Lake) -> Answered:
         described = connection.description or []
     except duckdb.Error as error:
         raise _explained(error, query, lake, named) from None
+    except RuntimeError as error:
+        raise _interrupted(error, connection) from error
     return Answered(
         columns=tuple((column[0], str(column[1])) for column in described),
         snapshots=snapshots,
@@ -173,6 +175,16 @@ def _rows(
             yield from rows
     except duckdb.Error as error:
         raise _explained(error, query, lake, named) from None
+    except RuntimeError as error:
+        raise _interrupted(error, connection) from error
+
+
+def _interrupted(error: RuntimeError, connection: duckdb.DuckDBPyConnection) -> BaseException:
+    """What DuckDB raises after Ctrl-C, as what Python raises. Its threads work on until they are told."""
+    if not isinstance(error.__cause__, KeyboardInterrupt):
+        return error
+    connection.interrupt()
+    return KeyboardInterrupt()
 
 
 def _explained(error: duckdb.Error, query: str, lake: Lake, named: Mapping[str, Located]) -> Exception:

@@ -12,8 +12,9 @@ from tidegate.cli.asking.engine import Answered
 from tidegate.cli.asking.grid import fitted
 from tidegate.cli.command import this_command
 from tidegate.cli.render import console
+from tidegate.core.lineage import LINEAGE_COLUMNS
 
-LINEAGE = ("_source_uri", "_source_version", "_source_row", "_batch_id", "_ingested_at")
+LINEAGE = tuple(LINEAGE_COLUMNS)
 """The columns that say where a row is from. They are left out of what is printed before others are."""
 
 
