@@ -5,8 +5,10 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pyiceberg.types import StringType
 from typer.testing import CliRunner
 
 from tests.support import warehouse
+from tests.support.patience import HANGING
 from tests.unit.test_cli import DOCUMENT, agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.asking import engine, lakes
@@ -335,6 +338,27 @@ def test_values_that_json_has_no_word_for(folder: Path):
         "z": None,
         "big": 9007199254740993,
     }
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="what a process has loaded is looked for in /proc")
+def test_ctrl_c_ends_a_query_and_nothing_runs_on(folder: Path):
+    query = "select count(*) from range(100000000) a, range(100000000) b"
+    command = [sys.executable, "-m", "tidegate.cli.main", "sql", "--dir", str(folder), query]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            # DuckDB's extension is loaded, so the query is about to begin
+            maps = Path(f"/proc/{running.pid}/maps")
+            deadline = time.monotonic() + HANGING
+            while "iceberg.duckdb_extension" not in maps.read_text() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            time.sleep(1)
+            running.send_signal(signal.SIGINT)
+            _, said = running.communicate(timeout=HANGING)
+        finally:
+            running.kill()
+    assert running.returncode == Exit.INTERRUPTED, said
+    assert "interrupted" in said
+    assert "Traceback" not in said
 
 
 def test_nothing_is_fetched(folder: Path):
