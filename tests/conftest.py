@@ -22,8 +22,9 @@ os.environ.update(
         "POWERTOOLS_LOG_LEVEL": "INFO",
     }
 )
-for profile in ("AWS_PROFILE", "AWS_ENDPOINT_URL"):
-    os.environ.pop(profile, None)
+# COLUMNS: what is printed must not depend on the terminal of whoever runs the tests, which pytest-xdist passes on
+for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "COLUMNS"):
+    os.environ.pop(name, None)
 
 # A slow machine must not fail a property, and a failure must be repeatable.
 settings.register_profile(

@@ -24,6 +24,7 @@ from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.waited import WaitedJobs
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import Route
+from tidegate.flows.batch_list import BatchIds
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Measure, Ports
 from tidegate.metrics import Metric
@@ -213,6 +214,10 @@ def smallest_id(seconds: int) -> str:
 def made_at(batch_id: str) -> int:
     """When a batch id was made (epoch seconds). Raises ValueError if it is none."""
     return int(ULID.from_str(batch_id).timestamp)
+
+
+BATCH_IDS = BatchIds(made_at, smallest_id)
+"""What the flows that list batches know of their ids."""
 
 
 @cache

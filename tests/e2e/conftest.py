@@ -23,8 +23,8 @@ from tests.support.world import memory_ports
 from tidegate.cli import json_output
 from tidegate.core.records import audit_key
 from tidegate.core.routes import Route
-from tidegate.flows.announce import Unannounced
 from tidegate.flows.ledger import Ledger
+from tidegate.flows.overview import Overview
 from tidegate.flows.status import everything as ask_status
 from tidegate.settings import HOUR, load
 from tidegate.stores.dynamodb import DynamoDbStore
@@ -187,9 +187,7 @@ class LocalStack:
         """What `tidegate status --json` would print. Tests ask again and again: it needs no process of its own."""
         routes, ledger = self._asked
         found: dict[str, Any] = json.loads(
-            json_output.dumps(
-                json_output.status("", ask_status(routes, memory_ports(ledger=ledger)), Unannounced(), {})
-            )
+            json_output.dumps(json_output.status("", Overview(tuple(ask_status(routes, memory_ports(ledger=ledger))))))
         )
         return found
 

@@ -123,6 +123,23 @@ def test_an_unversioned_bucket_tells_superseded_and_vanished(stack: LocalStack) 
         "c": ["quarantined"],
         "d": ["committed"],
     }
+    listed = json.loads(stack.cli("files", "--route", "plain", "--json").stdout)["files"]
+    assert sorted((each["uri"][-5:], each["outcome"], each["rows"]) for each in listed) == [
+        ("a.csv", "committed", 1),
+        ("a.csv", "superseded", None),
+        ("b.csv", "vanished", None),
+        ("c.csv", "quarantined", None),
+        ("d.csv", "committed", 1),
+    ]
+    (broken,) = json.loads(stack.cli("files", "--route", "plain", "--quarantined", "--json").stdout)["files"]
+    assert "seven" in broken["error"]
+    batches = json.loads(stack.cli("batches", "--route", "plain", "--json").stdout)["batches"]
+    assert sum(each["rows"] for each in batches) == 2
+    assert {each["batch"] for each in listed} == {each["id"] for each in batches}
+    assert "landed: 1 row at " in stack.cli("trace", "s3://landing-plain/d.csv").stdout
+    # the quarantined file needs a person
+    assert stack.cli("status").stdout.rstrip().splitlines()[-1].startswith("needs a person: ")
+    assert stack.cli("status", "--check", check=False).returncode == 1
 
 
 def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStack) -> None:
@@ -265,6 +282,9 @@ def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: Loca
     finally:
         assert local_stack.down(folder)
     eventually(lambda: pids(str(folder)), lambda left: not left, waiting_for="the last process to end")
+    left = json.loads(second.cli("files", "--dir", str(folder), "--json").stdout)
+    assert [(each["uri"], each["rows"]) for each in left["files"]] == [("s3://landing-plain/a.csv", 1)]
+    assert (left["source"], "did not land" in left["unknown"]) == ("tables", True)
     with pytest.raises(OSError, match=r"refused|reset"):
         urllib.request.urlopen(first.environment["AWS_ENDPOINT_URL"], timeout=5)
     again = local_stack.detach(config, folder, on_progress=print)

@@ -17,7 +17,7 @@ from tidegate.aws.letters import SqsLetters
 from tidegate.aws.topic import SqsDeadLetters
 from tidegate.cli import deployment, main
 from tidegate.cli.exits import Exit
-from tidegate.core.errors import OutcomeUnknown
+from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.lanes import group_of
 from tidegate.core.letters import LetterJudgement, judge_notice, judge_notification
 from tidegate.core.notices import decode
@@ -191,6 +191,21 @@ def test_a_letter_whose_deletion_fails_is_in_both_queues_and_never_lost(
 
 
 # ---- the command
+
+
+def test_letters_are_counted_also_those_that_are_hidden(queues: Queues):
+    assert queues.letters().count() == 0
+    for number in range(3):
+        queues.sqs.send_message(QueueUrl=queues.dead, MessageBody=str(number))
+    queues.sqs.receive_message(QueueUrl=queues.dead, MaxNumberOfMessages=1)
+    assert queues.letters().count() == queues.count(queues.dead) == 3
+    SqsDeadLetters(queues.sqs, queues.dead_notices).set_aside("garbage", "no notice")
+    assert queues.notices_letters().count() == 1
+
+
+def test_a_queue_that_is_not_there_cannot_be_counted(queues: Queues):
+    with pytest.raises(Retryable, match="could not count the letters in"):
+        SqsLetters(queues.sqs, queues.dead + "-gone", queues.buffer).count()
 
 
 def test_the_command_moves_both_queues_and_shows_what_stays(queues: Queues, monkeypatch: pytest.MonkeyPatch):

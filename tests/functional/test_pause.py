@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.build import route
-from tests.support.fakes import play_publishing
+from tests.support.fakes import no_letters, play_publishing
 from tests.support.world import World
 from tidegate.cli import deployment, main
 from tidegate.cli.exits import Exit
@@ -58,7 +58,10 @@ def test_the_commands_say_what_they_did(world: World, monkeypatch: pytest.Monkey
         deployment,
         "find",
         lambda folder: SimpleNamespace(
-            routes=world.routes, ports=lambda: world.ports, resources=SimpleNamespace(deployment="tidegate")
+            routes=world.routes,
+            ports=lambda: world.ports,
+            letters=no_letters,
+            resources=SimpleNamespace(deployment="tidegate"),
         ),
     )
 

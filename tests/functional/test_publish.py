@@ -72,6 +72,23 @@ def test_a_batch_is_published_once_however_often_it_is_attempted(table: Table):
     assert decode_receipt(table.file("receipt.json")) == receipt
 
 
+def test_the_outcomes_say_how_many_rows_each_upload_brought(table: Table):
+    def read(item: OwnedUpload) -> tuple[Read, list[Any]]:
+        if item.upload.key == KEYS[1]:
+            return Read(Outcome.VANISHED, error="deleted before it was read"), []
+        count = "abcd".index(item.upload.key[8]) + 1
+        return Read(Outcome.COMMITTED, rows=count), [item.upload.key] * count
+
+    other = make_part("m" * 40, BUCKET, [upload("flights/d.json")])
+    table.work.put(batch_folder(BATCH) + other.name, other.body)
+    first = make_part("n" * 40, BUCKET, [upload(key) for key in KEYS])
+    sealed = Sealed(BATCH, "flights", (other.name, first.name), 4, 40)
+    table.work.put(batch_folder(BATCH) + "sealed.json", sealed.encode())
+    assert run(table.attempt(sink=table.sink(read)), "ingest") == 0
+    staged = decode_receipt(table.file("receipt.json")).staged
+    assert decode_outcomes(table.file(f"outcomes/{staged}.jsonl.gz")).rows == ((4,), (1, 0, 3))
+
+
 def test_what_did_not_land_is_in_the_outcomes(table: Table):
     def read(item: OwnedUpload) -> tuple[Read, list[Any]]:
         broken = item.upload.key == KEYS[0]

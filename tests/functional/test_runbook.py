@@ -31,6 +31,7 @@ WITHIN_SENTENCES_ONLY = {
     "tidegate doctor": ROOT / "tests/unit/test_cli_doctor.py",
     "tidegate doctor --aws --outputs cdk.out/outputs.json": ROOT / "tests/infra/test_doctor.py",
     "tidegate local env": ROOT / "tests/unit/test_cli.py",
+    "tidegate status --watch": ROOT / "tests/unit/test_cli_watch.py",
 }
 """Commands of sentences that are in no block, and who runs them."""
 

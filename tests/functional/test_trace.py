@@ -127,3 +127,39 @@ def test_what_is_only_remembered_because_its_bytes_came_again_is_explained(world
     (found,) = trace(BUCKET, KEY, world.ports)
     assert found.notice is None
     assert "the same bytes came again" in found.explanation
+
+
+def test_the_answer_says_how_many_rows_landed_when_and_where(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {"flights/0000-00001.json": (Outcome.QUARANTINED, "no JSON")}, rows=1_234)
+    world.settle()
+    found = look(world)
+    assert (found.rows, found.answer) == (1_234, f"landed: 1,234 rows at {iso(world.clock.now)}, in lake.raw.flights")
+    assert found.next_steps("s3://landing/a") == ()
+    broken = look(world, "flights/0000-00001.json")
+    assert (broken.rows, broken.answer) == (None, "quarantined: no JSON")
+
+
+def test_rows_are_told_only_if_all_files_of_the_batch_are_there(world: World):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id)
+    world.settle()
+    assert look(world).rows == 1
+    whole = dict(world.work.objects)
+    for missing in ("receipt.json", "sealed.json", "/parts/", "/outcomes/"):
+        world.work.objects = {name: body for name, body in whole.items() if missing not in name}
+        found = look(world)
+        assert (found.rows, found.answer) == (None, f"landed at {iso(world.clock.now)}, in lake.raw.flights")
+
+
+def test_of_many_versions_the_rows_of_the_newest_are_looked_up(world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.flows.trace.MOST_ROWS", 1)
+    for version in ("v1", "v2"):
+        world.dispatch(notice(upload(KEY, version)))
+        world.ledger.seal(world.open.id, "flights")
+        world.hand_off()
+        (running,) = world.record.running
+        play_publishing(world.work, running, rows=5)
+        world.settle()
+        world.clock.advance(60)
+    assert [(each.claim.version, each.rows) for each in trace(BUCKET, KEY, world.ports)] == [("v1", None), ("v2", 5)]

@@ -22,7 +22,7 @@ from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, deco
 from tidegate.core.notices import Notice
 from tidegate.core.outcomes import NO_TALLY, Outcome
 from tidegate.core.publication import History
-from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, tally_of
+from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, rows_by_part, tally_of
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.screening import CompleteScreening, SuspectsPart, encode_suspects, screening_folder
 from tidegate.core.uploads import Upload
@@ -98,6 +98,25 @@ class MemoryDeadLetters:
         if self.refuses(body):
             raise Retryable("the dead-letter queue is not to be reached")
         self.letters.append((body, reason))
+
+
+@dataclass
+class CountedLetters:
+    """A queue of dead letters that only counts them, or refuses to."""
+
+    there: int = 0
+    trouble: Exception | None = None
+    asked: int = 0
+
+    def count(self) -> int:
+        self.asked += 1
+        if self.trouble:
+            raise self.trouble
+        return self.there
+
+
+def no_letters() -> tuple[CountedLetters, CountedLetters]:
+    return CountedLetters(), CountedLetters()
 
 
 @dataclass
@@ -237,15 +256,17 @@ def play_publishing(
     if manifest is None:
         body = work.get(batch_folder(batch_id) + "sealed.json")
         manifest = decode_sealed(body).digest if body else ""
-    endings, outcomes = [], []
+    endings, outcomes, counts = [], [], []
     for item in uploads_of(work, batch_id):
         outcome, error = (ends or {}).get(item.upload.key, (Outcome.COMMITTED, ""))
         outcomes.append(outcome)
+        counts.append((item.notice, rows if outcome is Outcome.COMMITTED else 0))
         if outcome is not Outcome.COMMITTED:
             found = item.upload
             endings.append(Ending(item.notice, found.bucket, found.key, found.version, outcome, error))
     tally = tally_of(outcomes, rows * outcomes.count(Outcome.COMMITTED))
-    staged = Outcomes(staged=snapshot - 1, fence=False, tally=tally, endings=tuple(endings), manifest=manifest)
+    by_part = rows_by_part(counts)
+    staged = Outcomes(snapshot - 1, fence=False, tally=tally, endings=tuple(endings), manifest=manifest, rows=by_part)
     work.put(f"{batch_folder(batch_id)}outcomes/{staged.staged}.jsonl.gz", staged.encode())
     written = Receipt(batch_id, snapshot, staged.staged, False, tally, manifest)
     if receipt:

@@ -16,7 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.build import route
-from tests.support.fakes import MemoryWork
+from tests.support.fakes import CountedLetters, MemoryListing, MemoryWork, no_letters
+from tests.support.ledgers import RETENTION
 from tests.support.verbs import commands
 from tests.support.world import memory_ports
 from tidegate.cli import batches, deployment, json_output, main, plugins
@@ -33,6 +34,7 @@ from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.core.seats import SharedJob
 from tidegate.core.times import iso
+from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
@@ -63,12 +65,15 @@ class FakeLedger:
     known: dict[str, Route] = field(default_factory=dict)
     waiting: list[Announcement] = field(default_factory=list)
     work: MemoryWork = field(default_factory=MemoryWork)
+    listing: MemoryListing = field(default_factory=MemoryListing)
     shared: SharedJob | None = None
     asked_for_shared: int = 0
+    boxes: tuple[CountedLetters, CountedLetters] = field(default_factory=no_letters)
+    claim_retention: int = RETENTION
 
     @property
     def ports(self) -> Ports:
-        return memory_ports(ledger=self, work=self.work)
+        return memory_ports(ledger=self, work=self.work, listing=self.listing)
 
     def route(self, name: str) -> RouteRecord:
         return self.record
@@ -127,6 +132,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
         settings=SimpleNamespace(core_routes=lambda: (route(),)),
         resources=SimpleNamespace(deployment="tidegate"),
         ports=lambda: fake.ports,
+        letters=lambda: fake.boxes,
     )
     monkeypatch.setattr(deployment, "find", lambda folder: application)
     return fake
@@ -274,11 +280,75 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
     assert result.exit_code == Exit.OK
     assert f"quarantined: 1 uploads of route flights, the oldest for 2h, since {iso(since)}\n" in result.stdout
     assert (
-        "\n  why: tidegate quarantine ls --route flights;"
-        " when the cause is removed: tidegate quarantine release --route flights\n" in result.stdout
+        "\n  why: tidegate quarantine ls --route flights\n"
+        "  when the cause is removed: tidegate quarantine release --route flights\n" in result.stdout
     )
     (route,) = json.loads(run("status", "--json").stdout)["routes"]
     assert (route["uploads"]["quarantined"], route["quarantined_since"]) == (1, iso(since))
+
+
+def test_status_offers_a_backfill_for_files_that_a_new_route_finds(ledger: FakeLedger):
+    assert "earlier files" not in run("status").stdout
+    ledger.record = RouteRecord("flights")
+    ledger.listing.there = {Upload("landing", f"flights/{number}.json.gz", "v", 5): 1 for number in range(3)}
+    result = run("status")
+    told = "route flights has taken no upload yet, and 3 of its files are under s3://landing/flights/\n"
+    assert f"earlier files: {told}" in result.stdout
+    assert "tidegate backfill s3://landing/flights/ --route flights\n" in result.stdout
+    assert json.loads(run("status", "--json").stdout)["earlier_files"] == [
+        {"route": "flights", "files": 3, "more": False, "trouble": None}
+    ]
+    assert run("status", "--check").exit_code == Exit.OK
+
+
+def test_status_says_that_nothing_needs_a_person(ledger: FakeLedger):
+    assert run("status", "--check").exit_code == Exit.OK
+    assert run("status").stdout.endswith("nothing needs a person\n")
+    assert json.loads(run("status", "--json").stdout)["needs"] == []
+
+
+def test_status_names_what_needs_a_person_and_ends_with_1_for_it_if_asked(ledger: FakeLedger):
+    ledger.boxes = (CountedLetters(3), CountedLetters(1))
+    ledger.record = replace(ledger.record, abandoned_objects=7, notified=10, quarantined_since=NOW)
+    result = run("status")
+    assert result.exit_code == Exit.OK
+    assert "abandoned: 7 uploads of route flights are in abandoned batches, and wait for a redrive\n" in result.stdout
+    assert "  which batches: tidegate batches --route flights --state abandoned\n" in result.stdout
+    assert "dead letters: 3 of notifications, 1 of notices\n" in result.stdout
+    assert "  why: tidegate redrive dead-letters --dry-run\n" in result.stdout
+    assert result.stdout.endswith("needs a person: quarantined, abandoned, dead letters\n")
+    assert run("status", "--check").exit_code == Exit.FINDING
+    document = json.loads(run("status", "--json", "--check").stdout)
+    assert agree(shape(document), shape(documented("status")))
+    assert [each["need"] for each in document["needs"]] == ["quarantined", "abandoned", "dead letters"]
+    assert document["dead_letters"] == {"notifications": 3, "notices": 1}
+
+
+def test_status_tells_the_rest_if_the_dead_letters_cannot_be_counted(ledger: FakeLedger):
+    ledger.boxes = (CountedLetters(trouble=Retryable("AccessDenied")), CountedLetters())
+    result = run("status")
+    assert result.exit_code == Exit.OK
+    assert "dead letters: they could not be counted: AccessDenied\n" in result.stdout
+    assert "uploads notified" in result.stdout
+    assert run("status", "--check").exit_code == Exit.FINDING
+    assert json.loads(run("status", "--json").stdout)["dead_letters"] is None
+
+
+@pytest.mark.parametrize("width", [72, 80])
+def test_status_fits_a_terminal(ledger: FakeLedger, width: int, monkeypatch: pytest.MonkeyPatch):
+    riding(ledger)
+    full = "01M7YWFZ0BH03GX8KYPA0JN379"
+    halted = replace(
+        RUNNING, id=full, halted="table lake.raw.flights has no column day, which the schema has", attempt=5
+    )
+    ledger.there = {**ledger.there, "01RUN": halted}
+    ledger.boxes = (CountedLetters(3), CountedLetters(1))
+    ledger.record = replace(ledger.record, aside=(), quarantined_since=NOW, abandoned_objects=7, notified=10**9)
+    for verb in (["status"], ["trace", "s3://landing/flights/a.json"]):
+        printed = CliRunner().invoke(main.app, verb, env={"COLUMNS": str(width)}).stdout
+        assert [line for line in printed.splitlines() if len(line.rstrip()) > width] == []
+        assert "tidegate resume" in printed or verb[0] == "trace"
+    assert full in CliRunner().invoke(main.app, ["status"], env={"COLUMNS": str(width)}).stdout
 
 
 def riding(ledger: FakeLedger) -> None:
@@ -330,24 +400,52 @@ def test_a_halted_batch_is_in_the_json_with_its_reason_and_still_the_exit_code_t
 # --- trace ---
 
 
-def test_trace_tells_the_way_of_every_version(ledger: FakeLedger):
+def test_trace_begins_with_the_answer_and_ends_with_the_ids(ledger: FakeLedger):
     ledger.known_claims = [CLAIM, Claim("v2", "n2", NOW, NOW + 1), Claim("v3", "n3", NOW + 5, NOW + 9)]
+    done = replace(DONE, table="lake.raw.flights", tally=Tally(committed=1, rows=3))
+    ledger.there = {**ledger.there, "01DONE": done}
     result = run("trace", "s3://landing/flights/a.json")
     assert result.exit_code == Exit.OK
     committed, running, claimed = re.split(r"\n\n", result.stdout.split("\n\n", 1)[1])
-    assert committed.startswith("committed  v1")
-    assert str(2**62) in committed
-    assert running.startswith("pending  v2")
-    assert "1, job run j1" in running
-    assert claimed.startswith("pending  v3")
+    assert committed.startswith(f"landed: 3 rows at {iso(NOW + 60)}, in lake.raw.flights\n")
+    assert [line.split()[0] for line in committed.splitlines()[-4:]] == ["notice", "batch", "job", "snapshot"]
+    assert committed.splitlines()[-1].endswith(f" {2**62}")
+    assert "\n  version      v1\n" in committed
+    assert running.startswith("pending: in batch 01RUN")
+    assert "job run      j1" in running
+    assert claimed.startswith("pending: claimed, its notice not registered yet")
     assert "will be delivered again" in claimed
 
 
-def test_trace_shows_why_an_upload_was_quarantined(ledger: FakeLedger):
+def test_trace_shows_why_an_upload_was_quarantined_and_what_comes_next(ledger: FakeLedger):
     ledger.known_claims = [replace(CLAIM, outcome="quarantined", error="broken gzip")]
-    result = run("trace", "s3://landing/flights/a.json")
-    assert "quarantined  v1" in result.stdout
-    assert "broken gzip" in result.stdout
+    result = run("trace", "s3://landing/flights/a b.json")
+    assert "\nquarantined: broken gzip\n" in result.stdout
+    assert "\n  where in the file: tidegate quarantine show 's3://landing/flights/a b.json'\n" in result.stdout
+    again = "tidegate redrive 's3://landing/flights/a b.json' --version v1"
+    assert f"\n  when the cause is removed: {again}\n" in result.stdout
+    (version,) = json.loads(run("trace", "s3://landing/flights/a b.json", "--json").stdout)["versions"]
+    assert version["next"][1] == {"why": "when the cause is removed", "command": again}
+
+
+@pytest.mark.parametrize(
+    ("batch", "claim", "command"),
+    [
+        (replace(DONE, state=State.ABANDONED), replace(CLAIM, outcome="abandoned"), "tidegate redrive"),
+        (replace(DONE, state=State.ABANDONED, wish=Wish.DROP), replace(CLAIM, outcome="abandoned"), ""),
+        (replace(DONE, state=State.ABANDONED), replace(CLAIM, outcome="dropped"), "tidegate redrive"),
+        (replace(RUNNING, halted="no such column"), CLAIM, "tidegate resume 01RUN"),
+        (RUNNING, CLAIM, ""),
+        (DONE, CLAIM, ""),
+        (DONE, replace(CLAIM, outcome="vanished"), ""),
+    ],
+)
+def test_trace_names_the_next_command_if_there_is_one(ledger: FakeLedger, batch: Batch, claim: Claim, command: str):
+    ledger.there = {"01DONE": batch}
+    ledger.known_claims = [claim]
+    said = run("trace", "s3://landing/flights/a.json").stdout
+    assert ("tidegate " in said) is bool(command)
+    assert command in said
 
 
 def test_trace_as_json_is_what_the_page_shows(ledger: FakeLedger):
@@ -376,7 +474,9 @@ def test_an_object_that_is_not_known_is_a_finding_that_says_why(ledger: FakeLedg
     result = run("trace", f"s3://landing/{key}")
     assert result.exit_code == Exit.FINDING
     assert text in result.stderr
-    assert json.loads(run("trace", f"s3://landing/{key}", "--json").stdout)["versions"] == []
+    assert ("tidegate files --route flights --key 'flights/*'" in result.stderr) is (key == "flights/a.json")
+    document = json.loads(run("trace", f"s3://landing/{key}", "--json").stdout)
+    assert (document["versions"], document["near"]) == ([], [])
 
 
 @pytest.mark.parametrize("uri", ["landing/flights/a.json", "s3://landing", "s3:///a", "s3://landing/", "http://a/b"])

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.support.build import route
-from tidegate.cli import render
+from tidegate.cli import render, render_status
 from tidegate.core.outcomes import Conservation, Tally
+from tidegate.flows.overview import Overview
 from tidegate.flows.status import RouteStatus
 
 
@@ -49,7 +50,7 @@ def test_durations(seconds: int, text: str):
 def test_many_routes_are_shown_in_tables_that_fit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
     names = [f"route-{letter}" for letter in "abcdefgh"]
-    render.status([status(name, 10**9) for name in names], now=0)
+    render_status.status(Overview(tuple(status(name, 10**9) for name in names)), now=0)
     printed = capsys.readouterr().out
     assert all(name in printed for name in names)
     assert printed.count("uploads notified") == 2
@@ -57,7 +58,7 @@ def test_many_routes_are_shown_in_tables_that_fit(capsys: pytest.CaptureFixture[
 
 
 def test_a_route_without_batches_says_so(capsys: pytest.CaptureFixture[str]):
-    render.status([status()], now=0)
+    render_status.status(Overview((status(),)), now=0)
     assert "batches" in capsys.readouterr().out
 
 

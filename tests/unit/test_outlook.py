@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tidegate.core.batches import Batch, BatchLimits, State
-from tidegate.core.outlook import JOB_IS_LATE, is_delayed, outlook
+from tidegate.core.outlook import JOB_IS_LATE, gathering, is_delayed, outlook
+from tidegate.schedule import SCHEDULE
 
 TEN = 1_795_255_200
 """2026-11-21T10:00:00Z"""
@@ -44,3 +45,27 @@ def test_an_attempt_without_a_job_is_no_attempt_that_can_fail():
 )
 def test_what_is_delayed(batch: Batch, later: int, delayed: bool):
     assert is_delayed(batch, now=TEN + later) is delayed
+
+
+GATHERS = Batch("b", "flights", State.OPEN, TEN, objects=3, bytes=30, notices=1)
+
+
+@pytest.mark.parametrize(
+    ("batch", "later", "slot_free", "paused", "said"),
+    [
+        (GATHERS, 10, True, False, "due in 80 s at the latest, or when it is full"),
+        (GATHERS, 90, True, False, "due now"),
+        (GATHERS, 10, False, False, "due when a job of the route ends, or when it is full"),
+        (GATHERS, 10, True, True, "its route is paused, and it gathers on"),
+        (replace(GATHERS, objects=9), 10, False, True, "full, and due now"),
+        (replace(GATHERS, notices=0, objects=0), 10, True, False, "no upload has come yet"),
+    ],
+)
+def test_when_what_gathers_is_due(batch: Batch, later: int, slot_free: bool, paused: bool, said: str):
+    limits = BatchLimits(max_wait=90, target_objects=9)
+    assert gathering(batch, limits, now=TEN + later, slot_free=slot_free, paused=paused) == said
+
+
+def test_what_gathers_for_less_than_a_minute_is_due_with_the_schedule():
+    said = gathering(GATHERS, BatchLimits(max_wait=5), now=TEN + 10, slot_free=True, paused=False)
+    assert said == f"due in {SCHEDULE - 10} s at the latest, or when it is full"

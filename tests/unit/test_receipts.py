@@ -22,22 +22,46 @@ from tidegate.core.receipts import (
     decode_outcomes,
     decode_receipt,
     encode_floor,
+    rows_by_part,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 COUNTS = st.integers(0, 2**60)
 SNAPSHOTS = st.integers(-(2**63), 2**63 - 1)
 TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS)
+ROWS = st.lists(st.lists(st.integers(0, 2**60), min_size=1).map(tuple)).map(tuple)
 ENDINGS = st.builds(Ending, TEXT, TEXT, TEXT, TEXT, st.sampled_from(Outcome), TEXT)
 
 
-@given(SNAPSHOTS, st.booleans(), TALLIES, st.lists(ENDINGS), TEXT)
+@given(SNAPSHOTS, st.booleans(), TALLIES, st.lists(ENDINGS), TEXT, ROWS)
 def test_outcomes_survive_being_written_down(
-    staged: int, fence: bool, tally: Tally, endings: list[Ending], manifest: str
+    staged: int, fence: bool, tally: Tally, endings: list[Ending], manifest: str, rows: tuple[tuple[int, ...], ...]
 ):
-    outcomes = Outcomes(staged, fence, tally, tuple(endings), manifest)
+    outcomes = Outcomes(staged, fence, tally, tuple(endings), manifest, rows)
     assert decode_outcomes(outcomes.encode()) == outcomes
-    assert outcomes.encode() == Outcomes(staged, fence, tally, tuple(endings), manifest).encode()
+    assert outcomes.encode() == Outcomes(staged, fence, tally, tuple(endings), manifest, rows).encode()
+
+
+def test_the_rows_of_each_upload_are_no_ending_for_older_code():
+    """It takes each line after the first for an ending, and of the first only the names that it knows."""
+    ending = Ending("n", "b", "k", "v", Outcome.QUARANTINED, "no JSON")
+    body = Outcomes(1, False, Tally(1, 1, rows=5), (ending,), "d", ((5, 0),)).encode()
+    header, *lines = gzip.decompress(body).decode().splitlines()
+    assert len(lines) == 1
+    older = {"v", "staged", "fence", "tally", "manifest"}
+    assert json.loads(header).keys() - older == {"rows"}
+    assert json.loads(header)["v"] == 1
+
+
+def test_rows_are_kept_by_part():
+    assert rows_by_part([("n1", 3), ("n1", 0), ("n2", 7)]) == ((3, 0), (7,))
+    assert rows_by_part([]) == ()
+
+
+def test_the_rows_of_a_million_uploads_are_a_small_file():
+    body = Outcomes(1, False, Tally(committed=1_000_000), rows=((1234,) * 1_000_000,)).encode()
+    assert len(body) < 1_000_000
+    assert decode_outcomes(body).rows[0][-1] == 1234
 
 
 @given(st.builds(Receipt, TEXT, SNAPSHOTS, SNAPSHOTS, st.booleans(), TALLIES, TEXT))

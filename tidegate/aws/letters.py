@@ -9,6 +9,7 @@ from tidegate.flows.letters import Letter
 
 if TYPE_CHECKING:
     from types_boto3_sqs import SQSClient
+    from types_boto3_sqs.literals import QueueAttributeNameType
     from types_boto3_sqs.type_defs import (
         MessageAttributeValueOutputTypeDef,
         MessageTypeDef,
@@ -19,6 +20,10 @@ HIDDEN = 15 * 60
 PATIENCE = 2
 """Seconds. A receive that waits asks all of SQS's servers; one that does not may miss letters
 (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html)."""
+COUNTED: tuple["QueueAttributeNameType", ...] = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesNotVisible",
+)
 REASON, JUDGED = "reason", "judged"
 
 
@@ -41,6 +46,13 @@ class SqsLetters:
                 MessageAttributeNames=[REASON, JUDGED],
             )
         return [_letter(message) for message in answer.get("Messages", ())]
+
+    def count(self) -> int:
+        """SQS's numbers are approximate
+        (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_GetQueueAttributes.html)."""
+        with asking(f"count the letters in {self._letters}"):
+            answer = self._client.get_queue_attributes(QueueUrl=self._letters, AttributeNames=[*COUNTED])
+        return sum(int(answer["Attributes"][name]) for name in COUNTED)
 
     def move_back(self, letter: Letter, group: str) -> None:
         self._send(self._queue, letter, group)

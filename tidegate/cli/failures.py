@@ -13,7 +13,7 @@ from botocore.exceptions import (
     TokenRetrievalError,
 )
 
-from tidegate.cli import render
+from tidegate.cli import terminal
 from tidegate.cli.exits import Exit, Expected
 from tidegate.core.errors import Rejected, TidegateError
 from tidegate.settings import SettingsError
@@ -26,14 +26,14 @@ def tell(error: BaseException) -> Exit | None:
     """Print what happened and what to do. Returns the exit code, or None for what is a bug."""
     match error:
         case SettingsError() | Expected() | TidegateError():
-            render.error(str(error), advice_for(error))
+            terminal.error(str(error), advice_for(error))
             return code_of(error)
         case BotoCoreError():
             # raised where a client is made, if the profile or the region is missing
-            render.error(f"AWS cannot be called: {error}", "Check AWS_PROFILE, AWS_DEFAULT_REGION and ~/.aws.")
+            terminal.error(f"AWS cannot be called: {error}", "Check AWS_PROFILE, AWS_DEFAULT_REGION and ~/.aws.")
             return Exit.NO_STACK
         case KeyboardInterrupt():
-            render.error("interrupted")
+            terminal.error("interrupted")
             return Exit.INTERRUPTED
     return None
 

@@ -14,10 +14,15 @@ from tidegate.core import times
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScope, Survey
 from tidegate.core.batches import Batch, State
+from tidegate.core.landed_files import LandedPage
 from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.routes import Route
-from tidegate.flows.announce import Unannounced
+from tidegate.core.spans import spans
+from tidegate.flows.batch_list import BatchPage, PastBatch
+from tidegate.flows.files import FilesPage, KnownFile
+from tidegate.flows.needs import NextStep
+from tidegate.flows.overview import Overview
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.reconcile import Reconciled
@@ -32,17 +37,41 @@ def dumps(document: Mapping[str, Any]) -> str:
     return json.dumps({"version": VERSION, **document}, indent=2, ensure_ascii=False)
 
 
-def status(
-    deployment: str, statuses: Sequence[RouteStatus], waiting: Unannounced, hosts: Mapping[str, str]
-) -> dict[str, Any]:
-    """`hosts`: in whose job each batch rides (see `flows.status.hosts_of`)."""
+def status(deployment: str, found: Overview) -> dict[str, Any]:
+    waiting, letters = found.waiting, found.letters
     return {
         "deployment": deployment,
-        "holds": all(each.uploads.holds for each in statuses),
-        "halted": sum(len(each.halted) for each in statuses),
+        "holds": all(each.uploads.holds for each in found.statuses),
+        "halted": sum(len(each.halted) for each in found.statuses),
         "unannounced": {"batches": waiting.batches, "more": waiting.more, "since": iso(waiting.since)},
-        "routes": [_route_status(each, hosts) for each in statuses],
+        "dead_letters": {"notifications": letters.notifications, "notices": letters.notices} if letters else None,
+        "earlier_files": [
+            {
+                "route": each.route.name,
+                "files": each.count,
+                "more": each.more,
+                "trouble": each.trouble or None,
+            }
+            for each in found.earlier
+        ],
+        "needs": [
+            {
+                "need": each.kind.value,
+                "what": each.what,
+                "route": each.route or None,
+                "batch": each.batch or None,
+                "count": each.count,
+                "since": iso(each.since),
+                "next": _next(each.next),
+            }
+            for each in found.needs
+        ],
+        "routes": [_route_status(each, found.hosts) for each in found.statuses],
     }
+
+
+def _next(steps: Sequence[NextStep]) -> list[dict[str, Any]]:
+    return [{"why": each.why, "command": each.command or None} for each in steps]
 
 
 def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, Any]:
@@ -91,14 +120,20 @@ def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, An
     }
 
 
-def trace(uri: str, traces: Sequence[Trace]) -> dict[str, Any]:
+def trace(uri: str, traces: Sequence[Trace], near: Sequence[str] = ()) -> dict[str, Any]:
+    """`near` are the URIs of known objects that look like this one, if it is not known."""
     return {
         "uri": uri,
+        "near": list(near),
         "versions": [
             {
                 "version": each.claim.version,
                 "outcome": each.outcome,
+                "answer": each.answer,
                 "explanation": each.explanation,
+                "rows": each.rows,
+                "table": each.batch.table or None if each.batch else None,
+                "next": _next(each.next_steps(uri)),
                 "claimed_at": iso(each.claim.claimed_at),
                 "notice": _notice(each.notice, each.claim.notice),
                 "batch": _batch(each.batch) if each.batch else None,
@@ -131,6 +166,79 @@ def _batch(batch: Batch) -> dict[str, Any]:
         "sealed_at": iso(batch.sealed_at),
         "submitted_at": iso(batch.submitted_at),
         "ended_at": iso(batch.ended_at),
+    }
+
+
+def files(page: FilesPage) -> dict[str, Any]:
+    return {
+        "source": "ledger",
+        "unknown": None,
+        "after": str(page.after) if page.after else None,
+        "troubles": list(page.troubles),
+        "files": [_file(each) for each in page.files],
+    }
+
+
+def _file(each: KnownFile) -> dict[str, Any]:
+    return {
+        "uri": each.upload.uri,
+        "version": each.upload.version,
+        "route": each.batch.route,
+        "outcome": each.state.outcome,
+        "rows": each.rows,
+        "error": each.state.error or None,
+        "claimed_at": iso(each.claimed_at),
+        "ended_at": iso(each.batch.ended_at),
+        "table": each.batch.table or None,
+        "batch": each.batch.id,
+        "batch_state": each.batch.state.value,
+        "snapshot": str(each.batch.snapshot) if each.batch.snapshot else None,
+    }
+
+
+def landed_files(page: LandedPage) -> dict[str, Any]:
+    """In the shape of `files`, from what the tables hold."""
+    return {
+        "source": "tables",
+        "unknown": page.unknown,
+        "after": page.after or None,
+        "troubles": list(page.troubles),
+        "files": [
+            {
+                "uri": each.uri,
+                "version": each.version,
+                "route": None,
+                "outcome": "committed",
+                "rows": each.rows,
+                "error": None,
+                "claimed_at": None,
+                "ended_at": iso(each.ingested_at),
+                "table": each.table,
+                "batch": each.batch,
+                "batch_state": None,
+                "snapshot": str(each.snapshot) if each.snapshot else None,
+            }
+            for each in page.files
+        ],
+    }
+
+
+def batches(page: BatchPage, now: int) -> dict[str, Any]:
+    return {"after": page.after or None, "batches": [_past_batch(each, now) for each in page.batches]}
+
+
+def _past_batch(each: PastBatch, now: int) -> dict[str, Any]:
+    batch, took = each.batch, spans(each.batch, now)
+    return {
+        "route": batch.route,
+        "table": batch.table or None,
+        **_batch(batch),
+        "uploads": {name: count for name, count in batch.tally.as_dict().items() if name != "rows"},
+        "rows": batch.tally.rows,
+        "gathered_seconds": took.gathered,
+        "waited_seconds": took.waited,
+        "ran_seconds": took.ran,
+        "error": each.error or None,
     }
 
 

@@ -12,12 +12,23 @@ VERBS = (
     Verb(
         "status",
         "tidegate.cli.status:status",
-        "Print, for each route, the uploads notified and how they ended, duplicates refused, batches, jobs.",
+        "Print, for each route, the uploads notified and how they ended, duplicates refused, batches, jobs; then what"
+        " needs a person, with the next command.",
     ),
     Verb(
         "trace",
         "tidegate.cli.trace:trace",
-        "Print what became of every version of one object: claim, notice, batch, attempt, snapshot, outcome.",
+        "Print what became of every version of one object, and what to do next.",
+    ),
+    Verb(
+        "files",
+        "tidegate.cli.files:files",
+        "List the uploads, those of the newest batch first: outcome, rows, error, batch, snapshot, table, times.",
+    ),
+    Verb(
+        "batches",
+        "tidegate.cli.batch_list:batches",
+        "List the batches, newest first: state, uploads, rows, how long each gathered, waited and ran, and errors.",
     ),
     Verb("sql", "tidegate.cli.sql:sql", "Ask the tables by SQL, or list them if there is no query."),
     Verb("shell", "tidegate.cli.shell:shell", "Start Spark's SQL shell on the tables, or Python's with --python."),

@@ -30,6 +30,9 @@ PortOption = Annotated[
     typer.Option("--port", min=1, max=65535, help="For the emulated AWS services. Default: any free one."),
 ]
 RouteOption = Annotated[str | None, typer.Option("--route", metavar="ROUTE", help="Only this route. Default: all.")]
+AfterOption = Annotated[
+    str, typer.Option("--after", metavar="TOKEN", help="Go on where a page ended: what it printed as --after.")
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
@@ -83,9 +86,9 @@ def confirm(question: str) -> None:
             raise KeyboardInterrupt from None
         typer.echo(err=True)
         why = "nobody is there to confirm it"
-    from tidegate.cli import render  # the list of verbs needs these options, and draws nothing
+    from tidegate.cli import terminal  # the list of verbs needs these options, and draws nothing
 
-    render.error(f"{why}, so nothing was done", "--yes does it without asking")
+    terminal.error(f"{why}, so nothing was done", "--yes does it without asking")
     raise typer.Exit(int(Exit.FINDING))
 
 

@@ -2,7 +2,8 @@
 
     tidegate.cli          verbs: each a typer.Typer, under the verb's name
     tidegate.cli.local    what the CLI's own verbs need of this machine:
-                          enter(folder)                    make this process call the stack that runs in the folder
+                          enter(folder)                    make this process call the stack that runs in the folder.
+                                                           Raises StackStopped, with what is left, if one ran there
                           examine(config, folder, port)    what `doctor` finds
                           warehouse(folder)                the variables of the tables in the folder
                           shell(folder, python)            run Spark's shell; its exit code
@@ -21,6 +22,8 @@ from tidegate.cli.exits import Exit, Expected
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+    from tidegate.core.landed_files import LandedPage
+
 VERBS = "tidegate.cli"
 LOCAL = "tidegate.cli.local"
 
@@ -29,6 +32,15 @@ class NotInstalled(Expected):
     """Packages of an extra are missing. The text names them, and how to install them."""
 
     code = Exit.TOOL_MISSING
+
+
+class StackStopped(Expected):
+    """No stack runs in the folder, and its tables are left. `remains` reads them: it takes what
+    `core.landed_files.landed_page` takes, without what it finds."""
+
+    def __init__(self, told: str, remains: "Callable[..., LandedPage]") -> None:
+        super().__init__(told)
+        self.remains = remains
 
 
 def require(extra: str) -> None:

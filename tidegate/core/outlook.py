@@ -1,7 +1,8 @@
 """Outlook: how a batch under way goes on, in words. Only from its record: no job is asked, and no file is read."""
 
-from tidegate.core.batches import Batch, BatchLimits, State, next_attempt_from
+from tidegate.core.batches import Batch, BatchLimits, State, is_full, next_attempt_from
 from tidegate.core.times import iso
+from tidegate.schedule import SCHEDULE
 
 JOB_IS_LATE = 120
 """Seconds from the beginning of an attempt. By then settling has tried to start its job once more."""
@@ -26,3 +27,18 @@ def is_delayed(batch: Batch, *, now: int) -> bool:
     if batch.state is not State.SUBMITTED or batch.halted:
         return False
     return batch.attempt > 1 or (not batch.job_run and now - batch.submitted_at >= JOB_IS_LATE)
+
+
+def gathering(batch: Batch, limits: BatchLimits, *, now: int, slot_free: bool, paused: bool) -> str:
+    """When a batch that is OPEN is sealed, as `core.batches.is_due` decides it. It is at the latest: the schedule looks
+    once in `SCHEDULE` seconds, and a batch that can ride in a job that was just started is sealed earlier."""
+    if not batch.notices:
+        return "no upload has come yet"
+    if is_full(batch, limits):
+        return "full, and due now"
+    if paused:
+        return "its route is paused, and it gathers on"
+    if not slot_free:
+        return "due when a job of the route ends, or when it is full"
+    left = batch.opened_at + max(limits.max_wait, SCHEDULE) - now
+    return f"due in {left} s at the latest, or when it is full" if left > 0 else "due now"

@@ -4,9 +4,10 @@ import gzip
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any
 
-from tidegate.core.manifests import OwnedUpload
+from tidegate.core.manifests import OwnedUpload, Sealed
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.publication import Floor
 from tidegate.core.versions import check_version
@@ -47,6 +48,10 @@ class Outcomes:
 
     Attempts may differ (an object vanishes between them), so only the outcomes of the published snapshot count.
     A fence (`fence` is true) has none. `manifest` is the digest of the parts that were read; version 0.1.0 wrote none.
+
+    `rows` is how many rows each upload brought: a tuple for each part of the manifest, in its order, with a number for
+    each upload of the part, in the part's order; 0 for an upload that was not committed. Nothing is decided by it. It
+    is empty if nobody wrote it: earlier versions did not, and a ledger that was rebuilt does not know it.
     """
 
     staged: int
@@ -54,14 +59,18 @@ class Outcomes:
     tally: Tally
     endings: tuple[Ending, ...] = ()
     manifest: str = ""
+    rows: tuple[tuple[int, ...], ...] = ()
 
     def encode(self) -> bytes:
+        # in the header, because code that is older takes each further line for an ending
+        rows = {"rows": self.rows} if self.rows else {}
         header = {
             "v": VERSION,
             "staged": self.staged,
             "fence": self.fence,
             "tally": self.tally.as_dict(),
             "manifest": self.manifest,
+            **rows,
         }
         lines = [json.dumps(header), *(json.dumps(ending.as_dict()) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
@@ -72,7 +81,12 @@ def decode_outcomes(body: bytes) -> Outcomes:
     about, lines = _outcome_lines(body)
     endings = tuple(map(_decode_ending, lines))
     return Outcomes(
-        about["staged"], about["fence"], Tally.from_dict(about["tally"]), endings, about.get("manifest", "")
+        about["staged"],
+        about["fence"],
+        Tally.from_dict(about["tally"]),
+        endings,
+        about.get("manifest", ""),
+        tuple(map(tuple, about.get("rows", ()))),
     )
 
 
@@ -182,6 +196,19 @@ def _load(text: str | bytes, what: str) -> Any:
     data = json.loads(text)
     check_version(data["v"], what, VERSION)
     return data
+
+
+def rows_by_part(rows: Iterable[tuple[str, int]]) -> tuple[tuple[int, ...], ...]:
+    """`Outcomes.rows` of the uploads of a manifest in its order: each with its notice, and its number of rows. A notice
+    has one part in a batch, so the uploads of a notice that follow each other are a part."""
+    parts = groupby(rows, key=lambda each: each[0])
+    return tuple(tuple(count for _, count in part) for _, part in parts)
+
+
+def rows_in_parts(sealed: Sealed, outcomes: Outcomes) -> dict[str, tuple[int, ...]]:
+    """The numbers of rows by part, in the order of its uploads. Empty if nobody wrote them, or for another manifest."""
+    known = outcomes.manifest == sealed.digest and len(outcomes.rows) == len(sealed.parts)
+    return dict(zip(sealed.parts, outcomes.rows, strict=True)) if known else {}
 
 
 def tally_of(outcomes: Iterable[Outcome], rows: int) -> Tally:

@@ -53,11 +53,14 @@ class Unannounced:
     more: bool = False
 
 
-def unannounced(ports: Ports) -> Unannounced:
-    """What waits in the outbox, for a person: also if announcing is switched off."""
-    waiting = ports.ledger.outbox(COUNTED + 1)
+NOTHING_WAITS = Unannounced()
+
+
+def unannounced(ports: Ports, most: int = COUNTED) -> Unannounced:
+    """What waits in the outbox, for a person: also if announcing is switched off. `most` are counted."""
+    waiting = ports.ledger.outbox(most + 1)
     since = min((each.committed_at for each in waiting), default=0)
-    return Unannounced(min(COUNTED, len(waiting)), since, more=len(waiting) > COUNTED)
+    return Unannounced(min(most, len(waiting)), since, more=len(waiting) > most)
 
 
 def announce(ports: Ports) -> list[TidegateError]:

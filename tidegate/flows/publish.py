@@ -43,6 +43,7 @@ from tidegate.core.receipts import (
     decode_outcomes,
     encode_floor,
     reads_carefully,
+    rows_by_part,
     tally_of,
 )
 from tidegate.core.uploads import Upload, neighbourhood
@@ -315,7 +316,8 @@ class Attempt:
             for item, read in ended
             if read.outcome is not Outcome.COMMITTED
         )
-        return Outcomes(staged.id, fence=False, tally=tally, endings=exceptions, manifest=self.digest)
+        rows = rows_by_part((item.notice, read.rows) for item, read in ended)
+        return Outcomes(staged.id, fence=False, tally=tally, endings=exceptions, manifest=self.digest, rows=rows)
 
     def _judge_refused(self, ended: list[tuple[OwnedUpload, Read]]) -> None:
         """Accept S3's refusals of some uploads as their endings, or raise Retryable.

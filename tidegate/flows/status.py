@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.core.batches import Batch
+from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import ABANDONED, DROPPED, Conservation, Tally
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
@@ -30,6 +30,17 @@ class RouteStatus:
     quarantined_since: int = 0
     wishes: tuple[Batch, ...] = ()
     """The batches of `wished`, but for those that the ledger does not know any more."""
+    abandoned_uploads: int = 0
+    """How many of the pending uploads are in abandoned batches: nobody has sent them again, or dropped them."""
+    slots_taken: int = 0
+    """How many of the route's `in_flight` slots are taken."""
+
+    @property
+    def waiting_for_redrive(self) -> int:
+        """How many uploads wait for a person's redrive: not those of batches with a wish, which settling carries
+        out."""
+        wished = sum(batch.objects for batch in self.wishes if batch.wish and batch.state is State.ABANDONED)
+        return max(0, self.abandoned_uploads - wished)
 
     @property
     def halted(self) -> tuple[Batch, ...]:
@@ -70,7 +81,8 @@ def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
     batches = tuple(found[batch_id] for batch_id in record.unfinished if batch_id in found)
     # the uploads of an abandoned batch wait for a redrive: they have not ended, unless they were dropped
     gathered, back = sum(batch.objects for batch in batches), record.back
-    pending = gathered + record.abandoned_objects - record.dropped - back.get(ABANDONED, 0)
+    abandoned = record.abandoned_objects - record.dropped - back.get(ABANDONED, 0)
+    pending = gathered + abandoned
     # what came back is counted by the batch that gathered it anew
     notified = record.notified + gathered - sum(back.values())
     ended = record.tally - Tally.from_dict(back)
@@ -84,6 +96,8 @@ def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
         aside=record.aside,
         quarantined_since=record.quarantined_since,
         wishes=tuple(batch for batch in wished if batch),
+        abandoned_uploads=abandoned,
+        slots_taken=len(record.running),
         jobs=record.jobs,
         unfinished=batches,
         committed_batches=record.committed_batches,

@@ -1,37 +1,70 @@
 """Trace: what happened to every version of one object, from claim to snapshot."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidegate.core.batches import Batch, BatchLimits, State, Wish
 from tidegate.core.claims import Claim
+from tidegate.core.file_states import outcome_of
+from tidegate.core.manifests import batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import NoticeRecord
-from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
+from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import outlook
+from tidegate.core.receipts import rows_in_parts
 from tidegate.core.routes import Route
-from tidegate.flows.ports import Ports
+from tidegate.core.times import iso
+from tidegate.flows.needs import NextStep, ways_out
+from tidegate.flows.outcomes import published_outcomes
+from tidegate.flows.ports import Ports, Work
 
-PENDING = "pending"
+MOST_ROWS = 10
+"""Of so many versions, the newest, the number of rows is looked up: four reads of the work bucket for each batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One version: its claim, and its notice and batch if there are any. `limits` are those of the batch's route as the
-    ledger has them, None if no attempt is under way."""
+    ledger has them, None if no attempt is under way. `rows` is how many it brought, None if it is not committed, or if
+    nobody recorded how many."""
 
     claim: Claim
     notice: NoticeRecord | None
     batch: Batch | None
     limits: BatchLimits | None = None
+    rows: int | None = None
 
     @property
     def outcome(self) -> str:
-        """One of `Outcome`, `dropped`, or `pending`."""
-        if self.claim.outcome and self.claim.outcome != ABANDONED:
-            return self.claim.outcome
-        if self.batch is not None and self.batch.state is State.COMMITTED:
-            return Outcome.COMMITTED
-        return PENDING
+        """One of `core.file_states.FILE_STATES`."""
+        return outcome_of(self.claim, self.batch)
+
+    @property
+    def answer(self) -> str:
+        """What became of it, in one sentence that begins with the outcome."""
+        batch = self.batch
+        if self.outcome != Outcome.COMMITTED or batch is None:
+            return f"{self.outcome}: {self.explanation}"
+        rows = "" if self.rows is None else f": {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        table = f", in {batch.table}" if batch.table else ""
+        return f"landed{rows} at {iso(batch.ended_at)}{table}"
+
+    def next_steps(self, uri: str) -> tuple[NextStep, ...]:
+        """What a person may do about it; nothing if it landed, or goes on by itself. `uri` is the object's."""
+        again = f"tidegate redrive {shlex.quote(uri)} --version {shlex.quote(self.claim.version)}"
+        match self.outcome:
+            case Outcome.QUARANTINED:
+                show = NextStep("where in the file", f"tidegate quarantine show {shlex.quote(uri)}")
+                return (show, NextStep("when the cause is removed", again))
+            case outcome if outcome == DROPPED:
+                return (NextStep("to bring it back", again),)
+        if self.batch is None or self.outcome in tuple(Outcome):
+            return ()
+        if self.batch.halted:
+            return ways_out(self.batch)
+        if self.batch.state is State.ABANDONED and self.batch.wish is None:
+            return (NextStep("to send it again", again),)
+        return ()
 
     @property
     def explanation(self) -> str:
@@ -80,16 +113,32 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
     """Every live claim on the object, oldest first. However many there are, their notices are read together, and then
     their batches."""
     traces: list[Trace] = []
+    rows_known = 0
     known: Mapping[str, Route] = {}
     claims = ports.ledger.claims(bucket, key)
     notices = ports.ledger.notices({claim.notice for claim in claims})
     batches = ports.ledger.batches({notice.batch for notice in notices.values() if notice.batch})
-    for claim in sorted(claims, key=lambda each: each.claimed_at):
+    for claim in reversed(sorted(claims, key=lambda each: each.claimed_at)):
         notice = notices.get(claim.notice)
         batch = batches.get(notice.batch) if notice else None
         limits = None
         if batch is not None and batch.state is State.SUBMITTED and not batch.halted:
             known = known or ports.ledger.known_routes()
             limits = known[batch.route].limits if batch.route in known else None
-        traces.append(Trace(claim, notice, batch, limits))
-    return traces
+        rows = None
+        if notice and batch and outcome_of(claim, batch) == Outcome.COMMITTED and rows_known < MOST_ROWS:
+            rows, rows_known = rows_of((bucket, key, claim.version), notice, batch, ports.work), rows_known + 1
+        traces.append(Trace(claim, notice, batch, limits, rows))
+    return traces[::-1]
+
+
+def rows_of(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> int | None:
+    """How many rows an upload of a committed batch brought; None if nobody recorded it."""
+    if batch.tally.committed == 1:
+        return batch.tally.rows
+    outcomes = published_outcomes(batch.id, work)
+    manifest = work.get(batch_folder(batch.id) + "sealed.json") if outcomes and outcomes.rows else None
+    counts = rows_in_parts(decode_sealed(manifest), outcomes).get(notice.part) if outcomes and manifest else None
+    part = work.get(batch_folder(batch.id) + notice.part) if counts else None
+    owned = [each.upload.identity for each in decode_part(part)] if part else []
+    return counts[owned.index(identity)] if counts and len(counts) == len(owned) and identity in owned else None

@@ -9,5 +9,10 @@ def somebody_asks_for_a_file(stage: Stage) -> None:
     batch = stage.submitted("flights/a.json")
     assert batch.id in stage.types("tidegate trace", BUCKET="landing", KEY="flights/a.json")
     stage.published(batch.id)
-    assert "in the table since snapshot" in stage.types("tidegate trace", BUCKET="landing", KEY="flights/a.json")
+    assert "nothing needs a person" in stage.types("tidegate status --check")
+    assert "s3://landing/flights/a.json" in stage.types("tidegate files")
+    assert batch.id in stage.types("tidegate batches")
+    told = stage.types("tidegate trace", BUCKET="landing", KEY="flights/a.json")
+    assert "\nlanded: 1 row at " in told
+    assert str(stage.batch(batch.id).snapshot) in told
     stage.types("tidegate trace", ends=1, BUCKET="landing", KEY="flights/nobody-knows.json")

@@ -1,0 +1,234 @@
+"""`tidegate files` and `tidegate batches`: what they print and how they end, on a deployment in memory."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.past import DatedWorld, dated_world
+from tests.unit.test_cli import agree, documented, shape
+from tidegate import wiring
+from tidegate.cli import deployment, main
+from tidegate.cli.exits import Exit
+from tidegate.cli.plugins import StackStopped
+from tidegate.core.landed_files import LandedFile, LandedPage, landed_page
+from tidegate.core.outcomes import Outcome
+from tidegate.core.times import iso
+
+KEYS = [f"flights/0000-{number:05}.json" for number in range(3)]
+BAD = (Outcome.QUARANTINED, "line 3: 'x' is no INT\nand more")
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> DatedWorld:
+    world = dated_world()
+    found = SimpleNamespace(routes=world.routes, ports=lambda attempt="": world.ports)
+    monkeypatch.setattr(deployment, "find", lambda folder: found)
+    monkeypatch.setattr(wiring, "clock", world.clock)
+    return world
+
+
+def run(*arguments: str, **environment: str) -> Any:
+    return CliRunner().invoke(main.app, list(arguments), env=environment, catch_exceptions=False)
+
+
+# ---- files
+
+
+def test_files_are_printed_by_batch_with_what_became_of_each(world: DatedWorld):
+    batch = world.land(ends={KEYS[0]: BAD}, rows=1_234)
+    assert run("files").stdout == (
+        f"{batch}  flights  committed at {iso(world.clock.now)}\n"
+        "  snapshot 77 of lake.raw.flights\n"
+        f"  quarantined  s3://landing/{KEYS[0]}\n"
+        "      line 3: 'x' is no INT\n"
+        f"  committed    1,234 rows  s3://landing/{KEYS[1]}\n"
+        f"  committed    1,234 rows  s3://landing/{KEYS[2]}\n"
+    )
+
+
+def test_files_that_have_not_ended_say_since_when(world: DatedWorld):
+    world.arrive(1)
+    opened = iso(world.clock.now)
+    assert run("files").stdout == (
+        f"{world.open.id}  flights  OPEN\n  pending      s3://landing/flights/0000-00000.json  since {opened}\n"
+    )
+
+
+def test_files_as_json_is_what_the_page_shows(world: DatedWorld):
+    world.land(ends={KEYS[0]: BAD})
+    document = json.loads(run("files", "--limit", "2", "--json").stdout)
+    assert agree(shape(document), shape(documented("files")))
+    rest = json.loads(run("files", "--after", document["after"], "--json").stdout)
+    told = [(each["outcome"], each["rows"], each["error"]) for each in (*document["files"], *rest["files"])]
+    assert told == [("quarantined", None, BAD[1]), ("committed", 1, None), ("committed", 1, None)]
+    assert rest["after"] is None
+
+
+def test_files_say_how_to_go_on(world: DatedWorld):
+    world.land()
+    first = run("files", "--limit", "2").stdout
+    token = first.splitlines()[-1].removeprefix("there may be more: --after ")
+    assert KEYS[2] not in first
+    assert KEYS[2] in run("files", "--after", token).stdout
+
+
+@pytest.mark.parametrize("outcome", ["quarantined", "pending", "committed", "superseded", "vanished", "dropped"])
+def test_files_of_one_outcome(world: DatedWorld, outcome: str):
+    world.land(ends={KEYS[0]: BAD})
+    found = json.loads(run("files", f"--{outcome}", "--json").stdout)["files"]
+    assert {each["outcome"] for each in found} <= {outcome}
+    assert len(found) == {"quarantined": 1, "committed": 2}.get(outcome, 0)
+
+
+def test_nothing_of_what_was_asked_for_is_said(world: DatedWorld):
+    world.land()
+    said = "nothing of what was asked for among 1 batch looked at\n"
+    assert run("files", "--key", "trains/*").stdout == said
+    assert run("batches", "--state", "abandoned").stdout == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["files", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
+        (["files", "--pending", "--committed"], "give one of --pending, --committed"),
+        (["files", "--after", "nonsense"], "is not what a page of this deployment has printed"),
+        (["files", "--after", "a:b"], "is not what a page of this deployment has printed"),
+        (["files", "--since", "yesterday"], "is neither an age"),
+        (["files", "--limit", "0"], "greater than or equal to 1"),
+        (["batches", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
+        (["batches", "--state", "done"], "is none of open, sealed, submitted, committed, abandoned"),
+        (["batches", "--after", "nonsense"], "is no batch"),
+        (["batches", "--since", "2999-01-01"], "--since is in the future"),
+    ],
+    ids=" ".join,
+)
+def test_a_mistake_is_named(world: DatedWorld, arguments: list[str], text: str):
+    done = run(*arguments, COLUMNS="300")
+    assert done.exit_code == Exit.USAGE
+    assert text in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_what_the_work_bucket_lacks_is_told(world: DatedWorld):
+    batch = world.land()
+    world.work.objects = {name: body for name, body in world.work.objects.items() if "/parts/" not in name}
+    done = run("files")
+    assert (done.exit_code, f"trouble: batch {batch}: parts/" in done.stdout) == (Exit.OK, True)
+
+
+# ---- batches
+
+
+def test_batches_are_printed_with_how_long_they_took(world: DatedWorld):
+    done = world.land(ends={KEYS[0]: BAD}, rows=10)
+    ended = iso(world.clock.now)
+    world.clock.advance(600)
+    halted = world.submitted(prefix="flights/next-")
+    world.clock.advance(30)
+    world.ledger.halt(halted.id, 1, "no such column")
+    assert run("batches").stdout == (
+        f"{halted.id}  flights  HALTED\n"
+        "  3 uploads, 30 B, 1 attempt\n"
+        "  gathered 0s, waited 0s, ran 30s\n"
+        "  halted: no such column\n"
+        f"{done}  flights  COMMITTED at {ended}\n"
+        "  3 uploads, 30 B, 20 rows, 1 attempt\n"
+        "  1 quarantined\n"
+        "  gathered 0s, waited 0s, ran 60s\n"
+        "  snapshot 77 of lake.raw.flights\n"
+    )
+
+
+def test_batches_as_json_is_what_the_page_shows(world: DatedWorld):
+    world.land()
+    world.clock.advance(600)
+    world.arrive(prefix="flights/next-")
+    document = json.loads(run("batches", "--json").stdout)
+    assert agree(shape(document), shape(documented("batches")))
+    gathering, done = document["batches"]
+    assert (gathering["state"], gathering["waited_seconds"], gathering["ran_seconds"]) == ("OPEN", None, None)
+    assert (done["rows"], done["uploads"]["committed"], done["ran_seconds"]) == (3, 3, 60)
+    (first,) = json.loads(run("batches", "--limit", "1", "--json").stdout)["batches"]
+    (second,) = json.loads(run("batches", "--limit", "1", "--after", first["id"], "--json").stdout)["batches"]
+    assert [first["id"], second["id"]] == [gathering["id"], done["id"]]
+
+
+@pytest.mark.parametrize("width", [72, 80])
+def test_the_lists_fit_a_terminal(world: DatedWorld, width: int):
+    world.land(ends={KEYS[0]: (Outcome.QUARANTINED, "a reason of many words, " * 9)})
+    halted = world.submitted(prefix="flights/next-")
+    world.ledger.halt(halted.id, 1, "a reason of many words, " * 9)
+    for verb in ("files", "batches"):
+        printed = run(verb, COLUMNS=str(width)).stdout
+        assert [line for line in printed.splitlines() if len(line) > width] == []
+
+
+# ---- after the stack has stopped
+
+LANDED = [
+    LandedFile("s3://landing/flights/a.json", "v1", "lake.raw.flights", "01A", 3, 1_800_000_000, 2**62),
+    LandedFile("s3://landing/flights/b.json", "v1", "lake.raw.flights", "01B", 1, 1_800_000_060),
+]
+
+
+@pytest.fixture
+def stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def remains(**wanted: Any) -> LandedPage:
+        return landed_page(LANDED, **wanted, unknown="the stack has stopped", troubles=("table x cannot be read",))
+
+    def find(folder: Path | None) -> None:
+        raise StackStopped("no stack runs in .tidegate", remains)
+
+    monkeypatch.setattr(deployment, "find", find)
+
+
+@pytest.mark.usefixtures("stopped")
+def test_of_a_stack_that_has_stopped_its_tables_are_listed():
+    done = run("files")
+    assert done.exit_code == Exit.OK
+    assert done.stdout == (
+        "note: the stack has stopped\n"
+        "01B  read at 2027-01-15T08:01:00Z\n"
+        "  lake.raw.flights\n"
+        "  committed    1 row  s3://landing/flights/b.json\n"
+        "01A  read at 2027-01-15T08:00:00Z\n"
+        f"  snapshot {2**62} of lake.raw.flights\n"
+        "  committed    3 rows  s3://landing/flights/a.json\n"
+        "trouble: table x cannot be read\n"
+    )
+
+
+@pytest.mark.usefixtures("stopped")
+def test_what_is_left_has_the_shape_of_what_was():
+    document = json.loads(run("files", "--limit", "1", "--json").stdout)
+    assert agree(shape(document), shape(documented("files")))
+    assert (document["source"], document["unknown"], document["after"]) == ("tables", "the stack has stopped", "1")
+    (rest,) = json.loads(run("files", "--after", "1", "--committed", "--json").stdout)["files"]
+    assert (rest["uri"], rest["snapshot"]) == ("s3://landing/flights/a.json", str(2**62))
+    (found,) = json.loads(run("files", "--key", "*/b.json", "--json").stdout)["files"]
+    assert found["uri"].endswith("b.json")
+
+
+@pytest.mark.usefixtures("stopped")
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["--quarantined"], Exit.NO_STACK, "what was quarantined is not known any more"),
+        (["--route", "flights"], Exit.NO_STACK, "its tables are left, and do not tell the routes"),
+        (["--after", "01A:b:1"], Exit.USAGE, "is not what a page of this deployment has printed"),
+    ],
+)
+def test_what_the_tables_do_not_tell_is_said(arguments: list[str], code: Exit, text: str):
+    done = run("files", *arguments, COLUMNS="300")
+    assert done.exit_code == code
+    assert text in " ".join(done.stderr.replace("│", " ").lower().split())
+
+
+@pytest.mark.usefixtures("stopped")
+def test_other_verbs_say_that_no_stack_runs():
+    done = run("batches")
+    assert (done.exit_code, "no stack runs in .tidegate" in done.stderr) == (Exit.NO_STACK, True)

@@ -1,0 +1,158 @@
+"""`tidegate status --watch`: what each look shows and costs, and how it ends."""
+
+from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.support.fakes import CountedLetters, no_letters, play_publishing
+from tests.support.past import DatedWorld, asked_of, dated_world
+from tidegate.cli import deployment, main, watch
+from tidegate.cli.exits import Exit
+from tidegate.core.errors import Retryable
+from tidegate.core.times import iso
+from tidegate.flows.ports import Ports
+from tidegate.flows.throughput import Throughput
+
+
+class Watched:
+    """A deployment in memory that goes on between the looks, and Ctrl-C after the last."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = dated_world()
+        self.ports: Ports = self.world.ports
+        self.boxes = no_letters()
+        self.meanwhile: list[Any] = []
+        self.slept: list[float] = []
+        found = SimpleNamespace(
+            routes={"flights": self.world.flights}, ports=lambda: self.ports, letters=lambda: self.boxes
+        )
+        monkeypatch.setattr(deployment, "find", lambda folder: found)
+        monkeypatch.setattr(watch, "sleep", self.sleep)
+        monkeypatch.setattr(watch, "time", SimpleNamespace(time=lambda: self.world.clock.now))
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if not self.meanwhile:
+            raise KeyboardInterrupt
+        self.meanwhile.pop(0)()
+
+    def run(self, *arguments: str) -> Any:
+        return CliRunner().invoke(main.app, ["status", "--watch", *arguments], catch_exceptions=False)
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
+
+
+def looks(printed: str) -> list[str]:
+    """What each look has printed: it ends with whether something needs a person."""
+    return printed.split(" a person\n\n")[:-1]
+
+
+def test_ctrl_c_is_how_it_ends(watched: Watched):
+    done = watched.run("--every", "7")
+    assert (done.exit_code, done.stderr, watched.slept) == (Exit.OK, "", [7])
+    assert done.stdout == (
+        f"{iso(watched.world.clock.now)}  watching from now on\n\n"
+        "flights\n  0 uploads pending, 0 committed with 0 rows, 0 quarantined\n"
+        "  nothing gathers, and no batch is under way\n\n"
+        "0 jobs under way, as the ledger has it\nnothing needs a person\n\n"
+    )
+
+
+def test_each_look_shows_what_has_happened_since_it_began(watched: Watched):
+    world = watched.world
+    world.land("flights/before-")
+    gathering: list[str] = []
+    running: list[str] = []
+
+    def gather() -> None:
+        world.clock.advance(10)
+        world.arrive(2)
+        gathering.append(world.open.id)
+
+    def land() -> None:
+        world.ledger.seal(world.open.id, "flights", "lake.raw.flights")
+        world.hand_off()
+        running.append(world.record.running[0])
+        world.clock.advance(20)
+
+    def end() -> None:
+        play_publishing(world.work, running[0], rows=15)
+        world.settle()
+
+    watched.meanwhile = [gather, land, end]
+    before, gathers, runs, ended = looks(watched.run().stdout)
+    assert "watching from now on" in before
+    assert f"  {gathering[0]}  OPEN\n    of flights: 2 uploads, 20 B, for 0s\n" in gathers
+    assert "    due in 300 s at the latest, or when it is full\n" in gathers
+    assert f"  {running[0]}  SUBMITTED, attempt 1\n    of flights: 2 uploads, 20 B, for 20s\n    job " in runs
+    assert "1 job under way" in runs
+    assert "in 30s: 2 uploads ended, 30 rows landed; a second 0.1 and 1.0" in ended
+    assert "0 uploads pending, 5 committed with 33 rows" in ended
+
+
+def test_what_needs_a_person_is_shown_as_ever(watched: Watched):
+    batch = watched.world.submitted()
+    watched.world.ledger.halt(batch.id, 1, "no such column")
+    watched.boxes = (CountedLetters(2), CountedLetters())
+    said = watched.run().stdout
+    assert "halted: batch" in said
+    assert f"tidegate resume {batch.id}\n" in said
+    assert "dead letters: 2 of notifications" in said
+
+
+def test_it_neither_ends_with_a_code_nor_prints_one_document(watched: Watched):
+    for option in ("--json", "--check"):
+        done = watched.run(option)
+        assert (done.exit_code, done.stdout) == (Exit.USAGE, "")
+
+
+def test_a_deployment_that_does_not_answer_ends_it(watched: Watched):
+    def fail(name: str) -> None:
+        raise Retryable("could not read r#flights")
+
+    watched.ports = replace(watched.ports, ledger=SimpleNamespace(known_routes=lambda: fail("")))  # type: ignore[arg-type]
+    done = watched.run()
+    assert (done.exit_code, "could not read r#flights" in done.stderr) == (Exit.NO_STACK, True)
+
+
+def cost_of_three_looks(watched: Watched, world: DatedWorld) -> tuple[Counter[str], int]:
+    watched.ports, asked = asked_of(world)
+    watched.boxes = no_letters()
+    watched.meanwhile = [lambda: None, lambda: None]
+    assert len(looks(watched.run().stdout)) == 3
+    return asked, sum(box.asked for box in watched.boxes)
+
+
+def test_a_look_costs_the_same_however_long_the_history_is(watched: Watched):
+    world = watched.world
+    costs = []
+    for batches in (2, 60):
+        for number in range(batches):
+            world.land(f"flights/{batches}-{number}-")
+            world.clock.advance(60)
+        world.arrive(1, prefix=f"flights/open-{batches}-")
+        costs.append(cost_of_three_looks(watched, world))
+    # of each look: the routes and the outbox; the route; its unfinished batches; the two queues
+    assert costs[0] == costs[1] == ({"query": 6, "get": 3, "get_many": 3}, 6)
+
+
+def test_a_busy_route_costs_no_more_than_the_page_says(watched: Watched):
+    world = watched.world
+    for number in range(5):
+        world.sealed(prefix=f"flights/{number}-")
+    world.hand_off()
+    asked, letters = cost_of_three_looks(watched, world)
+    routes = 1
+    assert (sum(asked.values()) + letters) / 3 <= 2 * routes + 6
+
+
+def test_a_rate_needs_time():
+    assert Throughput(10, 100, 0).a_second(10) == 0
+    assert Throughput(10, 100, 4).a_second(10) == 2.5

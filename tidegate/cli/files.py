@@ -1,0 +1,132 @@
+"""The verb `files`: the uploads, and what became of them, newest first."""
+
+from typing import Annotated
+
+import typer
+
+from tidegate import wiring
+from tidegate.cli import deployment, plugins
+from tidegate.cli.exits import Expected
+from tidegate.cli.options import (
+    SINCE_WHEN,
+    WHEN,
+    AfterOption,
+    DeploymentOption,
+    JsonOption,
+    RouteOption,
+    check_route,
+    span,
+)
+from tidegate.core.file_states import PENDING
+from tidegate.core.landed_files import LandedPage
+from tidegate.core.outcomes import DROPPED, Outcome
+from tidegate.flows.batch_list import Wanted
+from tidegate.flows.files import FilesPage, Spot, WantedFiles, files_page, spot
+
+MOST = 1_000
+
+
+class OnlyLanded(Expected):
+    """The tables do not tell what was asked for, and nothing else is left."""
+
+
+def files(
+    route: RouteOption = None,
+    quarantined: Annotated[bool, typer.Option("--quarantined", help="Only what is in quarantine.")] = False,
+    pending: Annotated[bool, typer.Option("--pending", help="Only what has not ended.")] = False,
+    committed: Annotated[bool, typer.Option("--committed", help="Only what is in its table.")] = False,
+    superseded: Annotated[
+        bool, typer.Option("--superseded", help="Only what was overwritten before it was read.")
+    ] = False,
+    vanished: Annotated[bool, typer.Option("--vanished", help="Only what was deleted before it was read.")] = False,
+    dropped: Annotated[bool, typer.Option("--dropped", help="Only what a person gave up.")] = False,
+    key: Annotated[
+        str,
+        typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'."),
+    ] = "",
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar=WHEN, help=f"Only of batches that gathered at or after: {SINCE_WHEN}."),
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MOST, help="At most so many.")] = 20,
+    after: AfterOption = "",
+    folder: DeploymentOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the uploads, those of the newest batch first: outcome, rows, error, batch, snapshot, table, times.
+
+    A page costs a few requests, however many uploads there were. It goes as far back as the ledger remembers. Of a
+    local stack that has stopped, it lists what its tables hold.
+    """
+    outcome = _outcome(
+        {
+            Outcome.QUARANTINED.value: quarantined,
+            PENDING: pending,
+            Outcome.COMMITTED.value: committed,
+            Outcome.SUPERSEDED.value: superseded,
+            Outcome.VANISHED.value: vanished,
+            DROPPED: dropped,
+        }
+    )
+    begin, _ = span(since, None, wiring.clock())
+    found: FilesPage | LandedPage
+    try:
+        deployed = deployment.find(folder)
+    except plugins.StackStopped as stopped:
+        _check_landed(stopped, route, outcome)
+        found = stopped.remains(key=key, since=begin or 0, skip=_skip(after), limit=limit)
+    else:
+        ports = deployed.ports()
+        check_route(route, deployment.known_names(deployed.routes, ports))
+        wanted = WantedFiles(Wanted(route or "", since=begin or 0), outcome, key)
+        found = files_page(ports, wiring.BATCH_IDS, wanted, after=_spot(after), limit=limit)
+    if as_json:
+        from tidegate.cli import json_output
+
+        shaped = json_output.landed_files(found) if isinstance(found, LandedPage) else json_output.files(found)
+        typer.echo(json_output.dumps(shaped))
+        return
+    from tidegate.cli import render_lists
+
+    if isinstance(found, LandedPage):
+        render_lists.landed_files(found)
+    else:
+        render_lists.files(found)
+
+
+def _outcome(asked: dict[str, bool]) -> str:
+    named = [name for name, wanted in asked.items() if wanted]
+    if len(named) > 1:
+        raise typer.BadParameter(f"give one of {', '.join(f'--{name}' for name in named)}: a file is one of them only")
+    return named[0] if named else ""
+
+
+def _spot(after: str) -> Spot | None:
+    try:
+        found = spot(after) if after else None
+        if found:
+            wiring.BATCH_IDS.made_at(found.batch)
+        return found
+    except ValueError:
+        raise _no_token(after) from None
+
+
+def _skip(after: str) -> int:
+    try:
+        return int(after or 0)
+    except ValueError:
+        raise _no_token(after) from None
+
+
+def _no_token(after: str) -> typer.BadParameter:
+    return typer.BadParameter(f"--after {after!r} is not what a page of this deployment has printed")
+
+
+def _check_landed(stopped: plugins.StackStopped, route: str | None, outcome: str) -> None:
+    """Raises OnlyLanded if the tables do not tell what was asked for."""
+    if route is not None:
+        raise OnlyLanded(f"{stopped}. Its tables are left, and do not tell the routes: leave --route out")
+    if outcome not in ("", Outcome.COMMITTED):
+        raise OnlyLanded(
+            f"{stopped}. Its tables are left, and tell only what has landed: what was {outcome} is not known any more"
+        )

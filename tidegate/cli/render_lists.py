@@ -1,0 +1,119 @@
+"""What `files` and `batches` print for people. Nothing here decides anything or makes a call."""
+
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from tidegate.cli.render_trace import OUTCOME_STYLE
+from tidegate.cli.terminal import console, counted, duration, say, size
+from tidegate.core.batches import Batch, State
+from tidegate.core.landed_files import LandedFile, LandedPage
+from tidegate.core.outcomes import Outcome
+from tidegate.core.spans import spans
+from tidegate.core.times import iso
+from tidegate.flows.batch_list import BatchPage, PastBatch
+from tidegate.flows.files import FilesPage, KnownFile
+
+OUTCOME_WIDTH = 13
+
+
+def files(page: FilesPage) -> None:
+    """By batch, because the uploads of a batch have their snapshot and their times in common."""
+    out = console()
+    for _, group in groupby(page.files, key=lambda each: each.batch.id):
+        found = list(group)
+        _of_batch(out, found[0].batch)
+        for each in found:
+            _file(out, each)
+    for trouble in page.troubles:
+        say(out, "trouble: ", trouble, style="bold red", indent=2)
+    if not page.files:
+        out.print(f"nothing of what was asked for among {counted(page.looked_at, 'batch', 'batches')} looked at")
+    _more(out, str(page.after) if page.after else "")
+
+
+def _of_batch(out: Console, batch: Batch) -> None:
+    ended = f"{batch.state.lower()} at {iso(batch.ended_at)}" if batch.ended_at else _state(batch)
+    say(out, f"{batch.id}  {batch.route}", f"  {ended}", style="bold", indent=4)
+    if batch.state is State.COMMITTED and batch.snapshot:
+        say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
+
+
+def _file(out: Console, each: KnownFile) -> None:
+    outcome = each.state.outcome
+    rows = f"{counted(each.rows, 'row')}  " if each.rows is not None else ""
+    claimed = "" if each.batch.ended_at or not each.claimed_at else f"  since {iso(each.claimed_at)}"
+    _line(out, outcome, f"{rows}{each.upload.uri}{claimed}")
+    if each.state.error:
+        say(out, "      ", each.state.error.splitlines()[0], indent=6)
+
+
+def landed_files(page: LandedPage) -> None:
+    out = console()
+    say(out, "note: ", page.unknown, style="bold yellow", indent=2)
+    for (table, batch), group in groupby(page.files, key=lambda each: (each.table, each.batch)):
+        found = list(group)
+        say(out, batch, f"  read at {iso(found[0].ingested_at)}", style="bold", indent=4)
+        snapshot = f"snapshot {found[0].snapshot} of " if found[0].snapshot else ""
+        say(out, "", f"  {snapshot}{table}", indent=4)
+        for each in found:
+            _landed(out, each)
+    for trouble in page.troubles:
+        say(out, "trouble: ", trouble, style="bold red", indent=2)
+    if not page.files:
+        out.print("no table has a row of what was asked for")
+    _more(out, page.after)
+
+
+def _landed(out: Console, each: LandedFile) -> None:
+    _line(out, Outcome.COMMITTED.value, f"{counted(each.rows, 'row')}  {each.uri}")
+
+
+def _line(out: Console, outcome: str, told: str) -> None:
+    say(out, f"  {outcome:<{OUTCOME_WIDTH}}", told, style=OUTCOME_STYLE[outcome], indent=2 + OUTCOME_WIDTH)
+
+
+def batches(page: BatchPage, *, now: int) -> None:
+    out = console()
+    for each in page.batches:
+        _batch(out, each, now)
+    if not page.batches:
+        out.print(f"nothing of what was asked for among {counted(page.looked_at, 'batch', 'batches')} looked at")
+    _more(out, page.after)
+
+
+def _batch(out: Console, each: PastBatch, now: int) -> None:
+    batch, took = each.batch, spans(each.batch, now)
+    at = f" at {iso(batch.ended_at)}" if batch.ended_at else ""
+    say(out, f"{batch.id}  {batch.route}", f"  {_state(batch)}{at}", style="bold", indent=4)
+    attempts = f", {counted(batch.attempt, 'attempt')}" if batch.attempt else ""
+    rows = f", {counted(batch.tally.rows, 'row')}" if batch.state is State.COMMITTED else ""
+    say(out, "", f"  {counted(batch.objects, 'upload')}, {size(batch.bytes)}{rows}{attempts}", indent=4)
+    exceptions = [
+        f"{count:,} {name}"
+        for name, count in batch.tally.as_dict().items()
+        if count and name not in ("committed", "rows")
+    ]
+    if exceptions:
+        say(out, "", f"  {', '.join(exceptions)}", indent=4)
+    times = [f"gathered {duration(took.gathered)}"]
+    times += [] if took.waited is None else [f"waited {duration(took.waited)}"]
+    times += [] if took.ran is None else [f"ran {duration(took.ran)}"]
+    say(out, "", f"  {', '.join(times)}", indent=4)
+    if batch.snapshot:
+        say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
+    if each.error:
+        label = "halted" if batch.halted else f"attempt {batch.attempt - 1} gave up"
+        say(out, f"  {label}: ", each.error, style="red", indent=4)
+
+
+def _state(batch: Batch) -> str:
+    if batch.halted:
+        return "HALTED"
+    return "being fenced" if batch.fencing and batch.state is State.SUBMITTED else batch.state.value
+
+
+def _more(out: Console, after: str) -> None:
+    if after:
+        out.print(Text(f"there may be more: --after {after}", "bold"), soft_wrap=True)

@@ -1,0 +1,56 @@
+"""What `trace` prints for people: of each version first the answer, then how it got there, the ids last."""
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from tidegate.cli.render_status import next_step
+from tidegate.cli.terminal import console, say
+from tidegate.core.file_states import PENDING
+from tidegate.core.outcomes import DROPPED, Outcome
+from tidegate.core.times import iso
+from tidegate.flows.trace import Trace
+
+OUTCOME_STYLE = {
+    Outcome.COMMITTED.value: "green",
+    Outcome.QUARANTINED.value: "red",
+    Outcome.SUPERSEDED.value: "yellow",
+    Outcome.VANISHED.value: "yellow",
+    DROPPED: "yellow",
+    PENDING: "cyan",
+}
+INDENT = 15
+
+
+def trace(uri: str, traces: Sequence[Trace]) -> None:
+    out = console()
+    out.print(Text(uri, "bold"), soft_wrap=True)
+    for each in traces:
+        out.print()
+        label, colon, rest = each.answer.partition(":" if ":" in each.answer.split(" ", 1)[0] else " ")
+        say(out, label + colon, rest, style=OUTCOME_STYLE[each.outcome], indent=2)
+        for step in each.next_steps(uri):
+            next_step(out, step)
+        for name, value in _steps(each):
+            say(out, f"  {name:<13}", value, style="dim", indent=INDENT)
+
+
+def _steps(each: Trace) -> list[tuple[str, str]]:
+    """How the version got there: when, and by what."""
+    steps = [("version", each.claim.version), ("claimed", iso(each.claim.claimed_at))]
+    if each.notice is not None:
+        what = "void" if each.notice.void else "registered in its batch"
+        steps.append(("notice", f"{what} at {iso(each.notice.decided_at)}"))
+    batch = each.batch
+    if batch is not None:
+        ended = f" at {iso(batch.ended_at)}" if batch.ended_at else ""
+        attempt = f", attempt {batch.attempt}" if batch.attempt else ""
+        steps.append(("batch", f"{batch.state}{ended}, {batch.objects} uploads{attempt}"))
+    ids = [("notice", each.claim.notice)]
+    if batch is not None:
+        ids.append(("batch", batch.id))
+        if batch.attempt:
+            ids.append(("job run", batch.job_run or "not on record yet"))
+        if batch.snapshot:
+            ids.append(("snapshot", str(batch.snapshot)))
+    return [*steps, *((f"{name} id" if name != "job run" else name, value) for name, value in ids)]

@@ -1,0 +1,67 @@
+"""Overview: all that `status` shows of a deployment.
+
+It costs, whatever the deployment has done before:
+
+    requests to the ledger                                      how many
+    the names of the routes; what is to be announced            1 each
+    a route's record                                            1 for each route
+    its unfinished batches, if there are any                    1 for each route, and for each further 100
+    a batch with a wish that is not among these                 1 for each
+    the job that was started last, if a batch rides             1
+    the two queues of dead letters                              1 each
+
+`status` also looks for earlier files: a listing for each route that has taken no upload (`flows.earlier_files`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tidegate.core.errors import TidegateError
+from tidegate.core.routes import Route
+from tidegate.flows.announce import COUNTED, NOTHING_WAITS, Unannounced, unannounced
+from tidegate.flows.earlier_files import EarlierFiles
+from tidegate.flows.needs import Need, needs
+from tidegate.flows.ports import Ports
+from tidegate.flows.status import RouteStatus, everything, hosts_of
+from tidegate.flows.waiting_letters import CountsLetters, LettersWaiting, waiting_letters
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`hosts`: in whose job each batch rides (`flows.status.hosts_of`). `letters` is None if they could not be counted,
+    and `uncounted` says why."""
+
+    statuses: tuple[RouteStatus, ...]
+    needs: tuple[Need, ...] = ()
+    waiting: Unannounced = NOTHING_WAITS
+    hosts: Mapping[str, str] = field(default_factory=dict)
+    letters: LettersWaiting | None = None
+    uncounted: str = ""
+    earlier: tuple[EarlierFiles, ...] = ()
+    """Empty if nobody has looked for them: `overview` does not."""
+
+    @property
+    def jobs(self) -> frozenset[str]:
+        """The job runs that are on record for batches under way. Nobody has asked whether they still run."""
+        unfinished = (batch for each in self.statuses for batch in each.unfinished)
+        return frozenset(batch.job_run for batch in unfinished if batch.job_run and not batch.halted)
+
+
+def overview(
+    configured: Mapping[str, Route],
+    ports: Ports,
+    boxes: tuple[CountsLetters, CountsLetters],
+    *,
+    most_waiting: int = COUNTED,
+) -> Overview:
+    """`boxes` are the dead letters of the notifications, and of the notices: whoever may not count them still learns
+    the rest. `most_waiting` announcements are counted."""
+    statuses = tuple(everything(configured, ports))
+    waiting = unannounced(ports, most_waiting)
+    hosts = hosts_of(statuses, ports)
+    letters, uncounted = None, ""
+    try:
+        letters = waiting_letters(*boxes)
+    except TidegateError as error:
+        uncounted = str(error)
+    return Overview(statuses, tuple(needs(statuses, letters)), waiting, hosts, letters, uncounted)
