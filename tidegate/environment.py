@@ -10,6 +10,9 @@ DEPLOYMENT = "TIDEGATE_DEPLOYMENT"
 STACK_DIR = Path(".tidegate")
 """Where a stack on this machine lives, unless another folder is named."""
 
+LOCAL_STACK = "TIDEGATE_LOCAL_STACK"
+"""Holds the folder of the stack, if the deployment is one on this machine."""
+
 
 def variable(output: str) -> str:
     """The variable that holds this output: `NoticesDeadLetters` is in TIDEGATE_NOTICES_DEAD_LETTERS."""

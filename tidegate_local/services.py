@@ -29,7 +29,7 @@ from werkzeug.serving import make_server
 
 from tidegate_local.durable import items
 from tidegate_local.durable.changes import CHANGES
-from tidegate_local.durable.database import FOLDER
+from tidegate_local.durable.database import FOLDER, RECEIVERS_ARE_GONE
 from tidegate_local.durable.definitions import is_success, said
 from tidegate_local.durable.keeper import Keeper
 from tidegate_local.durable.requests import SERVICES, Asked, Kind, asked
@@ -37,9 +37,6 @@ from tidegate_local.errors import LocalError
 from tidegate_local.mends import mend
 from tidegate_local.outages import PATH, Outages, StartResponse
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
-
-RECEIVERS_ARE_GONE = "TIDEGATE_RECEIVERS_ARE_GONE"
-"""Set for the services of a stack that begins: whoever received a message before has ended with the stack before."""
 
 
 class OneAtATime:

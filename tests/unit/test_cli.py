@@ -37,6 +37,7 @@ from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
 from tidegate_local import stack
+from tidegate_local.continuing import Past
 from tidegate_local.errors import LocalError
 from tidegate_local.toolchain import ToolMissing
 
@@ -128,7 +129,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
         resources=SimpleNamespace(deployment="tidegate"),
         ports=lambda: fake.ports,
     )
-    monkeypatch.setattr(deployment, "find", lambda folder: application)
+    monkeypatch.setattr(deployment, "find", lambda folder, **_: application)
     return fake
 
 
@@ -798,31 +799,31 @@ def test_down_where_nothing_runs_is_no_error(tmp_path: Path):
 ENVIRONMENT = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "TIDEGATE_WAREHOUSE": "file:///tmp/w"}
 
 
-@pytest.mark.parametrize("existing", [True, False])
-def test_up_says_what_an_old_warehouse_means(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, existing: bool):
+@pytest.mark.parametrize("past", Past)
+def test_up_says_what_tables_without_a_state_mean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, past: Past):
     def detach(config: Path, folder: Path, **options: Any) -> stack.Detached:
         options["on_progress"]("starting the services")
-        return stack.Detached(1, ENVIRONMENT, existing, ("a note",))
+        return stack.Detached(1, ENVIRONMENT, past, ("a note",))
 
     monkeypatch.setattr(stack, "detach", detach)
     result = run("local", "up", "--detach", "--dir", str(tmp_path))
     assert result.exit_code == Exit.OK
     assert "http://127.0.0.1:1" in result.stdout
-    assert f"tidegate local down --dir {tmp_path}" in result.stdout
+    assert f" local down --dir {tmp_path}" in result.stdout
     assert "a note" in result.stdout
     for said in (
         "In a bucket without versions, a file that has landed and is uploaded again is refused",
         "the ledger was rebuilt from the tables",
         "In a bucket with versions it is another upload, as on AWS: its rows land once more",
-        f"Delete {tmp_path / 'warehouse'} to start over",
+        f" local down --forget --dir {tmp_path}",
     ):
-        assert (said in result.stdout) == existing
+        assert (said in result.stdout) == (past in (Past.LOST, Past.OLDER))
 
 
 def test_ctrl_c_is_how_up_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     class Running:
         environment = ENVIRONMENT
-        existing_warehouse = False
+        past = Past.NONE
         notes = ()
         stopped = False
 

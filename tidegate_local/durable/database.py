@@ -30,6 +30,8 @@ VERSION = 1
 """Of the file's tables. Raise it when older code could not read what newer code writes, or the other way round."""
 LOCK_SECONDS = 15.0
 """How long the services of an earlier stack in the same folder may take to end."""
+RECEIVERS_ARE_GONE = "TIDEGATE_RECEIVERS_ARE_GONE"
+"""Set for the services of a stack that begins: whoever received a message before has ended with the stack before."""
 CHUNK = 64 * 1024 * 1024
 """Bytes of an object in one row: SQLite's rows end at a billion bytes (https://www.sqlite.org/limits.html)."""
 
@@ -149,7 +151,7 @@ def version_of(folder: Path) -> int | None:
 
 def stop(reason: str) -> NoReturn:
     """End this process at once: what it has in memory is not what it would have after a start."""
-    print(f"the services stop: {reason}", file=sys.stderr, flush=True)
+    print(f"this process stops: {reason}", file=sys.stderr, flush=True)
     os._exit(1)
 
 

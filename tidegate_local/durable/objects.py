@@ -152,9 +152,10 @@ class KeptObjects:
         return row
 
     def _restored(self, row: int, bucket: str, name: str, kind: str, known: dict[str, Any], below: Any) -> Any:
+        """`below` is the version of the key before it, if that is still there."""
         modified = datetime.datetime.fromisoformat(known["last_modified"])
         if kind != "object":
-            hidden = below if below is not None else _nothing(name, bucket)
+            hidden: Any = below if below is not None else _nothing(name, bucket)
             if kind == "marker of a marker" and not isinstance(hidden, FakeDeleteMarker):
                 hidden = FakeDeleteMarker(hidden)  # what it marked is gone
             marker = FakeDeleteMarker(hidden)
@@ -165,7 +166,7 @@ class KeptObjects:
             setattr(version, each, known[each])
         version.last_modified = modified
         version._metadata = LowercaseDict(known["metadata"])
-        version._value_buffer = StoredContent(self._database, row)
+        setattr(version, "_value_buffer", StoredContent(self._database, row))  # noqa: B010
         if known["tags"]:
             backend().tagger.tag_resource(
                 version.arn, [{"Key": tag, "Value": value} for tag, value in known["tags"].items()]
@@ -181,7 +182,8 @@ def _describe(version: Any) -> tuple[str, str]:
     """Its kind, and what is known of it."""
     known: dict[str, Any] = {"last_modified": version.last_modified.isoformat()}
     if isinstance(version, FakeDeleteMarker):
-        kind = "marker of a marker" if isinstance(version.key, FakeDeleteMarker) else "marker"
+        hidden: Any = version.key
+        kind = "marker of a marker" if isinstance(hidden, FakeDeleteMarker) else "marker"
         return kind, json.dumps({**known, "version_id": version.version_id})
     _ = version.etag  # moto works it out when it is first asked for
     known |= {each: getattr(version, each) for each in ATTRIBUTES}
