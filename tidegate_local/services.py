@@ -14,6 +14,7 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -32,7 +33,7 @@ from tidegate_local.durable.changes import CHANGES
 from tidegate_local.durable.database import FOLDER, RECEIVERS_ARE_GONE
 from tidegate_local.durable.definitions import is_success, said
 from tidegate_local.durable.keeper import Keeper
-from tidegate_local.durable.requests import SERVICES, Asked, Kind, asked
+from tidegate_local.durable.requests import SERVICES, Asked, Effect, asked
 from tidegate_local.errors import LocalError
 from tidegate_local.mends import mend
 from tidegate_local.outages import PATH, Outages, StartResponse
@@ -66,7 +67,7 @@ class OneAtATime:
             with CHANGES.step():
                 return list(self.application(environ, start_response))
         request = asked(environ, service, body)
-        if request.kind is Kind.WAITS:
+        if request.effect is Effect.WAITS:
             answer = list(self.application(environ, start_response))
         elif self.keeper is None:
             with CHANGES.step():
@@ -81,9 +82,9 @@ class OneAtATime:
         self, keeper: Keeper, request: Asked, environ: dict[str, Any], body: bytes, start_response: StartResponse
     ) -> list[bytes]:
         try:
-            if request.kind is Kind.UNKNOWN:
+            if request.effect is Effect.UNKNOWN:
                 raise ValueError(f"{request.operation} is not imitated on this machine: it would not be kept")
-            writes = request.service == "dynamodb" and request.kind is Kind.WRITES
+            writes = request.service == "dynamodb" and request.effect is Effect.WRITES
             names = list(items.named(request.operation, request.body)) if writes else []
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             return refuse(request.service, f"{type(error).__name__}: {error}", start_response)
@@ -151,8 +152,8 @@ def main() -> int:
         try:
             keeper = Keeper(folder / FOLDER)
             counts = keeper.fill(dispatcher, receivers_are_gone=bool(os.environ.get(RECEIVERS_ARE_GONE)))
-        except LocalError as error:
-            print(error, file=sys.stderr)
+        except (LocalError, sqlite3.Error) as error:
+            print(f"what the services held cannot be read: {error}", file=sys.stderr)
             return 1
         print(json.dumps({"kept": counts}), flush=True)
     application = OneAtATime(Outages(dispatcher, service_of), keeper)

@@ -136,7 +136,7 @@ def test_killed_in_the_middle_of_uploads_and_jobs_it_loses_and_repeats_nothing(t
         stack.client("s3").put_object(Bucket=PLAIN, Key=kept[0]["Key"], Body=body)  # the same upload, by its ETag
         refused = eventually(
             lambda: stack.look() and stack.status("plain"),
-            lambda now: now["refused"] > plain["refused"],
+            lambda now: now["duplicates_refused"] > plain["duplicates_refused"],
             waiting_for="the same bytes to be refused",
             every=0.3,
         )

@@ -15,7 +15,7 @@ from botocore.exceptions import ClientError
 
 from tests.support.patience import eventually
 from tidegate_local.emr.api import routes
-from tidegate_local.emr.records import Records
+from tidegate_local.emr.records import RunRecords
 from tidegate_local.emr.service import EmulatedEmr
 from tidegate_local.emr.submit import Machine
 from tidegate_local.endpoint import Endpoint
@@ -234,7 +234,7 @@ def test_jobs_wait_for_a_slot_and_can_be_cancelled_there(tmp_path, s3_environmen
 
 def test_what_had_not_ended_is_run_again_as_the_same_run(tmp_path, s3_environment):
     state = tmp_path / "state"
-    with serving(tmp_path, s3_environment, slots=1, records=Records(state)) as emr:
+    with serving(tmp_path, s3_environment, slots=1, records=RunRecords(state)) as emr:
         done, failed = emr.start("ingest", token="done"), emr.start("fail", token="failed")
         ended = [emr.wait(run, "SUCCESS", "FAILED") for run in (done, failed)]
         running, queued, given_up = (emr.start("wait", token=each) for each in ("running", "queued", "given-up"))
@@ -245,7 +245,7 @@ def test_what_had_not_ended_is_run_again_as_the_same_run(tmp_path, s3_environmen
         worker = appears(tmp_path / "jobs" / running / "worker.pid")
     assert gone(worker)
     worker.unlink()
-    with serving(tmp_path, s3_environment, slots=1, records=Records(state)) as emr:
+    with serving(tmp_path, s3_environment, slots=1, records=RunRecords(state)) as emr:
         assert emr.application == application
         assert [emr.get(run) for run in (done, failed)] == ended
         assert emr.wait(running, "RUNNING")["name"] == ""
@@ -263,7 +263,7 @@ def test_what_had_not_ended_is_run_again_as_the_same_run(tmp_path, s3_environmen
             runtimeConfiguration=[{"classification": "spark-defaults", "properties": {"spark.x": "2"}}],
         )
         assert updated["application"]["releaseLabel"] == "emr-spark-9.0.0"
-    with serving(tmp_path, s3_environment, slots=1, records=Records(state)) as emr:
+    with serving(tmp_path, s3_environment, slots=1, records=RunRecords(state)) as emr:
         found = emr.client.get_application(applicationId=application)["application"]
         assert found["releaseLabel"] == "emr-spark-9.0.0"
         emr.cancel(queued)

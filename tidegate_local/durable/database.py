@@ -39,7 +39,7 @@ _TABLES = """
 CREATE TABLE definitions (id INTEGER PRIMARY KEY, service TEXT, resource TEXT, part TEXT, label TEXT, request TEXT,
     body BLOB, UNIQUE (service, resource, part, label));
 CREATE TABLE versions (id INTEGER PRIMARY KEY, bucket TEXT, key BLOB, kind TEXT, attributes TEXT);
-CREATE TABLE contents (version INTEGER, number INTEGER, bytes BLOB, PRIMARY KEY (version, number)) WITHOUT ROWID;
+CREATE TABLE contents (version INTEGER, number INTEGER, bytes BLOB, PRIMARY KEY (version, number));
 CREATE TABLE messages (id INTEGER PRIMARY KEY, queue TEXT, message TEXT, attributes TEXT, UNIQUE (queue, message));
 CREATE TABLE repeats (queue TEXT, scope TEXT, deduplication TEXT, until REAL,
     PRIMARY KEY (queue, scope, deduplication)) WITHOUT ROWID;

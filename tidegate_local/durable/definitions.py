@@ -15,11 +15,11 @@ from typing import Any
 from moto.sns.models import Subscription
 
 from tidegate_local.durable.database import Database, Transaction
-from tidegate_local.durable.requests import Asked, Kind, subscription_arn
+from tidegate_local.durable.requests import Asked, Effect, subscription_arn
 from tidegate_local.errors import LocalError
 from tidegate_local.mends.patching import patch
 
-Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _SAID = (
     *("REQUEST_METHOD", "PATH_INFO", "RAW_URI", "REQUEST_URI", "QUERY_STRING", "CONTENT_TYPE", "SCRIPT_NAME"),
@@ -51,27 +51,27 @@ class KeptDefinitions:
     def write(transaction: Transaction, asked: Asked, request: str, body: bytes) -> None:
         """A request that was answered with success."""
         names = (asked.service, asked.resource, asked.part)
-        match asked.kind:
-            case Kind.MAKES:
+        match asked.effect:
+            case Effect.MAKES:
                 transaction.say(
                     "INSERT OR IGNORE INTO definitions (service, resource, part, label, request, body)"
                     " VALUES (?, ?, ?, ?, ?, ?)",
                     *(*names, asked.label, request, body),
                 )
-            case Kind.SETS:
+            case Effect.SETS:
                 # a row that is replaced gets the next number
                 transaction.say(
                     "INSERT OR REPLACE INTO definitions (service, resource, part, label, request, body)"
                     " VALUES (?, ?, ?, ?, ?, ?)",
                     *(*names, asked.label, request, body),
                 )
-            case Kind.ENDS:
+            case Effect.ENDS:
                 whole = "" if asked.part else " OR ?3 = ''"
                 transaction.say(
                     f"DELETE FROM definitions WHERE service = ?1 AND resource = ?2 AND (part = ?3{whole})", *names
                 )
 
-    def make(self, application: Application) -> int:
+    def make(self, application: WsgiApplication) -> int:
         """Make everything again; the number of requests. Raises LocalError for one that is refused now."""
         count = 0
         for request, body in self._database.rows("SELECT request, body FROM definitions ORDER BY id"):

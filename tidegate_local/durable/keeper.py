@@ -9,11 +9,11 @@ from typing import Any
 from tidegate_local.durable import objects
 from tidegate_local.durable.changes import CHANGES, Touched
 from tidegate_local.durable.database import Database, Transaction, stop
-from tidegate_local.durable.definitions import Application, KeptDefinitions, subscriptions_keep_their_names
+from tidegate_local.durable.definitions import KeptDefinitions, WsgiApplication, subscriptions_keep_their_names
 from tidegate_local.durable.items import KeptItems
 from tidegate_local.durable.messages import KeptMessages
 from tidegate_local.durable.objects import KeptObjects
-from tidegate_local.durable.requests import Asked, Kind
+from tidegate_local.durable.requests import Asked, Effect
 
 
 class Keeper:
@@ -29,7 +29,7 @@ class Keeper:
         objects.tell_changed_keys()
         subscriptions_keep_their_names()
 
-    def fill(self, application: Application, *, receivers_are_gone: bool) -> dict[str, int]:
+    def fill(self, application: WsgiApplication, *, receivers_are_gone: bool) -> dict[str, int]:
         """Fill moto from the file, and keep what changes from now on. How much there was. Raises LocalError."""
         counts = {
             "definitions": self._definitions.make(application),
@@ -43,7 +43,7 @@ class Keeper:
     @staticmethod
     def note(asked: Asked, request: str, body: bytes) -> None:
         """Touch what moto does not tell of by itself: definitions, and what is said of an object."""
-        if asked.kind in (Kind.MAKES, Kind.SETS, Kind.ENDS):
+        if asked.effect in (Effect.MAKES, Effect.SETS, Effect.ENDS):
             CHANGES.touch("definition", value=(asked, request, body))
         elif asked.service == "s3" and asked.key:
             CHANGES.touch("description", asked.resource, asked.key)
@@ -83,10 +83,10 @@ class Keeper:
             case ("definition",):
                 asked, request, body = value
                 self._definitions.write(transaction, asked, request, body)
-                if asked.kind is Kind.ENDS and asked.service == "sqs":
+                if asked.effect is Effect.ENDS and asked.service == "sqs":
                     transaction.say("DELETE FROM messages WHERE queue = ?", asked.resource)
                     transaction.say("DELETE FROM repeats WHERE queue = ?", asked.resource)
-                elif asked.kind is Kind.ENDS and asked.service == "dynamodb":
+                elif asked.effect is Effect.ENDS and asked.service == "dynamodb":
                     transaction.say("DELETE FROM items WHERE owner = ?", asked.resource)
             case _:
                 raise AssertionError(what)

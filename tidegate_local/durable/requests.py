@@ -1,6 +1,6 @@
 """What a request to an emulated service is about: what it reads, what it changes, what it defines.
 
-A request of a kind that is not listed here might change what nobody keeps. So it is refused.
+A request that is not listed here might change what nobody keeps. So it is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, unquote
 SERVICES = ("s3", "sqs", "sns", "dynamodb")
 
 
-class Kind(Enum):
+class Effect(Enum):
     READS = "reads"
     WRITES = "writes"
     """It changes objects, messages or items."""
@@ -39,7 +39,7 @@ class Asked:
 
     service: str
     operation: str
-    kind: Kind
+    effect: Effect
     resource: str = ""
     part: str = ""
     label: str = ""
@@ -48,36 +48,36 @@ class Asked:
     """Of an object whose description the request changes."""
 
 
-_KINDS: dict[str, dict[Kind, str]] = {
+_NAMES: dict[str, dict[Effect, str]] = {
     "sqs": {
-        Kind.READS: "GetQueueUrl GetQueueAttributes ListQueues ListQueueTags ListDeadLetterSourceQueues",
-        Kind.WRITES: "SendMessage SendMessageBatch DeleteMessage DeleteMessageBatch ChangeMessageVisibility"
+        Effect.READS: "GetQueueUrl GetQueueAttributes ListQueues ListQueueTags ListDeadLetterSourceQueues",
+        Effect.WRITES: "SendMessage SendMessageBatch DeleteMessage DeleteMessageBatch ChangeMessageVisibility"
         " ChangeMessageVisibilityBatch PurgeQueue",
-        Kind.WAITS: "ReceiveMessage",
-        Kind.MAKES: "CreateQueue",
-        Kind.SETS: "SetQueueAttributes TagQueue UntagQueue",
-        Kind.ENDS: "DeleteQueue",
+        Effect.WAITS: "ReceiveMessage",
+        Effect.MAKES: "CreateQueue",
+        Effect.SETS: "SetQueueAttributes TagQueue UntagQueue",
+        Effect.ENDS: "DeleteQueue",
     },
     "sns": {
-        Kind.READS: "GetTopicAttributes GetSubscriptionAttributes ListSubscriptions ListSubscriptionsByTopic"
+        Effect.READS: "GetTopicAttributes GetSubscriptionAttributes ListSubscriptions ListSubscriptionsByTopic"
         " ListTagsForResource ListTopics",
-        Kind.WRITES: "Publish PublishBatch",
-        Kind.MAKES: "CreateTopic Subscribe",
-        Kind.SETS: "SetTopicAttributes SetSubscriptionAttributes TagResource UntagResource",
-        Kind.ENDS: "DeleteTopic Unsubscribe",
+        Effect.WRITES: "Publish PublishBatch",
+        Effect.MAKES: "CreateTopic Subscribe",
+        Effect.SETS: "SetTopicAttributes SetSubscriptionAttributes TagResource UntagResource",
+        Effect.ENDS: "DeleteTopic Unsubscribe",
     },
     "dynamodb": {
-        Kind.READS: "BatchGetItem DescribeContinuousBackups DescribeEndpoints DescribeTable DescribeTimeToLive GetItem"
-        " ListTables ListTagsOfResource Query Scan TransactGetItems",
-        Kind.WRITES: "BatchExecuteStatement BatchWriteItem DeleteItem PutItem TransactWriteItems UpdateItem",
-        Kind.MAKES: "CreateTable",
-        Kind.SETS: "TagResource UntagResource UpdateContinuousBackups UpdateTable UpdateTimeToLive",
-        Kind.ENDS: "DeleteTable",
+        Effect.READS: "BatchGetItem DescribeContinuousBackups DescribeEndpoints DescribeTable DescribeTimeToLive"
+        " GetItem ListTables ListTagsOfResource Query Scan TransactGetItems",
+        Effect.WRITES: "BatchExecuteStatement BatchWriteItem DeleteItem PutItem TransactWriteItems UpdateItem",
+        Effect.MAKES: "CreateTable",
+        Effect.SETS: "TagResource UntagResource UpdateContinuousBackups UpdateTable UpdateTimeToLive",
+        Effect.ENDS: "DeleteTable",
     },
 }
-_KIND = {
-    service: {name: kind for kind, names in kinds.items() for name in names.split()}
-    for service, kinds in _KINDS.items()
+_EFFECTS = {
+    service: {name: effect for effect, names in effects.items() for name in names.split()}
+    for service, effects in _NAMES.items()
 }
 
 _OF_A_BUCKET = frozenset(
@@ -106,8 +106,8 @@ def asked(environ: Mapping[str, Any], service: str, body: bytes) -> Asked:
         form = parse_qs(body.decode("utf-8", "replace")) or parse_qs(str(environ.get("QUERY_STRING", "")))
         values = {name: given[-1] for name, given in form.items()}
         operation = str(values.get("Action", ""))
-    kind = _KIND[service].get(operation, Kind.UNKNOWN)
-    return _defining(Asked(service, operation, kind, body=values))
+    effect = _EFFECTS[service].get(operation, Effect.UNKNOWN)
+    return _defining(Asked(service, operation, effect, body=values))
 
 
 def subscription_arn(topic: str, protocol: str, endpoint: str) -> str:
@@ -117,7 +117,7 @@ def subscription_arn(topic: str, protocol: str, endpoint: str) -> str:
 
 def _defining(request: Asked) -> Asked:
     """With what it defines, if it does."""
-    if request.kind not in (Kind.MAKES, Kind.SETS, Kind.ENDS):
+    if request.effect not in (Effect.MAKES, Effect.SETS, Effect.ENDS):
         return request
     values, part = request.body, ""
     match request.service:
@@ -134,9 +134,9 @@ def _defining(request: Asked) -> Asked:
                 resource = f":{resource}"
             resource = str(part.rpartition(":")[0] or resource).rpartition(":")[2]
     # a later request replaces an earlier one that set the same, and leaves the others
-    detail = "" if request.kind is Kind.MAKES else _subject(values)
+    detail = "" if request.effect is Effect.MAKES else _subject(values)
     label = f"{request.operation} {detail}".strip()
-    return Asked(request.service, request.operation, request.kind, str(resource), part, label, values)
+    return Asked(request.service, request.operation, request.effect, str(resource), part, label, values)
 
 
 def _subject(values: Mapping[str, Any]) -> str:
@@ -155,35 +155,31 @@ def _s3(environ: Mapping[str, Any]) -> Asked:
     path = unquote(str(environ.get("REQUEST_URI") or environ.get("PATH_INFO", "")).partition("?")[0])
     bucket, _, key = path.lstrip("/").partition("/")
     query = parse_qs(str(environ.get("QUERY_STRING", "")), keep_blank_values=True)
-    about = {name for name in query if name in _OF_A_BUCKET or name in _OF_AN_OBJECT or name in ("delete", "select")}
+    about = {name for name in query if name not in _ASIDE and not name.lower().startswith("x-amz-")}
     operation = f"{method} {'?' + '&'.join(sorted(about)) if about else 'object' if key else 'bucket'}"
     if method in ("GET", "HEAD", "OPTIONS") or "select" in about:
-        return Asked("s3", operation, Kind.READS)
+        return Asked("s3", operation, Effect.READS)
     if key:
         if about <= _WRITING and method in ("PUT", "POST", "DELETE"):
-            return Asked("s3", operation, Kind.WRITES)
+            return Asked("s3", operation, Effect.WRITES)
         if about == {"tagging"}:
-            return Asked("s3", operation, Kind.WRITES, bucket, key=key)
-        return Asked("s3", operation, Kind.UNKNOWN)
+            return Asked("s3", operation, Effect.WRITES, bucket, key=key)
+        return Asked("s3", operation, Effect.UNKNOWN)
     if method == "POST" and about <= {"delete"}:
-        return Asked("s3", operation, Kind.WRITES)  # several objects, or one from a form
+        return Asked("s3", operation, Effect.WRITES)  # several objects, or one from a form
     if not about:
-        kind = {"PUT": Kind.MAKES, "DELETE": Kind.ENDS}.get(method, Kind.UNKNOWN)
-        return Asked("s3", operation, kind, bucket, label="bucket")
+        effect = {"PUT": Effect.MAKES, "DELETE": Effect.ENDS}.get(method, Effect.UNKNOWN)
+        return Asked("s3", operation, effect, bucket, label="bucket")
     part = "&".join([*sorted(about), *query.get("id", [])])
-    kind = {"PUT": Kind.SETS, "DELETE": Kind.ENDS}.get(method, Kind.UNKNOWN) if about <= _OF_A_BUCKET else Kind.UNKNOWN
-    return Asked("s3", operation, kind, bucket, part, "set")
+    effect = (
+        {"PUT": Effect.SETS, "DELETE": Effect.ENDS}.get(method, Effect.UNKNOWN)
+        if about <= _OF_A_BUCKET
+        else Effect.UNKNOWN
+    )
+    return Asked("s3", operation, effect, bucket, part, "set")
 
 
 _WRITING = frozenset({"partNumber", "uploadId", "uploads"})
-_OF_AN_OBJECT = _WRITING | {
-    "acl",
-    "legal-hold",
-    "restore",
-    "retention",
-    "tagging",
-    "torrent",
-    "annotation",
-    "encryption",
-}
-"""What a request may be about beside an object's bytes."""
+"""What a request that writes an object may be about."""
+_ASIDE = frozenset({"x-id", "id", "versionId", "AWSAccessKeyId", "Signature", "Expires"})
+"""What says nothing of what a request changes: which operation it is, of which one, who asks."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from tidegate_local import toolchain
 from tidegate_local.durable.database import FOLDER
 from tidegate_local.emr.api import routes
-from tidegate_local.emr.records import Records
+from tidegate_local.emr.records import RunRecords
 from tidegate_local.emr.runs import iso
 from tidegate_local.emr.service import EmulatedEmr
 from tidegate_local.emr.sharing import installed_archive, sharing_options
@@ -86,7 +86,7 @@ def main() -> int:
     )
     machine.warehouse.mkdir(parents=True, exist_ok=True)
     announcer = Announcer(client("events", environment))
-    records = Records(machine.folder / FOLDER)
+    records = RunRecords(machine.folder / FOLDER)
     service = EmulatedEmr(machine, announcer.publish, arguments.concurrent_jobs, records)
     endpoint = Endpoint(listener, routes(service))
     stop = threading.Event()

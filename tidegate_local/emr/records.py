@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS runs (id TEXT PRIMARY KEY, application TEXT, said TEX
 """
 
 
-class Records:
+class RunRecords:
     """Every method may be called by any thread."""
 
     def __init__(self, folder: Path) -> None:

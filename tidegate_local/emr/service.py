@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate_local.emr import runs
-from tidegate_local.emr.records import Records, begun_again
+from tidegate_local.emr.records import RunRecords, begun_again
 from tidegate_local.emr.runs import Application, JobRun
 from tidegate_local.emr.submit import Machine, begin, command, download, wait
 from tidegate_local.endpoint import RefusedRequest
@@ -27,7 +27,7 @@ class EmulatedEmr:
         machine: Machine,
         publish: Callable[[dict[str, Any]], None],
         concurrent_jobs: int,
-        records: Records | None = None,
+        records: RunRecords | None = None,
     ) -> None:
         """With `records` it goes on where they end; without, it begins with nothing."""
         self.machine = machine
@@ -114,7 +114,7 @@ class EmulatedEmr:
                 process.ask_to_stop()
         self.executor.shutdown(wait=True)
 
-    def _go_on(self, records: Records) -> None:
+    def _go_on(self, records: RunRecords) -> None:
         """Know what was known, and run again what had not ended: to whoever waits for it, it is still the same run."""
         self.applications, self.runs = records.known()
         for run in list(self.runs.values()):
