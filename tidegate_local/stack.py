@@ -178,7 +178,7 @@ class Stack:
             self._local["TIDEGATE_CONFIG"] = self._environment["TIDEGATE_CONFIG"] = str(config)
             self._stop_functions()
             self._end("events")
-            if self._processes["emr"].command[-3] != settings.catalog.name:
+            if settings.catalog.name != self._catalog:
                 self._end("emr")
                 self._start_emr(settings.catalog.name)
                 self._await("emr")
@@ -278,6 +278,7 @@ class Stack:
             self._await(name)
 
     def _start_emr(self, catalog: str) -> None:
+        self._catalog = catalog
         limit = ["--concurrent-jobs", str(self._concurrent_jobs)]
         self._start("emr", ["tidegate_local.emr", "--dir", str(self.folder), "--catalog", catalog, *limit])
 

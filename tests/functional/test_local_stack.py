@@ -17,6 +17,7 @@ from botocore.exceptions import ConnectionClosedError
 
 from tests.support.patience import HANGING, eventually
 from tidegate_local import stack
+from tidegate_local.cli.deployment import enter
 from tidegate_local.continuing import Past
 from tidegate_local.environment import client
 from tidegate_local.errors import LocalError
@@ -555,7 +556,7 @@ def test_services_that_are_killed_come_back_with_all_that_they_held(running):
     assert len(running.client("emr-serverless").list_applications()["applications"]) == 1
 
 
-def test_a_changed_file_is_applied_by_a_stack_that_runs_and_by_the_next_one(tmp_path, monkeypatch):
+def test_a_changed_file_is_applied_by_a_stack_that_runs_and_by_the_next_one(tmp_path, monkeypatch, capsys):
     config = tmp_path / "tidegate.toml"
     config.write_text(CONFIG.read_text())
     changes = {}
@@ -582,7 +583,13 @@ def test_a_changed_file_is_applied_by_a_stack_that_runs_and_by_the_next_one(tmp_
             }
         )
         config.write_text(CONFIG.read_text() + "\n# changed\n")
-        assert stack.apply(config, tmp_path / "dir") == up.notes
+        # `resume` does it so
+        with pytest.MonkeyPatch.context() as process:
+            process.setattr(os, "environ", dict(os.environ))
+            enter(tmp_path / "dir", up_to_date=True)
+            assert "has changed: the stack in" in capsys.readouterr().err
+            assert os.environ["TIDEGATE_LOCAL_STACK"] == str(tmp_path / "dir")
+        assert stack.apply(config, tmp_path / "dir") is None
         after = running.pids()
         assert {name for name in after if after[name] == before.get(name)} == {"services", "emr"}
         assert json.loads(running.invoke("later", {})["Payload"].read())["pid"] == after["later"]

@@ -14,8 +14,8 @@ from tidegate_local.continuing import Past
 NOT_KEPT = (
     "The tables in this folder are from an earlier run, and what the buckets and queues held is gone. In a bucket"
     " without versions, a file that has landed and is uploaded again is refused: the ledger was rebuilt from the"
-    " tables, as far back as `claims`. In a bucket with versions it is another upload, as on AWS: its rows land once more. To"
-    " start over: {forget}"
+    " tables, as far back as `claims`. In a bucket with versions it is another upload, as on AWS: its rows land once"
+    " more. To start over: {forget}"
 )
 NOWHERE = "http://127.0.0.1:1"
 """An endpoint where nobody listens."""
