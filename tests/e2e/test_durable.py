@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.e2e.conftest import CONFIG, LocalStack
+from tests.e2e.test_path import settled
 from tests.support.patience import HANGING, eventually
+from tidegate.reading.reader import LINEAGE
 from tidegate_local import stack as local_stack
 from tidegate_local.continuing import Past
 from tidegate_local.environment import client
@@ -145,4 +148,49 @@ def test_killed_in_the_middle_of_uploads_and_jobs_it_loses_and_repeats_nothing(t
         assert len(stack.ids("e2e.events")) == len(there)
     finally:
         uploader.stop()
+        local_stack.down(folder)
+
+
+def test_resume_runs_a_corrected_file_and_a_renamed_route_lands_all_that_it_took(tmp_path: Path) -> None:
+    config, folder = tmp_path / "tidegate.toml", tmp_path / "local"
+    config.write_text(CONFIG)
+    started = local_stack.detach(config, folder, on_progress=print)
+    stack = LocalStack(folder, dict(started.environment))
+    s3 = stack.client("s3")
+    try:
+        # a table that the route's schema does not fit
+        stack.catalog.create_namespace_if_not_exists("e2e")
+        stack.catalog.create_table("e2e.stuck", pa.schema([pa.field("note", pa.string()), *LINEAGE]))
+        s3.put_object(Bucket="landing-stuck", Key="a.json", Body=b'{"note": "x"}\n')
+        s3.put_object(Bucket="landing-old", Key="a.json", Body=b'{"id": 1, "text": "x"}\n')
+        halted = eventually(
+            lambda: stack.look() and [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]],
+            waiting_for="the halt",
+            every=0.3,
+        )
+        text = config.read_text()
+        table = 'table = "lake.e2e.stuck"\nschema = '
+        text = text.replace(f'{table}"id bigint"', f'{table}"note string"')
+        config.write_text(text.replace('name = "old"', 'name = "renamed"'))
+        resumed = stack.cli("resume", halted[0]["id"])
+        assert f"{config} has changed: the stack in {folder} now runs by it" in resumed.stderr
+        settled(stack, "stuck", 1)
+        assert [row["note"] for row in stack.rows("e2e.stuck")] == ["x"]
+
+        s3.put_object(Bucket="landing-old", Key="b.json", Body=b'{"id": 2, "text": "x"}\n')
+        eventually(
+            lambda: stack.look() and stack.ids("e2e.old"),
+            lambda ids: ids == [1, 2],
+            waiting_for="both uploads to land",
+            every=0.5,
+        )
+        routes = {each["route"]: each["uploads"] for each in stack.printed_statuses()["routes"]}
+        assert routes["renamed"]["committed"] >= 1
+        assert not any(each["pending"] for each in routes.values())
+        # `local up` beside it finds that nothing has changed any more
+        again = stack.cli("local", "up", "--dir", str(folder), "--config", str(config))
+        assert f"nothing has changed in {config}" in " ".join(again.stdout.split())
+        stack.cli("local", "down", "--forget", "--dir", str(folder))
+        assert not folder.exists()
+    finally:
         local_stack.down(folder)
