@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shlex
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 from tidegate_local import description
+from tidegate_local.commands import command
 from tidegate_local.durable import database
 from tidegate_local.errors import LocalError
 
@@ -76,6 +76,11 @@ def look(folder: Path) -> tuple[Past, Begun]:
             f"what the stack in {folder} held was written by a newer Tidegate (the file is of version {version}, and"
             f" this one knows {database.VERSION}): use that one, or another --dir. {_start_over(folder)}"
         )
+    if not (folder / "warehouse").exists():
+        raise LocalError(
+            f"the tables in {folder / 'warehouse'} are gone, and the ledger has what landed in them: it would refuse"
+            f" the same files. Put that folder back. {_start_over(folder)}"
+        )
     return (Past.OLDER if version < database.VERSION else Past.KEPT), begun
 
 
@@ -117,4 +122,4 @@ def _read(path: Path) -> Begun | None:
 
 
 def _start_over(folder: Path) -> str:
-    return f"To throw all of it away, tables included: tidegate local down --forget --dir {shlex.quote(str(folder))}"
+    return f"To throw all of it away, tables included: {command('local', 'down', '--forget', folder=folder)}"

@@ -16,7 +16,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -35,6 +34,7 @@ from tidegate.cli.exits import Exit
 from tidegate.environment import LOCAL_STACK, STACK_DIR, variables
 from tidegate.settings import load as load_settings
 from tidegate_local import continuing, description
+from tidegate_local.commands import command
 from tidegate_local.continuing import Begun, Past
 from tidegate_local.description import Description
 from tidegate_local.durable.database import RECEIVERS_ARE_GONE
@@ -122,8 +122,8 @@ class Stack:
         self._begun = before
         self._patience = patience
         self._concurrent_jobs = concurrent_jobs
-        if port and port != before.ports.get("services"):
-            self._sockets["services"] = listen(port)
+        if port:
+            self._sockets["services"] = listen_again(port, self._patience_for_ports) or listen(port)
         for name in ("services", "emr", "events", "control"):
             self._listen(name)
         self._local = local_environment(
@@ -287,11 +287,15 @@ class Stack:
         if name in self._sockets:
             return
         port = self._begun.ports.get(name, 0)
-        listener = listen_again(port, _PORT_SECONDS if self._lock.was_killed else 0.0)
+        listener = listen_again(port, self._patience_for_ports)
         if listener is None:
             listener = listen()
             self.progress(f"port {port} is taken by another program: {name} now listens on {listener.getsockname()[1]}")
         self._sockets[name] = listener
+
+    @property
+    def _patience_for_ports(self) -> float:
+        return _PORT_SECONDS if self._lock.was_killed else 0.0
 
     def _start(self, name: str, module: list[str], environment: Mapping[str, str] | None = None) -> None:
         command = python_module(*module)
@@ -382,8 +386,8 @@ class FolderLock:
         if not _locked(descriptor):
             os.close(descriptor)
             raise LocalError(
-                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with `tidegate local"
-                f" down --dir {shlex.quote(str(self.path.parent))}`, or use another folder with --dir"
+                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with"
+                f" `{command('local', 'down', folder=self.path.parent)}`, or use another folder with --dir"
             )
         self.was_killed = bool(os.read(descriptor, 32))
         os.ftruncate(descriptor, 0)

@@ -36,6 +36,7 @@ from tidegate.core.times import iso
 from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
+from tidegate_local import commands as local_commands
 from tidegate_local import stack
 from tidegate_local.cli import render as local_render
 from tidegate_local.continuing import Past
@@ -856,6 +857,7 @@ def test_the_printed_command_leads_a_shell_to_the_stack_or_nowhere(
         program.write_text('#!/bin/sh\necho "unset AWS_PROFILE"\necho "export AWS_ENDPOINT_URL=\'$*\'"\n')
         program.chmod(0o755)
     monkeypatch.setattr(sys, "argv", [str(program), "local", "up"])
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
     script = f'{local_render.shell_command(tmp_path / "dir")} 2> /dev/null; echo "$AWS_ENDPOINT_URL"'
     printed = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, env={"PATH": "/bin"})
     expected = f"local env --dir {tmp_path / 'dir'}" if found else local_render.NOWHERE
@@ -867,9 +869,9 @@ def test_a_program_on_the_path_is_called_by_its_name(monkeypatch: pytest.MonkeyP
     program.touch(mode=0o755)
     monkeypatch.setattr(sys, "argv", [str(program)])
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert local_render.command("local", "down", folder=Path("/d d")) == "tidegate local down --dir '/d d'"
+    assert local_commands.command("local", "down", folder=Path("/d d")) == "tidegate local down --dir '/d d'"
     monkeypatch.setenv("PATH", "/nowhere")
-    assert local_render.command("local", "down", folder=Path("/d")) == f"{program} local down --dir /d"
+    assert local_commands.command("local", "down", folder=Path("/d")) == f"{program} local down --dir /d"
 
 
 def test_ctrl_c_is_how_up_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -16,13 +16,13 @@ BEGUN = Begun("/a/tidegate.toml", "digest", {"services": 4566})
 
 def kept(folder, version=database.VERSION, *, begun=True, tables=True):
     """A folder as a stack leaves it."""
+    (folder / "warehouse").mkdir()
     Database(folder / "state").close()
     with closing(sqlite3.connect(folder / "state" / database.FILE)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
     if begun:
         BEGUN.write(folder)
     if tables:
-        (folder / "warehouse").mkdir()
         (folder / "warehouse" / "catalog.db").touch()
     return folder
 
@@ -47,6 +47,15 @@ def test_what_a_first_start_did_not_finish_counts_for_nothing(tmp_path, tables):
     assert (past, begun) == (Past.LOST if tables else Past.NONE, Begun())
     clear_way(tmp_path, past)
     assert not (tmp_path / "state").exists()
+
+
+def test_a_state_without_its_tables_is_an_error(tmp_path):
+    """Its ledger would refuse what is in no table."""
+    kept(tmp_path, tables=False)
+    assert look(tmp_path)[0] is Past.KEPT, "nothing has landed yet"
+    (tmp_path / "warehouse").rmdir()
+    with pytest.raises(LocalError, match=r"tables in .*warehouse are gone.* local down --forget --dir "):
+        look(tmp_path)
 
 
 def test_tables_without_a_state_are_told(tmp_path):

@@ -1,14 +1,12 @@
 """What a terminal shows about the local stack."""
 
-import shlex
-import shutil
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.text import Text
 
 from tidegate.cli.render import console
+from tidegate_local.commands import command
 from tidegate_local.continuing import Past
 
 NOT_KEPT = (
@@ -19,20 +17,6 @@ NOT_KEPT = (
 )
 NOWHERE = "http://127.0.0.1:1"
 """An endpoint where nobody listens."""
-
-
-def program() -> str:
-    """This CLI, for a shell: its name if a shell would find it by that, else its path."""
-    called = Path(sys.argv[0])
-    found = shutil.which(called.name)
-    if found is not None and called.exists() and Path(found).resolve() == called.resolve():
-        return called.name
-    return shlex.quote(str(called.absolute()))
-
-
-def command(*words: str, folder: Path) -> str:
-    """A command that a shell can run anywhere."""
-    return f"{program()} {shlex.join(words)} --dir {shlex.quote(str(folder.absolute()))}"
 
 
 def shell_command(folder: Path) -> str:

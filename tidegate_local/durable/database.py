@@ -131,9 +131,10 @@ class Database:
             return b"".join(each for (each,) in found)
 
 
-def chunks(content: bytes) -> Iterator[tuple[int, bytes]]:
+def chunks(content: bytes) -> Iterator[tuple[int, memoryview]]:
+    """The content in parts that fit into a row each, without a copy of it."""
     for number, start in enumerate(range(0, len(content), CHUNK)):
-        yield number, content[start : start + CHUNK]
+        yield number, memoryview(content)[start : start + CHUNK]
 
 
 def version_of(folder: Path) -> int | None:
