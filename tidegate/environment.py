@@ -19,6 +19,9 @@ WAREHOUSE = "TIDEGATE_WAREHOUSE"
 STACK_DIR = Path(".tidegate")
 """Where a stack on this machine lives, unless another folder is named."""
 
+LOCAL_STACK = "TIDEGATE_LOCAL_STACK"
+"""Holds the folder of the stack, if the deployment is one on this machine."""
+
 
 def variable(output: str) -> str:
     """The variable that holds this output: `NoticesDeadLetters` is in TIDEGATE_NOTICES_DEAD_LETTERS."""

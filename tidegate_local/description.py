@@ -12,7 +12,7 @@ from typing import Any
 from tidegate_local.errors import LocalError
 
 FILE = "stack.json"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,8 @@ class Description:
     environment: Mapping[str, str] = field(default_factory=dict)
     invoke: Mapping[str, str] = field(default_factory=dict)
     """Where each function answers Lambda's Invoke."""
+    control: str = ""
+    """Where the supervisor is asked to apply a changed configuration."""
 
     def write(self, folder: Path) -> None:
         draft = folder / f"{FILE}.{os.getpid()}"

@@ -48,6 +48,19 @@ def listen(port: int = 0) -> socket.socket:
     return listener
 
 
+def listen_again(port: int, seconds: float) -> socket.socket | None:
+    """A socket on a port that was ours before, or None if it stays taken for so many seconds: processes of the stack
+    before may still be ending."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return listen(port)
+        except LocalError:
+            if time.monotonic() >= deadline:
+                return None
+            time.sleep(0.2)
+
+
 def url_of(listener: socket.socket) -> str:
     return f"http://{HOST}:{listener.getsockname()[1]}"
 

@@ -2,10 +2,10 @@
 
     python -m tidegate_local.rebuilding --dir .tidegate
 
-The emulated ledger starts empty, and the warehouse stays. In a bucket without versions an upload is named by its ETag,
-so a file that is uploaded again is the same upload: without its claim it would land a second time. In a bucket with
-versions it gets a new version id, and is another upload. So if all buckets have versions, and S3 starts empty too,
-there is nothing that could come again, and no job has to read the tables.
+The tables are there, and what the services held is not, or cannot be read. So the ledger starts empty. In a bucket
+without versions an upload is named by its ETag, so a file that is uploaded again is the same upload: without its claim
+it would land a second time. In a bucket with versions it gets a new version id, and is another upload. So if all
+buckets have versions, and S3 starts empty too, there is nothing that could come again, and no job reads the tables.
 """
 
 from __future__ import annotations

@@ -4,8 +4,9 @@
         stack.wait()
     detach(config, folder)                  in a process of its own; `down(folder)` stops it
 
-The folder holds everything: stack.json, logs/, jobs/, cdk.out/ and warehouse/. Only the warehouse outlives the stack:
-the emulated services start empty. The ledger is rebuilt from the warehouse before any function runs.
+The folder holds everything: stack.json, logs/, jobs/, cdk.out/, warehouse/ and state/. What the emulated services hold
+is in state/, so the next stack in the folder goes on where this one ends (`tidegate_local.continuing`). Only if the
+tables are there and state/ is not, the ledger is rebuilt from the tables before any function runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shlex
 import shutil
 import signal
 import socket
@@ -31,14 +31,18 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.cli.exits import Exit
-from tidegate.environment import STACK_DIR, variables
+from tidegate.environment import LOCAL_STACK, STACK_DIR, variables
 from tidegate.settings import load as load_settings
-from tidegate_local import description
+from tidegate_local import continuing, description
+from tidegate_local.commands import command
+from tidegate_local.continuing import Begun, Past
 from tidegate_local.description import Description
+from tidegate_local.durable.database import RECEIVERS_ARE_GONE
+from tidegate_local.endpoint import Endpoint, RefusedRequest, Request, Response, answer
 from tidegate_local.environment import local_environment, process_environment
 from tidegate_local.errors import LocalError, log_tail
-from tidegate_local.loader import load, read_assembly
-from tidegate_local.processes import Child, listen, python_module, spawn, url_of
+from tidegate_local.loader import Assembly, load, read_assembly
+from tidegate_local.processes import Child, listen, listen_again, python_module, spawn, url_of
 from tidegate_local.rebuilding import may_come_again
 from tidegate_local.template import project_root, synthesize
 
@@ -46,12 +50,16 @@ OnProgress = Callable[[str], None]
 
 _LOCK = "stack.pid"
 _READY_SECONDS = 60.0
+_FILLING_SECONDS = 900.0
+"""The services first read what they held: some 20 s for 100,000 uploads."""
+_PORT_SECONDS = 8.0
+"""How long the processes of a stack that was killed may hold its ports."""
 _STOP_SECONDS = 15.0
 _QUICK_DEATHS = 5
 """Deaths of one worker within a minute after which the stack gives up on it, those by `kill -9` excepted: they are
 somebody else's doing, and Lambda would make a new sandbox however often."""
-VITAL = ("services", "emr")
-"""Processes whose state is lost with them: the stack cannot go on without."""
+_BASE = ("events", "emr", "services")
+"""Processes that the functions need, in the order in which they stop, after the functions."""
 
 
 @dataclass(slots=True)
@@ -66,16 +74,20 @@ class StackProcess:
 
 
 class Stack:
-    """A running stack. `notes` says what differs from AWS; `existing_warehouse` that tables were there before."""
+    """A running stack. `notes` says what differs from AWS; `past` what the folder had when it started."""
 
     def __init__(self, folder: Path, lock: FolderLock, progress: OnProgress) -> None:
         self.folder = folder
         self.progress = progress
-        self.existing_warehouse = (folder / "warehouse" / "catalog.db").exists()
+        self.past = Past.NONE
         self.description = Description("", {}, (), {}, ())
         self._lock = lock
         self._processes: dict[str, StackProcess] = {}
+        self._sockets: dict[str, socket.socket] = {}
         self._stopping = threading.Event()
+        self._guard = threading.RLock()
+        self._control: Endpoint | None = None
+        self._begun = Begun()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -97,54 +109,89 @@ class Stack:
 
     def start(self, config: Path, port: int | None, concurrent_jobs: int, patience: int | None) -> None:
         settings = load_settings(config, warn=self.progress)
-        for name in ("logs", "jobs"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
-            (self.folder / name).mkdir(parents=True)
-        (self.folder / "warehouse").mkdir(exist_ok=True)
+        digest = continuing.digest_of(config)
+        self.past, before = continuing.look(self.folder)
+        self._tell_of_the_past(before, config, digest)
+        continuing.clear_way(self.folder, self.past)
+        shutil.rmtree(self.folder / "logs", ignore_errors=True)
+        if self.past is not Past.KEPT:
+            shutil.rmtree(self.folder / "jobs", ignore_errors=True)
+        for name in ("logs", "jobs", "warehouse"):
+            (self.folder / name).mkdir(exist_ok=True)
         (self.folder / description.FILE).unlink(missing_ok=True)
-        sockets = {"services": listen(port or 0), "emr": listen(), "events": listen()}
-        local = local_environment(
+        self._begun = before
+        self._patience = patience
+        self._concurrent_jobs = concurrent_jobs
+        if port:
+            self._sockets["services"] = listen_again(port, self._patience_for_ports) or listen(port)
+        for name in ("services", "emr", "events", "control"):
+            self._listen(name)
+        self._local = local_environment(
             self.folder,
-            services=url_of(sockets["services"]),
-            jobs=url_of(sockets["emr"]),
-            events=url_of(sockets["events"]),
+            services=url_of(self._sockets["services"]),
+            jobs=url_of(self._sockets["emr"]),
+            events=url_of(self._sockets["events"]),
             ambient=os.environ,
         )
-        local["TIDEGATE_CONFIG"] = str(config)
-        environment = process_environment(os.environ, local)
+        self._local |= {"TIDEGATE_CONFIG": str(config), LOCAL_STACK: str(self.folder)}
+        environment = process_environment(os.environ, self._local)
         paths = [str(project_root()), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)  # for jobs, too, which run in folders of their own
-        folder = ["--dir", str(self.folder)]
+        self._environment = environment
 
         self.progress("starting the services")
-        self._start("services", ["tidegate_local.services"], sockets["services"], environment)
-        jobs = ["tidegate_local.emr", *folder, "--catalog", settings.catalog.name]
-        self._start("emr", [*jobs, "--concurrent-jobs", str(concurrent_jobs)], sockets["emr"], environment)
+        folder = ["--dir", str(self.folder)]
+        self._start("services", ["tidegate_local.services", *folder], {**environment, RECEIVERS_ARE_GONE: "1"})
+        self._start_emr(settings.catalog.name)
 
         self.progress("making the template")
         assembly = read_assembly(synthesize(config, self.folder))
-        self._await("services")
+        self._await("services", _FILLING_SECONDS)
         self._await("emr")
 
         self.progress("creating what the template says")
-        loaded = load(assembly, local, code=project_root(), patience=patience)
-        workers = {name: listen() for name in loaded.functions}
-        self.description = replace(
-            loaded, environment=local, invoke={name: url_of(each) for name, each in workers.items()}
-        )
-        self.description.write(self.folder)
-
-        if self.existing_warehouse and may_come_again(settings, local):
+        loaded = self._load(assembly)
+        if self.past in (Past.LOST, Past.OLDER) and may_come_again(settings, self._local):
             # before traffic is let in: else what has landed could land again
             self.progress("rebuilding the ledger from the tables that are here: a job reads each")
+            self._describe(loaded)
             self._rebuild(environment)
 
+        self._note(config, digest, loaded)
         self.progress("starting the functions")
-        self._start("events", ["tidegate_local.events", *folder], sockets["events"], environment)
-        for name, listener in workers.items():
-            self._start(name, ["tidegate_local.worker", name, *folder], listener, environment)
-        for name in ("events", *workers):
-            self._await(name)
+        self._start_functions(loaded)
+        self._control = Endpoint(self._sockets["control"], [("POST", "/configuration", self._asked_to_apply)])
+        threading.Thread(target=self._control.serve_forever, daemon=True, name="control").start()
+
+    def apply(self, config: Path) -> bool:
+        """Run by what `config` says now; False if nothing has changed. The services and the jobs go on meanwhile.
+
+        Raises LocalError or SettingsError; then the functions run on by what it said before.
+        """
+        with self._guard:
+            digest = continuing.digest_of(config)
+            if (str(config), digest) == (self._begun.config, self._begun.digest):
+                return False
+            settings = load_settings(config)
+            self.progress(f"{config} has changed: applying it")
+            loaded = self._load(read_assembly(synthesize(config, self.folder)))
+            self._local["TIDEGATE_CONFIG"] = self._environment["TIDEGATE_CONFIG"] = str(config)
+            self._stop_functions()
+            self._end("events")
+            if settings.catalog.name != self._catalog:
+                self._end("emr")
+                self._start_emr(settings.catalog.name)
+                self._await("emr")
+            self._note(config, digest, loaded)
+            self._start_functions(loaded)
+            return True
+
+    def _asked_to_apply(self, request: Request) -> Response:
+        try:
+            changed = self.apply(Path(request.json["config"]))
+        except Exception as error:
+            raise RefusedRequest(400, "ValidationException", str(error) or type(error).__name__) from error
+        return answer({"changed": changed, "notes": list(self.notes)})
 
     def wait(self) -> None:
         """Return when the stack is asked to stop; meanwhile start again what dies.
@@ -156,33 +203,104 @@ class Stack:
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, lambda *_: self._stopping.set())
         while not self._stopping.wait(0.5):
-            for process in self._processes.values():
-                if not process.child.is_alive:
-                    self._revive(process)
+            with self._guard:
+                for process in self._processes.values():
+                    if not process.child.is_alive and not self._stopping.is_set():
+                        self._revive(process)
 
     def stop(self) -> None:
         """Stop everything, the functions first, so that they can finish what they are at."""
         self._stopping.set()
-        processes = list(self._processes.values())
-        functions = [process for process in processes if process.name not in (*VITAL, "events")]
+        with self._guard:
+            if self._control is not None:
+                self._control.shutdown()
+                self._control = None
+            self._stop_functions()
+            for name in _BASE:
+                self._end(name)
+            for each in self._sockets.values():
+                each.close()
+            self._sockets.clear()
+            self._lock.release()
+
+    def _stop_functions(self) -> None:
+        functions = [process for process in self._processes.values() if process.name not in _BASE]
         for process in functions:
             process.child.ask_to_stop()
         deadline = time.monotonic() + _STOP_SECONDS
         for process in functions:
             process.child.stop(max(0.0, deadline - time.monotonic()))
-        for name in ("events", "emr", "services"):
-            if name in self._processes:
-                self._processes[name].child.stop(_STOP_SECONDS)
-        for process in processes:
-            process.listener.close()
-        self._processes.clear()
-        self._lock.release()
+            del self._processes[process.name]
 
-    def _start(self, name: str, module: list[str], listener: socket.socket, environment: Mapping[str, str]) -> None:
+    def _end(self, name: str) -> None:
+        if name in self._processes:
+            self._processes.pop(name).child.stop(_STOP_SECONDS)
+
+    def _tell_of_the_past(self, before: Begun, config: Path, digest: str) -> None:
+        if self.past is Past.KEPT:
+            self.progress("going on where the stack in this folder ended")
+            if (before.config, before.digest) != (str(config), digest):
+                self.progress(f"{config} is not what the stack was made from: what has changed is applied")
+        elif self.past is Past.OLDER:
+            self.progress(
+                f"what the services held was written by an older Tidegate, and is not read: it is in"
+                f" {self.folder / continuing.ASIDE}. Buckets, queues and the ledger begin anew"
+            )
+        elif self.past is Past.LOST:
+            self.progress("the tables are here, and what the services held is not: buckets and queues begin empty")
+
+    def _load(self, assembly: Assembly) -> Description:
+        return load(assembly, self._local, code=project_root(), patience=self._patience)
+
+    def _describe(self, loaded: Description) -> None:
+        """Listen for the functions, and say where everything is."""
+        for name in loaded.functions:
+            self._listen(name)
+        invoke = {name: url_of(self._sockets[name]) for name in loaded.functions}
+        self.description = replace(
+            loaded, environment=dict(self._local), invoke=invoke, control=url_of(self._sockets["control"])
+        )
+        self.description.write(self.folder)
+
+    def _note(self, config: Path, digest: str, loaded: Description) -> None:
+        """Before anything is let in: from now on there is something to go on from."""
+        self._describe(loaded)
+        ports = {name: each.getsockname()[1] for name, each in self._sockets.items()}
+        self._begun = Begun(str(config), digest, ports)
+        self._begun.write(self.folder)
+
+    def _start_functions(self, loaded: Description) -> None:
+        folder = ["--dir", str(self.folder)]
+        self._start("events", ["tidegate_local.events", *folder])
+        for name in loaded.functions:
+            self._start(name, ["tidegate_local.worker", name, *folder])
+        for name in ("events", *loaded.functions):
+            self._await(name)
+
+    def _start_emr(self, catalog: str) -> None:
+        self._catalog = catalog
+        limit = ["--concurrent-jobs", str(self._concurrent_jobs)]
+        self._start("emr", ["tidegate_local.emr", "--dir", str(self.folder), "--catalog", catalog, *limit])
+
+    def _listen(self, name: str) -> None:
+        """Where this process listened before, if that is free."""
+        if name in self._sockets:
+            return
+        port = self._begun.ports.get(name, 0)
+        listener = listen_again(port, self._patience_for_ports)
+        if listener is None:
+            listener = listen()
+            self.progress(f"port {port} is taken by another program: {name} now listens on {listener.getsockname()[1]}")
+        self._sockets[name] = listener
+
+    @property
+    def _patience_for_ports(self) -> float:
+        return _PORT_SECONDS if self._lock.was_killed else 0.0
+
+    def _start(self, name: str, module: list[str], environment: Mapping[str, str] | None = None) -> None:
         command = python_module(*module)
-        child = self._spawn(name, command, listener, environment)
-        self._processes[name] = StackProcess(name, command, listener, child)
-        self._child_environment = environment
+        child = self._spawn(name, command, self._sockets[name], environment or self._environment)
+        self._processes[name] = StackProcess(name, command, self._sockets[name], child)
 
     def _spawn(self, name: str, command: list[str], listener: socket.socket, environment: Mapping[str, str]) -> Child:
         return spawn(
@@ -211,24 +329,22 @@ class Stack:
                 f" landed could land again: {child.death()}\nTo start over, delete that folder, or use another --dir"
             )
 
-    def _await(self, name: str) -> None:
+    def _await(self, name: str, seconds: float = _READY_SECONDS) -> None:
         """Wait until a process answers HTTP; connections before that wait in its socket."""
         process = self._processes[name]
-        deadline = time.monotonic() + _READY_SECONDS
+        deadline = time.monotonic() + seconds
         while not answers(url_of(process.listener), timeout=1.0):
             if not process.child.is_alive:
                 raise LocalError(f"the local stack did not start: {process.child.death()}")
             if time.monotonic() > deadline:
                 raise LocalError(
-                    f"the local stack did not start: {name} does not answer after {_READY_SECONDS:.0f} s; the end of"
+                    f"the local stack did not start: {name} does not answer after {seconds:.0f} s; the end of"
                     f" {process.child.log}:\n{log_tail(process.child.log)}"
                 )
 
     def _revive(self, process: StackProcess) -> None:
         death = process.child.death()
         process.child.kill()
-        if process.name in VITAL:
-            raise LocalError(f"the local stack cannot go on: {death}")
         now = time.monotonic()
         recent = [each for each in process.deaths if now - each < 60]
         process.deaths = recent if process.child.process.returncode == -signal.SIGKILL else [*recent, now]
@@ -237,7 +353,7 @@ class Stack:
                 f"the local stack cannot go on: {process.name} died {len(process.deaths)} times in a minute. {death}"
             )
         self.progress(f"{death}\nstarting {process.name} again")
-        process.child = self._spawn(process.name, process.command, process.listener, self._child_environment)
+        process.child = self._spawn(process.name, process.command, process.listener, self._environment)
 
 
 def answers(url: str, timeout: float) -> bool:
@@ -260,6 +376,8 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / _LOCK
+        self.was_killed = False
+        """Whether the holder before did not release it."""
         self._file: int | None = None
 
     def acquire(self) -> None:
@@ -268,10 +386,12 @@ class FolderLock:
         if not _locked(descriptor):
             os.close(descriptor)
             raise LocalError(
-                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with `tidegate local"
-                f" down --dir {shlex.quote(str(self.path.parent))}`, or use another folder with --dir"
+                f"a stack runs in {self.path.parent} already (process {self.holder()}): stop it with"
+                f" `{command('local', 'down', folder=self.path.parent)}`, or use another folder with --dir"
             )
+        self.was_killed = bool(os.read(descriptor, 32))
         os.ftruncate(descriptor, 0)
+        os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, str(os.getpid()).encode())
         self._file = descriptor
 
@@ -354,8 +474,45 @@ def down(folder: Path = STACK_DIR) -> bool:
     return True
 
 
+def forget(folder: Path = STACK_DIR) -> bool:
+    """Delete all that stacks have left in `folder`, the tables too; False if there was nothing.
+
+    Raises LocalError if one runs there.
+    """
+    folder = folder.resolve()
+    if not folder.exists():
+        return False
+    lock = FolderLock(folder)
+    lock.acquire()
+    try:
+        (folder / _LOCK).unlink()  # a lock is nothing to find
+        return continuing.forget(folder)
+    finally:
+        lock.release()
+
+
 def is_running(folder: Path = STACK_DIR) -> bool:
     return FolderLock(folder.resolve()).holder() is not None
+
+
+def apply(config: Path, folder: Path = STACK_DIR) -> tuple[str, ...] | None:
+    """Have the stack that runs in `folder` run by what `config` says now. The notes, or None if nothing has changed.
+
+    Raises LocalError if no stack runs there, or it cannot do it; then it runs on by what the file said before.
+    """
+    describe(folder)
+    url = f"{description.read(folder.resolve()).control}/configuration"
+    body = json.dumps({"config": str(config.resolve())}).encode()
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(urllib.request.Request(url, body, method="POST")) as response:
+            said = json.load(response)
+    except urllib.error.HTTPError as error:
+        why = json.load(error)["message"]
+        raise LocalError(f"{config} could not be applied, and the stack runs as before: {why}") from None
+    except OSError as error:
+        raise LocalError(f"the stack in {folder} does not answer ({error})") from None
+    return tuple(said["notes"]) if said["changed"] else None
 
 
 def describe(folder: Path = STACK_DIR) -> dict[str, str]:
@@ -385,7 +542,7 @@ class Detached:
 
     pid: int
     environment: Mapping[str, str]
-    existing_warehouse: bool
+    past: Past
     notes: tuple[str, ...]
 
 
@@ -424,7 +581,7 @@ def detach(
                 process.wait()
                 raise LocalError(report["error"])
             else:
-                return Detached(process.pid, describe(folder), report["existing_warehouse"], tuple(report["notes"]))
+                return Detached(process.pid, describe(folder), Past(report["past"]), tuple(report["notes"]))
     except BaseException:
         process.terminate()
         raise
@@ -472,7 +629,7 @@ def main() -> int:
         report(error=str(error) or type(error).__name__)
         return 1
     with stack:
-        report(existing_warehouse=stack.existing_warehouse, notes=list(stack.notes))
+        report(past=stack.past.value, notes=list(stack.notes))
         if listening:
             listening = False
             os.close(arguments.report_to)

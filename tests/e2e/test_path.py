@@ -19,6 +19,7 @@ from tests.e2e.conftest import CONFIG, LocalStack
 from tests.support.patience import HANGING, eventually
 from tidegate.reading.reader import LINEAGE
 from tidegate_local import stack as local_stack
+from tidegate_local.continuing import Past
 from tidegate_local.errors import LocalError
 
 pytestmark = pytest.mark.e2e
@@ -267,11 +268,11 @@ def beside(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: LocalStack, beside: Path) -> None:
+def test_a_second_stack_runs_beside_it_and_its_ledger_is_rebuilt_from_tables(stack: LocalStack, beside: Path) -> None:
     config, folder = beside / "tidegate.toml", beside / "local"
     first = local_stack.detach(config, folder, on_progress=print)
     try:
-        assert not first.existing_warehouse
+        assert first.past is Past.NONE
         assert first.environment["AWS_ENDPOINT_URL"] != stack.environment["AWS_ENDPOINT_URL"]
         with pytest.raises(LocalError, match="already"):
             local_stack.detach(config, folder, on_progress=print)
@@ -287,9 +288,10 @@ def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: Loca
     assert (left["source"], "did not land" in left["unknown"]) == ("tables", True)
     with pytest.raises(OSError, match=r"refused|reset"):
         urllib.request.urlopen(first.environment["AWS_ENDPOINT_URL"], timeout=5)
+    shutil.rmtree(folder / "state")  # all but the tables is gone
     again = local_stack.detach(config, folder, on_progress=print)
     try:
-        assert again.existing_warehouse
+        assert again.past is Past.LOST
         third = LocalStack(folder, dict(again.environment))
         assert third.ids("e2e.plain") == [1]
         # the same bytes: the same upload, whose claim was rebuilt from the table
@@ -303,7 +305,7 @@ def test_a_second_stack_runs_beside_it_and_its_warehouse_outlives_it(stack: Loca
 
 def test_ctrl_c_leaves_no_process_behind(beside: Path) -> None:
     config, folder = beside / "tidegate.toml", beside / "local"
-    shutil.rmtree(folder / "warehouse", ignore_errors=True)  # else it would be read first
+    local_stack.forget(folder)  # else the tables would be read first
     command = [
         str(Path(sys.executable).with_name("tidegate")),
         "local",

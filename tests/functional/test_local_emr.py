@@ -1,5 +1,6 @@
 """The EMR Serverless endpoint: through boto3, with a stand-in for spark-submit, and once with the real one."""
 
+import json
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ from botocore.exceptions import ClientError
 
 from tests.support.patience import eventually
 from tidegate_local.emr.api import routes
+from tidegate_local.emr.records import RunRecords
 from tidegate_local.emr.service import EmulatedEmr
 from tidegate_local.emr.submit import Machine
 from tidegate_local.endpoint import Endpoint
@@ -119,13 +121,13 @@ class Emr:
 
 
 @contextmanager
-def serving(folder, environment, *, slots=2):
+def serving(folder, environment, *, slots=2, records=None):
     submit = folder / "submit"
     submit.write_text(SUBMIT.format(python=sys.executable))
     submit.chmod(0o755)
     announced = []
     machine = Machine(folder, ("lake",), environment, {}, (str(submit),), (Path("/jars/a.jar"),))
-    service = EmulatedEmr(machine, announced.append, slots)
+    service = EmulatedEmr(machine, announced.append, slots, records)
     with listen() as listener:
         endpoint = Endpoint(listener, routes(service))
         thread = threading.Thread(target=endpoint.serve_forever)
@@ -228,6 +230,47 @@ def test_jobs_wait_for_a_slot_and_can_be_cancelled_there(tmp_path, s3_environmen
         assert {each["id"] for each in listed["jobRuns"] + more} == {first, second}
         worker = appears(tmp_path / "jobs" / third / "worker.pid")
     assert gone(worker)
+
+
+def test_what_had_not_ended_is_run_again_as_the_same_run(tmp_path, s3_environment):
+    state = tmp_path / "state"
+    with serving(tmp_path, s3_environment, slots=1, records=RunRecords(state)) as emr:
+        done, failed = emr.start("ingest", token="done"), emr.start("fail", token="failed")
+        ended = [emr.wait(run, "SUCCESS", "FAILED") for run in (done, failed)]
+        running, queued, given_up = (emr.start("wait", token=each) for each in ("running", "queued", "given-up"))
+        emr.wait(running, "RUNNING")
+        emr.cancel(given_up)
+        emr.wait(given_up, "CANCELLING", "CANCELLED")
+        application = emr.application
+        worker = appears(tmp_path / "jobs" / running / "worker.pid")
+    assert gone(worker)
+    worker.unlink()
+    with serving(tmp_path, s3_environment, slots=1, records=RunRecords(state)) as emr:
+        assert emr.application == application
+        assert [emr.get(run) for run in (done, failed)] == ended
+        assert emr.wait(running, "RUNNING")["name"] == ""
+        assert emr.wait(given_up, "CANCELLED")["state"] == "CANCELLED"
+        appears(tmp_path / "jobs" / running / "worker.pid")
+        tokens = ("done", "running", "queued")
+        assert [emr.start("ingest", token=each) for each in tokens] == [done, running, queued]
+        emr.cancel(running)
+        emr.wait(running, "CANCELLED")
+        emr.wait(queued, "RUNNING")
+        updated = emr.client.update_application(
+            applicationId=application,
+            clientToken="u",
+            releaseLabel="emr-spark-9.0.0",
+            runtimeConfiguration=[{"classification": "spark-defaults", "properties": {"spark.x": "2"}}],
+        )
+        assert updated["application"]["releaseLabel"] == "emr-spark-9.0.0"
+    with serving(tmp_path, s3_environment, slots=1, records=RunRecords(state)) as emr:
+        found = emr.client.get_application(applicationId=application)["application"]
+        assert found["releaseLabel"] == "emr-spark-9.0.0"
+        emr.cancel(queued)
+        later = emr.start("ingest", token="later")
+        emr.wait(later, "SUCCESS")
+        words = json.loads((tmp_path / "jobs" / later / "command.json").read_text())
+        assert "spark.x=2" in words
 
 
 def test_a_job_that_takes_too_long_fails(tmp_path, s3_environment, monkeypatch):

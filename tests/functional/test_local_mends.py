@@ -16,7 +16,7 @@ from tidegate_local.mends import MENDS
 WITHOUT = """
 import functools, sys
 from tidegate_local import services
-services.mend = functools.partial(services.mend, but=sys.argv[1])
+services.mend = functools.partial(services.mend, but=sys.argv.pop(1))
 services.main()
 """
 

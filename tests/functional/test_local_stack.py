@@ -1,5 +1,6 @@
 """The supervisor, the loader, the workers and the event bus together, on a small template with handlers of its own."""
 
+import collections
 import contextlib
 import json
 import os
@@ -16,9 +17,12 @@ from botocore.exceptions import ConnectionClosedError
 
 from tests.support.patience import HANGING, eventually
 from tidegate_local import stack
+from tidegate_local.cli.deployment import enter
+from tidegate_local.continuing import Past
 from tidegate_local.environment import client
 from tidegate_local.errors import LocalError
 from tidegate_local.loader import load, read_assembly
+from tidegate_local.processes import listen
 
 CONFIG = Path(__file__).parents[2] / "tidegate.toml"
 
@@ -463,6 +467,168 @@ def test_however_it_ends_no_process_stays_behind(tmp_path, number):
         waiting_for="every process of the stack to end",
     )
     assert not stack.is_running(tmp_path / "dir")
+
+
+class Detached:
+    """A stack of the small template in a process of its own, which may be killed with all that it started."""
+
+    def __init__(self, folder, changes=None):
+        self.folder = folder
+        self.changes = changes
+
+    def up(self):
+        command = [sys.executable, "-c", UP, str(CONFIG), str(write_assembly(self.folder, self.changes))]
+        self.process = subprocess.Popen(
+            [*command, str(self.folder / "dir")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        self.pids = [int(pid) for pid in line.split()]
+        self.environment = stack.describe(self.folder / "dir")
+        return self.environment
+
+    def end(self, number=signal.SIGTERM):
+        if number == signal.SIGKILL:
+            self.process.send_signal(signal.SIGSTOP)  # else it would start again what dies first
+            for pid in self.pids:
+                os.kill(pid, number)
+        self.process.send_signal(number)
+        self.process.wait(HANGING)
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+    def recorded(self, kind):
+        return Running(self.folder, None).recorded(kind)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_next_stack_goes_on_where_the_one_before_ended(tmp_path, number):
+    detached = Detached(tmp_path)
+    before = detached.up()
+    s3 = client("s3", before)
+    version = s3.put_object(Bucket="landing", Key="in/1", Body=b"x")["VersionId"]
+    eventually(lambda: detached.recorded("buffer"), waiting_for="the upload to be handled")
+    # a message that nobody handles: it is still there
+    url = client("sqs", before).get_queue_url(QueueName="small-Dead")["QueueUrl"]
+    client("sqs", before).send_message(QueueUrl=url, MessageBody="dead")
+    detached.end(number)
+    try:
+        assert detached.up() == before, "something listens elsewhere, or is called otherwise"
+        (there,) = s3.list_object_versions(Bucket="landing")["Versions"]
+        assert there["VersionId"] == version
+        s3.put_object(Bucket="landing", Key="in/2", Body=b"x")
+        eventually(
+            lambda: detached.recorded("buffer"),
+            lambda recorded: ["in/2", "1"] in recorded,
+            waiting_for="another upload to be handled",
+        )
+        assert collections.Counter(key for key, _ in detached.recorded("buffer"))["in/2"] == 1, "it was notified twice"
+        assert number == signal.SIGKILL or detached.recorded("buffer").count(["in/1", "1"]) == 1
+        (message,) = client("sqs", before).receive_message(QueueUrl=url)["Messages"]
+        assert message["Body"] == "dead"
+        assert len(client("emr-serverless", before).list_applications()["applications"]) == 1
+        assert len(client("sns", before).list_subscriptions()["Subscriptions"]) == 1
+    finally:
+        detached.end()
+
+
+def test_a_port_that_is_taken_is_told_and_another_one_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path))
+    with stack.up(CONFIG, tmp_path / "dir", on_progress=lambda step: None) as first:
+        url = first.environment["AWS_ENDPOINT_URL"]
+        client("s3", first.environment).put_object(Bucket="landing", Key="k", Body=b"x")
+    port = int(url.rpartition(":")[2])
+    said = []
+    with listen(port), stack.up(CONFIG, tmp_path / "dir", on_progress=said.append) as second:
+        assert second.environment["AWS_ENDPOINT_URL"] != url
+        assert client("s3", second.environment).get_object(Bucket="landing", Key="k")["Body"].read() == b"x"
+    assert any(f"port {port} is taken" in line and "services" in line for line in said), said
+
+
+def test_services_that_are_killed_come_back_with_all_that_they_held(running):
+    s3 = running.client("s3")
+    s3.put_object(Bucket="landing", Key="out/kept", Body=b"x")
+    for name in ("services", "emr"):
+        before = running.pids()[name]
+        os.kill(before, signal.SIGKILL)
+        eventually(lambda name=name: running.pids()[name], lambda pid, old=before: pid != old, waiting_for=name)
+    assert s3.get_object(Bucket="landing", Key="out/kept")["Body"].read() == b"x"
+    assert len(running.client("emr-serverless").list_applications()["applications"]) == 1
+
+
+def test_a_changed_file_is_applied_by_a_stack_that_runs_and_by_the_next_one(tmp_path, monkeypatch, capsys):
+    config = tmp_path / "tidegate.toml"
+    config.write_text(CONFIG.read_text())
+    changes = {}
+    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path, changes))
+    said = []
+    with stack.up(config, tmp_path / "dir", on_progress=said.append, patience=1) as up:
+        running = Running(tmp_path, up)
+        waiting = threading.Thread(target=up.wait)
+        waiting.start()
+        assert stack.apply(config, tmp_path / "dir") is None, "nothing has changed"
+        before = running.pids()
+        config.write_text("[[route]]\nname = 'x'\n")
+        with pytest.raises(LocalError, match=r"could not be applied, and the stack runs as before: .*required"):
+            stack.apply(config, tmp_path / "dir")
+        assert running.pids() == before
+        # another key is notified, a route's notification of an existing bucket is gone, and a function is new
+        other = json.loads(json.dumps(resources(tmp_path / "record")["Landing"]).replace("in/", "other/"))
+        changes.update(
+            {
+                "Landing": other,
+                "Existing": {"Type": "AWS::IAM::Role"},
+                "NotificationsHandler": {"Type": "AWS::IAM::Role"},
+                "Later": function("timer", tmp_path / "record", FunctionName="later"),
+            }
+        )
+        config.write_text(CONFIG.read_text() + "\n# changed\n")
+        # `resume` does it so
+        with pytest.MonkeyPatch.context() as process:
+            process.setattr(os, "environ", dict(os.environ))
+            enter(tmp_path / "dir", up_to_date=True)
+            assert "has changed: the stack in" in capsys.readouterr().err
+            assert os.environ["TIDEGATE_LOCAL_STACK"] == str(tmp_path / "dir")
+        assert stack.apply(config, tmp_path / "dir") is None
+        after = running.pids()
+        assert {name for name in after if after[name] == before.get(name)} == {"services", "emr"}
+        assert json.loads(running.invoke("later", {})["Payload"].read())["pid"] == after["later"]
+        s3 = running.client("s3")
+        for key in ("in/x", "other/x"):
+            s3.put_object(Bucket="landing", Key=key, Body=b"x")
+        s3.put_object(Bucket="theirs", Key="x", Body=b"x")
+        eventually(lambda: running.recorded("buffer"), waiting_for="an upload")
+        assert {key for key, _ in running.recorded("buffer")} == {"other/x"}
+        up.stop()
+        waiting.join(HANGING)
+    assert not any("is not what the stack was made from" in line for line in said)
+    config.write_text(CONFIG.read_text() + "\n# changed again\n")
+    changes.pop("Later")
+    with stack.up(config, tmp_path / "dir", on_progress=said.append, patience=1) as up:
+        assert "later" not in Running(tmp_path, up).pids()
+        assert "QueueConfigurations" not in client("s3", up.environment).get_bucket_notification_configuration(
+            Bucket="theirs"
+        )
+    assert any("is not what the stack was made from: what has changed is applied" in line for line in said)
+
+
+def test_forgetting_leaves_what_is_not_the_stacks_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path))
+    folder = tmp_path / "dir"
+    with stack.up(CONFIG, folder, on_progress=lambda step: None) as up:
+        client("s3", up.environment).put_object(Bucket="landing", Key="k", Body=b"x")
+        with pytest.raises(LocalError, match="already"):
+            stack.forget(folder)
+    (folder / "mine").write_text("mine")
+    assert stack.forget(folder)
+    assert [each.name for each in folder.iterdir()] == ["mine"]
+    (folder / "mine").unlink()
+    with stack.up(CONFIG, folder, on_progress=lambda step: None) as up:
+        assert up.past is Past.NONE
+        assert "Contents" not in client("s3", up.environment).list_objects_v2(Bucket="landing")
+    assert stack.forget(folder)
+    assert not folder.exists()
+    assert not stack.forget(folder)
 
 
 def test_a_stack_that_cannot_start_says_why_and_leaves_nothing(tmp_path, monkeypatch):

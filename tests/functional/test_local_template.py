@@ -12,6 +12,7 @@ from tests.support.patience import eventually
 from tidegate.schedule import SCHEDULE
 from tidegate.settings import parse
 from tidegate_local import description, stack
+from tidegate_local.continuing import Past
 from tidegate_local.errors import LocalError
 from tidegate_local.guard import session_members
 from tidegate_local.rebuilding import may_come_again
@@ -30,7 +31,7 @@ def test_the_stack_of_the_template_takes_an_upload_and_leaves_nothing_when_it_is
     steps = []
     started = stack.detach(CONFIG, folder, on_progress=steps.append)
     assert len(steps) == 4
-    assert not started.existing_warehouse
+    assert started.past is Past.NONE
     assert stack.describe(folder) == started.environment
 
     loaded = description.read(folder)

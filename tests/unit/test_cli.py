@@ -38,7 +38,11 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
+from tidegate_local import commands as local_commands
 from tidegate_local import stack
+from tidegate_local.cli import render as local_render
+from tidegate_local.continuing import Past
+from tidegate_local.environment import NOBODY
 from tidegate_local.errors import LocalError
 from tidegate_local.toolchain import ToolMissing
 
@@ -134,7 +138,7 @@ def ledger(monkeypatch: pytest.MonkeyPatch) -> FakeLedger:
         ports=lambda: fake.ports,
         letters=lambda: fake.boxes,
     )
-    monkeypatch.setattr(deployment, "find", lambda folder: application)
+    monkeypatch.setattr(deployment, "find", lambda folder, **_: application)
     return fake
 
 
@@ -929,31 +933,83 @@ def test_down_where_nothing_runs_is_no_error(tmp_path: Path):
 ENVIRONMENT = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "TIDEGATE_WAREHOUSE": "file:///tmp/w"}
 
 
-@pytest.mark.parametrize("existing", [True, False])
-def test_up_says_what_an_old_warehouse_means(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, existing: bool):
+@pytest.mark.parametrize("past", Past)
+def test_up_says_what_tables_without_a_state_mean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, past: Past):
     def detach(config: Path, folder: Path, **options: Any) -> stack.Detached:
         options["on_progress"]("starting the services")
-        return stack.Detached(1, ENVIRONMENT, existing, ("a note",))
+        return stack.Detached(1, ENVIRONMENT, past, ("a note",))
 
     monkeypatch.setattr(stack, "detach", detach)
     result = run("local", "up", "--detach", "--dir", str(tmp_path))
     assert result.exit_code == Exit.OK
     assert "http://127.0.0.1:1" in result.stdout
-    assert f"tidegate local down --dir {tmp_path}" in result.stdout
+    assert f" local down --dir {tmp_path}" in result.stdout
     assert "a note" in result.stdout
     for said in (
         "In a bucket without versions, a file that has landed and is uploaded again is refused",
         "the ledger was rebuilt from the tables",
         "In a bucket with versions it is another upload, as on AWS: its rows land once more",
-        f"Delete {tmp_path / 'warehouse'} to start over",
+        f" local down --forget --dir {tmp_path}",
     ):
-        assert (said in result.stdout) == existing
+        assert (said in result.stdout) == (past in (Past.LOST, Past.OLDER))
+
+
+@pytest.mark.parametrize(("applied", "said"), [((), "now runs by"), (None, "runs already, and nothing has changed in")])
+def test_up_beside_a_stack_that_runs_applies_what_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, applied: tuple[str, ...] | None, said: str
+):
+    asked: list[tuple[Path, Path]] = []
+    monkeypatch.setattr(stack, "is_running", lambda folder: True)
+    monkeypatch.setattr(stack, "apply", lambda config, folder: asked.append((config, folder)) or applied)
+    result = run("local", "up", "--dir", str(tmp_path), "--config", "a.toml")
+    assert result.exit_code == Exit.OK
+    assert asked == [(Path("a.toml"), tmp_path)]
+    assert f"The stack in {tmp_path} {said} a.toml" in result.stdout
+
+
+def test_down_keeps_what_the_stack_holds_unless_it_is_to_be_forgotten(tmp_path: Path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "mine").touch()
+    assert run("local", "down", "--dir", str(tmp_path)).exit_code == Exit.OK
+    assert (tmp_path / "state").exists()
+    result = run("local", "down", "--forget", "--dir", str(tmp_path))
+    assert f"deleted all that it held: {tmp_path}" in result.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["mine"]
+    assert "nothing to delete" in run("local", "down", "--forget", "--dir", str(tmp_path)).stderr
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_the_printed_command_leads_a_shell_to_the_stack_or_nowhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: bool
+):
+    """Not to an account, whose profile the shell may have."""
+    program = tmp_path / "a folder" / "tidegate"
+    program.parent.mkdir()
+    if found:
+        program.write_text('#!/bin/sh\necho "unset AWS_PROFILE"\necho "export AWS_ENDPOINT_URL=\'$*\'"\n')
+        program.chmod(0o755)
+    monkeypatch.setattr(sys, "argv", [str(program), "local", "up"])
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
+    script = f'{local_render.shell_command(tmp_path / "dir")} 2> /dev/null; echo "$AWS_ENDPOINT_URL"'
+    printed = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True, env={"PATH": "/bin"})
+    expected = f"local env --dir {tmp_path / 'dir'}" if found else NOBODY
+    assert printed.stdout.strip() == expected
+
+
+def test_a_program_on_the_path_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    program = tmp_path / "tidegate"
+    program.touch(mode=0o755)
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert local_commands.command("local", "down", folder=Path("/d d")) == "tidegate local down --dir '/d d'"
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert local_commands.command("local", "down", folder=Path("/d")) == f"{program} local down --dir /d"
 
 
 def test_ctrl_c_is_how_up_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     class Running:
         environment = ENVIRONMENT
-        existing_warehouse = False
+        past = Past.NONE
         notes = ()
         stopped = False
 

@@ -187,7 +187,7 @@ def test_a_file_that_is_there_is_never_overwritten(here: Path):
     [
         ("a.json", b'[{"id": 1}]', "line 1 is a JSON array; Tidegate wants one object a line (jq -c '.[]' FILE)"),
         ("a.json", b'{\n"id": 1\n}', "line 1 ends in the middle of an object"),
-        ("a.json", gzip.compress(b"{}"), "it is gzip, and its name does not say so by its end"),
+        ("a.json", gzip.compress(b"{}", mtime=0), "it is gzip, and its name does not say so by its end"),
         ("a.csv", b"", "it is empty"),
         ("a.xlsx", b"PK\x03\x04[Content_Types].xml", "it is an Excel workbook, and no format of a route"),
         ("notes.md", b"Some words.\nAnd more.\n", "it is neither JSON, CSV, Parquet, Avro nor ORC"),

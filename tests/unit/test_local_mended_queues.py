@@ -108,7 +108,7 @@ def test_a_receiver_that_waits_is_woken_by_what_comes(monkeypatch):
             waits.set()  # the lock is still held: nobody can send before the wait has begun
             return super().wait(timeout)
 
-    queue = SimpleNamespace(dead_letter_queue=None, fifo_queue=False, message_retention_period=86_400)
+    queue = SimpleNamespace(name="q", dead_letter_queue=None, fifo_queue=False, message_retention_period=86_400)
     box = queues.mailbox(queue)
     box.changed = Told()
     backend = SimpleNamespace(get_queue=lambda name: queue)

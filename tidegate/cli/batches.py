@@ -22,9 +22,11 @@ BatchArgument = Annotated[str, typer.Argument(metavar="BATCH", help="The batch's
 def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
     """Give a halted batch one more attempt. Remove the cause first. Settling starts the attempt within a minute.
 
+    The local stack applies a changed tidegate.toml before.
+
     A batch that waits between two attempts gets the next one now.
     """
-    match ask_resume(batch, deployment.find(folder).ports()):
+    match ask_resume(batch, deployment.find(folder, up_to_date=True).ports()):
         case Resumed.DONE:
             typer.echo(f"batch {batch} goes on: its next attempt starts within a minute")
             return

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tidegate import wiring
 from tidegate.cli import plugins
-from tidegate.environment import LEDGER, STACK_DIR, read_outputs
+from tidegate.environment import LEDGER, LOCAL_STACK, STACK_DIR, read_outputs
 from tidegate.flows.ports import Ports
 from tidegate.settings import DEFAULT_FILE, SettingsError
 
@@ -19,13 +19,16 @@ def is_named() -> bool:
     return bool(os.environ.get(MARK))
 
 
-def find(folder: Path | None) -> wiring.Deployment:
+def find(folder: Path | None, *, up_to_date: bool = False) -> wiring.Deployment:
     """The deployment that the environment describes. If `folder` is given, the stack that runs there.
 
-    Raises SettingsError, or Expected if no stack runs there.
+    With `up_to_date`, a stack of this machine first applies what has changed in its configuration. A deployment is
+    what was deployed last. Raises SettingsError, or Expected if no stack runs there.
     """
     if folder is not None or not is_named():
-        plugins.local("enter")(folder or STACK_DIR)
+        plugins.local("enter")(folder or STACK_DIR, up_to_date=up_to_date)
+    elif up_to_date and os.environ.get(LOCAL_STACK):
+        plugins.local("enter")(Path(os.environ[LOCAL_STACK]), up_to_date=True)
     try:
         return wiring.this_deployment()
     except KeyError as missing:

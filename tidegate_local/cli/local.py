@@ -20,18 +20,24 @@ def up(
     port: PortOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is up; `local down` stops it.")] = False,
 ) -> None:
-    """Start the stack. Without --detach it runs until Ctrl-C. Everything listens on 127.0.0.1 only."""
+    """Start the stack. Without --detach it runs until Ctrl-C. Everything listens on 127.0.0.1 only.
+
+    It goes on where the stack in DIR ended. If one runs there and tidegate.toml has changed, that one applies it.
+    """
     from tidegate.cli.deployment import config_file
     from tidegate_local import stack
     from tidegate_local.cli import render
 
     file = config_file(config)
+    if stack.is_running(folder) and port is None:
+        render.applied(folder, file, stack.apply(file, folder))
+        return
     if detach:
         started = stack.detach(file, folder, port=port, on_progress=_say)
         render.stack_ready(
             folder,
             started.environment,
-            existing_warehouse=started.existing_warehouse,
+            past=started.past,
             notes=started.notes,
             detached=True,
         )
@@ -40,7 +46,7 @@ def up(
         render.stack_ready(
             folder,
             running.environment,
-            existing_warehouse=running.existing_warehouse,
+            past=running.past,
             notes=running.notes,
             detached=False,
         )
@@ -51,19 +57,27 @@ def up(
 
 
 @app.command()
-def down(folder: DirOption = STACK_DIR) -> None:
-    """Stop the stack in DIR. The warehouse stays; the emulated S3, queues and ledger do not."""
+def down(
+    folder: DirOption = STACK_DIR,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Delete all that it holds, too: buckets, queues, ledger and tables.")
+    ] = False,
+) -> None:
+    """Stop the stack in DIR. What it holds stays in DIR, and `local up` goes on with it."""
     from tidegate_local import stack
 
     if stack.down(folder):
-        _say(f"stopped the stack in {folder}; the warehouse stays in {folder / 'warehouse'}")
+        _say(f"stopped the stack in {folder}{'' if forget else '; what it holds stays there'}")
     else:
         _say(f"no stack runs in {folder}")
+    if forget:
+        found = stack.forget(folder)
+        _say(f"deleted all that it held: {folder}" if found else f"there is nothing to delete in {folder}")
 
 
 @app.command()
 def env(folder: DirOption = STACK_DIR) -> None:
-    """Print the environment variables of the stack in DIR: eval "$(tidegate local env)".
+    """Print the environment variables of the stack in DIR, for the command that `local up` prints.
 
     Ends with 3 if no stack runs there. Then it prints what is left, which is the warehouse, and unsets the rest.
     """

@@ -8,6 +8,7 @@ it, and refuses what it would have to ignore. A job run is a session of its own 
     runs       what an application and a job run are, and how a run goes from state to state: no I/O
     submit     a job run as a `spark-submit` of this machine: its command, its environment, its end
     sharing    the archive of Java classes with which a job begins sooner
+    records    what is remembered over a restart
     service    the runs there are, and the threads that run them
     api        what is asked and answered over HTTP
 """

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_local import toolchain
+from tidegate_local.durable.database import FOLDER
 from tidegate_local.emr.api import routes
+from tidegate_local.emr.records import RunRecords
 from tidegate_local.emr.runs import iso
 from tidegate_local.emr.service import EmulatedEmr
 from tidegate_local.emr.sharing import installed_archive, sharing_options
@@ -80,9 +82,12 @@ def main() -> int:
         spark_submit=(str(toolchain.spark_submit()),),
         jars=tuple(toolchain.jars()),
         java_options=sharing_options(installed_archive()),
+        scratch_name=f"tmp-{os.getpid()}",
     )
     machine.warehouse.mkdir(parents=True, exist_ok=True)
-    service = EmulatedEmr(machine, Announcer(client("events", environment)).publish, arguments.concurrent_jobs)
+    announcer = Announcer(client("events", environment))
+    records = RunRecords(machine.folder / FOLDER)
+    service = EmulatedEmr(machine, announcer.publish, arguments.concurrent_jobs, records)
     endpoint = Endpoint(listener, routes(service))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())

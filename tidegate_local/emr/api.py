@@ -30,6 +30,13 @@ def routes(service: EmulatedEmr) -> list[HttpRoute]:
         found = service.application(application)
         return answer({"application": {"applicationId": found.id, **found.summary()}})
 
+    def update_application(request: Request, application: str) -> Response:
+        present = service.application(application)
+        said = request.json
+        settings = _spark_defaults(said["runtimeConfiguration"]) if "runtimeConfiguration" in said else present.settings
+        updated = service.update(present, said.get("releaseLabel", present.release_label), settings)
+        return answer({"application": {"applicationId": updated.id, **updated.summary()}})
+
     def start_job_run(request: Request, application: str) -> Response:
         run = service.start(asked_run(request.json, service.application(application), now=time.time()))
         return answer({"applicationId": application, "jobRunId": run.id, "arn": run.arn})
@@ -55,6 +62,7 @@ def routes(service: EmulatedEmr) -> list[HttpRoute]:
         ("POST", "/applications", create_application),
         ("GET", "/applications", list_applications),
         ("GET", "/applications/<application>", get_application),
+        ("PATCH", "/applications/<application>", update_application),
         ("POST", "/applications/<application>/jobruns", start_job_run),
         ("GET", "/applications/<application>/jobruns", list_job_runs),
         ("GET", "/applications/<application>/jobruns/<run>", get_job_run),

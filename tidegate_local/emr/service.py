@@ -6,11 +6,13 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from tidegate_local.emr import runs
+from tidegate_local.emr.records import RunRecords, begun_again
 from tidegate_local.emr.runs import Application, JobRun
 from tidegate_local.emr.submit import Machine, begin, command, download, wait
 from tidegate_local.endpoint import RefusedRequest
@@ -20,9 +22,17 @@ from tidegate_local.processes import Child
 class EmulatedEmr:
     """Every method may be called by any thread. `publish` is told of each change of a run's state, in order."""
 
-    def __init__(self, machine: Machine, publish: Callable[[dict[str, Any]], None], concurrent_jobs: int) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        publish: Callable[[dict[str, Any]], None],
+        concurrent_jobs: int,
+        records: RunRecords | None = None,
+    ) -> None:
+        """With `records` it goes on where they end; without, it begins with nothing."""
         self.machine = machine
         self.publish = publish
+        self.records = records
         self.applications: dict[str, Application] = {}
         self.runs: dict[str, JobRun] = {}
         self.lock = threading.RLock()
@@ -30,6 +40,8 @@ class EmulatedEmr:
         self.slots = concurrent_jobs
         self.executor = ThreadPoolExecutor(concurrent_jobs, thread_name_prefix="job")
         self._processes: dict[str, Child] = {}
+        if records is not None:
+            self._go_on(records)
 
     # --- applications ---
 
@@ -37,8 +49,15 @@ class EmulatedEmr:
         """The application that was asked for, or the one that its token created before."""
         with self.lock:
             known = next((each for each in self.applications.values() if each.token == asked.token), asked)
-            self.applications[known.id] = known
+            self._keep(known)
         return known
+
+    def update(self, present: Application, release_label: str, settings: Mapping[str, str]) -> Application:
+        """The application with another release and other settings, for the jobs that are started from now on."""
+        with self.lock:
+            updated = replace(present, release_label=release_label, settings=settings)
+            self._keep(updated)
+        return updated
 
     def application(self, identifier: str) -> Application:
         """Raises RefusedRequest."""
@@ -52,21 +71,21 @@ class EmulatedEmr:
         """Raises RefusedRequest."""
         owner = self.application(application)
         run = self.runs.get(identifier)
-        if run is None or run.application is not owner:
+        if run is None or run.application.id != owner.id:
             raise RefusedRequest(404, "ResourceNotFoundException", f"JobRun {identifier} does not exist")
         return run
 
     def runs_of(self, application: Application) -> list[JobRun]:
         """The newest first."""
         with self.lock:
-            found = [each for each in self.runs.values() if each.application is application]
+            found = [each for each in self.runs.values() if each.application.id == application.id]
         return sorted(found, key=lambda each: each.created_at, reverse=True)
 
     def start(self, asked: JobRun) -> JobRun:
         """The run that was asked for, or the one that its token started before. Raises RefusedRequest."""
         with self.lock:
             for known in self.runs.values():
-                if known.token == asked.token and known.application is asked.application:
+                if known.token == asked.token and known.application.id == asked.application.id:
                     return known
             if self.stopping:
                 raise RefusedRequest(500, "InternalServerException", "the endpoint is stopping")
@@ -85,12 +104,25 @@ class EmulatedEmr:
                     process.ask_to_stop()
 
     def stop(self) -> None:
-        """Cancel what runs and wait until it is gone."""
+        """End what runs and wait until it is gone. With records it is run again at the next start, else cancelled."""
         with self.lock:
             self.stopping = True
-            for run in list(self.runs.values()):
-                self.cancel(run, "the local stack was stopped")
+            if self.records is None:
+                for run in list(self.runs.values()):
+                    self.cancel(run, "the local stack was stopped")
+            for process in self._processes.values():
+                process.ask_to_stop()
         self.executor.shutdown(wait=True)
+
+    def _go_on(self, records: RunRecords) -> None:
+        """Know what was known, and run again what had not ended: to whoever waits for it, it is still the same run."""
+        self.applications, self.runs = records.known()
+        for run in list(self.runs.values()):
+            if run.state == "CANCELLING":
+                self._record(runs.ended(run, "CANCELLED", time.time(), run.details))
+            elif runs.is_active(run):
+                self._record(begun_again(run))
+                self.executor.submit(self._execute, run.id)
 
     # --- running them ---
 
@@ -101,6 +133,8 @@ class EmulatedEmr:
             state, details = "FAILED", f"{type(error).__name__}: {error}"
         with self.lock:
             self._processes.pop(identifier, None)
+            if self.stopping and self.records is not None and self.runs[identifier].state != "CANCELLING":
+                return  # it did not end by itself
             self._record(runs.ended(self.runs[identifier], state, time.time(), details))
 
     def _spark_submit(self, run: JobRun) -> tuple[str, str]:
@@ -111,6 +145,8 @@ class EmulatedEmr:
             self._record(runs.moved(run, "SCHEDULED", time.time()))
         folder = self.machine.job_folder(run.id)
         scratch = self.machine.scratch(run.id)
+        for earlier in folder.glob("tmp*"):
+            shutil.rmtree(earlier, ignore_errors=True)  # of a driver that was killed with the stack
         scratch.mkdir(parents=True)
         try:
             script = download(run, self.machine)
@@ -128,7 +164,14 @@ class EmulatedEmr:
     def _may_go_on(self, identifier: str) -> bool:
         return not self.stopping and runs.may_go_on(self.runs[identifier])
 
+    def _keep(self, application: Application) -> None:
+        if self.records is not None:
+            self.records.application(application)
+        self.applications[application.id] = application
+
     def _record(self, run: JobRun) -> None:
         before = self.runs.get(run.id)
+        if self.records is not None:
+            self.records.run(run)
         self.runs[run.id] = run
         self.publish(runs.change(run, before.state if before else ""))

@@ -68,6 +68,8 @@ class Machine:
     jars: tuple[Path, ...] = ()
     java_options: str = ""
     """Further options of a job's JVM, quoted as for a shell."""
+    scratch_name: str = "tmp"
+    """Another one for each process of the endpoint: a driver of an earlier one may still be ending."""
 
     @property
     def warehouse(self) -> Path:
@@ -78,7 +80,7 @@ class Machine:
 
     def scratch(self, run: str) -> Path:
         """Where a job's temporary files are, as long as it runs."""
-        return self.job_folder(run) / "tmp"
+        return self.job_folder(run) / self.scratch_name
 
 
 def command(run: JobRun, machine: Machine, script: Path) -> list[str]:

@@ -30,11 +30,11 @@ ABSENT = {
     "AWS::S3::BucketPolicy": "an emulator that ignores conditions would refuse every request without TLS",
     "AWS::SNS::TopicPolicy": "nobody is refused anything here",
     "AWS::SQS::QueuePolicy": "nobody is refused anything here, and one more condition could only lock us out",
-    "Custom::S3AutoDeleteObjects": "the buckets end with the stack here",
-    "Custom::TidegateApplication": "the application ends with the stack here",
+    "Custom::S3AutoDeleteObjects": "`local down --forget` deletes the buckets here",
+    "Custom::TidegateApplication": "`local down --forget` deletes the application here",
     "Custom::TidegateArchive": "there is nothing here to replay an archive",
     "Custom::TidegateNames": "the buckets' names are taken by nobody here",
-    "Custom::TidegateProtection": "the table ends with the stack here",
+    "Custom::TidegateProtection": "nothing deletes the table here but `local down --forget`",
 }
 """Why each has none."""
 

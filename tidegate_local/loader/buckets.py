@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     ignored={
         "AccessControl": "nobody is refused anything here",
         "BucketEncryption": "nothing is encrypted here",
-        "LifecycleConfiguration": "nothing lives long enough here to expire",
+        "LifecycleConfiguration": "nothing expires here: `local down --forget` deletes all of it",
         "LoggingConfiguration": "nobody else reads the buckets here",
         "OwnershipControls": "there is one account here",
         "PublicAccessBlockConfiguration": "only this machine reaches the endpoint",
@@ -33,10 +33,14 @@ def bucket(loading: Loading, logical: str, properties: Properties) -> Created:
     make_bucket(loading, name)
     if versioning := properties.pop("VersioningConfiguration", None):
         loading.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration=versioning)
+    elif loading.s3.get_bucket_versioning(Bucket=name).get("Status") == "Enabled":
+        # versions that are there stay (https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html)
+        loading.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Suspended"})
     if tags := properties.pop("Tags", None):
         loading.s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tags})
-    if notifications := properties.pop("NotificationConfiguration", None):
-        notify(loading, name, _as_api(logical, notifications))
+    notifications = properties.pop("NotificationConfiguration", None)
+    if notifications or notified(loading, name):
+        notify(loading, name, _as_api(logical, notifications or {}))
     return Created(name, {"Arn": f"arn:aws:s3:::{name}"})
 
 
@@ -55,7 +59,7 @@ def notifications_of_existing_bucket(loading: Loading, logical: str, properties:
         if name not in {each["Name"] for each in loading.s3.list_buckets()["Buckets"]}:
             make_bucket(loading, name)
             loading.notes.append(f"bucket {name} is to exist already; an empty one was made in its place")
-        theirs = notified(loading, name)
+        theirs = present(loading, name)
         identify(loading, ours)
         for kind in ours:
             if isinstance(ours[kind], list):
@@ -78,13 +82,36 @@ def make_bucket(loading: Loading, name: str) -> None:
 
 def notified(loading: Loading, bucket: str) -> dict[str, Any]:
     """What a bucket notifies already."""
-    present: dict[str, Any] = {**loading.s3.get_bucket_notification_configuration(Bucket=bucket)}
-    present.pop("ResponseMetadata", None)
-    return present
+    found: dict[str, Any] = {**loading.s3.get_bucket_notification_configuration(Bucket=bucket)}
+    found.pop("ResponseMetadata", None)
+    return found
+
+
+def present(loading: Loading, bucket: str) -> dict[str, Any]:
+    """The same, without what an earlier template said and this one has not said yet."""
+    found = notified(loading, bucket)
+    queues = [each for each in found.pop("QueueConfigurations", []) if not _is_over(loading, bucket, each["Id"])]
+    return {**found, **({"QueueConfigurations": queues} if queues else {})}
+
+
+def withdraw(loading: Loading) -> None:
+    """Once all is loaded: take back what an earlier template notified of, and this one does not.
+
+    A bucket whose route is gone stays, with all that it holds, as on AWS.
+    """
+    for bucket in [each["Name"] for each in loading.s3.list_buckets()["Buckets"]]:
+        left = present(loading, bucket)
+        if left != notified(loading, bucket):
+            notify(loading, bucket, left)
+
+
+def _is_over(loading: Loading, bucket: str, identifier: str) -> bool:
+    return identifier.startswith(f"{loading.assembly.name}-") and (bucket, identifier) not in loading.told
 
 
 def notify(loading: Loading, bucket: str, configuration: dict[str, Any]) -> None:
     identify(loading, configuration)
+    loading.told |= {(bucket, each["Id"]) for each in configuration.get("QueueConfigurations", [])}
     told = cast("NotificationConfigurationTypeDef", configuration)
     loading.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=told)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,12 @@ def application(loading: Loading, logical: str, properties: Properties) -> Creat
     present = {each["name"]: each for each in loading.jobs.list_applications()["applications"]}
     if name in present:
         identifier, arn = present[name]["id"], present[name]["arn"]
+        loading.jobs.update_application(
+            applicationId=identifier,
+            releaseLabel=properties["ReleaseLabel"],
+            runtimeConfiguration=[_lower(each) for each in properties.get("RuntimeConfiguration", [])],
+            clientToken=uuid.uuid4().hex,
+        )
     else:
         answer = loading.jobs.create_application(
             name=name,

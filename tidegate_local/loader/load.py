@@ -32,6 +32,7 @@ def load(
     place_files(loading)
     for logical in loading.resources:
         loading.create(logical)
+    buckets.withdraw(loading)
     outputs = {
         name: str(loading.resolver.resolve(output["Value"]))
         for name, output in assembly.template.get("Outputs", {}).items()

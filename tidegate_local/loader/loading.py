@@ -45,6 +45,8 @@ class Loading:
         self.functions: dict[str, Function] = {}
         self.rules: list[Rule] = []
         self.notes: list[str] = []
+        self.told: set[tuple[str, str]] = set()
+        """The notifications that this template wants: the bucket, and the id of each."""
         self.folders: dict[tuple[str, str], Path] = {}
         self.resolver = Resolver(self.ref, self.attribute)
 

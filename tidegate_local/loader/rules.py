@@ -10,7 +10,7 @@ from typing import Any
 from tidegate_local.description import Rule
 from tidegate_local.environment import ACCOUNT, REGION
 from tidegate_local.errors import LocalError
-from tidegate_local.loader.buckets import notified, notify
+from tidegate_local.loader.buckets import notify, present
 from tidegate_local.loader.kinds import Created, Properties, creates
 from tidegate_local.loader.loading import Loading
 
@@ -55,7 +55,7 @@ def uploads(loading: Loading, logical: str, pattern: Mapping[str, Any], targets:
         for other, resource in loading.resources.items():
             if resource.get("Properties", {}).get("BucketName") == bucket:
                 loading.create(other)
-        present = notified(loading, bucket)
+        already = present(loading, bucket)
         ours = [
             {
                 "QueueArn": arn,
@@ -67,7 +67,7 @@ def uploads(loading: Loading, logical: str, pattern: Mapping[str, Any], targets:
             # a key written out is one that the pattern with a wildcard is too long for; a filter takes it
             if not isinstance(key, str)
         ]
-        notify(loading, bucket, {**present, "QueueConfigurations": [*present.get("QueueConfigurations", []), *ours]})
+        notify(loading, bucket, {**already, "QueueConfigurations": [*already.get("QueueConfigurations", []), *ours]})
 
 
 def filter_rules(logical: str, matcher: Mapping[str, str]) -> list[dict[str, str]]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     "AWS::DynamoDB::Table",
     ignored={
         "ContributorInsightsSpecification": "no metrics are collected here",
-        "DeletionProtectionEnabled": "the table ends with the stack here",
-        "PointInTimeRecoverySpecification": "the table ends with the stack here",
+        "DeletionProtectionEnabled": "nothing deletes the table here but `local down --forget`",
+        "PointInTimeRecoverySpecification": "nobody restores the table here",
         "SSESpecification": "nothing is encrypted here",
         "Tags": "nobody looks for them here",
     },

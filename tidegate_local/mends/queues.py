@@ -21,6 +21,7 @@ from typing import Any
 from moto.sqs.exceptions import InvalidParameterValue, ReceiptHandleIsInvalid
 from moto.sqs.models import Message, Queue, SQSBackend, _filter_message_attributes
 
+from tidegate_local.durable.changes import CHANGES
 from tidegate_local.mends.patching import patch
 
 DEDUPLICATION_SECONDS = 300
@@ -35,7 +36,8 @@ _sequence = itertools.count(time.time_ns())
 class Mailbox:
     """The messages of one queue. Every method may be called by any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: str = "") -> None:
+        self.queue = queue
         self.changed = threading.Condition()
         self._messages: dict[str, Message] = {}
         self._hidden: dict[str, Message] = {}  # in flight or delayed, when last looked at
@@ -47,8 +49,14 @@ class Mailbox:
         with self.changed:
             return list(self._messages.values())
 
+    def message(self, identifier: str) -> Message | None:
+        with self.changed:
+            return self._messages.get(identifier)
+
     def clear(self) -> None:
         with self.changed:
+            for identifier in self._messages:
+                self._touch(identifier)
             self._messages.clear()
             self._hidden.clear()
             self._handles.clear()
@@ -64,10 +72,23 @@ class Mailbox:
 
     def add(self, message: Message) -> None:
         with self.changed:
+            self._touch(message.id)
             self._messages[message.id] = message
             if message.delayed_until:
                 self._hidden[message.id] = message
             self.changed.notify_all()
+
+    def put_back(self, message: Message) -> None:
+        """A message as it was when this process began: it may be in flight or delayed."""
+        with self.changed:
+            self._messages[message.id] = message
+            self._hidden[message.id] = message
+            self._handles.update({str(each): message for each in message.all_receipt_handles if each})
+
+    def drop_repeats(self, scope: str, deduplication_id: str, seconds: float) -> None:
+        """Drop what is sent with this id, for so many seconds from now; the ids are told in the order of their end."""
+        with self.changed:
+            self._seen[scope, deduplication_id] = time.monotonic() + seconds
 
     def is_repeat(self, scope: str, deduplication_id: str) -> bool:
         """Whether this id was sent less than five minutes ago; if not, the five minutes begin now."""
@@ -78,6 +99,7 @@ class Mailbox:
             if (scope, deduplication_id) in self._seen:
                 return True
             self._seen[scope, deduplication_id] = now + DEDUPLICATION_SECONDS
+            CHANGES.touch("repeat", self.queue, scope, deduplication_id, value=DEDUPLICATION_SECONDS)
             return False
 
     def receive(
@@ -102,6 +124,7 @@ class Mailbox:
                     self._forget(message)
                     dead.append(message)
                 else:
+                    self._touch(message.id)
                     message.mark_received(visibility_timeout)
                     self._handles[str(message.receipt_handle)] = message
                     self._hidden[message.id] = message
@@ -131,6 +154,7 @@ class Mailbox:
                 self._hidden[message.id] = message
             else:
                 message.visible_at = 0.0
+            self._touch(message.id)
             self.changed.notify_all()
 
     def _find(self, handle: str) -> Message:
@@ -138,7 +162,11 @@ class Mailbox:
             raise ReceiptHandleIsInvalid
         return self._handles[handle]
 
+    def _touch(self, identifier: str) -> None:
+        CHANGES.touch("message", self.queue, identifier)
+
     def _forget(self, message: Message) -> None:
+        self._touch(message.id)
         self._messages.pop(message.id, None)
         self._hidden.pop(message.id, None)
         for handle in message.all_receipt_handles:
@@ -168,8 +196,14 @@ def queues_keep_order_and_deduplication() -> None:
 
 
 def mailbox(queue: Any) -> Mailbox:
-    box: Mailbox = queue.__dict__.setdefault("mailbox", Mailbox())
+    box: Mailbox = queue.__dict__.setdefault("mailbox", Mailbox(queue.name))
     return box
+
+
+def number_from(least: int) -> None:
+    """Number the messages of FIFO queues from `least` on, or from where the clock is, if that is later."""
+    global _sequence
+    _sequence = itertools.count(max(least, time.time_ns()))
 
 
 def add_message(queue: Any, message: Message) -> None:
@@ -194,17 +228,18 @@ def receive_message(
     deadline = time.monotonic() + wait_seconds_timeout
     while True:
         policy: dict[str, Any] = (queue.dead_letter_queue and queue.redrive_policy) or {}
-        messages, dead = box.receive(
-            count,
-            visibility_timeout,
-            fifo=bool(queue.fifo_queue),
-            most_receives=policy.get("maxReceiveCount"),
-            oldest=(time.time() - int(queue.message_retention_period)) * 1000,
-        )
-        for message in dead:
-            message.visible_at = 0.0
-            message.receipt_handle, message._old_receipt_handles = None, []
-            mailbox(queue.dead_letter_queue).add(message)
+        with CHANGES.step():  # and not while it waits
+            messages, dead = box.receive(
+                count,
+                visibility_timeout,
+                fifo=bool(queue.fifo_queue),
+                most_receives=policy.get("maxReceiveCount"),
+                oldest=(time.time() - int(queue.message_retention_period)) * 1000,
+            )
+            for message in dead:
+                message.visible_at = 0.0
+                message.receipt_handle, message._old_receipt_handles = None, []
+                mailbox(queue.dead_letter_queue).add(message)
         remaining = deadline - time.monotonic()
         if messages or remaining <= 0:
             for message in messages:

@@ -15,6 +15,15 @@ _INSERT = re.compile(r"""INSERT INTO "(?P<table>[^"]+)" VALUE \{(?P<fields>(?:'[
 _FIELD = re.compile(r"'([^']+)': \?")
 
 
+def insert_of(statement: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The table and the item of a statement, if it is an insert whose values are parameters."""
+    parsed = _INSERT.fullmatch(statement["Statement"])
+    if parsed is None:
+        return None
+    names = _FIELD.findall(parsed["fields"])
+    return parsed["table"], dict(zip(names, statement["Parameters"], strict=True))
+
+
 def inserts_put_what_is_not_there() -> None:
     """An insert of an item whose key is taken is answered with an error, and changes nothing
     (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/ql-reference.insert.html). moto fails at an insert
@@ -27,16 +36,11 @@ def with_inserts(original: Any) -> Any:
     """The same operation, for requests of nothing but inserts."""
 
     def batch_execute_statement(backend: DynamoDBBackend, statements: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        parsed = [_INSERT.fullmatch(each["Statement"]) for each in statements]
-        inserts = [each for each in parsed if each]
-        if len(inserts) < len(statements) or any(each["table"] not in backend.tables for each in inserts):
+        inserts = [each for each in map(insert_of, statements) if each]
+        if len(inserts) < len(statements) or any(table not in backend.tables for table, _ in inserts):
             answered: list[dict[str, Any]] = original(backend, statements)
             return answered
-        wanted: list[tuple[Any, dict[str, Any]]] = []
-        for insert, statement in zip(inserts, statements, strict=True):
-            names = _FIELD.findall(insert["fields"])
-            item = dict(zip(names, statement["Parameters"], strict=True))
-            wanted.append((backend.tables[insert["table"]], item))
+        wanted = [(backend.tables[table], item) for table, item in inserts]
         keys = [(table.name, *table_keys(table, item)) for table, item in wanted]
         if len(set(keys)) < len(keys):
             raise MockValidationException("Provided list of item keys contains duplicates")
