@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.build import route
-from tests.support.fakes import CountedLetters, MemoryWork, no_letters
+from tests.support.fakes import CountedLetters, MemoryListing, MemoryWork, no_letters
 from tests.support.ledgers import RETENTION
 from tests.support.verbs import commands
 from tests.support.world import memory_ports
@@ -34,6 +34,7 @@ from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.core.seats import SharedJob
 from tidegate.core.times import iso
+from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
@@ -64,6 +65,7 @@ class FakeLedger:
     known: dict[str, Route] = field(default_factory=dict)
     waiting: list[Announcement] = field(default_factory=list)
     work: MemoryWork = field(default_factory=MemoryWork)
+    listing: MemoryListing = field(default_factory=MemoryListing)
     shared: SharedJob | None = None
     asked_for_shared: int = 0
     boxes: tuple[CountedLetters, CountedLetters] = field(default_factory=no_letters)
@@ -71,7 +73,7 @@ class FakeLedger:
 
     @property
     def ports(self) -> Ports:
-        return memory_ports(ledger=self, work=self.work)
+        return memory_ports(ledger=self, work=self.work, listing=self.listing)
 
     def route(self, name: str) -> RouteRecord:
         return self.record
@@ -283,6 +285,20 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
     )
     (route,) = json.loads(run("status", "--json").stdout)["routes"]
     assert (route["uploads"]["quarantined"], route["quarantined_since"]) == (1, iso(since))
+
+
+def test_status_offers_a_backfill_for_files_that_a_new_route_finds(ledger: FakeLedger):
+    assert "earlier files" not in run("status").stdout
+    ledger.record = RouteRecord("flights")
+    ledger.listing.there = {Upload("landing", f"flights/{number}.json.gz", "v", 5): 1 for number in range(3)}
+    result = run("status")
+    told = "route flights has taken no upload yet, and 3 of its files are under s3://landing/flights/\n"
+    assert f"earlier files: {told}" in result.stdout
+    assert "tidegate backfill s3://landing/flights/ --route flights\n" in result.stdout
+    assert json.loads(run("status", "--json").stdout)["earlier_files"] == [
+        {"route": "flights", "files": 3, "more": False, "trouble": None}
+    ]
+    assert run("status", "--check").exit_code == Exit.OK
 
 
 def test_status_says_that_nothing_needs_a_person(ledger: FakeLedger):

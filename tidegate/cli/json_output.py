@@ -50,6 +50,15 @@ def status(deployment: str, found: Overview) -> dict[str, Any]:
         "halted": sum(len(each.halted) for each in found.statuses),
         "unannounced": {"batches": waiting.batches, "more": waiting.more, "since": iso(waiting.since)},
         "dead_letters": {"notifications": letters.notifications, "notices": letters.notices} if letters else None,
+        "earlier_files": [
+            {
+                "route": each.route.name,
+                "files": each.count,
+                "more": each.more,
+                "trouble": each.trouble or None,
+            }
+            for each in found.earlier
+        ],
         "needs": [
             {
                 "need": each.kind.value,

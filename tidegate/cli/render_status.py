@@ -1,5 +1,6 @@
 """What `status` prints for people. Nothing here decides anything or makes a call."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,6 +15,7 @@ from tidegate.core.file_states import PENDING
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.times import iso
+from tidegate.flows.earlier_files import EarlierFiles
 from tidegate.flows.needs import URGENT, Need, NeedKind, NextStep
 from tidegate.flows.overview import Overview
 from tidegate.flows.status import RouteStatus
@@ -52,6 +54,8 @@ def notes_and_needs(out: Console, found: Overview, now: int) -> None:
         _note(out, "not announced", what)
     if found.uncounted:
         _note(out, "dead letters", f"they could not be counted: {found.uncounted}")
+    for earlier in found.earlier:
+        _earlier(out, earlier)
     for need in found.needs:
         _need(out, need, now)
     _summary(out, found.needs)
@@ -88,6 +92,18 @@ def _notes(out: Console, each: RouteStatus, now: int) -> None:
             " `retired = true`"
         )
         _note(out, "not configured", what)
+
+
+def _earlier(out: Console, found: EarlierFiles) -> None:
+    place = f"s3://{found.route.bucket}/{found.route.prefix}"
+    if found.trouble:
+        _note(out, "earlier files", f"nobody knows if route {found.route.name} has some: {found.trouble}")
+        return
+    count = f"{found.count} or more" if found.more else str(found.count)
+    what = f"route {found.route.name} has taken no upload yet, and {count} of its files are under {place}"
+    _note(out, "earlier files", what)
+    why = "if they were there before the route, load them"
+    next_step(out, NextStep(why, f"tidegate backfill {shlex.quote(place)} --route {found.route.name}"))
 
 
 def _note(out: Console, label: str, what: str) -> None:

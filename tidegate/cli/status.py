@@ -1,6 +1,7 @@
 """The verb `status`: what the ledger knows of every route, once or again and again."""
 
 import time
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -8,6 +9,7 @@ import typer
 from tidegate.cli import deployment
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, JsonOption
+from tidegate.flows.earlier_files import earlier_files
 from tidegate.flows.needs import URGENT
 from tidegate.flows.overview import overview
 
@@ -39,7 +41,9 @@ def status(
 
         keep_looking(deployed, every)
         return
-    found = overview(deployed.routes, deployed.ports(), deployed.letters())
+    ports = deployed.ports()
+    found = overview(deployed.routes, ports, deployed.letters())
+    found = replace(found, earlier=tuple(earlier_files(found.statuses, ports)))
     if as_json:
         from tidegate.cli import json_output  # what is printed for people does not need it
 

@@ -9,6 +9,8 @@ It costs, whatever the deployment has done before:
     a batch with a wish that is not among these                 1 for each
     the job that was started last, if a batch rides             1
     the two queues of dead letters                              1 each
+
+`status` also looks for earlier files: a listing for each route that has taken no upload (`flows.earlier_files`).
 """
 
 from collections.abc import Mapping
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
 from tidegate.flows.announce import COUNTED, NOTHING_WAITS, Unannounced, unannounced
+from tidegate.flows.earlier_files import EarlierFiles
 from tidegate.flows.needs import Need, needs
 from tidegate.flows.ports import Ports
 from tidegate.flows.status import RouteStatus, everything, hosts_of
@@ -34,6 +37,8 @@ class Overview:
     hosts: Mapping[str, str] = field(default_factory=dict)
     letters: LettersWaiting | None = None
     uncounted: str = ""
+    earlier: tuple[EarlierFiles, ...] = ()
+    """Empty if nobody has looked for them: `overview` does not."""
 
     @property
     def jobs(self) -> frozenset[str]:
