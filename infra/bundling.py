@@ -3,6 +3,8 @@
     functions   tidegate/  lambdas/  tidegate.toml  dependencies, unless the stack is for this machine
     spark       tidegate/  dependencies
 
+tidegate/ui/ is in neither.
+
 CDK receives the finished folder. Its own bundling would name a Docker image that is never pulled, and wrap every error
 in a JavaScript one.
 
@@ -134,9 +136,10 @@ def _fault(path: Path, target: Target) -> str:
 
 
 def _copy(root: Path, sources: Path, *packages: str) -> None:
-    compiled = shutil.ignore_patterns("__pycache__", "*.pyc")
+    # the page is for a person's machine, and its libraries are in no bundle
+    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "ui")
     for package in packages:
-        shutil.copytree(sources / package, root / package, ignore=compiled)
+        shutil.copytree(sources / package, root / package, ignore=left_out)
 
 
 def _install(root: Path, sources: Path, target: Target, *extras: str) -> None:

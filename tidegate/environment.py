@@ -7,6 +7,15 @@ from pathlib import Path
 DEPLOYMENT = "TIDEGATE_DEPLOYMENT"
 """Holds the deployment's name."""
 
+LEDGER = "TIDEGATE_LEDGER"
+"""A variable that the environment of every deployment has."""
+
+CATALOG_URI = "TIDEGATE_CATALOG_URI"
+"""Of a stack on this machine: the file of its catalog, `sqlite:///PATH`. A deployment in AWS has no such variable."""
+
+WAREHOUSE = "TIDEGATE_WAREHOUSE"
+"""Of a stack on this machine: the folder of its tables, `file:///PATH`."""
+
 STACK_DIR = Path(".tidegate")
 """Where a stack on this machine lives, unless another folder is named."""
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from tidegate.environment import CATALOG_URI, WAREHOUSE
+
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
     from types_boto3_emr_serverless import EMRServerlessClient
@@ -43,10 +45,7 @@ def local_environment(
         "AWS_ENDPOINT_URL_EMR_SERVERLESS": jobs,
         "AWS_ENDPOINT_URL_EVENTBRIDGE": events,
         **chosen,
-        "AWS_REGION": REGION,
-        "AWS_DEFAULT_REGION": REGION,
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
+        **_no_account(),
         "AWS_ALLOW_HTTP": "true",  # obstore refuses http:// without it
         "NO_PROXY": _without_proxy(ambient),
         **warehouse_environment(folder),
@@ -56,8 +55,37 @@ def local_environment(
 def warehouse_environment(folder: Path) -> dict[str, str]:
     """Where any Iceberg client finds the tables; true whether or not the stack runs."""
     return {
-        "TIDEGATE_CATALOG_URI": f"sqlite:///{folder / 'warehouse' / 'catalog.db'}",
-        "TIDEGATE_WAREHOUSE": f"file://{folder / 'warehouse'}",
+        CATALOG_URI: f"sqlite:///{folder / 'warehouse' / 'catalog.db'}",
+        WAREHOUSE: f"file://{folder / 'warehouse'}",
+    }
+
+
+NOBODY = "http://127.0.0.1:1"
+"""An address at which nothing answers, and nothing can: the port is a reserved one."""
+
+
+def environment_without_a_stack(folder: Path, ambient: Mapping[str, str]) -> dict[str, str]:
+    """The variables for a shell while no stack runs in `folder`: the tables, if it has any, and no other resource.
+
+    The credentials and the address that leads nowhere stay. Without them, the next call of the shell would go to the
+    account of a profile, and what was meant for the stack would be uploaded there.
+    """
+    tables = warehouse_environment(folder) if has_warehouse(folder) else {}
+    return {**_no_account(), "AWS_ENDPOINT_URL": NOBODY, "NO_PROXY": _without_proxy(ambient), **tables}
+
+
+def has_warehouse(folder: Path) -> bool:
+    """Whether a stack was ever started in `folder`. The warehouse outlives it."""
+    return (folder / "warehouse").is_dir()
+
+
+def _no_account() -> dict[str, str]:
+    """A region and credentials that no account has."""
+    return {
+        "AWS_REGION": REGION,
+        "AWS_DEFAULT_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
     }
 
 

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,6 +112,16 @@ JARS = (
     ),
 )
 
+AWS_JARS = (
+    Jar(
+        "org.apache.iceberg",
+        "iceberg-aws-bundle",
+        "1.11.0",
+        "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
+    ),
+)
+"""The AWS SDK as Iceberg's GlueCatalog and S3FileIO want it: 64 MB, which the local stack does without."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
@@ -147,6 +157,13 @@ def node() -> Node:
 def jars() -> list[Path]:
     """The jars for `spark-submit --jars`: Iceberg, and SQLite for its catalog. Needs no network."""
     return _present_jars(_share() / "jars")
+
+
+def aws_jars() -> list[Path]:
+    """The jars that Spark needs beside these to reach a catalog and files in AWS. They are fetched on first use. Raises
+    ToolMissing."""
+    _resolve_jars(_share(), AWS_JARS)
+    return _present_jars(_share() / "jars", AWS_JARS)
 
 
 def spark_jars() -> list[Path]:
@@ -328,18 +345,18 @@ def _either(versions: tuple[int, ...]) -> str:
 # --- The Spark jars ---
 
 
-def _present_jars(folder: Path) -> list[Path]:
-    paths = [folder / jar.file_name for jar in JARS]
+def _present_jars(folder: Path, jars: Sequence[Jar] | None = None) -> list[Path]:
+    paths = [folder / jar.file_name for jar in (JARS if jars is None else jars)]
     for path in paths:
         if not path.exists():
             raise ToolMissing(f"The Spark jar {path.name} is missing. With a network, run `{PREPARE}`.")
     return paths
 
 
-def _resolve_jars(share: Path) -> None:
+def _resolve_jars(share: Path, jars: Sequence[Jar] | None = None) -> None:
     """Let Spark's own Ivy fetch the jars, once, so that it alone decides about repositories and mirrors."""
     folder = share / "jars"
-    missing = [jar for jar in JARS if not _is_genuine(folder / jar.file_name, jar)]
+    missing = [jar for jar in (JARS if jars is None else jars) if not _is_genuine(folder / jar.file_name, jar)]
     if not missing:
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -407,15 +424,21 @@ def _spark_home() -> Path:
 
 
 def _install_cdk(home: Path) -> None:
-    pins = _PROJECT / "package-lock.json"
+    install_locked(home, _PROJECT)
+
+
+def install_locked(home: Path, source: Path) -> None:
+    """Install into `home` the packages of npm that the folder `source` pins, if they are not there. No script of theirs
+    runs. Raises ToolMissing."""
+    pins = source / "package-lock.json"
     if not pins.exists():
-        raise ToolMissing("package-lock.json, which pins the CDK CLI, is missing. Use a checkout of the project.")
+        raise ToolMissing(f"{pins}, which pins packages of npm, is missing. Use a checkout of the project.")
     installed = home / "installed.json"
     if installed.exists() and installed.read_bytes() == pins.read_bytes():
         return
     home.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(_PROJECT / name, home)
+        shutil.copy(source / name, home)
     _npm(home, "ci", "--ignore-scripts")
     shutil.copy(pins, installed)  # last, so that an interrupted install is done again
 
@@ -467,9 +490,10 @@ def fetch_emulator(wheel: Wheel, system: str, machine: str, share: Path) -> Path
     return kept
 
 
-def _lock_cdk() -> None:
-    # Without addresses the lock serves those who install through a mirror, too.
-    _npm(_PROJECT, "install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved")
+def _lock() -> None:
+    for folder in (_PROJECT, _PROJECT / "tests" / "browser"):
+        # Without addresses the lock serves those who install through a mirror, too.
+        _npm(folder, "install", "--package-lock-only", "--ignore-scripts", "--omit-lockfile-registry-resolved")
 
 
 def _share() -> Path:
@@ -483,7 +507,7 @@ def _tail(output: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb; a missing tool is one message, not a traceback."""
-    verbs: dict[str, Callable[[], None]] = {"prepare": prepare, "lock": _lock_cdk}
+    verbs: dict[str, Callable[[], None]] = {"prepare": prepare, "lock": _lock}
     verb, *rest = (sys.argv[1:] if arguments is None else arguments) or ["prepare"]
     if rest or verb not in verbs:
         print(f"usage: python -m tidegate_local.toolchain [{'|'.join(verbs)}]", file=sys.stderr)

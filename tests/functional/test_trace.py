@@ -8,6 +8,7 @@ from tests.support.build import BUCKET, notice, upload
 from tests.support.fakes import play_fencing, play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World
+from tidegate.core.errors import Retryable
 from tidegate.core.outcomes import Outcome
 from tidegate.core.times import iso
 from tidegate.core.uploads import Upload
@@ -163,3 +164,15 @@ def test_of_many_versions_the_rows_of_the_newest_are_looked_up(world: World, mon
         world.settle()
         world.clock.advance(60)
     assert [(each.claim.version, each.rows) for each in trace(BUCKET, KEY, world.ports)] == [("v1", None), ("v2", 5)]
+
+
+def test_whoever_may_not_read_the_work_bucket_learns_that_it_landed(world: World, monkeypatch: pytest.MonkeyPatch):
+    batch = world.submitted()
+    play_publishing(world.work, batch.id)
+    world.settle()
+
+    def refuse(name: str) -> bytes:
+        raise Retryable("AccessDenied")
+
+    monkeypatch.setattr(world.work, "get", refuse)
+    assert look(world).answer == f"landed at {iso(world.clock.now)}, in lake.raw.flights"

@@ -43,6 +43,8 @@ def test_a_bad_last_row_leaves_none_and_takes_no_neighbour_with_it(world: World,
     assert run(world.attempt(batch, 1), "ingest") == 0
     outcomes = world.outcomes(batch)
     assert outcomes.tally.as_dict() == {"committed": 2, "quarantined": 3, "superseded": 0, "vanished": 0, "rows": 101}
+    assert sorted(count for part in outcomes.rows for count in part)[:3] == [0, 0, 0]
+    assert sum(sum(part) for part in outcomes.rows) == 101
     ended = {each.key: each for each in outcomes.endings}
     assert ended["in/bad.json"].outcome is Outcome.QUARANTINED
     assert "line 101: id = 'bad' is text, and the schema says " in ended["in/bad.json"].error

@@ -34,6 +34,7 @@ SHARES: Mapping[str, tuple[str, ...]] = {
     "services": ("tests/functional/test_local_services.py",),
     "runbook": ("tests/functional/test_runbook.py",),
     "EMR": ("tests/functional/test_local_emr.py",),
+    "browser": ("tests/browser/",),
 }
 """Folders and files, by what their tests share. The first that fits a test counts. Any other test runs by itself."""
 

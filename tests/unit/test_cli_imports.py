@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import warehouse
 from tests.support.verbs import commands
 from tidegate.cli import main, plugins, verbs
 from tidegate.wiring import Resources
@@ -23,7 +24,18 @@ finally:
 """
 
 HEAVY = (
-    *("aws_cdk", "aws_lambda_powertools", "boto3", "botocore", "fastavro", "markdown_it", "moto", "msgspec", "numpy"),
+    *(
+        "aws_cdk",
+        "aws_lambda_powertools",
+        "boto3",
+        "botocore",
+        "duckdb",
+        "fastavro",
+        "markdown_it",
+        "moto",
+        "msgspec",
+        "numpy",
+    ),
     *("obstore", "pandas", "pyarrow", "pydantic", "pyiceberg", "pygments", "pyspark", "rich", "s3transfer"),
 )
 """What takes long to import, each for its own reason."""
@@ -95,6 +107,23 @@ def test_status_imports_what_it_uses_up_to_its_first_call():
     used = {"tidegate.cli.status", "tidegate.flows.status"}
     assert used <= imported
     assert not {"tidegate.cli.backfill", "tidegate.flows.audit", "tidegate_local"} & imported
+    # what other verbs print, and the flows that they call
+    assert not {
+        "tidegate.cli.render",
+        "tidegate.cli.json_output",
+        "tidegate.flows.settle",
+        "tidegate.flows.recover",
+    } & (imported)
+
+
+def test_sql_on_this_machine_imports_the_engine_and_none_of_what_deployments_need(tmp_path: Path):
+    warehouse.make(tmp_path)
+    _, said, imported = in_a_process(RUN, "sql", "--dir", str(tmp_path), "select count(*) from lake.flights.departures")
+    assert "5" in said
+    assert "duckdb" in imported
+    heavy = {"boto3", "botocore", "numpy", "pandas", "pyarrow", "pyiceberg", "pyspark", "sqlalchemy"}
+    assert sorted(packages(imported) & heavy) == []
+    assert "tidegate.settings" not in imported
 
 
 def test_a_verb_makes_only_the_clients_that_it_calls():

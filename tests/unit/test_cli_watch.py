@@ -1,11 +1,14 @@
 """`tidegate status --watch`: what each look shows and costs, and how it ends."""
 
+import re
 from collections import Counter
 from dataclasses import replace
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.support.fakes import CountedLetters, no_letters, play_publishing
@@ -95,6 +98,21 @@ def test_each_look_shows_what_has_happened_since_it_began(watched: Watched):
     assert "1 job under way" in runs
     assert "in 30s: 2 uploads ended, 30 rows landed; a second 0.1 and 1.0" in ended
     assert "0 uploads pending, 5 committed with 33 rows" in ended
+
+
+def test_on_a_terminal_a_look_takes_the_place_of_the_one_before(watched: Watched, monkeypatch: pytest.MonkeyPatch):
+    screen = StringIO()
+    monkeypatch.setattr(watch, "console", lambda: Console(file=screen, force_terminal=True, width=72, highlight=False))
+    monkeypatch.setattr("tidegate.cli.terminal.has_width", lambda **_: True)
+    watched.world.arrive(2)
+    watched.meanwhile = [lambda: None]
+    assert watched.run().exit_code == Exit.OK
+    nothing, first, second = screen.getvalue().split("\x1b[2J\x1b[H")
+    assert nothing == ""
+    assert "OPEN" in first
+    assert "OPEN" in second
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue().replace("\x1b[2J\x1b[H", ""))
+    assert [line for line in plain.splitlines() if len(line) > 72] == []
 
 
 def test_what_needs_a_person_is_shown_as_ever(watched: Watched):

@@ -22,7 +22,15 @@ from tidegate.cli.options import moment
 from tidegate.core.errors import Rejected, TidegateError
 from tidegate.settings import DAY, parse
 
-WHEN_VERBS = (("audit",), ("backfill",), ("quarantine", "ls"), ("quarantine", "release"), ("ledger", "recover"))
+WHEN_VERBS = (
+    ("files",),
+    ("batches",),
+    ("audit",),
+    ("backfill",),
+    ("quarantine", "ls"),
+    ("quarantine", "release"),
+    ("ledger", "recover"),
+)
 MIDNIGHT = 1_795_219_200
 """2026-11-21T00:00:00Z."""
 

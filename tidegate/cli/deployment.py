@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tidegate import wiring
 from tidegate.cli import plugins
-from tidegate.environment import STACK_DIR, read_outputs
+from tidegate.environment import LEDGER, STACK_DIR, read_outputs
 from tidegate.flows.ports import Ports
 from tidegate.settings import DEFAULT_FILE, SettingsError
 
-MARK = "TIDEGATE_LEDGER"
-"""A variable that the environment of every deployment has."""
+MARK = LEDGER
+"""The variable that says that the environment names a deployment."""
 
 
 def is_named() -> bool:

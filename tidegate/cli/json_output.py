@@ -462,6 +462,10 @@ def doctor(checks: Sequence[Check]) -> dict[str, Any]:
     }
 
 
+def serving(deployment: str, address: str) -> dict[str, Any]:
+    return {"deployment": deployment, "address": address}
+
+
 def iso(seconds: int) -> str | None:
     """Epoch seconds as "2026-11-21T10:21:00Z"; None for 0, which is "not yet"."""
     return times.iso(seconds) if seconds else None

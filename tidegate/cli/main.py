@@ -30,6 +30,9 @@ VERBS = (
         "tidegate.cli.batch_list:batches",
         "List the batches, newest first: state, uploads, rows, how long each gathered, waited and ran, and errors.",
     ),
+    Verb("ui", "tidegate.ui.verb:ui", "Serve a page that shows where the uploads are, live, until Ctrl-C."),
+    Verb("sql", "tidegate.cli.sql:sql", "Ask the tables by SQL, or list them if there is no query."),
+    Verb("shell", "tidegate.cli.shell:shell", "Start Spark's SQL shell on the tables, or Python's with --python."),
     Verb(
         "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
     ),

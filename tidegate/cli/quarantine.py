@@ -54,7 +54,7 @@ def _selection(key: str, error: str, since: str | None, until: str | None) -> Se
     return Selection(begin or 0, end, key, error)
 
 
-def _found(deployed: Deployment, ports: Ports, route: str | None, selection: Selection) -> Iterator[Quarantined]:
+def found_in(deployed: Deployment, ports: Ports, route: str | None, selection: Selection) -> Iterator[Quarantined]:
     """Raises BadParameter for a route that neither the configuration nor the ledger has."""
     names = deployment.known_names(deployed.routes, ports)
     check_route(route, names)
@@ -76,7 +76,7 @@ def list_(
     """List what is in quarantine now, the oldest batch first: when, which object version, which batch, why."""
     selection = _selection(key, error, since, until)
     deployed = deployment.find(folder)
-    coming = _found(deployed, deployed.ports(), route, selection)
+    coming = found_in(deployed, deployed.ports(), route, selection)
     found = list(islice(coming, limit or None))
     more = next(coming, None) is not None
     if as_json:
@@ -120,9 +120,9 @@ def release(
     selection = _selection(key, error, since, until)
     deployed = deployment.find(folder)
     ports = deployed.ports(f"release-{uuid.uuid4().hex}")
-    began, coming = ports.clock(), _found(deployed, ports, route, selection)
+    began, coming = ports.clock(), found_in(deployed, ports, route, selection)
     first = list(islice(coming, COUNTED + 1))
-    for said in _other_ways(first, deployed, ports):
+    for said in other_ways(first, deployed, ports):
         typer.echo(said, err=True)
     if first and not yes:
         count = f"{len(first)}" if len(first) <= COUNTED else f"more than {COUNTED}"
@@ -142,7 +142,7 @@ def release(
         typer.echo("nothing of this is in quarantine, so nothing is released: `tidegate quarantine ls` lists what is")
 
 
-def _other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:
+def other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:
     """What a person may not expect of the routes that these go through, before they are sent."""
     moved: Counter[tuple[str, str]] = Counter()
     stranded: dict[str, list[Quarantined]] = defaultdict(list)

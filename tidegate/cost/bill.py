@@ -166,7 +166,7 @@ def bill(traffic: DailyTraffic, gathering: Gathering) -> Bill:
     each = job_seconds(traffic.per_day / batches, traffic.size, LINGER) if batches else 0.0
     used = requests(traffic, gathering) * DAYS
     idle = POLLERS * DAYS * DAY / LONG_POLL
-    quantities = _quantities(used, batches * DAYS, each)
+    quantities = quantities_of(used, batches * DAYS, each)
     quantities["SQS, standard"] += idle
     quantities["SQS, FIFO"] += idle
     quantities["DynamoDB, storage"] = traffic.per_day * CLAIM_DAYS * CLAIM_BYTES / 1e9
@@ -190,7 +190,7 @@ def usual(traffic: DailyTraffic, messages: int) -> Bill:
     )
     each = job_seconds(messages, traffic.size)
     title = "a job for each file" if messages == 1 else f"a job for each {messages} files"
-    return _bill(title, traffic, invocations, each, _quantities(used, invocations, each))
+    return _bill(title, traffic, invocations, each, quantities_of(used, invocations, each))
 
 
 def floor(traffic: DailyTraffic) -> Bill:
@@ -201,7 +201,8 @@ def floor(traffic: DailyTraffic) -> Bill:
     return _bill("the floor", traffic, 0, 0, quantities)
 
 
-def _quantities(used: RequestCounts, jobs: float, seconds: float) -> dict[str, float]:
+def quantities_of(used: RequestCounts, jobs: float, seconds: float) -> dict[str, float]:
+    """What is paid for, in the units of the prices: requests, and jobs whose workers are billed for so many seconds."""
     hours = jobs * seconds / 3_600
     return {
         "SQS, standard": used.sqs_standard,
@@ -268,14 +269,15 @@ def _waits(traffic: DailyTraffic, gathering: Gathering, choices: Sequence[float]
         yield WaitCost(wait, made.jobs, made.of("EMR"), made.dollars, spread / 2 + job, spread + job)
 
 
-def as_dict(made: Bill) -> dict[str, object]:
-    """For JSON."""
+def as_dict(made: Bill, *, digits: int = 2) -> dict[str, object]:
+    """For JSON, with so many digits of a dollar."""
     return {
         "title": made.title,
-        "dollars": round(made.dollars, 2),
+        "dollars": round(made.dollars, digits),
         "uploads": round(made.uploads),
         "jobs": round(made.jobs),
         "lines": [
-            {"name": line.name, "quantity": line.quantity, "dollars": round(line.dollars, 2)} for line in made.lines
+            {"name": line.name, "quantity": line.quantity, "dollars": round(line.dollars, digits)}
+            for line in made.lines
         ],
     }

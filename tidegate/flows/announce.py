@@ -56,8 +56,10 @@ class Unannounced:
 NOTHING_WAITS = Unannounced()
 
 
-def unannounced(ports: Ports, most: int = COUNTED) -> Unannounced:
-    """What waits in the outbox, for a person: also if announcing is switched off. `most` are counted."""
+def unannounced(ports: Ports, most: int = 0) -> Unannounced:
+    """What waits in the outbox, for a person: also if announcing is switched off. `most` are counted, `COUNTED` if that
+    is 0."""
+    most = most or COUNTED
     waiting = ports.ledger.outbox(most + 1)
     since = min((each.committed_at for each in waiting), default=0)
     return Unannounced(min(most, len(waiting)), since, more=len(waiting) > most)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
-from tidegate.flows.announce import COUNTED, NOTHING_WAITS, Unannounced, unannounced
+from tidegate.flows.announce import NOTHING_WAITS, Unannounced, unannounced
 from tidegate.flows.earlier_files import EarlierFiles
 from tidegate.flows.needs import Need, needs
 from tidegate.flows.ports import Ports
@@ -52,10 +52,10 @@ def overview(
     ports: Ports,
     boxes: tuple[CountsLetters, CountsLetters],
     *,
-    most_waiting: int = COUNTED,
+    most_waiting: int = 0,
 ) -> Overview:
     """`boxes` are the dead letters of the notifications, and of the notices: whoever may not count them still learns
-    the rest. `most_waiting` announcements are counted."""
+    the rest. `most_waiting` as in `flows.announce.unannounced`."""
     statuses = tuple(everything(configured, ports))
     waiting = unannounced(ports, most_waiting)
     hosts = hosts_of(statuses, ports)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tidegate.core.batches import Batch, BatchLimits, State, Wish
 from tidegate.core.claims import Claim
+from tidegate.core.errors import TidegateError
 from tidegate.core.file_states import outcome_of
 from tidegate.core.manifests import batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import NoticeRecord
@@ -127,9 +128,17 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
             limits = known[batch.route].limits if batch.route in known else None
         rows = None
         if notice and batch and outcome_of(claim, batch) == Outcome.COMMITTED and rows_known < MOST_ROWS:
-            rows, rows_known = rows_of((bucket, key, claim.version), notice, batch, ports.work), rows_known + 1
+            rows, rows_known = _rows((bucket, key, claim.version), notice, batch, ports.work), rows_known + 1
         traces.append(Trace(claim, notice, batch, limits, rows))
     return traces[::-1]
+
+
+def _rows(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> int | None:
+    """None also if the work bucket does not answer: whoever may read the ledger only still learns that it landed."""
+    try:
+        return rows_of(identity, notice, batch, work)
+    except TidegateError:
+        return None
 
 
 def rows_of(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> int | None:

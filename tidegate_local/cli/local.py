@@ -1,7 +1,6 @@
 """`tidegate local`: the whole stack on this machine."""
 
 import os
-import shlex
 from typing import Annotated
 
 import typer
@@ -64,16 +63,26 @@ def down(folder: DirOption = STACK_DIR) -> None:
 
 @app.command()
 def env(folder: DirOption = STACK_DIR) -> None:
-    """Print the environment variables of the stack in DIR: eval "$(tidegate local env)"."""
-    from tidegate_local import stack
-    from tidegate_local.environment import process_environment
+    """Print the environment variables of the stack in DIR: eval "$(tidegate local env)".
 
-    wanted = stack.describe(folder)
-    # a profile or a session token of a real account would be sent along, or take precedence
-    for name in sorted(os.environ.keys() - process_environment(os.environ, wanted).keys()):
-        typer.echo(f"unset {name}")
-    for name, value in sorted(wanted.items()):
-        typer.echo(f"export {name}={shlex.quote(value)}")
+    Ends with 3 if no stack runs there. Then it prints what is left, which is the warehouse, and unsets the rest.
+    """
+    from tidegate_local import stack
+    from tidegate_local.cli.environment import script, what_is_left
+    from tidegate_local.environment import environment_without_a_stack
+    from tidegate_local.errors import LocalError
+
+    try:
+        wanted = stack.describe(folder)
+    except BaseException as error:
+        # a shell evaluates what is printed, whatever the exit code: printing nothing would leave it as it is, and that
+        # may be half of a stack that is gone, or an account
+        left = environment_without_a_stack(folder.resolve(), os.environ)
+        typer.echo(script(os.environ, left))
+        if isinstance(error, LocalError):
+            raise LocalError(f"{error}\n{what_is_left(left)}") from None
+        raise
+    typer.echo(script(os.environ, wanted))
 
 
 def _say(text: str) -> None:

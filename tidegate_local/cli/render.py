@@ -1,10 +1,12 @@
 """What a terminal shows about the local stack."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich.text import Text
 
+from tidegate.cli.command import this_command
 from tidegate.cli.render import console
 
 OLD_TABLES = (
@@ -19,12 +21,13 @@ def stack_ready(
     folder: Path, environment: Mapping[str, str], *, existing_warehouse: bool, notes: Iterable[str], detached: bool
 ) -> None:
     out = console()
+    command, there = this_command(), shlex.quote(str(folder))
     out.print(Text.assemble(("The stack is up", "bold green"), f" in {folder}"), soft_wrap=True)
     for name, value in (
         ("endpoint", environment["AWS_ENDPOINT_URL"]),
         ("warehouse", environment["TIDEGATE_WAREHOUSE"]),
-        ("shell", f'eval "$(tidegate local env --dir {folder})"'),
-        ("stop", f"tidegate local down --dir {folder}" if detached else "Ctrl-C"),
+        ("shell", f'eval "$({command} local env --dir {there})"'),
+        ("stop", f"{command} local down --dir {there}" if detached else "Ctrl-C"),
     ):
         out.print(Text.assemble((f"  {name:<10}", "dim"), value), soft_wrap=True)
     for note in notes:

@@ -1,0 +1,183 @@
+"""The parts of `tidegate sql` and `tidegate shell` that make no call: properties, widths, names."""
+
+import io
+import stat
+from pathlib import Path
+
+import aws_cdk as cdk
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from infra.buckets import Buckets
+from infra.catalogs import make_catalog
+from infra.encryption import Encryption
+from tests.support import maven
+from tidegate.cli.asking.grid import chosen, fitted, narrowed
+from tidegate.cli.asking.lakes import credential_advice, credential_variable, has_credential
+from tidegate.cli.asking.properties import Caller, caller, of_pyiceberg, of_spark
+from tidegate.cli.asking.tell import LINEAGE
+from tidegate.reading import reader
+from tidegate.settings import CatalogSettings, SettingsError, parse
+from tidegate_local import toolchain
+from tidegate_local.cli import shell
+
+ARN = "arn:aws:s3tables:eu-central-1:111122223333:bucket/tables"
+SECRET = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:lake-AbCdEf"
+CATALOGS = {
+    "glue": CatalogSettings(type="glue"),
+    "s3tables": CatalogSettings(type="s3tables", arn=ARN),
+    "rest": CatalogSettings(
+        type="rest", uri="https://catalog.example.com", warehouse="s3://tables/here", credential_secret=SECRET
+    ),
+}
+WHO = Caller("eu-central-1", "AKIA", "secret", "token")
+
+
+def test_the_columns_of_the_lineage_are_those_that_rows_get():
+    assert list(LINEAGE) == reader.LINEAGE.names
+
+
+# --- catalogs ---
+
+
+@pytest.mark.parametrize("kind", CATALOGS)
+def test_a_person_and_the_job_reach_the_same_tables(kind: str):
+    """What differs is what a person has not: the name of the warehouse bucket, and EMR's way to read a secret."""
+    catalog = CATALOGS[kind]
+    text = '[[route]]\nname = "r"\nbucket = "landing"\nformat = "json"\ntable = "lake.a.b"\nschema = "id int"\n'
+    settings = parse(text).model_copy(update={"catalog": catalog})
+    stack = cdk.Stack(cdk.App(), "s")
+    buckets = Buckets(Encryption(stack, "Encryption", security=settings.security, dev=False), None, dev=False)
+    job = stack.resolve(make_catalog(stack, settings, buckets).properties)
+    person = of_spark(catalog, "of the shell" if catalog.credential_secret else "")
+    name = "spark.sql.catalog.lake"
+    if kind == "glue":
+        del job[f"{name}.warehouse"]
+    if kind == "rest":
+        assert job.pop(f"{name}.credential").startswith("EMR.secret@")
+        assert person.pop(f"{name}.credential") == "of the shell"
+    if kind == "s3tables":
+        assert "s3tables.eu-central-1." in str(job.pop(f"{name}.uri"))
+        assert person.pop(f"{name}.uri") == "https://s3tables.eu-central-1.amazonaws.com/iceberg"
+    assert person == job
+
+
+def test_pyiceberg_gets_what_spark_gets_and_the_credentials():
+    for kind in ("s3tables", "rest"):
+        catalog = CATALOGS[kind]
+        properties = of_pyiceberg(catalog, WHO)
+        assert properties["type"] == "rest"
+        assert properties["client.session-token"] == "token"
+        spark = of_spark(catalog)
+        for name in ("uri", "warehouse", "rest.sigv4-enabled", "rest.signing-name", "rest.signing-region"):
+            assert properties.get(name) == spark.get(f"spark.sql.catalog.lake.{name}")
+
+
+def test_a_credential_is_taken_from_the_environment_or_from_pyicebergs_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    catalog = CatalogSettings(name="my_lake", type="rest", uri="https://c.example.com", credential_secret=SECRET)
+    assert not has_credential(catalog, {})
+    assert SECRET in credential_advice(catalog)
+    assert has_credential(catalog, {credential_variable(catalog): "id:secret"})
+    (tmp_path / ".pyiceberg.yaml").write_text("catalog:\n  my_lake:\n    token: of-a-file\n")
+    assert has_credential(catalog, {})
+
+
+def test_without_credentials_or_a_region_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch):
+    for name in (
+        "AWS_SESSION_TOKEN",
+        "AWS_ENDPOINT_URL",
+        "AWS_PROFILE",
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_DEFAULT_REGION",
+        "AWS_REGION",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with pytest.raises(SettingsError, match="no credentials for AWS: log in, or set AWS_PROFILE"):
+        caller()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "A")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "B")
+    with pytest.raises(SettingsError, match="set AWS_DEFAULT_REGION"):
+        caller()
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:2")
+    assert caller() == Caller("eu-central-1", "A", "B", "", "http://127.0.0.1:2")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    assert caller().s3 == "http://127.0.0.1:1"
+
+
+# --- the shell ---
+
+
+def test_a_shell_has_catalog_jars_and_credentials_and_no_secret_among_its_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    jars = [tmp_path / "iceberg.jar"], [tmp_path / "aws.jar"]
+    monkeypatch.setattr(toolchain, "jars", lambda: jars[0])
+    monkeypatch.setattr(toolchain, "aws_jars", lambda: jars[1])
+    ambient = {"PYICEBERG_CATALOG__LAKE__CREDENTIAL": "id:hush", "AWS_PROFILE": "work", "HOME": "/home/me"}
+    session = shell.of_deployment(CATALOGS["rest"], WHO, ambient)
+    assert session.environment["AWS_ACCESS_KEY_ID"] == "AKIA"
+    assert session.environment["AWS_SESSION_TOKEN"] == "token"
+    assert "AWS_PROFILE" not in session.environment
+    words = shell.command(session, tmp_path, python=False)
+    assert words[0].endswith("/spark-sql")
+    assert f"{tmp_path / 'iceberg.jar'},{tmp_path / 'aws.jar'}" in words
+    assert "hush" not in " ".join(words)
+    file = Path(words[words.index("--properties-file") + 1])
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert "spark.sql.catalog.lake.credential id:hush\n" in file.read_text()
+    assert "spark.sql.defaultCatalog lake\n" in file.read_text()
+    assert shell.command(session, tmp_path, python=True)[0].endswith("/pyspark")
+
+
+def test_a_shell_without_the_catalogs_credential_is_not_started():
+    with pytest.raises(SettingsError, match="set PYICEBERG_CATALOG__LAKE__CREDENTIAL"):
+        shell.of_deployment(CATALOGS["rest"], WHO, {})
+
+
+def test_the_jar_for_aws_is_the_one_that_tests_run_with():
+    (jar,) = toolchain.AWS_JARS
+    assert (jar.file_name, jar.sha256) == (maven.AWS_BUNDLE.file_name, maven.AWS_BUNDLE.sha256)
+
+
+# --- what fits ---
+
+
+def test_the_columns_of_the_lineage_give_way_first_unless_they_were_asked_for_by_name():
+    names = ["a", *LINEAGE, "b"]
+    needs = [5, 60, 30, 11, 26, 20, 5]
+    assert chosen(names, needs, 200, LINEAGE) == [0, 1, 2, 3, 4, 5, 6]
+    assert chosen(names, needs, 110, LINEAGE) == [0, 1, 2, 6]
+    assert chosen(names, needs, 12, LINEAGE) == [0, 6]
+    assert chosen(names, needs, 11, LINEAGE) == [0]
+    assert chosen(["_batch_id", "n"], [26, 5], 19, LINEAGE) == [0, 1]
+    assert chosen(["_batch_id"], [500], 1, LINEAGE) == [0]
+    assert chosen(list(LINEAGE), [60, 30, 11, 26, 20], 40, LINEAGE) == [0, 1, 2]
+
+
+def test_the_widest_columns_give_way():
+    assert narrowed([3, 50, 10], 40) == [3, 23, 10]
+    assert narrowed([3, 4], 40) == [3, 4]
+
+
+@pytest.mark.parametrize("width", [20, 40, 72, 80, 200])
+def test_no_line_is_wider_than_the_terminal(width: int):
+    columns = [("id", "BIGINT"), ("name", "VARCHAR"), ("漢字", "VARCHAR"), ("_source_uri", "VARCHAR")]
+    rows = [(1, "x" * 300, "漢" * 30, "s3://" + "k" * 80), (22, None, "", "s3://b/k")]
+    table, left_out = fitted(columns, rows, width, LINEAGE)
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(table)
+    lines = console.export_text().splitlines()
+    assert max(map(cell_len, lines)) <= width
+    assert "id" not in left_out
+    assert left_out == (["漢字", "_source_uri"] if width == 20 else ["_source_uri"] if width == 40 else [])

@@ -1,0 +1,52 @@
+"""What `tidegate sql` prints, as documents: docs/cli.md shows their shapes."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tidegate.cli.asking.engine import Answered, connected, metadata
+from tidegate.cli.asking.lakes import Lake
+from tidegate.cli.asking.values import plain, type_name
+
+
+def answer(answered: Answered, rows: Iterable[Sequence[Any]], *, more: bool) -> dict[str, Any]:
+    """`more`: whether there are rows that are not among `rows`."""
+    names = distinct([name for name, _ in answered.columns])
+    return {
+        # text: a 64-bit number does not survive JavaScript, nor every jq
+        "snapshots": {name: None if each is None else str(each) for name, each in answered.snapshots.items()},
+        "columns": [{"name": name, "type": kind} for name, (_, kind) in zip(names, answered.columns, strict=True)],
+        "rows": [dict(zip(names, map(plain, row), strict=True)) for row in rows],
+        "more": more,
+    }
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, a number behind each one that was there before: an object of JSON has each name once."""
+    found: list[str] = []
+    for name in names:
+        each, number = name, 1
+        while each in found:
+            number += 1
+            each = f"{name}_{number}"
+        found.append(each)
+    return found
+
+
+def tables(lake: Lake) -> list[dict[str, Any]]:
+    """Each table with its rows and columns; null and none for a table that is not there yet."""
+    connection = connected(lake)
+    return [_table(name, lake, connection) for name in lake.listed()]
+
+
+def _table(name: str, lake: Lake, connection: Any) -> dict[str, Any]:
+    _, namespace, short = name.split(".")
+    located = lake.locate(namespace, short)
+    if located is None:
+        return {"table": name, "rows": None, "snapshot": None, "columns": []}
+    found = metadata(connection, located.metadata)
+    return {
+        "table": name,
+        "rows": found.rows,
+        "snapshot": None if found.snapshot is None else str(found.snapshot),
+        "columns": [{"name": column, "type": type_name(kind)} for column, kind in found.columns],
+    }

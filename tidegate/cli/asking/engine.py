@@ -1,0 +1,245 @@
+"""DuckDB with the tables of a lake, for one query (docs/adr/0066-duckdb-asks.md)."""
+
+import gzip
+import importlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from tidegate.cli.asking.lakes import Lake, Located
+from tidegate.cli.exits import Exit, Expected
+
+if TYPE_CHECKING:
+    from tidegate.cli.asking.properties import Caller
+
+READS = frozenset({"SELECT", "EXPLAIN"})
+"""The statements that read. DuckDB takes DESCRIBE, SUMMARIZE, FROM, WITH and VALUES for kinds of SELECT."""
+PORTION = 1_000
+"""Rows that are taken at a time."""
+_PART = r'(?:"(?:[^"]|"")+"|\w+)'
+_NAME = re.compile(rf"(?<![\w.\"]){_PART}\.{_PART}(?:\.{_PART})?")
+
+
+class BadQuery(Expected):
+    """A query cannot be answered. The text says which part of it, and what may have been meant."""
+
+    code = Exit.USAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to a query. `columns` has the name and the type of each. `snapshots` has the snapshot of each table
+    that the query names, None of a table that nothing was ever published to. `rows` can be read once."""
+
+    columns: tuple[tuple[str, str], ...]
+    snapshots: dict[str, int | None]
+    rows: Iterator[tuple[Any, ...]]
+
+
+def ask(query: str, lake: Lake) -> Answered:
+    """Answer one query. The catalog is asked once for each table, so the query sees one snapshot of it, however often
+    it names it.
+
+    Raises BadQuery, NoSuchTable or duckdb.IOException. Rows are read while they are taken, and so may raise the same.
+    """
+    connection = connected(lake)
+    named: dict[str, Located] = {}
+    try:
+        _check(connection, query)
+        named = _named(query, lake)
+        for name, located in named.items():
+            _show(connection, name, located, lake)
+        snapshots = {name: metadata(connection, each.metadata).snapshot for name, each in named.items()}
+        _close(connection, lake, named)
+        connection.execute(query)
+        described = connection.description or []
+    except duckdb.Error as error:
+        raise _explained(error, query, lake, named) from None
+    except RuntimeError as error:
+        raise _interrupted(error, connection) from error
+    return Answered(
+        columns=tuple((column[0], str(column[1])) for column in described),
+        snapshots=snapshots,
+        rows=_rows(connection, query, lake, named),
+    )
+
+
+def connected(lake: Lake) -> duckdb.DuckDBPyConnection:
+    """DuckDB with its extensions for Iceberg, and for S3 if the tables are there. They come with packages, and DuckDB
+    loads none that it has not signed. Nothing is fetched from anywhere."""
+    connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
+    connection.execute("SET TimeZone = 'UTC'")
+    # a name in a query means a table, and no variable of this program
+    connection.execute("SET python_enable_replacements = false")
+    for extension in ("avro", "iceberg", *(("httpfs",) if lake.keys else ())):
+        connection.execute(f"LOAD {_text(str(_extension(extension)))}")
+    if lake.keys:
+        connection.execute(_secret("of_the_shell", lake.keys, ""))
+    return connection
+
+
+def _extension(name: str) -> Path:
+    package = importlib.import_module(f"duckdb_extension_{name}")
+    folder = Path(str(package.__file__)).parent / "extensions" / f"v{duckdb.__version__}"
+    return folder / f"{name}.duckdb_extension"
+
+
+def _secret(name: str, who: "Caller", scope: str) -> str:
+    """The statement that gives DuckDB the keys for S3, below `scope` only if there is one."""
+    given = {
+        "KEY_ID": who.access_key,
+        "SECRET": who.secret_key,
+        "SESSION_TOKEN": who.token,
+        "REGION": who.region,
+        "SCOPE": scope,
+    }
+    options = [f"{key} {_text(value)}" for key, value in given.items() if value]
+    if who.s3:
+        scheme, _, host = who.s3.rstrip("/").partition("://")
+        options += [f"ENDPOINT {_text(host)}", f"USE_SSL {scheme == 'https'}", "URL_STYLE 'path'"]
+    return f"CREATE SECRET {_quoted(name)} (TYPE s3, {', '.join(options)})"
+
+
+def _check(connection: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Raises BadQuery unless this is one statement that reads."""
+    statements = connection.extract_statements(query)
+    kinds = [each.type.name for each in statements]
+    if wrong := [kind for kind in kinds if kind not in READS]:
+        raise BadQuery(
+            f"`tidegate sql` only reads, and this is a statement of the kind {wrong[0]}. Rows come into a table by"
+            " uploads; `tidegate shell` has Spark's SQL, which alters tables"
+        )
+    if len(kinds) != 1:
+        raise BadQuery(f"there are {len(kinds)} statements: give one query at a time")
+    if re.match(r"\s*show\b", query, re.IGNORECASE):
+        raise BadQuery("SHOW lists only what a query names: `tidegate sql` without a query lists the tables")
+
+
+def _named(query: str, lake: Lake) -> dict[str, Located]:
+    """The tables that the query may mean, by their full names. What looks like the name of a table, and is none, is
+    left to DuckDB: it may be the column of an alias."""
+    found = {}
+    for match in _NAME.findall(query):
+        parts = [each.strip('"').replace('""', '"').lower() for each in re.findall(_PART, match)]
+        if len(parts) == 2 and parts[0] in lake.namespaces():
+            parts.insert(0, lake.catalog)
+        if len(parts) == 3 and parts[0] == lake.catalog and (located := lake.locate(parts[1], parts[2])):
+            found[".".join(parts)] = located
+    return found
+
+
+def _show(connection: duckdb.DuckDBPyConnection, name: str, located: Located, lake: Lake) -> None:
+    """Let the query name a table as `catalog.namespace.table`."""
+    catalog, schema, _ = parts = [_quoted(part) for part in name.split(".")]
+    if located.keys and located.keys != lake.keys:
+        connection.execute(_secret(name, located.keys, _root(located.metadata)))
+    connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {catalog}")
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {catalog}.{schema}")
+    connection.execute(f"CREATE VIEW {'.'.join(parts)} AS SELECT * FROM iceberg_scan({_text(located.metadata)})")
+
+
+def _close(connection: duckdb.DuckDBPyConnection, lake: Lake, named: Mapping[str, Located]) -> None:
+    """From here on only the files of the tables can be read, nothing can be written, and that cannot be changed."""
+    if named:
+        connection.execute(f"USE {_quoted(lake.catalog)}")
+    roots = sorted({root for each in named.values() for root in _roots(each.metadata, lake)})
+    connection.execute(f"SET allowed_directories = [{', '.join(map(_text, roots))}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _roots(location: str, lake: Lake) -> list[str]:
+    """The folders with the files of a table: on this machine the warehouse, in all spellings; else the bucket."""
+    if lake.keys:
+        return [_root(location)]
+    warehouse = lake.where.rstrip("/") + "/"
+    return [warehouse, f"file:{warehouse}", f"file://{warehouse}"]
+
+
+def _root(location: str) -> str:
+    """`s3://bucket/`"""
+    scheme, _, rest = location.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/"
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, query: str, lake: Lake, named: Mapping[str, Located]
+) -> Iterator[tuple[Any, ...]]:
+    try:
+        while rows := connection.fetchmany(PORTION):
+            yield from rows
+    except duckdb.Error as error:
+        raise _explained(error, query, lake, named) from None
+    except RuntimeError as error:
+        raise _interrupted(error, connection) from error
+
+
+def _interrupted(error: RuntimeError, connection: duckdb.DuckDBPyConnection) -> BaseException:
+    """What DuckDB raises after Ctrl-C, as what Python raises. Its threads work on until they are told."""
+    if not isinstance(error.__cause__, KeyboardInterrupt):
+        return error
+    connection.interrupt()
+    return KeyboardInterrupt()
+
+
+def _explained(error: duckdb.Error, query: str, lake: Lake, named: Mapping[str, Located]) -> Exception:
+    """An error of DuckDB's for people. Of a column that is not there it names those that are near, and marks the place
+    in the query. What cannot be read stays what it is."""
+    if isinstance(error, duckdb.IOException):
+        return error
+    text = str(error).strip()
+    if absent := re.search(r'(?:Table with name|Catalog|Schema with name) "?([\w.]+?)"? does not exist', text):
+        return lake.missing(_as_typed(absent[1], query, named))
+    return BadQuery(re.sub(r"^\w+(?: \w+)* Error: ", "", text))
+
+
+def _as_typed(said: str, query: str, named: Mapping[str, Located]) -> str:
+    """The whole name of a table in the query of which DuckDB has `said` a part."""
+    for match in _NAME.findall(query):
+        name = match.replace('"', "").lower()
+        if name not in named and said.lower() in (name, name.partition(".")[2], *name.split(".")):
+            return name
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class TableMetadata:
+    """What the metadata of a table says of it. `rows` is None if some rows were deleted one by one."""
+
+    snapshot: int | None
+    rows: int | None
+    columns: tuple[tuple[str, str], ...]
+
+
+def metadata(connection: duckdb.DuckDBPyConnection, location: str) -> TableMetadata:
+    """The metadata in this file (https://iceberg.apache.org/spec/#table-metadata-fields). Raises duckdb.Error."""
+    # written into the query: to hand a value over, DuckDB imports pandas, which takes longer than all the rest
+    found = connection.execute(f"SELECT content FROM read_blob({_text(location)})").fetchone()
+    body = found[0] if found else b"{}"
+    table = json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
+    current = table.get("current-snapshot-id")
+    snapshot = next((each for each in table.get("snapshots", ()) if each["snapshot-id"] == current), None)
+    (schema,) = (each for each in table["schemas"] if each["schema-id"] == table["current-schema-id"])
+    return TableMetadata(
+        snapshot["snapshot-id"] if snapshot else None,
+        _count(snapshot["summary"]) if snapshot else 0,
+        tuple((field["name"], field["type"]) for field in schema["fields"]),
+    )
+
+
+def _count(summary: Mapping[str, str]) -> int | None:
+    deletes = int(summary.get("total-position-deletes", 0)) + int(summary.get("total-equality-deletes", 0))
+    return None if deletes or "total-records" not in summary else int(summary["total-records"])
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

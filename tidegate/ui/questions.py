@@ -1,0 +1,215 @@
+"""What a page asks the deployment for. The answers are the documents of `tidegate.cli.json_output`, so that a page and
+a verb cannot say different things.
+
+    page          what it asks for                                  how often
+    flow, route   the flow of `status` (`flows.overview`)           every two seconds while it is open
+    batches       the flow of `batches` (`flows.batch_list`)        every ten, if it shows the newest
+    trace         the flow of `trace`                               every two, while an upload is pending
+                  a search: the flow of `files` (`flows.files`)     when it is asked for
+    quarantine    the flow of `quarantine ls`, 100 uploads at most  when it is opened
+    cost          the flow of `status`                              when it is opened
+
+One question at a time, a release too: pages that are open side by side do not multiply what is asked, and boto3 makes
+its clients in one thread, as it wants (https://docs.aws.amazon.com/boto3/latest/guide/clients.html).
+"""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
+from typing import Any
+
+import typer
+
+from tidegate.cli import json_output
+from tidegate.cli.deployment import known_names
+from tidegate.cli.options import check_route
+from tidegate.cli.quarantine import COUNTED, found_in, other_ways
+from tidegate.core.batches import BatchLimits
+from tidegate.core.errors import TidegateError
+from tidegate.core.routes import Route, route_of
+from tidegate.core.uploads import Upload
+from tidegate.cost.bill import as_dict
+from tidegate.cost.so_far import CountedSoFar, so_far, standing
+from tidegate.flows.batch_list import Wanted, batch_page
+from tidegate.flows.files import WantedFiles, files_page
+from tidegate.flows.nearest import nearest
+from tidegate.flows.overview import Overview, overview
+from tidegate.flows.ports import Ports
+from tidegate.flows.quarantine import Selection
+from tidegate.flows.redrive import release
+from tidegate.flows.trace import trace
+from tidegate.wiring import BATCH_IDS, Deployment
+
+LISTED = 100
+"""Uploads in quarantine on one page."""
+BATCHES = 30
+"""Batches on one page."""
+FILES = 30
+"""Uploads that a search finds."""
+MOST_WAITING = 100
+"""Announcements that are counted at each look."""
+DIGITS = 8
+"""Of a dollar: what few uploads have cost is far less than a cent."""
+FRESH = 1.0
+"""Seconds for which an answer serves every page that is open."""
+
+DEFAULT_WAIT = BatchLimits().max_wait
+"""Seconds, of a route that is not in the configuration any more."""
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedQuarantine:
+    """Which uploads in quarantine are meant: of which route, None for all, and the selection."""
+
+    route: str | None
+    selection: Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The same twice: what was read, and what `tidegate status --json` prints of it."""
+
+    overview: Overview
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Releasable:
+    """What a release would take. `remarks`: what a person may not expect of the routes that these go through. `more`:
+    there are more than the page releases."""
+
+    count: int
+    first: Document
+    remarks: tuple[str, ...]
+    more: bool
+    asked_at: int
+
+
+@dataclass
+class Questions:
+    """The questions of the pages to one deployment. `monotonic` is in seconds."""
+
+    deployed: Deployment
+    monotonic: Callable[[], float] = time.monotonic
+    _one_at_a_time: Lock = field(default_factory=Lock)
+    _seen: tuple[float, Seen] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.deployed.resources.deployment
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        return self.deployed.routes
+
+    def status(self) -> Seen:
+        """As `tidegate status`."""
+        with self._one_at_a_time:
+            if self._seen is None or self.monotonic() - self._seen[0] >= FRESH:
+                found = overview(
+                    self.deployed.routes, self.deployed.ports(), self.deployed.letters(), most_waiting=MOST_WAITING
+                )
+                self._seen = (self.monotonic(), Seen(found, json_output.status(self.name, found)))
+            return self._seen[1]
+
+    def batches(self, wanted: Wanted, after: str) -> Document:
+        """As `tidegate batches --json`. Raises BadParameter for a route that is not there, or an `after` that is no
+        batch."""
+        with self._one_at_a_time:
+            ports = self.deployed.ports()
+            if wanted.route:
+                check_route(wanted.route, known_names(self.deployed.routes, ports))
+            page = batch_page(ports, BATCH_IDS, wanted, after=_batch_id(after), limit=BATCHES)
+            return json_output.batches(page, ports.clock())
+
+    def trace(self, bucket: str, key: str) -> Document:
+        """As `tidegate trace --json`, and whether a route takes the key today."""
+        with self._one_at_a_time:
+            ports = self.deployed.ports()
+            traces = trace(bucket, key, ports)
+            taken = route_of(Upload(bucket, key, version="", size=0), self.routes.values())
+            near = _near(bucket, key, taken, ports) if taken and not traces else []
+            return {**json_output.trace(f"s3://{bucket}/{key}", traces, near), "taken": taken is not None}
+
+    def files(self, words: str) -> Document:
+        """As `tidegate files --json`: those whose keys have these words in them, or match them as a pattern."""
+        pattern = words if any(each in words for each in "*?[") else f"*{words}*"
+        with self._one_at_a_time:
+            page = files_page(self.deployed.ports(), BATCH_IDS, WantedFiles(key=pattern), limit=FILES)
+            return json_output.files(page)
+
+    def quarantine(self, wanted: WantedQuarantine) -> Document:
+        """As `tidegate quarantine ls --json`."""
+        with self._one_at_a_time:
+            coming = self._found(self.deployed.ports(), wanted)
+            found = list(islice(coming, LISTED))
+            return json_output.quarantine(found, more=next(coming, None) is not None)
+
+    def names(self) -> Sequence[str]:
+        """The routes that quarantine may be of."""
+        with self._one_at_a_time:
+            return known_names(self.deployed.routes, self.deployed.ports())
+
+    def releasable(self, wanted: WantedQuarantine) -> Releasable:
+        with self._one_at_a_time:
+            ports = self.deployed.ports()
+            asked_at = ports.clock()
+            found = list(islice(self._found(ports, wanted), COUNTED + 1))
+            remarks = tuple(other_ways(found, self.deployed, ports))
+        first = json_output.quarantine(found[:LISTED], more=len(found) > LISTED)
+        return Releasable(min(len(found), COUNTED), first, remarks, len(found) > COUNTED, asked_at)
+
+    def release(self, wanted: WantedQuarantine) -> int:
+        """As `tidegate quarantine release`, `COUNTED` uploads at most. Returns how many were sent."""
+        with self._one_at_a_time:
+            ports = self.deployed.ports(f"release-{uuid.uuid4().hex}")
+            began = ports.clock()
+            coming = islice(self._found(ports, wanted), COUNTED)
+            done = release(coming, ports, run=ports.new_id(), configured=self.deployed.routes, began=began)
+            self._seen = None
+            return done.sent
+
+    def _found(self, ports: Ports, wanted: WantedQuarantine) -> Iterator[Any]:
+        return found_in(self.deployed, ports, wanted.route, wanted.selection)
+
+    def cost(self, size: float) -> Document:
+        """What the uploads of each route have cost so far, in the shape of the bills of `tidegate cost --json`."""
+        status, bills = self.status().document, []
+        for each in status["routes"]:
+            route = self.routes.get(each["route"])
+            bills.append(so_far(each["route"], counted(each, route.limits.max_wait if route else DEFAULT_WAIT, size)))
+        return {"routes": [as_dict(each, digits=DIGITS) for each in bills], "standing": as_dict(standing())}
+
+
+def _batch_id(given: str) -> str:
+    try:
+        if given:
+            BATCH_IDS.made_at(given)
+        return given
+    except ValueError:
+        raise typer.BadParameter(f"{given!r} is no batch: the page before has the link to the next one") from None
+
+
+def _near(bucket: str, key: str, taken: Route, ports: Ports) -> list[str]:
+    """None if they cannot be looked for: that must not hide the answer."""
+    try:
+        return [f"s3://{bucket}/{each}" for each in nearest(bucket, key, taken.name, ports, BATCH_IDS)]
+    except TidegateError:
+        return []
+
+
+def counted(route: Document, max_wait: float, size: float) -> CountedSoFar:
+    """What the document of `tidegate status --json` has counted of a route, for its bill."""
+    batches = route["batches"]
+    return CountedSoFar(
+        uploads=route["uploads"]["notified"],
+        batches=sum(batches[each] for each in ("open", "sealed", "submitted", "committed", "abandoned")),
+        attempts=route["jobs"],
+        max_wait=max_wait,
+        size=size,
+    )
