@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tidegate.formats import guess
 from tidegate.formats.decode import decoder
 from tidegate.formats.guess import SampleColumns, Unguessable, format_of
-from tidegate.formats.guess_text import Digits, Seen
+from tidegate.formats.guess_text import Digits, SeenValues
 from tidegate.formats.recognize import SHOWN_FORMATS
 from tidegate.formats.registry import FORMATS
 from tidegate.formats.streams import HeldBytes
@@ -141,7 +141,7 @@ def test_csv_is_read_as_it_is(table: list[list[str]], delimiter: str):
 
 
 def json_type(*values: Any) -> Any:
-    seen = Seen()
+    seen = SeenValues()
     for each in values:
         seen.of_json(each)
     return seen.json_type()

@@ -178,6 +178,8 @@ def test_a_value_of_avro():
         (b"id;name\n1;a\n", f"line 1 is no JSON, it begins with 'id;name'; {ONE_A_LINE}. It names columns, as the header of a CSV file: set format = \"csv\""),
         (b'\xef\xbb\xbf{"id": 1}\n', "line 1 begins with a byte order mark, which JSON has not: write UTF-8 without it"),
         (b'{"id": 1}\n{"name": "caf\xe9"}\n', "line 2: the bytes e9 are no UTF-8, which JSON is: iconv -f WINDOWS-1252 -t UTF-8 FILE"),
+        (b'{"id": "x", "id": 1}\n', "line 1: several keys 'id' in an object, and the value of one does not fit: keep one"),
+        (b'{"id": ' + b"9" * 5_000 + b"}\n", f"line 1: id = {'9' * 60}... is more than bigint holds, 9223372036854775807: make the column string"),
         (b'{"name": "\\ud800"}\n', "line 1: half of a character, such as \\ud800: write both halves, or the character itself"),
     ],
 )  # fmt: skip

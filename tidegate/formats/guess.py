@@ -22,7 +22,7 @@ from tidegate.formats.guess_text import (
     NOT_IN_JSON,
     Digits,
     GuessedType,
-    Seen,
+    SeenValues,
     seen_in_objects,
     without_repeated,
 )
@@ -59,7 +59,7 @@ class SampleColumns:
     """The columns of samples of one format, gathered file by file."""
 
     of: SampleFormat
-    seen: dict[str, Seen] = field(default_factory=dict)
+    seen: dict[str, SeenValues] = field(default_factory=dict)
     """Of text."""
     stored: dict[str, GuessedType] = field(default_factory=dict)
     """Of formats with types."""
@@ -76,7 +76,7 @@ class SampleColumns:
 
     def types(self) -> dict[str, GuessedType]:
         """Each column's type, in the order of the samples. One without a type is left out of the schema."""
-        of_text = Seen.json_type if self.of.format == "json" else Seen.csv_type
+        of_text = SeenValues.json_type if self.of.format == "json" else SeenValues.csv_type
         found = {**{name: of_text(each) for name, each in self.seen.items()}, **self.stored}
         typed = {name: each for name, each in found.items() if each.ddl is not None}
         kept, left = without_repeated(typed, NOT_IN_JSON if self.of.format == "json" else "")
@@ -93,7 +93,7 @@ class SampleColumns:
         records = _records(text, options.get("encoding", UTF_8), options["delimiter"])
         names = next(records, [])
         for name in names:
-            self.seen.setdefault(name, Seen())
+            self.seen.setdefault(name, SeenValues())
         for record in records:
             if len(record) == len(names):
                 for name, value in zip(names, record, strict=True):

@@ -45,7 +45,7 @@ class GuessedType:
 
 
 @dataclass
-class Seen:
+class SeenValues:
     """What the values of a column are in the samples."""
 
     nulls: int = 0
@@ -58,8 +58,8 @@ class Seen:
     exponents: bool = False
     forms: dict[str, int] = field(default_factory=dict)
     """Of texts: how many have the form of each type."""
-    items: "Seen | None" = None
-    fields: "dict[str, Seen]" = field(default_factory=dict)
+    items: "SeenValues | None" = None
+    fields: "dict[str, SeenValues]" = field(default_factory=dict)
 
     @property
     def values(self) -> int:
@@ -83,13 +83,13 @@ class Seen:
                 self._text(value)
             case list():
                 kind = "list"
-                self.items = self.items or Seen()
+                self.items = self.items or SeenValues()
                 for each in value:
                     self.items.of_json(each)
             case dict():
                 kind = "object"
                 for name, each in value.items():
-                    self.fields.setdefault(name, Seen()).of_json(each)
+                    self.fields.setdefault(name, SeenValues()).of_json(each)
             case _:
                 raise AssertionError(f"no value of JSON: {type(value).__name__}")
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
@@ -125,13 +125,13 @@ class Seen:
             self._number(text)
         self.forms[form] = self.forms.get(form, 0) + 1
 
-    def and_(self, other: "Seen") -> "Seen":
+    def and_(self, other: "SeenValues") -> "SeenValues":
         """Both together."""
         items = self.items.and_(other.items) if self.items and other.items else self.items or other.items
         fields = dict(self.fields)
         for name, each in other.fields.items():
             fields[name] = fields[name].and_(each) if name in fields else each
-        return Seen(
+        return SeenValues(
             self.nulls + other.nulls,
             _sum(self.kinds, other.kinds),
             max(self.largest, other.largest),
@@ -211,7 +211,7 @@ class Seen:
         return GuessedType("string")
 
     def _of_list(self) -> GuessedType:
-        item = (self.items or Seen()).json_type()
+        item = (self.items or SeenValues()).json_type()
         if item.ddl is None:
             return GuessedType(None, f"a list of {item.remark}")
         return GuessedType(f"array<{item.ddl}>", item.remark and f"in the list: {item.remark}")
@@ -250,14 +250,14 @@ def without_repeated(types: Mapping[str, GuessedType], forbidden: str = "") -> t
     return kept, left
 
 
-def seen_in_objects(objects: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Seen], int]:
+def seen_in_objects(objects: Iterable[Mapping[str, Any]]) -> tuple[dict[str, SeenValues], int]:
     """The fields of JSON objects, in the order in which they come, and how many objects there are."""
-    fields: dict[str, Seen] = {}
+    fields: dict[str, SeenValues] = {}
     count = 0
     for each in objects:
         count += 1
         for name, value in each.items():
-            fields.setdefault(name, Seen()).of_json(value)
+            fields.setdefault(name, SeenValues()).of_json(value)
     return fields, count
 
 

@@ -7,13 +7,14 @@ type that the schema has, and what to do.
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from tidegate.formats.columns import is_list
-from tidegate.formats.complaints import NUMBER, SHOWN, WHOLE, of_fraction, of_whole, shown
+from tidegate.formats.complaints import LONGEST_NUMBER, NUMBER, SHOWN, WHOLE, of_fraction, of_whole, shown
 from tidegate.formats.reasons import first_line
 from tidegate.formats.type_names import type_name
 
@@ -68,6 +69,8 @@ def _of_text(at: str, text: str, schema: pa.Schema, error: Exception) -> str:
         return f"{at} is {_what(found)}; {ONE_A_LINE}"
     for path, value, why in _complaints(found, list(schema), ""):
         return f"{at}: {path}{f' = {value}' if value else ''} {why}"
+    if repeated := _repeated_keys(text):
+        return f"{at}: several keys {shown(repeated[0])} in an object, and the value of one does not fit: keep one"
     if HALF_A_CHARACTER.search(text):
         return f"{at}: half of a character, such as \\ud800: write both halves, or the character itself"
     return f"{at}: {first_line(error)}"
@@ -95,6 +98,16 @@ def _of_broken(at: str, text: str, begins: str, schema: pa.Schema, broken: json.
 
 def _names_columns(text: str, delimiter: str, schema: pa.Schema) -> bool:
     return any(name.strip().strip('"') in schema.names for name in text.split(delimiter)) and delimiter in text
+
+
+def _repeated_keys(text: str) -> list[str]:
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        found.extend(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+
+    json.loads(text, object_pairs_hook=look, parse_int=_Number)
+    return found
 
 
 def _no_json(word: str) -> Any:
@@ -138,10 +151,11 @@ def _of_value(value: Any, kind: pa.DataType, path: str) -> Iterator[tuple[str, s
         if isinstance(value, bool):
             return
     elif types.is_integer(kind):
-        if isinstance(value, _Number) and WHOLE.fullmatch(value) and len(value) <= 40:
-            number = int(value)
+        if isinstance(value, _Number) and WHOLE.fullmatch(value):
+            # of a longer one these digits are more than any type holds, too
+            number = int(value[:LONGEST_NUMBER])
             if not -(1 << (kind.bit_width - 1)) <= number < 1 << (kind.bit_width - 1):
-                yield path, str(value), of_whole(number, kind)
+                yield path, _shown(value), of_whole(number, kind)
             return
     elif types.is_floating(kind):
         if isinstance(value, _Number):
