@@ -54,7 +54,7 @@ _ALL_IMPORT = {
     "s3transfer": 18,
     "six": 3,
     "tenacity": 15,
-    "tidegate": 62,
+    "tidegate": 75,
     "typing_extensions": 1,
     "typing_inspection": 5,
     "ulid": 5,

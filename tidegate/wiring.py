@@ -28,7 +28,7 @@ from tidegate.flows.batch_list import BatchIds
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Measure, Ports
 from tidegate.metrics import Metric
-from tidegate.settings import MINUTE, Settings, load
+from tidegate.settings import MINUTE, Settings, load_deployed
 from tidegate.stores.dynamodb import THREADS, DynamoDbStore
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Deployment:
 @cache
 def this_deployment() -> Deployment:
     """The deployment that this process belongs to."""
-    return Deployment(load(settings_file(os.environ)), Resources.from_environment(os.environ))
+    return Deployment(load_deployed(settings_file(os.environ)), Resources.from_environment(os.environ))
 
 
 def settings_file(environment: Mapping[str, str]) -> Path:

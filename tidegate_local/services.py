@@ -33,7 +33,7 @@ from tidegate_local.durable.changes import CHANGES
 from tidegate_local.durable.database import FOLDER, RECEIVERS_ARE_GONE
 from tidegate_local.durable.definitions import is_success, said
 from tidegate_local.durable.keeper import Keeper
-from tidegate_local.durable.requests import SERVICES, Asked, Effect, asked
+from tidegate_local.durable.requests import SERVICES, AskedRequest, Effect, asked
 from tidegate_local.errors import LocalError
 from tidegate_local.mends import mend
 from tidegate_local.outages import PATH, Outages, StartResponse
@@ -79,7 +79,7 @@ class OneAtATime:
         return answer
 
     def _kept(
-        self, keeper: Keeper, request: Asked, environ: dict[str, Any], body: bytes, start_response: StartResponse
+        self, keeper: Keeper, request: AskedRequest, environ: dict[str, Any], body: bytes, start_response: StartResponse
     ) -> list[bytes]:
         try:
             if request.effect is Effect.UNKNOWN:

@@ -999,7 +999,7 @@ def test_the_printed_command_leads_a_shell_to_the_stack_or_nowhere(
 def test_a_program_on_the_path_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     program = tmp_path / "tidegate"
     program.touch(mode=0o755)
-    monkeypatch.setattr(sys, "argv", [str(program)])
+    monkeypatch.setattr(sys, "executable", str(program.with_name("python")))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert local_commands.command("local", "down", folder=Path("/d d")) == "tidegate local down --dir '/d d'"
     monkeypatch.setenv("PATH", "/nowhere")

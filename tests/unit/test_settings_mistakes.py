@@ -4,6 +4,8 @@ import datetime
 import importlib
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from pydantic import BaseModel
 from typer.testing import CliRunner
 
 from tidegate.cli.main import app
-from tidegate.settings import Settings, SettingsError, check, load, parse
+from tidegate.settings import Settings, SettingsError, check, load, load_deployed, parse
 from tidegate.settings.editors import schema_of_file
 
 ROOT = Path(__file__).parents[2]
@@ -304,3 +306,22 @@ def test_the_schema_for_editors_takes_the_shipped_file():
     jsonschema.validate(tomllib.loads((ROOT / "tidegate.toml").read_text()), schema_of_file())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tomllib.loads(changed("bucket", '"bb"')), schema_of_file())
+
+
+# ---- a deployed file
+
+
+def test_a_deployed_file_is_not_checked_again_and_is_the_same(tmp_path: Path):
+    path = tmp_path / "tidegate.toml"
+    path.write_text(ROUTE)
+    assert load_deployed(path) == load(path)
+    path.write_text(changed("bucket", '"bb"'))
+    with pytest.raises(SettingsError, match="bucket 'bb' is too short"):
+        load_deployed(path)
+
+
+def test_a_function_imports_nothing_that_looks_for_mistakes():
+    program = "import sys, tidegate.settings; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    imported = done.stdout.split()
+    assert not [name for name in imported if name.startswith(("tidegate.schemas", "tidegate.settings.positions"))]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.settings.positions import Location, TomlPlace, positions
+from tidegate.settings.positions import positions
+from tidegate.settings.words import Location, TomlPlace
 
 WORDS = st.text("abcxyz019_-", min_size=1, max_size=6)
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\r", exclude_categories=["Cs", "Cc"]), max_size=8)

@@ -11,8 +11,8 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.options import JsonOption
 from tidegate.settings import Checked
 from tidegate.settings import check as find_mistakes
-from tidegate.settings.mistakes import in_text
 from tidegate.settings.reading import read
+from tidegate.settings.words import in_text
 
 
 def check(

@@ -1,8 +1,7 @@
 """`tidegate.toml`: what it may say, and what is said of mistakes in it."""
 
-from tidegate.settings.mistakes import Mistake, SettingsError
 from tidegate.settings.model import Settings
-from tidegate.settings.reading import DEFAULT_FILE, Checked, check, load, parse
+from tidegate.settings.reading import DEFAULT_FILE, Checked, check, load, load_deployed, parse
 from tidegate.settings.routes import BatchSettings, RouteSettings
 from tidegate.settings.sections import (
     AnnounceSettings,
@@ -17,6 +16,7 @@ from tidegate.settings.sections import (
     SecuritySettings,
 )
 from tidegate.settings.values import DAY, HOUR, MINUTE, duration
+from tidegate.settings.words import Mistake, SettingsError
 
 __all__ = [
     "DAY",
@@ -42,5 +42,6 @@ __all__ = [
     "check",
     "duration",
     "load",
+    "load_deployed",
     "parse",
 ]

@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 from tidegate.core.audit import AuditLimits
 from tidegate.core.maintenance import MaintainLimits
 from tidegate.core.routes import Route
-from tidegate.settings.mistakes import misplaced
 from tidegate.settings.routes import RouteSettings
 from tidegate.settings.sections import (
     AnnounceSettings,
@@ -23,6 +22,7 @@ from tidegate.settings.sections import (
     SecuritySettings,
 )
 from tidegate.settings.values import HOUR
+from tidegate.settings.words import misplaced
 
 
 class Settings(Section):

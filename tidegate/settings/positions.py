@@ -8,17 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-Location = tuple[int | str, ...]
-"""The way to a value: names, and numbers from 0 in lists and in [[sections]]."""
-
-
-@dataclass(frozen=True, slots=True)
-class TomlPlace:
-    """A part of a line. `line` and `column` count from 1, `length` in characters, 1 at least."""
-
-    line: int
-    column: int
-    length: int
+from tidegate.settings.words import Location, TomlPlace
 
 
 @dataclass(slots=True)

@@ -18,9 +18,9 @@ from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
 from tidegate.core.lanes import MOST_LANES
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS, Option, options_of_all
-from tidegate.settings.mistakes import misplaced
 from tidegate.settings.sections import Section
 from tidegate.settings.values import DAY, AccountId, AuditSource, BucketName, Duration, ShortName, Size, TableName
+from tidegate.settings.words import misplaced
 
 if TYPE_CHECKING:
     FormatName = str

@@ -8,9 +8,9 @@ from typing import Any
 
 from tidegate.schemas import checks, ddl, partitions
 from tidegate.schemas.types import Column, TextSpan
-from tidegate.settings.mistakes import Mistake, named
-from tidegate.settings.positions import Location, Positions
+from tidegate.settings.positions import Positions
 from tidegate.settings.values import bucket_in
+from tidegate.settings.words import Location, Mistake, named
 
 
 def mistakes_of(data: Mapping[str, Any], positions: Positions) -> Iterator[Mistake]:

@@ -3,8 +3,7 @@
 import re
 import tomllib
 
-from tidegate.settings.mistakes import Mistake
-from tidegate.settings.positions import TomlPlace
+from tidegate.settings.words import Mistake, TomlPlace
 
 _AT = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")
 _SMART = re.compile("[\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb]")

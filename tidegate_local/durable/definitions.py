@@ -15,7 +15,7 @@ from typing import Any
 from moto.sns.models import Subscription
 
 from tidegate_local.durable.database import Database, Transaction
-from tidegate_local.durable.requests import Asked, Effect, subscription_arn
+from tidegate_local.durable.requests import AskedRequest, Effect, subscription_arn
 from tidegate_local.errors import LocalError
 from tidegate_local.mends.patching import patch
 
@@ -48,7 +48,7 @@ class KeptDefinitions:
         self._database = database
 
     @staticmethod
-    def write(transaction: Transaction, asked: Asked, request: str, body: bytes) -> None:
+    def write(transaction: Transaction, asked: AskedRequest, request: str, body: bytes) -> None:
         """A request that was answered with success."""
         names = (asked.service, asked.resource, asked.part)
         match asked.effect:

@@ -13,7 +13,7 @@ from tidegate_local.durable.definitions import KeptDefinitions, WsgiApplication,
 from tidegate_local.durable.items import KeptItems
 from tidegate_local.durable.messages import KeptMessages
 from tidegate_local.durable.objects import KeptObjects
-from tidegate_local.durable.requests import Asked, Effect
+from tidegate_local.durable.requests import AskedRequest, Effect
 
 
 class Keeper:
@@ -41,7 +41,7 @@ class Keeper:
         return counts
 
     @staticmethod
-    def note(asked: Asked, request: str, body: bytes) -> None:
+    def note(asked: AskedRequest, request: str, body: bytes) -> None:
         """Touch what moto does not tell of by itself: definitions, and what is said of an object."""
         if asked.effect in (Effect.MAKES, Effect.SETS, Effect.ENDS):
             CHANGES.touch("definition", value=(asked, request, body))

@@ -33,7 +33,7 @@ class Effect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedRequest:
     """A request. `resource` is what is defined: a bucket, a queue, a topic or a table; `part` is a part of it that
     comes and goes by itself. `label` tells apart what is set of it."""
 
@@ -90,7 +90,7 @@ _OF_A_BUCKET = frozenset(
 """What can be set of a bucket."""
 
 
-def asked(environ: Mapping[str, Any], service: str, body: bytes) -> Asked:
+def asked(environ: Mapping[str, Any], service: str, body: bytes) -> AskedRequest:
     """What this request to one of the services is about; `environ` as WSGI has it."""
     if service == "s3":
         return _s3(environ)
@@ -107,7 +107,7 @@ def asked(environ: Mapping[str, Any], service: str, body: bytes) -> Asked:
         values = {name: given[-1] for name, given in form.items()}
         operation = str(values.get("Action", ""))
     effect = _EFFECTS[service].get(operation, Effect.UNKNOWN)
-    return _defining(Asked(service, operation, effect, body=values))
+    return _defining(AskedRequest(service, operation, effect, body=values))
 
 
 def subscription_arn(topic: str, protocol: str, endpoint: str) -> str:
@@ -115,7 +115,7 @@ def subscription_arn(topic: str, protocol: str, endpoint: str) -> str:
     return f"{topic}:{uuid.uuid5(uuid.NAMESPACE_URL, f'{topic} {protocol} {endpoint}')}"
 
 
-def _defining(request: Asked) -> Asked:
+def _defining(request: AskedRequest) -> AskedRequest:
     """With what it defines, if it does."""
     if request.effect not in (Effect.MAKES, Effect.SETS, Effect.ENDS):
         return request
@@ -136,7 +136,7 @@ def _defining(request: Asked) -> Asked:
     # a later request replaces an earlier one that set the same, and leaves the others
     detail = "" if request.effect is Effect.MAKES else _subject(values)
     label = f"{request.operation} {detail}".strip()
-    return Asked(request.service, request.operation, request.effect, str(resource), part, label, values)
+    return AskedRequest(request.service, request.operation, request.effect, str(resource), part, label, values)
 
 
 def _subject(values: Mapping[str, Any]) -> str:
@@ -150,7 +150,7 @@ def _subject(values: Mapping[str, Any]) -> str:
     return " ".join(names)
 
 
-def _s3(environ: Mapping[str, Any]) -> Asked:
+def _s3(environ: Mapping[str, Any]) -> AskedRequest:
     method = str(environ.get("REQUEST_METHOD", ""))
     path = unquote(str(environ.get("REQUEST_URI") or environ.get("PATH_INFO", "")).partition("?")[0])
     bucket, _, key = path.lstrip("/").partition("/")
@@ -158,25 +158,25 @@ def _s3(environ: Mapping[str, Any]) -> Asked:
     about = {name for name in query if name not in _ASIDE and not name.lower().startswith("x-amz-")}
     operation = f"{method} {'?' + '&'.join(sorted(about)) if about else 'object' if key else 'bucket'}"
     if method in ("GET", "HEAD", "OPTIONS") or "select" in about:
-        return Asked("s3", operation, Effect.READS)
+        return AskedRequest("s3", operation, Effect.READS)
     if key:
         if about <= _WRITING and method in ("PUT", "POST", "DELETE"):
-            return Asked("s3", operation, Effect.WRITES)
+            return AskedRequest("s3", operation, Effect.WRITES)
         if about == {"tagging"}:
-            return Asked("s3", operation, Effect.WRITES, bucket, key=key)
-        return Asked("s3", operation, Effect.UNKNOWN)
+            return AskedRequest("s3", operation, Effect.WRITES, bucket, key=key)
+        return AskedRequest("s3", operation, Effect.UNKNOWN)
     if method == "POST" and about <= {"delete"}:
-        return Asked("s3", operation, Effect.WRITES)  # several objects, or one from a form
+        return AskedRequest("s3", operation, Effect.WRITES)  # several objects, or one from a form
     if not about:
         effect = {"PUT": Effect.MAKES, "DELETE": Effect.ENDS}.get(method, Effect.UNKNOWN)
-        return Asked("s3", operation, effect, bucket, label="bucket")
+        return AskedRequest("s3", operation, effect, bucket, label="bucket")
     part = "&".join([*sorted(about), *query.get("id", [])])
     effect = (
         {"PUT": Effect.SETS, "DELETE": Effect.ENDS}.get(method, Effect.UNKNOWN)
         if about <= _OF_A_BUCKET
         else Effect.UNKNOWN
     )
-    return Asked("s3", operation, effect, bucket, part, "set")
+    return AskedRequest("s3", operation, effect, bucket, part, "set")
 
 
 _WRITING = frozenset({"partNumber", "uploadId", "uploads"})
