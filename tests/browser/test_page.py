@@ -99,7 +99,7 @@ def test_the_page_goes_on_while_uploads_do(browser: Chromium, served: Served):
     assert browser.run(COUNT)["quarantined"] == 1
     # what needs a person is told to who cannot see the picture, and nothing else
     said = browser.run("return await page.locator('#announcer').textContent()")
-    assert "quarantined 1 uploads of route flights" in said
+    assert "quarantined 1 upload of route flights" in said
 
 
 def test_updates_can_be_paused_and_go_on(browser: Chromium, served: Served):

@@ -282,7 +282,7 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
     ledger.record = replace(ledger.record, quarantined_since=since)
     result = run("status")
     assert result.exit_code == Exit.OK
-    assert f"quarantined: 1 uploads of route flights, the oldest for 2h, since {iso(since)}\n" in result.stdout
+    assert f"quarantined: 1 upload of route flights, the oldest for 2h, since {iso(since)}\n" in result.stdout
     assert (
         "\n  why: tidegate quarantine ls --route flights\n"
         "  when the cause is removed: tidegate quarantine release --route flights\n" in result.stdout
@@ -316,7 +316,7 @@ def test_status_names_what_needs_a_person_and_ends_with_1_for_it_if_asked(ledger
     ledger.record = replace(ledger.record, abandoned_objects=7, notified=10, quarantined_since=NOW)
     result = run("status")
     assert result.exit_code == Exit.OK
-    assert "abandoned: 7 uploads of route flights are in abandoned batches, and wait for a redrive\n" in result.stdout
+    assert "abandoned: 7 uploads of route flights in abandoned batches, waiting for a redrive\n" in result.stdout
     assert "  which batches: tidegate batches --route flights --state abandoned\n" in result.stdout
     assert "dead letters: 3 of notifications, 1 of notices\n" in result.stdout
     assert "  why: tidegate redrive dead-letters --dry-run\n" in result.stdout
@@ -685,6 +685,11 @@ def test_a_retired_route_is_shown_as_one(tmp_path: Path):
     assert "(retired: it takes no new uploads" in run("routes", "--config", str(file)).stdout
     first = json.loads(run("routes", "--config", str(file), "--json").stdout)["routes"][0]
     assert first["retired"] is True
+
+
+@pytest.mark.parametrize("verb", [(), ("status",), ("quarantine", "ls"), ("local", "up")])
+def test_h_is_short_for_help(verb: tuple[str, ...]):
+    assert run(*verb, "-h").stdout == run(*verb, "--help").stdout
 
 
 def test_routes_as_json_is_what_the_page_shows():

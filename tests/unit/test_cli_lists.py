@@ -98,7 +98,7 @@ def test_nothing_of_what_was_asked_for_is_said(world: DatedWorld):
         (["files", "--pending", "--committed"], "give one of --pending, --committed"),
         (["files", "--after", "nonsense"], "is not what a page of this deployment has printed"),
         (["files", "--after", "a:b"], "is not what a page of this deployment has printed"),
-        (["files", "--since", "yesterday"], "is neither an age"),
+        (["files", "--since", "monday"], "is neither an age"),
         (["files", "--limit", "0"], "greater than or equal to 1"),
         (["batches", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
         (["batches", "--state", "done"], "is none of open, sealed, submitted, committed, abandoned"),

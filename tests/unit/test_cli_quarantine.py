@@ -59,7 +59,7 @@ def test_what_is_in_quarantine_is_listed_with_its_error(world: World):
     ("arguments", "text"),
     [
         (["--route", "nights"], "there is no route 'nights': there are flights, weather"),
-        (["--since", "yesterday"], "'yesterday' is neither an age such as 2h"),
+        (["--since", "monday"], "'monday' is neither an age such as 2h"),
         (["--until", "2026-11-21T10:21:00"], "has no time zone"),
         (["--since", "2h", "--until", "3h"], "--since must be earlier than --until"),
         (["--since", "2999-01-01"], "--since is in the future"),

@@ -109,6 +109,9 @@ def test_a_date_is_when_it_begins_in_utc(monkeypatch: pytest.MonkeyPatch):
 def test_an_age_is_so_long_ago():
     assert moment("2h", MIDNIGHT) == MIDNIGHT - 7_200
     assert moment("30d", MIDNIGHT) == MIDNIGHT - 30 * DAY
+    assert moment("2w", MIDNIGHT) == MIDNIGHT - 14 * DAY
+    assert moment("today", MIDNIGHT + 7) == MIDNIGHT
+    assert moment("yesterday", MIDNIGHT + 7) == MIDNIGHT - DAY
     assert moment(None, MIDNIGHT) is None
 
 
@@ -156,7 +159,7 @@ def test_an_audit_looks_from_a_date_on(world: World):
     assert found == Exit.OK
     assert '"since": "2026-11-21T00:00:00Z"' in text
     assert '"until": "2026-11-30T00:00:00Z"' in text
-    for wrong, why in (("yesterday", "is neither an age"), ("2026-12-02", "--since is in the future")):
+    for wrong, why in (("monday", "is neither an age"), ("2026-12-02", "--since is in the future")):
         found, text = run("audit", "--since", wrong)
         assert (found, why in text) == (Exit.USAGE, True), text
 

@@ -138,6 +138,7 @@ app = typer.Typer(
     name="tidegate",
     help="S3 uploads become Iceberg rows exactly once.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},  # verbs inherit them
     pretty_exceptions_show_locals=False,
     # the boxes and colours that rich draws cost as much processor time as everything else that `--help` does
     rich_markup_mode=None,
@@ -153,7 +154,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(message)s")

@@ -38,19 +38,27 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 WHEN = "AGE|TIME"
 """What `moment` takes, in the usage of a verb."""
-SINCE_WHEN = "2h (ago), 2026-11-21T10:21:00Z, or 2026-11-21, where it begins in UTC"
+SINCE_WHEN = "2h (ago; s, m, h, d, w), 2026-11-21T10:21:00Z, or 2026-11-21, today, yesterday, where they begin in UTC"
 """What `moment` takes, for the help."""
 
 
+DAY = 86_400
+_DAYS = {"today": 0, "yesterday": 1}
+
+
 def moment(given: str | None, now: int) -> int | None:
-    """The epoch second of an age such as "2h", before `now`; of an ISO 8601 time with a zone; or at which a date begins
-    in UTC. Raises BadParameter."""
+    """The epoch second of an age such as "2h", before `now`; of an ISO 8601 time with a zone; or at which a date,
+    "today" or "yesterday" begins in UTC. Raises BadParameter."""
     if given is None:
         return None
     from tidegate.settings import duration  # the list of verbs needs these options, and reads no setting
 
     with contextlib.suppress(ValueError):
+        if given.endswith("w"):
+            return now - 7 * duration(f"{given[:-1]}d")
         return now - duration(given)
+    if given in _DAYS:
+        return now // DAY * DAY - _DAYS[given] * DAY
     with contextlib.suppress(ValueError):
         day = datetime.date.fromisoformat(given)
         return int(datetime.datetime.combine(day, datetime.time(), datetime.UTC).timestamp())

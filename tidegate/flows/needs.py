@@ -74,7 +74,7 @@ def _of_route(each: RouteStatus) -> Iterable[Need]:
             NextStep("when the cause is removed", f"tidegate quarantine release --route {name}"),
         )
         yield Need(
-            NeedKind.QUARANTINED, f"{count} uploads of route {name}", steps, name, "", count, each.quarantined_since
+            NeedKind.QUARANTINED, f"{uploads(count)} of route {name}", steps, name, "", count, each.quarantined_since
         )
     if each.waiting_for_redrive > 0:
         steps = (
@@ -82,8 +82,13 @@ def _of_route(each: RouteStatus) -> Iterable[Need]:
             NextStep("to send their uploads again", "tidegate redrive BATCH"),
             NextStep("to give them up", "tidegate abort BATCH --drop"),
         )
-        what = f"{each.waiting_for_redrive} uploads of route {name} are in abandoned batches, and wait for a redrive"
+        waiting = uploads(each.waiting_for_redrive)
+        what = f"{waiting} of route {name} in abandoned batches, waiting for a redrive"
         yield Need(NeedKind.ABANDONED, what, steps, name, "", each.waiting_for_redrive)
+
+
+def uploads(count: int) -> str:
+    return "1 upload" if count == 1 else f"{count} uploads"
 
 
 def _of_letters(letters: LettersWaiting) -> Iterable[Need]:
