@@ -136,8 +136,8 @@ def _fault(path: Path, target: Target) -> str:
 
 
 def _copy(root: Path, sources: Path, *packages: str) -> None:
-    # the command line and the page are for a person's machine, and the page's libraries are in no bundle
-    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "cli", "ui")
+    # the page is for a person's machine, and its libraries are in no bundle
+    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "ui")
     for package in packages:
         shutil.copytree(sources / package, root / package, ignore=left_out)
 

@@ -20,9 +20,9 @@ from tidegate_local.environment import warehouse_environment
 COLUMNS = ("_source_uri", "_source_version", "_batch_id", "_ingested_at")
 BATCH_OF_SNAPSHOT = "published-wap-id"
 UNKNOWN = (
-    "The stack has stopped, and its ledger is gone: this is what the rows of its tables tell. Not known are the uploads"
-    " that did not land (quarantined, superseded, vanished, dropped, pending), why they did not, and those without a"
-    " row."
+    "The stack does not run, so nobody can ask its ledger: this is what the rows of its tables tell. Not known are the"
+    " uploads that did not land (quarantined, superseded, vanished, dropped, pending), why they did not, and those"
+    " without a row."
 )
 
 

@@ -546,6 +546,19 @@ class Detached:
     notes: tuple[str, ...]
 
 
+def made_from(folder: Path) -> Path | None:
+    """The file from which the last stack in this folder was made; None if none was, if the file is gone, or if the
+    environment names one."""
+    if os.environ.get("TIDEGATE_CONFIG"):
+        return None
+    try:
+        _, begun = continuing.look(folder)
+    except LocalError:
+        return None  # whoever starts it is told
+    file = Path(begun.config)
+    return file if begun.config and file.is_file() else None
+
+
 def detach(
     config: Path,
     folder: Path = STACK_DIR,

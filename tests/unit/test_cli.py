@@ -30,7 +30,7 @@ from tidegate.core.errors import OutcomeUnknown, Rejected, Retryable
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Tally
 from tidegate.core.receipts import Failure, Outcomes, decode_receipt
-from tidegate.core.records import RouteRecord
+from tidegate.core.records import Leftover, RouteRecord
 from tidegate.core.routes import Route
 from tidegate.core.seats import SharedJob
 from tidegate.core.times import iso
@@ -105,6 +105,9 @@ class FakeLedger:
 
     def known_routes(self) -> dict[str, Route]:
         return self.known
+
+    def leftovers(self, route: str) -> Sequence[Leftover]:
+        return [Leftover(route, "01LEFT", NOW, abandoned=self.record.abandoned_objects)]
 
     def shared_job(self) -> SharedJob | None:
         self.asked_for_shared += 1

@@ -227,3 +227,18 @@ def test_the_items_that_a_request_may_change():
         assert list(items.named(operation, body)) == [("t", key)]
     with pytest.raises(ValueError, match="not kept"):
         list(items.named("BatchExecuteStatement", {"Statements": [{"Statement": "DELETE FROM t WHERE pk = 'a'"}]}))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$bytes": {"S": "z"}},
+        {"$pairs": [["$bytes", "x"]]},
+        {"$bytes": b"\x00"},
+        [{"$bytes": {"$bytes": b"a"}}],
+        {"a": b""},
+    ],
+    ids=str,
+)
+def test_what_looks_like_kept_bytes_is_kept_as_it_is(value: object):
+    assert text.loads(text.dumps(value)) == value

@@ -142,6 +142,52 @@ def test_a_warning_keeps_nobody_from_using_it(field: str, value: str, message: s
     assert f"{path}:4:10: warning: route.1.prefix: {message}" in told[0]
 
 
+def test_a_struct_is_the_same_wherever_it_stands():
+    first = ROUTE.replace("total decimal(12,2)", "place struct<lat: double, lon: double>")
+    second = SECOND.replace("total decimal(12,2)", "place   struct<lat double,lon:double >")
+    assert check(f"{first}\n{second}").mistakes == ()
+
+
+def test_names_that_differ_in_case_are_one_column():
+    shown = said(f"{ROUTE}\n{SECOND.replace('total decimal', 'Total decimal')}")
+    assert "column `Total` is called `total` in route 'orders' of the same table: it has one name" in shown
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\u0085"])
+def test_what_toml_takes_for_no_line_end_ends_no_line(end: str):
+    shown = said(f"# a{end}b\n" + changed("schema", '"id bigint, placed_at timestmp"'))
+    assert shown.splitlines()[0].startswith("tidegate.toml:8:")
+    assert '8 | schema = "id bigint, placed_at timestmp"' in shown
+
+
+def test_of_a_long_line_the_part_around_the_mark_is_shown_and_of_many_mistakes_the_first():
+    columns = ", ".join(f"c{number} wrong" for number in range(3_000))
+    shown = said(changed("schema", f'"{columns}, placed_at timestamp"'))
+    assert len(shown) < 50_000
+    assert shown.endswith("and 2950 more")
+    line, mark = shown.split("\n")[-3:-1]
+    assert line[mark.index("^") : mark.rindex("^") + 1] == "wrong"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        changed("schema", f'"id decimal({"9" * 5000}), placed_at timestamp"'),
+        changed("partition_by", f'["bucket({"9" * 5000}, id)"]'),
+        f"{ROUTE}\nlanes = {'9' * 5000}\n",
+        f"{ROUTE}\nlanes = {'[' * 3000}\n",
+    ],
+    ids=["precision", "buckets", "number", "nested"],
+)
+def test_nothing_that_is_written_ends_in_a_stack_trace(wrong: str):
+    assert said(wrong)
+
+
+@pytest.mark.parametrize("bucket", ["a..b", "192.168.5.4"])
+def test_a_bucket_that_s3_refuses(bucket: str):
+    assert "is refused by S3" in said(changed("bucket", f'"{bucket}"'))
+
+
 SECOND = ROUTE.replace('"orders"', '"returns"').replace("shop/orders/", "shop/returns/")
 
 

@@ -8,7 +8,7 @@ import typer
 
 from tidegate.cli import deployment, json_output
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import JsonOption
+from tidegate.cli.options import ConfigOption, JsonOption
 from tidegate.settings import Checked
 from tidegate.settings import check as find_mistakes
 from tidegate.settings.reading import read
@@ -19,6 +19,7 @@ def check(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="Default: $TIDEGATE_CONFIG, else tidegate.toml here.")
     ] = None,
+    config: ConfigOption = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of the file instead, for editors.")
     ] = False,
@@ -33,7 +34,7 @@ def check(
 
         typer.echo(json.dumps(schema_of_file(), indent=2))
         return
-    path = deployment.config_file(file)
+    path = deployment.config_file(file or config)
     source = read(path)
     checked = find_mistakes(source)
     if as_json:

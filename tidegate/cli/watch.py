@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.text import Text
 
 from tidegate.cli.render_status import notes_and_needs, standing
-from tidegate.cli.terminal import console, counted, duration, say
+from tidegate.cli.terminal import console, counted, duration, progress, say
 from tidegate.core.batches import State
+from tidegate.core.errors import Retryable
 from tidegate.core.outlook import gathering
 from tidegate.core.times import iso
 from tidegate.flows.overview import Overview, overview
@@ -28,7 +29,14 @@ def watch(deployed: Deployment, every: float) -> None:
     began, first = time.time(), None
     try:
         while True:
-            found = overview(routes, ports, boxes, most_waiting=MOST_WAITING)
+            try:
+                found = overview(routes, ports, boxes, most_waiting=MOST_WAITING)
+            except Retryable as error:
+                if first is None:
+                    raise
+                progress(f"{error}; it looks again")
+                sleep(every)
+                continue
             now = time.time()
             first = first or found.statuses
             show(found, throughput(first, found.statuses, int(now - began)), now=int(now))

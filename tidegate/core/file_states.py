@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 
-from tidegate.core.batches import Batch, State
+from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 from tidegate.core.receipts import Ending
 
 PENDING = "pending"
 """In place of an outcome, for an upload that has none."""
+
+UNKNOWN = "unknown"
+"""In place of it, if what told of it has expired and is missing. Nobody can ask for these."""
 
 FILE_STATES = (*(each.value for each in Outcome), DROPPED, PENDING)
 """What a file may be. Every upload is exactly one of these (rule 10)."""
@@ -29,22 +32,29 @@ def outcome_of(claim: Claim, batch: Batch | None) -> str:
     return Outcome.COMMITTED.value if batch is not None and batch.state is State.COMMITTED else PENDING
 
 
-def state_in_batch(notice: str, claim: Claim | None, batch: Batch, ending: Ending | None) -> FileState | None:
+def state_in_batch(
+    notice: str, claim: Claim | None, batch: Batch, ending: Ending | None, *, known: bool = True
+) -> FileState | None:
     """The state of an upload that `notice` brought into `batch`; None if it belongs to another notice by now.
 
     `claim` is None if it has expired, `ending` if the batch's outcomes have none for the upload, or if they were not
-    read. An ending has the whole error, and a claim the beginning of it. So the ending goes first.
+    read: then they are not `known`. An ending has the whole error, and a claim the beginning of it. So the ending goes
+    first.
     """
     if claim is not None and claim.notice != notice:
         return None
     if ending is not None:
         return FileState(ending.outcome, ending.error)
-    if claim is None:
-        outcome = Outcome.COMMITTED.value if batch.state is State.COMMITTED else PENDING
-    else:
-        outcome = outcome_of(claim, batch)
+    outcome = _of_batch(batch, known=known) if claim is None else outcome_of(claim, batch)
     error = claim.error if claim is not None else ""
     return FileState(outcome, error or (batch.halted if outcome == PENDING else ""))
+
+
+def _of_batch(batch: Batch, *, known: bool) -> str:
+    """What an upload of the batch is, of which neither a claim nor an ending tells."""
+    if batch.state is State.COMMITTED:
+        return Outcome.COMMITTED.value if known or batch.tally.uploads == batch.tally.committed else UNKNOWN
+    return DROPPED if batch.state is State.ABANDONED and batch.wish is Wish.DROP else PENDING
 
 
 def may_hold(batch: Batch, outcome: str) -> bool:

@@ -115,6 +115,17 @@ def newest_batches(
             portion = found[start : start + TOGETHER]
             batches = ports.ledger.batches(portion)
             yield from ((each, batches.get(each)) for each in portion)
+    yield from _older_ones(ports, ids, after, oldest)
+
+
+def _older_ones(ports: Ports, ids: BatchIds, after: str, oldest: int) -> Iterator[tuple[str, Batch | None]]:
+    """Batches that wait for a person for longer than the ledger remembers others, newest first."""
+    found = {each for name in ports.ledger.known_routes() for each in ports.ledger.route(name).unfinished}
+    waiting = sorted(
+        (each for each in found if ids.made_at(each) < oldest and (not after or each < after)), reverse=True
+    )
+    batches = ports.ledger.batches(waiting) if waiting else {}
+    yield from ((each, batches.get(each)) for each in waiting)
 
 
 def newest_ids(work: Work, ids: BatchIds, *, before: str, end: int, oldest: int) -> Iterator[list[str]]:

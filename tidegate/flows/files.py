@@ -135,7 +135,7 @@ def files_page(
         for each in portion:
             ended = each.spot
             claim = claims.get(each.upload.identity)
-            state = state_in_batch(each.notice, claim, each.batch, each.ending)
+            state = state_in_batch(each.notice, claim, each.batch, each.ending, known=each.known)
             if state is not None and wanted.outcome in ("", state.outcome):
                 rows = each.rows if state.outcome == Outcome.COMMITTED else None
                 at = claim.claimed_at if claim else 0
@@ -155,6 +155,8 @@ class _Uploaded:
     batch: Batch
     ending: Ending | None = None
     rows: int | None = None
+    known: bool = True
+    """Whether the batch's outcomes were read, if it has some."""
 
 
 class _EnoughRead(Exception):
@@ -216,11 +218,14 @@ class _FilesLook:
     def _of_parts(self, batch: Batch, begin: Spot | None) -> Iterator[_Uploaded]:
         body = self._get(batch_folder(batch.id) + "sealed.json") if batch.state is not State.OPEN else None
         sealed = decode_sealed(body) if body else None
+        if sealed is None and batch.state is not State.OPEN:
+            self.troubles.append(f"batch {batch.id}: sealed.json is missing in the work bucket")
         # of a single upload the header says all
         alone = batch.tally.rows if batch.tally.committed == 1 else None
         outcomes = None
         if batch.state is State.COMMITTED and not (batch.objects == 1 and alone is not None):
             outcomes = self._outcomes(batch)
+        told = outcomes is not None or batch.state is not State.COMMITTED or alone is not None
         endings = {(each.bucket, each.key, each.version): each for each in (outcomes.endings if outcomes else ())}
         rows = rows_in_parts(sealed, outcomes) if sealed and outcomes else {}
         for name in sorted(sealed.parts) if sealed else self._registered(batch, begin):
@@ -243,6 +248,7 @@ class _FilesLook:
                     batch,
                     endings.get(each.upload.identity),
                     counts[number] if known else alone,
+                    told,
                 )
 
     def _registered(self, batch: Batch, begin: Spot | None) -> Iterator[str]:

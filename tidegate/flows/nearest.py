@@ -21,5 +21,5 @@ def nearest(bucket: str, key: str, route: str, ports: Ports, ids: BatchIds) -> l
     """The keys nearest to `key`, the nearest first, among the newest files of the route; none if nothing is near."""
     wanted = WantedFiles(Wanted(route))
     page = files_page(ports, ids, wanted, limit=COMPARED, most_read=MOST_READ)
-    keys = {each.upload.key for each in page.files if each.upload.bucket == bucket}
+    keys = {each.upload.key for each in page.files if each.upload.bucket == bucket} - {key}
     return get_close_matches(key, sorted(keys), n=NAMED)

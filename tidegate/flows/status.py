@@ -31,7 +31,8 @@ class RouteStatus:
     wishes: tuple[Batch, ...] = ()
     """The batches of `wished`, but for those that the ledger does not know any more."""
     abandoned_uploads: int = 0
-    """How many of the pending uploads are in abandoned batches: nobody has sent them again, or dropped them."""
+    """How many of the pending uploads are in abandoned batches that the ledger still has: nobody has sent them again,
+    or dropped them."""
     slots_taken: int = 0
     """How many of the route's `in_flight` slots are taken."""
 
@@ -83,6 +84,9 @@ def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
     gathered, back = sum(batch.objects for batch in batches), record.back
     abandoned = record.abandoned_objects - record.dropped - back.get(ABANDONED, 0)
     pending = gathered + abandoned
+    # after `claims` nobody can redrive them any more: they stay in the sums, and wait for nobody
+    left = ports.ledger.leftovers(route.name) if abandoned > 0 else ()
+    redrivable = min(abandoned, sum(each.abandoned - each.dropped for each in left))
     # what came back is counted by the batch that gathered it anew
     notified = record.notified + gathered - sum(back.values())
     ended = record.tally - Tally.from_dict(back)
@@ -96,7 +100,7 @@ def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
         aside=record.aside,
         quarantined_since=record.quarantined_since,
         wishes=tuple(batch for batch in wished if batch),
-        abandoned_uploads=abandoned,
+        abandoned_uploads=redrivable,
         slots_taken=len(record.running),
         jobs=record.jobs,
         unfinished=batches,

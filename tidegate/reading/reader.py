@@ -47,6 +47,11 @@ LINEAGE = pa.schema(
 LINEAGE_DDL = ", ".join(f"{name} {kind} not null" for name, kind in LINEAGE_COLUMNS.items())
 
 
+def with_lineage(ddl: str) -> str:
+    """The columns of a route with those of the lineage. The DDL may end in a comment, even in one that continues."""
+    return f"{ddl}\n\n, {LINEAGE_DDL}"
+
+
 @dataclass(frozen=True, slots=True)
 class Reader:
     """Reads tasks, each a sequence of (position, item). It is sent to the executors, so it has plain values only."""

@@ -1,5 +1,6 @@
 """What keeps a route's schema from becoming a table that files of its format fill."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -23,6 +24,8 @@ def mistakes(columns: Sequence[Column], format: str) -> Iterator[SchemaMistake]:
         if format == "csv" and nested(column.type):
             why = "a field of a CSV file is a single value"
             yield SchemaMistake(column.type_at, f"column `{column.name}` is {column.type}: {why}")
+        if format == "json":
+            yield from _no_json_names(column)
         for each in within(column.type):
             if isinstance(each, Struct):
                 yield from _names(each.fields, "field")
@@ -31,6 +34,18 @@ def mistakes(columns: Sequence[Column], format: str) -> Iterator[SchemaMistake]:
             if isinstance(each, Map) and format in TEXT_KEYS and each.key != Scalar("string"):
                 said = f"{TEXT_KEYS[format]}: write `map<string,{each.value}>`"
                 yield SchemaMistake(column.type_at, f"column `{column.name}` has a map with keys of {each.key}; {said}")
+
+
+NOT_IN_JSON = re.compile(r'["\\\x00-\x1f]')
+"""Characters that the decoder of JSON takes in no name (msgspec 0.22)."""
+
+
+def _no_json_names(column: Column) -> Iterator[SchemaMistake]:
+    fields = [field for each in within(column.type) if isinstance(each, Struct) for field in each.fields]
+    for each in (column, *fields):
+        if wrong := NOT_IN_JSON.search(each.name):
+            said = f"the name {each.name!r} has {wrong[0]!r} in it, which no name of a JSON field may have here"
+            yield SchemaMistake(each.name_at, said)
 
 
 def _names(columns: Sequence[Column], what: str) -> Iterator[SchemaMistake]:

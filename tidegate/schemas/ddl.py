@@ -104,9 +104,10 @@ class _Token:
 
 
 _TOKENS = re.compile(
-    r"(?P<space>\s+|--[^\n]*|/\*.*?\*/)"
+    # as Spark has them: other white space is none, and a backslash at the end of a line continues a comment
+    r"(?P<space>[ \r\n\t]+|--(?:\\\n|[^\r\n])*|/\*(?!\+).*?\*/)"
     r"|(?P<quoted>`(?:[^`]|``)*`)"
-    r"|(?P<literal>'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")"
+    r"|(?P<literal>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?\"(?:[^\"\\]|\\.|\"\")*\")"
     r"|(?P<word>\w+)"
     r"|(?P<mark>[(),:<>])"
     r"|(?P<other>.)",
@@ -114,7 +115,7 @@ _TOKENS = re.compile(
 )
 
 
-_NUMBER = re.compile(r"[0-9]+(?:e[0-9]+)?(?:[ldfsy]|bd)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+(?:[lsy]|(?:e[0-9]+)?(?:[df]|bd)?)", re.IGNORECASE)
 """Words that Spark takes for numbers."""
 
 
@@ -190,7 +191,8 @@ class _DdlParser:
             self.take()
             if self.token.kind != "literal":
                 raise _Stop(self.token.at, "`comment` must be followed by text in single quotes")
-            self.take()
+            while self.token.kind == "literal":
+                self.take()
         return Column(name, kind, nullable, name_at, type_at)
 
     def _name(self, what: str) -> tuple[str, TextSpan]:
@@ -237,13 +239,29 @@ class _DdlParser:
         if name in DECIMALS:
             return self._decimal(arguments)
         if name in SCALARS and not arguments:
-            return SCALARS[name]
+            return self._spelled_out(name)
         if name in SCALARS:
             at = TextSpan(arguments[0].at.start, arguments[-1].at.end)
             self.mistakes.append(SchemaMistake(at, f"`{name}` takes no number in brackets: write `{name}`"))
             return SCALARS[name]
         self.mistakes.append(SchemaMistake(token.at, _no_type(token.text)))
         return SCALARS["string"]
+
+    def _spelled_out(self, name: str) -> Scalar:
+        """A type of one name, or of several words that mean the same."""
+        if name == "timestamp" and self._words("without", "time", "zone"):
+            return SCALARS["timestamp_ntz"]
+        if name == "string":
+            self._words("collate", "utf8_binary")  # the one that Iceberg's strings have
+        return SCALARS[name]
+
+    def _words(self, *words: str) -> bool:
+        """Take these words, if they come next."""
+        coming = [each.text.lower() for each in self.tokens[self.next : self.next + len(words)]]
+        if coming != list(words):
+            return False
+        self.next += len(words)
+        return True
 
     def _with_parts(self, name: str) -> Type:
         self.take()
@@ -277,7 +295,7 @@ class _DdlParser:
         while not self.is_mark(")"):
             if taken:
                 self.expect(",", "a `)` is missing" if self.token.kind == "end" else "a comma or `)` is missing here")
-            if self.token.kind != "word" or not re.fullmatch("[0-9]+", self.token.text):
+            if self.token.kind != "word" or not re.fullmatch("[0-9]{1,9}", self.token.text):
                 raise _Stop(self.token.at, "a whole number is missing here")
             taken.append(self.take())
         closing = self.take()

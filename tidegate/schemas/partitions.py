@@ -17,8 +17,9 @@ COLUMN = r"[A-Za-z_][A-Za-z0-9_]*"
 TRANSFORM = re.compile(
     rf"(?P<plain>{COLUMN})"
     rf"|(?P<period>years|months|days|hours)\((?P<time>{COLUMN})\)"
-    rf"|(?P<cut>bucket|truncate)\((?P<number>[0-9]+), ?(?P<value>{COLUMN})\)"
+    rf"|(?P<cut>bucket|truncate)\((?P<number>[0-9]{{1,18}}), ?(?P<value>{COLUMN})\)"
 )
+ONLY_ONCE = "It is read when the table is created, and only then: leave it out if the table exists"
 PERIODS = ("years", "months", "days", "hours")
 ALLOWED = "a column, years(c), months(c), days(c), hours(c), bucket(n, c) and truncate(n, c)"
 
@@ -92,7 +93,9 @@ def _wrong(transform: Transform, columns: Mapping[str, Type], seen: Sequence[Tra
         near = difflib.get_close_matches(column.lower(), columns, n=1, cutoff=0.6)
         meant = f"did you mean `{near[0]}`? " if near else ""
         own = [name for name in columns if name not in LINEAGE_COLUMNS]
-        return SchemaMistake(transform.at, f"the schema has no column `{column}`; {meant}it has {', '.join(own)}")
+        return SchemaMistake(
+            transform.at, f"the schema has no column `{column}`; {meant}it has {', '.join(own)}. {ONLY_ONCE}"
+        )
     name = "decimal" if isinstance(kind, Decimal) else kind.name if isinstance(kind, Scalar) else ""
     if not name:
         return SchemaMistake(transform.at, f"column `{column}` is {kind}: a table is partitioned by single values only")

@@ -1,7 +1,7 @@
 """The types of columns. They are Spark's, by Spark's names."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 
@@ -71,13 +71,14 @@ Type: TypeAlias = Scalar | Decimal | Array | Map | Struct
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a field of a struct. `name_at` and `type_at` are where its name and its type are in the DDL."""
+    """A column, or a field of a struct. `name_at` and `type_at` are where its name and its type are in the DDL: two
+    columns are the same wherever they are."""
 
     name: str
     type: Type
     nullable: bool
-    name_at: TextSpan
-    type_at: TextSpan
+    name_at: TextSpan = field(compare=False)
+    type_at: TextSpan = field(compare=False)
 
 
 def nested(kind: Type) -> bool:

@@ -1,5 +1,6 @@
 """The whole of `tidegate.toml`, and what its sections say of each other."""
 
+from collections.abc import Mapping, Sequence, Set
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -64,33 +65,42 @@ class Settings(Section):
     def _routes_do_not_collide(self) -> Self:
         if not self.routes:
             raise ValueError("there is no [[route]]: a route states which uploads become rows of which table")
+        names: set[str] = set()
+        of_bucket: dict[str, list[RouteSettings]] = {}
+        core = {id(each): each.route() for each in self.routes}
         for position, route in enumerate(self.routes):
-            if complaint := self._collision(route, self.routes[:position]):
+            earlier = of_bucket.setdefault(route.bucket, [])
+            if complaint := self._collision(route, names, earlier, core):
                 raise misplaced(complaint, "route", position)
+            names.add(route.name)
+            earlier.append(route)
         return self
 
-    def _collision(self, route: RouteSettings, earlier: tuple[RouteSettings, ...]) -> str:
+    def _collision(
+        self, route: RouteSettings, names: Set[str], earlier: Sequence[RouteSettings], core: Mapping[int, Route]
+    ) -> str:
+        """What is wrong between a route and those before it: `earlier` are those of its bucket."""
         catalog, _, table = route.table.partition(".")
         if catalog != self.catalog.name:
             return (
                 f"table {route.table} is not in the catalog {self.catalog.name!r}: call it"
                 f" {self.catalog.name}.{table}, or change [catalog] name"
             )
+        if route.name in names:
+            return f"two routes are named {route.name!r}: names must differ"
         for other in earlier:
-            if route.name == other.name:
-                return f"two routes are named {route.name!r}: names must differ"
-            if route.route().overlaps(other.route()):
+            if core[id(route)].overlaps(core[id(other)]):
                 return (
                     f"routes {other.name!r} and {route.name!r} overlap: a key of bucket {route.bucket} could belong"
                     " to both, and its rows would land twice. Choose prefixes or suffixes that exclude each other"
                 )
-            if route.bucket == other.bucket and route.existing != other.existing:
+            if route.existing != other.existing:
                 return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} exists already"
-            if route.bucket == other.bucket and route.versioned != other.versioned:
+            if route.versioned != other.versioned:
                 return f"routes {other.name!r} and {route.name!r} disagree whether bucket {route.bucket} is versioned"
-            if route.bucket == other.bucket and route.source != other.source:
+            if route.source != other.source:
                 return f"routes {other.name!r} and {route.name!r} disagree on the `source` of bucket {route.bucket}"
-            if route.bucket == other.bucket and route.bucket_owner != other.bucket_owner:
+            if route.bucket_owner != other.bucket_owner:
                 return f"routes {other.name!r} and {route.name!r} disagree on the `bucket_owner` of {route.bucket}"
         return ""
 

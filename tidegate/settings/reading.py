@@ -35,7 +35,7 @@ def load_deployed(path: Path) -> Settings:
     third less for it, at each cold start."""
     try:
         return Settings.model_validate(tomllib.loads(read(path).replace("\r\n", "\n")))
-    except (tomllib.TOMLDecodeError, ValidationError):
+    except (ValueError, RecursionError):
         return load(path)  # it says what is wrong
 
 
@@ -76,7 +76,7 @@ def check(source: str) -> Checked:
     source = source.replace("\r\n", "\n")
     try:
         data = tomllib.loads(source)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a ValueError, too
         return Checked(None, (toml.refused(source, error),))
     where = positions(source)
     mistakes = list(mistakes_of(data, where))

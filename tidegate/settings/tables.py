@@ -95,20 +95,25 @@ def _of_shared_tables(
 
 
 def _disagreements(route: _Route, columns: Sequence[Column], other: str, theirs: Sequence[Column]) -> Iterator[Mistake]:
-    by_name = {column.name: column for column in theirs}
+    by_name = {column.name.lower(): column for column in theirs}
     for column in columns:
-        there = by_name.pop(column.name, None)
+        there = by_name.pop(column.name.lower(), None)
         if there is None:
             said = f"column `{column.name}`: route {other!r} of the same table lacks it: {_TABLE_FIRST}"
             yield route.mistake(said, "schema", at=column.name_at, warning=True)
+        elif there.name != column.name:
+            said = (
+                f"column `{column.name}` is called `{there.name}` in route {other!r} of the same table: it has one name"
+            )
+            yield route.mistake(said, "schema", at=column.name_at)
         elif there.type != column.type:
             said = f"column `{column.name}` is {column.type} here and {there.type} in route {other!r} of the same table"
             yield route.mistake(said, "schema", at=column.type_at)
         elif there.nullable != column.nullable:
             said = f"column `{column.name}` may be null in one route of the table and not in the other ({other!r})"
             yield route.mistake(f"{said}: {_TABLE_FIRST}", "schema", at=column.name_at, warning=True)
-    for name in by_name:
-        said = f"it lacks the column `{name}` of route {other!r} of the same table: {_TABLE_FIRST}"
+    for lacking in by_name.values():
+        said = f"it lacks the column `{lacking.name}` of route {other!r} of the same table: {_TABLE_FIRST}"
         yield route.mistake(said, "schema", warning=True)
 
 

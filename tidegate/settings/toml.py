@@ -1,7 +1,6 @@
 """What is said of a text that is no TOML: what `tomllib` reports, and what was probably meant."""
 
 import re
-import tomllib
 
 from tidegate.settings.words import Mistake, TomlPlace
 
@@ -11,10 +10,10 @@ _UNQUOTED = re.compile(r"\s*([A-Za-z0-9_-]+)\s*=\s*([A-Za-z/][^\"'#=\[\]{}]*?)\s
 _TWICE = re.compile(r"Cannot (?:declare|overwrite|mutate|redefine).*")
 
 
-def refused(source: str, error: tomllib.TOMLDecodeError) -> Mistake:
-    said = str(error)
+def refused(source: str, error: ValueError | RecursionError) -> Mistake:
+    said = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
     found = _AT.search(said)
-    lines = source.splitlines() or [""]
+    lines = source.split("\n")
     line = int(found[1]) if found and found[1] else len(lines)
     column = int(found[2]) if found and found[2] else len(lines[-1]) + 1
     # tomllib may point behind the line end

@@ -76,7 +76,7 @@ BUCKET = "3 to 63 lower-case letters, digits, dots, dashes"
 TABLE = "catalog.namespace.table in lower-case letters, digits and underscores, such as lake.shop.orders"
 SOURCE = f"{', '.join(SOURCES)}, or the folder of an S3 Inventory: s3://BUCKET/PREFIX/SOURCE-BUCKET/CONFIGURATION"
 
-_A_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+_A_BUCKET = r"(?![0-9.]+(?:/|$))(?![a-z0-9.-]*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _A_TABLE = r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*){2}"
 
 
@@ -93,6 +93,8 @@ def _bucket(given: str) -> str:
         return f"bucket {given!r} is too {'short' if len(given) < 3 else 'long'}: {BUCKET}"
     if wrong := re.search(r"[^a-z0-9.-]", given):
         return f"bucket {given!r} has a {wrong[0]!r} in it: {BUCKET}"
+    if ".." in given or re.fullmatch(r"[0-9.]+", given):
+        return f"bucket {given!r} is refused by S3: no two dots in a row, and no address of the internet"
     return f"bucket {given!r} must begin and end with a letter or a digit: {BUCKET}"
 
 

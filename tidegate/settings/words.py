@@ -18,6 +18,12 @@ class TomlPlace:
     length: int
 
 
+BEFORE, LONGEST = 100, 200
+"""Characters: of a line that is longer, what is shown, and so many of them before the mark."""
+MOST = 50
+"""Mistakes that are told; whoever has more begins with these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One thing that is wrong. `field` is the way to it, such as `route.1.schema`; empty if it is the file as a whole.
@@ -36,9 +42,13 @@ class Mistake:
         if self.place is None or self.place.line > len(lines):
             return said
         number, shown = str(self.place.line), lines[self.place.line - 1]
+        # of a long line, what is around the mark
+        start = max(0, self.place.column - 1 - BEFORE) if len(shown) > LONGEST else 0
+        part = shown[start : start + LONGEST]
         # tabs stay tabs, so that the mark is below what it marks
-        before = "".join(each if each == "\t" else " " for each in shown[: self.place.column - 1])
-        return f"{said}\n  {number} | {shown}\n  {' ' * len(number)} | {before}{'^' * self.place.length}"
+        before = "".join(each if each == "\t" else " " for each in shown[start : self.place.column - 1])
+        mark = "^" * max(1, min(self.place.length, LONGEST - len(before)))
+        return f"{said}\n  {number} | {part}\n  {' ' * len(number)} | {before}{mark}"
 
 
 class SettingsError(Exception):
@@ -52,8 +62,12 @@ class SettingsError(Exception):
 
 def in_text(mistakes: Iterable[Mistake], file: str, source: str) -> str:
     """The mistakes in the order of the file, each as `Mistake.text`."""
-    lines = source.splitlines()
-    return "\n".join(each.text(file, lines) for each in mistakes)
+    lines = source.replace("\r\n", "\n").split("\n")
+    several = list(mistakes)
+    told = [each.text(file, lines) for each in several[:MOST]]
+    if len(several) > MOST:
+        told.append(f"{file}: and {len(several) - MOST} more")
+    return "\n".join(told)
 
 
 def named(location: Location) -> str:

@@ -22,13 +22,14 @@ def up(
 ) -> None:
     """Start the stack. Without --detach it runs until Ctrl-C. Everything listens on 127.0.0.1 only.
 
-    It goes on where the stack in DIR ended. If one runs there and tidegate.toml has changed, that one applies it.
+    It goes on where the stack in DIR ended, with the same tidegate.toml unless --config names another one. If one runs
+    there and tidegate.toml has changed, that one applies it.
     """
     from tidegate.cli.deployment import config_file
     from tidegate_local import stack
     from tidegate_local.cli import render
 
-    file = config_file(config)
+    file = config_file(config or stack.made_from(folder))
     if stack.is_running(folder) and port is None:
         render.applied(folder, file, stack.apply(file, folder))
         return

@@ -143,6 +143,10 @@ def _subject(values: Mapping[str, Any]) -> str:
     """Which settings a request sets: the names in it, without their values."""
     names: list[str] = []
     for name, value in sorted(values.items()):
+        if isinstance(value, list):
+            # of a list the members tell what is set: tags, indexes
+            names.append(f"{name}={json.dumps(value, sort_keys=True, default=str)}")
+            continue
         inner = value if isinstance(value, dict) else {}
         names += [f"{name}.{each}" for each in sorted(inner)] or [name]
         if name in ("AttributeName", "TagKeys") or re.fullmatch(r"(Tags|TagKeys)\.member\.\d+(\.Key)?", name):

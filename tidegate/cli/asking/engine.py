@@ -209,7 +209,8 @@ def _as_typed(said: str, query: str, named: Mapping[str, Located]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableMetadata:
-    """What the metadata of a table says of it. `rows` is None if some rows were deleted one by one."""
+    """What the metadata of a table says of it. `rows` is None if some rows were deleted one by one, or if the file is
+    missing: then there are no columns, too."""
 
     snapshot: int | None
     rows: int | None
@@ -220,11 +221,15 @@ def metadata(connection: duckdb.DuckDBPyConnection, location: str) -> TableMetad
     """The metadata in this file (https://iceberg.apache.org/spec/#table-metadata-fields). Raises duckdb.Error."""
     # written into the query: to hand a value over, DuckDB imports pandas, which takes longer than all the rest
     found = connection.execute(f"SELECT content FROM read_blob({_text(location)})").fetchone()
-    body = found[0] if found else b"{}"
+    if found is None:
+        return TableMetadata(None, None, ())
+    body = found[0]
     table = json.loads(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
     current = table.get("current-snapshot-id")
     snapshot = next((each for each in table.get("snapshots", ()) if each["snapshot-id"] == current), None)
-    (schema,) = (each for each in table["schemas"] if each["schema-id"] == table["current-schema-id"])
+    # version 1 of the format may have one schema only
+    schemas = {each["schema-id"]: each for each in table.get("schemas", ())}
+    schema = schemas[table["current-schema-id"]] if schemas else table["schema"]
     return TableMetadata(
         snapshot["snapshot-id"] if snapshot else None,
         _count(snapshot["summary"]) if snapshot else 0,

@@ -103,10 +103,10 @@ def find(folder: Path | None) -> Lake:
     if folder is None and os.environ.get(CATALOG_URI):
         return of_this_machine(os.environ)
     if folder is None and os.environ.get(LEDGER):
-        from tidegate.settings import load
+        from tidegate.settings import load_deployed
         from tidegate.wiring import settings_file
 
-        return of_deployment(load(settings_file(os.environ)))
+        return of_deployment(load_deployed(settings_file(os.environ)))
     return of_this_machine(plugins.local("warehouse")(folder or STACK_DIR))
 
 

@@ -1,5 +1,6 @@
 """The verb `init`: a `tidegate.toml` for files that there are already. It is decoded with before it is written."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,10 +191,10 @@ def show(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFi
 
 
 def next_commands(file: Path, route: GuessedRoute, used: Sequence[Sample]) -> list[str]:
-    option = "" if str(file) == "tidegate.toml" else f" --config {file}"
+    option = "" if str(file) == "tidegate.toml" else f" --config {shlex.quote(str(file))}"
     more = ["tidegate doctor --aws" + option] if route.existing else ["tidegate local up" + option]
-    checked = "tidegate check" if str(file) == "tidegate.toml" else f"tidegate check {file}"
-    return [f"tidegate try {route.name} {used[0].name}{option}", checked, *more]
+    checked = "tidegate check" if str(file) == "tidegate.toml" else f"tidegate check {shlex.quote(str(file))}"
+    return [f"tidegate try {route.name} {shlex.quote(used[0].name)}{option}", checked, *more]
 
 
 def as_document(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFile]) -> dict[str, Any]:

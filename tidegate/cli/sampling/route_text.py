@@ -67,10 +67,15 @@ def common_suffix(keys: Sequence[str]) -> str:
 
 
 def suffix_of(key: str) -> str:
+    """Empty if the key ends in a date or in a number, as rotated files do: the next file has another one."""
     name = PurePosixPath(key)
-    if name.suffix not in CODECS:
-        return name.suffix
-    return PurePosixPath(name.stem).suffix + name.suffix
+    if name.suffix in CODECS:
+        return _kind(PurePosixPath(name.stem).suffix) + name.suffix
+    return _kind(name.suffix)
+
+
+def _kind(suffix: str) -> str:
+    return suffix if re.fullmatch(r"\.[A-Za-z][A-Za-z0-9]*", suffix) else ""
 
 
 def route_text(route: GuessedRoute) -> str:

@@ -170,8 +170,10 @@ def rows_table(trial: FileTrial, name: str) -> Table:
 
 
 def as_cell(value: Any) -> str:
+    """A file must not be able to write to the terminal of whoever looks at it: what is not printable is escaped."""
     found = plain(value)
-    return "null" if found is None else found if isinstance(found, str) else json_output.compact(found)
+    text = "null" if found is None else found if isinstance(found, str) else json_output.compact(found)
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 # ---- for programs

@@ -28,7 +28,7 @@ from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.routes import Dataset
 from tidegate.flows.sink import Hopeless, ReaderDied, Staged
 from tidegate.formats.decode import decoder
-from tidegate.reading.reader import LINEAGE_DDL, Reader
+from tidegate.reading.reader import Reader, with_lineage
 from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
@@ -103,7 +103,7 @@ class IcebergSink:
         mistakes = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
         with _asking():
             try:
-                self.iceberg.create_if_absent(f"{self.dataset.schema}, {LINEAGE_DDL}", self.dataset.partition_by)
+                self.iceberg.create_if_absent(with_lineage(self.dataset.schema), self.dataset.partition_by)
             except mistakes as error:
                 raise Hopeless(
                     f"table {self.dataset.table} cannot be created from the route's schema and partition_by:"
@@ -113,7 +113,7 @@ class IcebergSink:
     def require_columns(self) -> None:
         with _asking():
             there = {field.name: field for field in self.iceberg.schema}
-        wanted = {field.name: field for field in _struct(f"{self.dataset.schema}, {LINEAGE_DDL}")}
+        wanted = {field.name: field for field in _struct(with_lineage(self.dataset.schema))}
         for name, field in wanted.items():
             if name not in there:
                 raise Hopeless(
@@ -206,7 +206,7 @@ class IcebergSink:
         packed = pack_tasks(items, [[whole[number] for number in task] for task in tasks])
         tasks_of_all: list[bytes | SplitTask] = [*packed, *split_tasks(items, splits)]
         shipped = context.broadcast(tasks_of_all)
-        schema = _struct(f"{self.dataset.schema}, {LINEAGE_DDL}")
+        schema = _struct(with_lineage(self.dataset.schema))
 
         def report_split(task: SplitTask, ended: Read) -> None:
             of_splits.add({(task.position, task.number): ended})
