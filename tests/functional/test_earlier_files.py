@@ -61,3 +61,12 @@ def test_a_bucket_that_cannot_be_listed_is_told(world: World, monkeypatch: pytes
     monkeypatch.setattr(MemoryListing, "page", refuse)
     (earlier,) = found(world)
     assert earlier.trouble == "could not list s3://landing: AccessDenied"
+
+
+def test_the_files_of_a_renamed_route_are_no_earlier_files(world: World):
+    (notice,) = world.arrive(2)
+    statuses = status([replace(world.flights, name="departures")], world.ports)
+    put(world, key(world, "a"))
+    assert [each.count for each in earlier_files(statuses, world.ports)] == [1]
+    world.listing.there = {entry.upload: 1 for entry in notice.entries}
+    assert earlier_files(statuses, world.ports) == []

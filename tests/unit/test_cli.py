@@ -85,6 +85,9 @@ class FakeLedger:
     def batch(self, batch_id: str) -> Batch | None:
         return self.there.get(batch_id)
 
+    def claims_on(self, uploads: Iterable[Upload]) -> Mapping[tuple[str, str, str], Claim]:
+        return {}
+
     def claims(self, bucket: str, key: str) -> Sequence[Claim]:
         return self.known_claims
 

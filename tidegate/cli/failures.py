@@ -57,6 +57,8 @@ def advice_for(error: Exception) -> str:
         return ""
     if any(map(_is_of_credentials, _causes(error))):
         return "Log in, or set AWS_PROFILE. `aws sts get-caller-identity` shows who you are to AWS."
+    if "ResourceNotFoundException" in str(error):
+        return "Is this the region and the account of the deployment? AWS_REGION and AWS_PROFILE say where to look."
     if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
         return "If this is a local stack: `tidegate local up` starts it, `tidegate doctor` checks it."
     return ""

@@ -27,7 +27,7 @@ class EarlierFiles:
 
 
 def earlier_files(statuses: Iterable[RouteStatus], ports: Ports) -> list[EarlierFiles]:
-    """One request for each route that is configured and has taken no upload, none for others."""
+    """Two requests for each route that is configured and has taken no upload, none for others."""
     found = [_of_route(each.route, ports) for each in statuses if _unused(each)]
     return [each for each in found if each.count or each.trouble]
 
@@ -41,5 +41,7 @@ def _of_route(route: Route, ports: Ports) -> EarlierFiles:
         page = ports.listing.page(route.bucket, route.prefix, BEGINNING, route.owner)
     except TidegateError as error:
         return EarlierFiles(route, trouble=str(error))
-    count = sum(each.latest and route.takes(each.upload) for each in page.listed)
-    return EarlierFiles(route, count, page.after is not None)
+    found = [each.upload for each in page.listed if each.latest and route.takes(each.upload)]
+    if found and ports.ledger.claims_on(found[:1]):
+        return EarlierFiles(route)  # another route took them, under the name that this one had before
+    return EarlierFiles(route, len(found), page.after is not None)
