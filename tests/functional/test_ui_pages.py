@@ -374,7 +374,7 @@ def test_the_page_of_the_docs_has_the_numbers_of_the_code():
     for each in (
         f"every {pages.SOON} seconds while they are open, the batches every {pages.LATER}",
         f"{questions.BATCHES} on a page",
-        f"releases {questions.COUNTED:,} uploads at most",
+        f"releases {questions.RELEASED:,} uploads at most",
         "once a second at most" if questions.FRESH == 1 else "otherwise",
         "192 bits" if len(Secrets.new().token) * 6 == 192 else "another length",
     ):
@@ -449,7 +449,7 @@ def test_who_releases_is_told_if_the_uploads_go_another_way(world: World):
 
 
 def test_more_than_a_page_releases_is_left_to_the_verb(world: World, browser: Browser, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidegate.ui.questions.COUNTED", 1)
+    monkeypatch.setattr("tidegate.ui.questions.RELEASED", 1)
     committed_with(world, *KEYS[:2])
     page = browser.page("/quarantine/release?route=flights")
     assert not [each for each in page.all("form") if each.attributes["method"] == "post"]

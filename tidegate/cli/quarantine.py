@@ -126,7 +126,7 @@ def release(
         typer.echo(said, err=True)
     if first and not yes:
         count = f"{len(first)}" if len(first) <= COUNTED else f"more than {COUNTED}"
-        confirm(f"Release {count} uploads?")
+        confirm(f"Release {count} {'upload' if len(first) == 1 else 'uploads'}?")
     # what was counted was read before the question: it is sent as of then
     done = send_again(
         chain(first, coming),
@@ -137,7 +137,8 @@ def release(
         began=began,
     )
     if done.sent:
-        typer.echo(f"{done.sent} uploads are released: `tidegate status` shows how they end")
+        are = "1 upload is" if done.sent == 1 else f"{done.sent} uploads are"
+        typer.echo(f"{are} released: `tidegate status` shows how they end")
     else:
         typer.echo("nothing of this is in quarantine, so nothing is released: `tidegate quarantine ls` lists what is")
 

@@ -26,7 +26,7 @@ import typer
 from tidegate.cli import json_output
 from tidegate.cli.deployment import known_names
 from tidegate.cli.options import check_route
-from tidegate.cli.quarantine import COUNTED, found_in, other_ways
+from tidegate.cli.quarantine import found_in, other_ways
 from tidegate.core.batches import BatchLimits
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route, route_of
@@ -45,6 +45,8 @@ from tidegate.wiring import BATCH_IDS, Deployment
 
 LISTED = 100
 """Uploads in quarantine on one page."""
+RELEASED = 500
+"""Uploads that the page releases at once. It answers one question at a time, and a batch of them costs four requests."""
 BATCHES = 30
 """Batches on one page."""
 FILES = 30
@@ -159,17 +161,17 @@ class Questions:
         with self._one_at_a_time:
             ports = self.deployed.ports()
             asked_at = ports.clock()
-            found = list(islice(self._found(ports, wanted), COUNTED + 1))
+            found = list(islice(self._found(ports, wanted), RELEASED + 1))
             remarks = tuple(other_ways(found, self.deployed, ports))
         first = json_output.quarantine(found[:LISTED], more=len(found) > LISTED)
-        return Releasable(min(len(found), COUNTED), first, remarks, len(found) > COUNTED, asked_at)
+        return Releasable(min(len(found), RELEASED), first, remarks, len(found) > RELEASED, asked_at)
 
     def release(self, wanted: WantedQuarantine) -> int:
-        """As `tidegate quarantine release`, `COUNTED` uploads at most. Returns how many were sent."""
+        """As `tidegate quarantine release`, `RELEASED` uploads at most. Returns how many were sent."""
         with self._one_at_a_time:
             ports = self.deployed.ports(f"release-{uuid.uuid4().hex}")
             began = ports.clock()
-            coming = islice(self._found(ports, wanted), COUNTED)
+            coming = islice(self._found(ports, wanted), RELEASED)
             done = release(coming, ports, run=ports.new_id(), configured=self.deployed.routes, began=began)
             self._seen = None
             return done.sent
