@@ -24,7 +24,7 @@ from simulation.checker.sometimes import SOMETIMES
 from simulation.world.faults import Kind
 from simulation.world.knobs import Knobs
 
-SEEDS = 600
+SEEDS = 300
 CHECKER = Path(checker.__path__[0])
 
 

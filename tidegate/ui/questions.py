@@ -46,7 +46,7 @@ from tidegate.wiring import BATCH_IDS, Deployment
 LISTED = 100
 """Uploads in quarantine on one page."""
 RELEASED = 500
-"""Uploads that the page releases at once. It answers one question at a time, and a batch of them costs four requests."""
+"""Uploads that the page releases at once. It answers one question at a time, and each batch costs four requests."""
 BATCHES = 30
 """Batches on one page."""
 FILES = 30
