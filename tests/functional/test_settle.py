@@ -571,7 +571,7 @@ def test_a_refused_start_is_tried_each_minute_and_uses_up_no_attempt(world: Worl
     found = world.batch(batch.id)
     assert (found.state, found.attempt, found.job_run, found.halted) == (State.SUBMITTED, 1, "", "")
     (traced,) = trace(BUCKET, "flights/0000-00000.json", world.ports)
-    assert "no job of it is on record: settling tries every minute" in traced.explanation
+    assert "no job of it is on record yet: settling tries to start one every minute" in traced.explanation
     # the role is there: nobody has to resume the batch
     assert world.settle() == []
     assert world.jobs.started == [(batch.id, 1, False)]

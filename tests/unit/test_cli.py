@@ -219,7 +219,10 @@ def test_status_says_when_a_batch_that_failed_before_goes_on_and_that_one_has_no
     assert f"{expected} begins at 2027-01-15T08:08:00Z at the earliest" in result.stdout
     long_ago = int(time.time()) - 10_000
     ledger.there = {"01RUN": replace(RUNNING, job_run="", submitted_at=long_ago)}
-    assert "no job of it is on record: settling tries every minute, and logs why it cannot" in run("status").stdout
+    assert (
+        "no job of it is on record yet: settling tries to start one every minute, and logs why if it cannot"
+        in run("status").stdout
+    )
 
 
 def test_status_as_json_is_what_the_page_shows(ledger: FakeLedger):

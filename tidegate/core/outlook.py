@@ -15,7 +15,10 @@ def outlook(batch: Batch, limits: BatchLimits) -> str:
     """
     attempt, begun = f"attempt {batch.attempt}", f"began at {iso(batch.submitted_at)}"
     if not batch.job_run:
-        return f"{attempt} {begun}, and no job of it is on record: settling tries every minute, and logs why it cannot"
+        return (
+            f"{attempt} {begun}, and no job of it is on record yet: settling tries to start one every minute, and logs"
+            " why if it cannot"
+        )
     following = next_attempt_from(batch, limits)
     if following is None:
         return f"{attempt} {begun}. If it fails, the batch halts: it is the last"
