@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -152,8 +153,11 @@ def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStac
         lambda: stack.look() and stack_batch(stack), waiting_for="the first upload's batch to be submitted"
     )
     driver = eventually(lambda: pids(f"--batch={batch}"), waiting_for="its driver to start")
-    # the job runs for as long as the test wants, however fast this machine is
-    signal_all(driver, signal.SIGSTOP)
+    # the job runs for as long as the test wants, however fast this machine is: also what it was just starting
+    for _ in range(4):
+        signal_all(driver, signal.SIGSTOP)
+        time.sleep(0.3)
+        driver = pids(f"--batch={batch}") or driver
     try:
         for number in range(1000):
             put(stack, bucket, f"events/many{number}.json", lines(2000 + number))
