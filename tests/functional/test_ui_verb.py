@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -19,10 +18,10 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.patience import HANGING, eventually
+from tests.support.verbs import of_nobody
 from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import deployment, main, plugins
 from tidegate.cli.exits import Exit
-from tidegate.wiring import Resources
 
 ROOT = Path(__file__).parents[2]
 RUN = "from tidegate.cli.main import app; app()"
@@ -50,17 +49,7 @@ class Started:
 
 @pytest.fixture
 def started() -> Iterator[Started]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TIDEGATE_", "AWS_"))}
-    environment |= {f"TIDEGATE_{name.upper()}": "some" for name in Resources.__slots__}
-    environment |= {
-        "TIDEGATE_CONFIG": str(ROOT / "tidegate.toml"),
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_MAX_ATTEMPTS": "1",
-        "PYTHONUNBUFFERED": "1",
-    }
+    environment = of_nobody() | {"PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-c", RUN, "ui", "--json"]
     with subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE

@@ -1,6 +1,5 @@
 """What the command line imports: a list of verbs needs next to nothing, and a verb no more than it uses."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import warehouse
-from tests.support.verbs import commands
+from tests.support.verbs import commands, of_nobody
 from tidegate.cli import main, plugins, verbs
-from tidegate.wiring import Resources
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,16 +57,7 @@ finally:
 
 def in_a_process(program: str, *arguments: str) -> tuple[int, str, set[str]]:
     """The exit code of a program, what it said, and the words of its last line. Its deployment answers nobody."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("TIDEGATE_", "AWS_"))}
-    environment |= {f"TIDEGATE_{name.upper()}": "some" for name in Resources.__slots__}
-    environment |= {
-        "TIDEGATE_CONFIG": str(ROOT / "tidegate.toml"),
-        "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_MAX_ATTEMPTS": "1",
-    }
+    environment = of_nobody()
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, check=False)
     said, _, last = done.stderr.rstrip().rpartition("\n")

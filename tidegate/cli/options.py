@@ -42,7 +42,6 @@ SINCE_WHEN = "2h (ago; s, m, h, d, w), 2026-11-21T10:21:00Z, or 2026-11-21, toda
 """What `moment` takes, for the help."""
 
 
-DAY = 86_400
 _DAYS = {"today": 0, "yesterday": 1}
 
 
@@ -51,7 +50,7 @@ def moment(given: str | None, now: int) -> int | None:
     "today" or "yesterday" begins in UTC. Raises BadParameter."""
     if given is None:
         return None
-    from tidegate.settings import duration  # the list of verbs needs these options, and reads no setting
+    from tidegate.settings import DAY, duration  # the list of verbs needs these options, and reads no setting
 
     with contextlib.suppress(ValueError):
         if given.endswith("w"):

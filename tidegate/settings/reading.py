@@ -34,13 +34,13 @@ def load_deployed(path: Path) -> Settings:
     """As `load`, of a file that was checked when it was deployed: schemas are not looked at again. A function imports a
     third less for it, at each cold start."""
     try:
-        return Settings.model_validate(tomllib.loads(read(path).replace("\r\n", "\n")))
+        return Settings.model_validate(tomllib.loads(read(path)))
     except (ValueError, RecursionError):
         return load(path)  # it says what is wrong
 
 
 def read(path: Path) -> str:
-    """The text of the file. Raises SettingsError."""
+    """The text of the file, its lines ending as Python has them. Raises SettingsError."""
     try:
         # some editors write a mark in front
         return path.read_text(encoding="utf-8-sig")
