@@ -32,6 +32,8 @@ BOM = b"\xef\xbb\xbf"
 LEAST_BLOCK = 1 << 20
 LARGEST_BLOCK = (1 << 31) - 1
 LINE_END = ord("\n")
+LONGEST_NAME = 1 << 17
+"""Characters of a name in the header. Nobody means a longer one: a quote was not closed where it should be."""
 HEADER = -1
 """The header, as a row."""
 
@@ -203,6 +205,10 @@ def header(body: bytes, delimiter: str) -> list[str]:
     """The names in the header, read first: a file of another kind need not be decoded."""
     lines = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8", errors="replace", newline="")
     try:
-        return next(csv.reader(lines, delimiter=delimiter, strict=True), [])
+        names = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
     except csv.Error as error:
         raise Undecodable(f"not CSV: the header: {first_line(error)}") from error
+    # the module's own limit is one setting of the process, which others may change
+    if any(len(name) > LONGEST_NAME for name in names):
+        raise Undecodable(f"not CSV: the header: field larger than field limit ({LONGEST_NAME})")
+    return names

@@ -185,11 +185,14 @@ def _records(text: bytes, encoding: str, delimiter: str) -> Iterator[list[str]]:
     cut = len(text) >= SAMPLED_BYTES
     decoded = text.decode(encoding, "replace").removeprefix("\ufeff")
     decoded = decoded[: decoded.rfind("\n") + 1] if cut else decoded
-    csv.field_size_limit(SAMPLED_BYTES)  # its default would end the look at the first long field
+    # its default would end the look at the first long field; it is the process's, so it is put back
+    former = csv.field_size_limit(SAMPLED_BYTES)
     try:
         yield from (each for each in csv.reader(io.StringIO(decoded, newline=""), delimiter=delimiter) if each)
     except csv.Error:
         return
+    finally:
+        csv.field_size_limit(former)
 
 
 # ---- formats with types
