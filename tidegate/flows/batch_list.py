@@ -10,6 +10,7 @@ A page costs, whatever the deployment has done before:
     requests                                                          at most
     S3 lists: a window each                                           some 20
     batches of the ledger: 100 in each request, one for each list     20
+    on the last page, the names of the routes, and their records      1, and 1 for each 100
     S3 reads: why an attempt failed, of a batch that had several      as many as batches on the page
 
 A page that would cost more ends earlier, and says from where to go on. It sees as far back as the ledger remembers: an
@@ -120,7 +121,8 @@ def newest_batches(
 
 def _older_ones(ports: Ports, ids: BatchIds, after: str, oldest: int) -> Iterator[tuple[str, Batch | None]]:
     """Batches that wait for a person for longer than the ledger remembers others, newest first."""
-    found = {each for name in ports.ledger.known_routes() for each in ports.ledger.route(name).unfinished}
+    records = ports.ledger.routes(ports.ledger.known_routes())
+    found = {each for record in records.values() for each in record.unfinished}
     waiting = sorted(
         (each for each in found if ids.made_at(each) < oldest and (not after or each < after)), reverse=True
     )

@@ -49,7 +49,12 @@ class RouteStatus:
 
 
 def status(routes: Iterable[Route], ports: Ports) -> list[RouteStatus]:
-    return [status_of(route, ports.ledger.route(route.name), ports) for route in routes]
+    """The state of each route. The routes' records are read together, and then their batches."""
+    wanted = list(routes)
+    records = ports.ledger.routes(route.name for route in wanted)
+    named = {each for record in records.values() for each in (*record.unfinished, *record.wished)}
+    found = ports.ledger.batches(named) if named else {}
+    return [status_of(route, records[route.name], ports, found) for route in wanted]
 
 
 def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatus]:
@@ -76,9 +81,12 @@ def hosts_of(statuses: Iterable[RouteStatus], ports: Ports) -> dict[str, str]:
     return {batch.id: started.get(batch.job_run, "") for batch in riding}
 
 
-def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
-    """The state of a route by this record of it. Of a route without batches nothing else is read."""
-    found = ports.ledger.batches(record.unfinished) if record.unfinished else {}
+def status_of(
+    route: Route, record: RouteRecord, ports: Ports, known: Mapping[str, Batch] | None = None
+) -> RouteStatus:
+    """The state of a route by this record of it. `known` are its batches, if they were read after the record; else they
+    are read. Of a route without batches nothing else is read."""
+    found = known or (ports.ledger.batches(record.unfinished) if record.unfinished else {})
     batches = tuple(found[batch_id] for batch_id in record.unfinished if batch_id in found)
     # the uploads of an abandoned batch wait for a redrive: they have not ended, unless they were dropped
     gathered, back = sum(batch.objects for batch in batches), record.back
