@@ -20,6 +20,7 @@ from tests.support.fakes import CountedLetters, MemoryListing, MemoryWork, no_le
 from tests.support.ledgers import RETENTION
 from tests.support.verbs import commands
 from tests.support.world import memory_ports
+from tidegate import wiring
 from tidegate.cli import batches, deployment, json_output, main, plugins
 from tidegate.cli.account import visit
 from tidegate.cli.exits import Exit
@@ -79,8 +80,8 @@ class FakeLedger:
     def ports(self) -> Ports:
         return memory_ports(ledger=self, work=self.work, listing=self.listing)
 
-    def route(self, name: str) -> RouteRecord:
-        return self.record
+    def routes(self, names: Iterable[str]) -> Mapping[str, RouteRecord]:
+        return dict.fromkeys(names, self.record)
 
     def batch(self, batch_id: str) -> Batch | None:
         return self.there.get(batch_id)
@@ -800,7 +801,7 @@ def test_half_an_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TIDEGATE_LEDGER", "ledger")
     monkeypatch.setenv("TIDEGATE_CONFIG", str(ROOT / "tidegate.toml"))
     monkeypatch.delenv("TIDEGATE_DEPLOYMENT", raising=False)
-    deployment.wiring.this_deployment.cache_clear()
+    wiring.this_deployment.cache_clear()
     result = run("status")
     assert result.exit_code == Exit.USAGE
     assert "TIDEGATE_DEPLOYMENT is not" in result.stderr

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from tidegate import wiring
 from tidegate.cli import deployment
 from tidegate.cli.options import (
     SINCE_WHEN,
@@ -40,6 +39,8 @@ def batches(
 
     A page costs a few requests, however long the history is. It goes as far back as the ledger remembers.
     """
+    from tidegate import wiring  # what calls AWS: the help does not
+
     begin, _ = span(since, None, wiring.clock())
     wanted_state = _state(state)
     deployed = deployment.find(folder)
@@ -58,6 +59,8 @@ def batches(
 
 
 def _checked(after: str) -> str:
+    from tidegate import wiring
+
     try:
         if after:
             wiring.BATCH_IDS.made_at(after)

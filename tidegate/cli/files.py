@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from tidegate import wiring
 from tidegate.cli import deployment, plugins
 from tidegate.cli.exits import Expected
 from tidegate.cli.options import (
@@ -58,6 +57,8 @@ def files(
     A page costs a few requests, however many uploads there were. It goes as far back as the ledger remembers. Of a
     local stack that has stopped, it lists what its tables hold.
     """
+    from tidegate import wiring  # what calls AWS: the help does not
+
     outcome = _outcome(
         {
             Outcome.QUARANTINED.value: quarantined,
@@ -102,6 +103,8 @@ def _outcome(asked: dict[str, bool]) -> str:
 
 
 def _spot(after: str) -> Spot | None:
+    from tidegate import wiring
+
     try:
         found = spot(after) if after else None
         if found:

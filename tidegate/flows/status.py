@@ -81,9 +81,7 @@ def hosts_of(statuses: Iterable[RouteStatus], ports: Ports) -> dict[str, str]:
     return {batch.id: started.get(batch.job_run, "") for batch in riding}
 
 
-def status_of(
-    route: Route, record: RouteRecord, ports: Ports, known: Mapping[str, Batch] | None = None
-) -> RouteStatus:
+def status_of(route: Route, record: RouteRecord, ports: Ports, known: Mapping[str, Batch] | None = None) -> RouteStatus:
     """The state of a route by this record of it. `known` are its batches, if they were read after the record; else they
     are read. Of a route without batches nothing else is read."""
     found = known or (ports.ledger.batches(record.unfinished) if record.unfinished else {})
