@@ -338,6 +338,36 @@ def test_status_names_what_needs_a_person_and_ends_with_1_for_it_if_asked(ledger
     assert document["dead_letters"] == {"notifications": 3, "notices": 1}
 
 
+def printed_commands(text: str) -> list[str]:
+    return re.findall(r"tidegate [a-z][^`\n\"]*", text)
+
+
+@pytest.mark.parametrize("json", [(), ("--json",)])
+def test_what_status_prints_runs_as_it_stands_for_the_stack_that_it_looked_at(
+    ledger: FakeLedger, json: tuple[str, ...]
+):
+    ledger.boxes = (CountedLetters(3), CountedLetters(1))
+    ledger.record = replace(ledger.record, abandoned_objects=7, notified=10, quarantined_since=NOW)
+    shown = printed_commands(run("status", "--dir", "some where", *json).stdout)
+    assert len(shown) == 7
+    assert [each for each in shown if " --dir 'some where'" not in each] == []
+    # the next verb of this process names no folder
+    assert "--dir" not in run("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("abort", "01NONE"), "`tidegate status --dir there`"),
+        (("resume", "01NONE"), "`tidegate status --dir there`"),
+        (("trace", "s3://landing/flights/none.json"), "tidegate files --dir there --route flights"),
+    ],
+)
+def test_what_an_error_names_runs_as_it_stands(ledger: FakeLedger, arguments: tuple[str, ...], command: str):
+    ledger.known_claims = ()
+    assert command in run(*arguments, "--dir", "there").stderr
+
+
 def test_status_tells_the_rest_if_the_dead_letters_cannot_be_counted(ledger: FakeLedger):
     ledger.boxes = (CountedLetters(trouble=Retryable("AccessDenied")), CountedLetters())
     result = run("status")
@@ -785,7 +815,7 @@ def test_without_a_stack_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("TIDEGATE_LEDGER", raising=False)
     result = run("status", "--dir", str(tmp_path))
     assert result.exit_code == Exit.NO_STACK
-    assert f"no stack runs in {tmp_path}: start one with `tidegate local up`" in result.stderr
+    assert f"no stack runs in {tmp_path}: start one with `tidegate local up --dir {tmp_path}`" in result.stderr
 
 
 def test_a_variable_that_is_empty_names_no_deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidegate.cli import plugins
+from tidegate.cli import plugins, printed
 from tidegate.environment import LEDGER, LOCAL_STACK, STACK_DIR, read_outputs
 
 if TYPE_CHECKING:
@@ -30,12 +30,15 @@ def find(folder: Path | None, *, up_to_date: bool = False) -> "Deployment":
     With `up_to_date`, a stack of this machine first applies what has changed in its configuration. A deployment is
     what was deployed last. Raises SettingsError, or Expected if no stack runs there.
     """
+    from tidegate.settings import DEFAULT_FILE, SettingsError
+
     if folder is not None or not is_named():
         plugins.local("enter")(folder or STACK_DIR, up_to_date=up_to_date)
+        if (config := config_file(None)).resolve() != Path(DEFAULT_FILE).resolve():
+            printed.reads(config)
     elif up_to_date and os.environ.get(LOCAL_STACK):
         plugins.local("enter")(Path(os.environ[LOCAL_STACK]), up_to_date=True)
     from tidegate import wiring
-    from tidegate.settings import SettingsError
 
     try:
         return wiring.this_deployment()

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from tidegate.cli import plugins
+from tidegate.cli import plugins, printed
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
 """What Typer itself raises and prints, of any mistake on the command line. It exports only this kind of it."""
@@ -58,6 +58,7 @@ class Verbs(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         gc.set_threshold(COLLECT_AFTER)
+        printed.forget()
         try:
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort, USAGE_ERROR):
