@@ -61,7 +61,10 @@ class Verbs(TyperGroup):
         printed.forget()
         try:
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, USAGE_ERROR):
+        except (typer.Exit, typer.Abort):
+            raise
+        except USAGE_ERROR as error:
+            _propose(error)
             raise
         except (Exception, KeyboardInterrupt) as error:
             from tidegate.cli import failures  # it knows the errors of botocore and of the settings
@@ -82,6 +85,20 @@ class Group(TyperGroup):
         super().__init__(**attributes)
         for each in self.commands.values():
             each.short_help = first_sentence(each.help or "")
+
+
+def _propose(error: Any) -> None:
+    """Say in a mistake on the command line what was meant, if it is a wrong guess that is known."""
+    if error.ctx is None:
+        return
+    from tidegate.cli import guesses
+
+    path = error.ctx.command_path.removeprefix(error.ctx.find_root().command_path).strip()
+    there = {option for each in error.ctx.command.params for option in each.opts}
+    better = guesses.better(error.message, path, there)
+    if better != error.message:
+        error.message = better
+        error.possibilities = None  # what is spelled alike, and is not meant
 
 
 def first_sentence(text: str) -> str:
