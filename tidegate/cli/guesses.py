@@ -106,5 +106,5 @@ def better(message: str, path: str, there: Collection[str]) -> str:
         meant = of_option(found[1], there)
         return f"{found[0]}. Did you mean {meant}?" if meant else message
     if path == "sql" and message.startswith("Got unexpected extra argument"):
-        return "the query must be one word for the shell: put it in quotes, as in tidegate sql 'select count(*) from ...'"
+        return "the shell has cut the query into words: put it in quotes, as in tidegate sql 'select count(*) from ...'"
     return message

@@ -41,9 +41,6 @@ PortOption = Annotated[
     typer.Option("--port", min=1, max=65535, help="For the emulated AWS services. Default: any free one."),
 ]
 RouteOption = Annotated[str | None, typer.Option("--route", metavar="ROUTE", help="Only this route. Default: all.")]
-AfterOption = Annotated[
-    str, typer.Option("--after", metavar="TOKEN", help="Go on where a page ended: what it printed as --after.")
-]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 

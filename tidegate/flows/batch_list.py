@@ -18,7 +18,7 @@ older batch may have lost its record (`core.batches.oldest_remembered`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from tidegate.core.batches import CLOCKS, LONGEST_OPEN, Batch, State, oldest_remembered
@@ -39,6 +39,9 @@ TOGETHER = 100
 """Batches that the ledger is asked for at once."""
 MOST_LOOKED_AT = 1_000
 """Batches that a page may look at."""
+PAGES = 5
+"""Pages that are looked at for one with something on it: a person who asks gets no empty page unless nothing is there,
+or it is far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +56,16 @@ class BatchIds:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which batches are meant: of this route ("" for any), in this state (None for any), that still gathered at `since`
-    or later (epoch seconds)."""
+    or later (epoch seconds); with `halted` only those that have halted, which are SEALED or SUBMITTED."""
 
     route: str = ""
     state: State | None = None
     since: int = 0
+    halted: bool = False
 
     def has(self, batch: Batch) -> bool:
+        if self.halted and not batch.halted:
+            return False
         return self.route in ("", batch.route) and self.state in (None, batch.state) and not self.is_before(batch)
 
     def is_before(self, batch: Batch) -> bool:
@@ -82,25 +88,38 @@ class PastBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchPage:
-    """`after` is the id from which to go on; "" if there is nothing more. `looked_at` batches were looked at."""
+    """`after` is the id from which to go on; "" if there is nothing more. `looked_at` batches were looked at, back to
+    one that was made at `back_to` (epoch seconds, 0 if there was none)."""
 
     batches: tuple[PastBatch, ...]
     after: str
     looked_at: int
+    back_to: int = 0
+
+
+def batches_within(ports: Ports, ids: BatchIds, wanted: Wanted, *, after: str = "", limit: int) -> BatchPage:
+    """The first page from `after` on that has something, of `PAGES` at most, with all that was looked at for it."""
+    looked_at = 0
+    for _ in range(PAGES):
+        page = batch_page(ports, ids, wanted, after=after, limit=limit)
+        looked_at, after = looked_at + page.looked_at, page.after
+        if page.batches or not after:
+            break
+    return replace(page, looked_at=looked_at)
 
 
 def batch_page(ports: Ports, ids: BatchIds, wanted: Wanted, *, after: str = "", limit: int) -> BatchPage:
     """The newest `limit` of the batches that are meant, made before the id `after`."""
     found: list[PastBatch] = []
-    looked_at = 0
+    looked_at, batch_id = 0, ""
     for looked_at, (batch_id, batch) in enumerate(newest_batches(ports, ids, after=after, since=wanted.since), start=1):
         if batch is not None and wanted.ends_at(batch):
             break
         if batch is not None and wanted.has(batch):
             found.append(PastBatch(batch, _error(batch, ports.work)))
         if len(found) == limit or looked_at == MOST_LOOKED_AT:
-            return BatchPage(tuple(found), batch_id, looked_at)
-    return BatchPage(tuple(found), "", looked_at)
+            return BatchPage(tuple(found), batch_id, looked_at, ids.made_at(batch_id))
+    return BatchPage(tuple(found), "", looked_at, ids.made_at(batch_id) if batch_id else 0)
 
 
 def newest_batches(
