@@ -6,7 +6,7 @@ from collections.abc import Sequence
 def fitted(blocks: Sequence[Sequence[str]], urgent: Sequence[bool], room: int) -> tuple[list[str], int]:
     """The lines of the blocks that fit so many lines, and how many blocks are left out.
 
-    If not all of them fit, the urgent ones come first, and a line is kept for how many are left out. The first one is cut
+    If not all of them fit, the urgent ones come first, and a line is kept for how many are left out. The first is cut
     if even that does not fit.
     """
     lines = [line for block in blocks for line in block]
