@@ -111,7 +111,8 @@ class FakeLedger:
         return self.known
 
     def leftovers(self, route: str) -> Sequence[Leftover]:
-        return [Leftover(route, "01LEFT", NOW, abandoned=self.record.abandoned_objects)]
+        quarantined = self.record.tally.quarantined
+        return [Leftover(route, "01LEFT", NOW, quarantined=quarantined, abandoned=self.record.abandoned_objects)]
 
     def shared_job(self) -> SharedJob | None:
         self.asked_for_shared += 1

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import ABANDONED, DROPPED, Conservation, Tally
+from tidegate.core.quarantine import has_expired
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
@@ -33,6 +34,9 @@ class RouteStatus:
     abandoned_uploads: int = 0
     """How many of the pending uploads are in abandoned batches that the ledger still has: nobody has sent them again,
     or dropped them."""
+    in_quarantine: int = 0
+    """How many uploads in quarantine may still be released, at most: the sums keep those, too, whose claims have expired.
+    Only `status` reads it."""
     slots_taken: int = 0
     """How many of the route's `in_flight` slots are taken."""
 
@@ -54,7 +58,19 @@ def status(routes: Iterable[Route], ports: Ports) -> list[RouteStatus]:
     records = ports.ledger.routes(route.name for route in wanted)
     named = {each for record in records.values() for each in (*record.unfinished, *record.wished)}
     found = ports.ledger.batches(named) if named else {}
-    return [status_of(route, records[route.name], ports, found) for route in wanted]
+    return [_with_quarantine(status_of(route, records[route.name], ports, found), ports) for route in wanted]
+
+
+def _with_quarantine(found: RouteStatus, ports: Ports) -> RouteStatus:
+    """A route that has something in quarantine costs a read of its leftovers."""
+    count = found.uploads.ended.quarantined
+    if not found.quarantined_since or count <= 0:
+        return found
+    now, retention = ports.clock(), ports.ledger.claim_retention
+    left = (each for each in ports.ledger.leftovers(found.route.name) if not each.emptied)
+    there = sum(each.quarantined for each in left if not has_expired(each, now=now, retention=retention))
+    # of a batch some of whose uploads came back, the sums know better
+    return replace(found, in_quarantine=min(count, there))
 
 
 def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatus]:
