@@ -9,6 +9,7 @@ It costs, whatever the deployment has done before:
     a batch with a wish that has expired                        1 for each
     the job that was started last, if a batch rides             1
     what was left outside, of a route with abandoned uploads    1 for each
+    the same, of a route with uploads in quarantine             1 for each
     the two queues of dead letters                              1 each
 
 `status` also looks for earlier files: a listing for each route that has taken no upload (`flows.earlier_files`).
