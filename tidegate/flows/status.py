@@ -35,8 +35,8 @@ class RouteStatus:
     """How many of the pending uploads are in abandoned batches that the ledger still has: nobody has sent them again,
     or dropped them."""
     in_quarantine: int = 0
-    """How many uploads in quarantine may still be released, at most: the sums keep those, too, whose claims have expired.
-    Only `status` reads it."""
+    """How many uploads in quarantine may still be released, at most. The sums keep those, too, whose claims have
+    expired. Only `status` reads it."""
     slots_taken: int = 0
     """How many of the route's `in_flight` slots are taken."""
 
