@@ -57,7 +57,7 @@ def show(found: Overview, since: Throughput, *, now: int) -> None:
     routes = [_lines(out, partial(_route, out, each, found, now)) for each in found.statuses]
     needed = {need.route for need in found.needs}
     urgent = [each.route.name in needed for each in found.statuses]
-    foot = _lines(out, partial(_foot, out, found, now))
+    foot: Sequence[str] = _lines(out, partial(_foot, out, found, now))
     if not out.is_terminal:
         _put(out, [*head, *chain.from_iterable(routes), *foot, ""])
         return

@@ -42,14 +42,17 @@ def named_later() -> Iterator[list[str]]:
     finally:
         patch(Queue, _setup_dlq=original)
     for queue in dict.fromkeys(waiting):
+        policy: dict[str, Any] | None = queue.redrive_policy
+        if policy is None:  # a later request took it away
+            continue
         try:
-            original(queue, json.dumps(queue.redrive_policy))
+            original(queue, json.dumps(policy))
         except SQSException as error:
             if error.code != _GONE:
                 raise LocalError(
                     f"queue {queue.name} cannot have the dead-letter queue that it names: {error}"
                 ) from error
-            gone = str(queue.redrive_policy["deadLetterTargetArn"]).rpartition(":")[2]
+            gone = str(policy["deadLetterTargetArn"]).rpartition(":")[2]
             missing.append(
                 f"queue {queue.name} names the dead-letter queue {gone}, which was deleted: what it gives up stays in"
                 f" it. Make a queue {gone} and start again, or change its redrive policy"
