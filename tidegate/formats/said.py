@@ -1,0 +1,60 @@
+"""What a decoder says of a table beside its rows. It is in the metadata of the table's schema: so it goes wherever the
+table goes, also through the pipe of careful mode.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+KEY = b"tidegate.said"
+
+Rows = tuple[tuple[int, int], ...]
+"""Rows of a table as ranges, each from the first up to the one after the last; in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class BadRow:
+    """A row of the file that is not among the table's: `row` is its number in the file, from 0, `place` where that is,
+    `text` how the file has it (cut), `error` why it does not fit."""
+
+    row: int
+    place: str
+    text: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """`unknown` are the names that are in the file and not in the schema, each with the rows of the table that have it;
+    None if all have it. `bad` are the rows that do not fit, in order."""
+
+    unknown: Mapping[str, Rows | None] = field(default_factory=dict)
+    bad: tuple[BadRow, ...] = ()
+
+
+NOTHING = Said()
+
+
+def say(table: pa.Table, said: Said) -> pa.Table:
+    """The table, with nothing else said of it."""
+    if said == NOTHING:
+        return table.replace_schema_metadata(None) if table.schema.metadata else table
+    told = {
+        "unknown": said.unknown,
+        "bad": [[each.row, each.place, each.text, each.error] for each in said.bad],
+    }
+    return table.replace_schema_metadata({KEY: json.dumps(told).encode()})
+
+
+def said_of(table: pa.Table) -> Said:
+    found = (table.schema.metadata or {}).get(KEY)
+    if found is None:
+        return NOTHING
+    told = json.loads(found)
+    unknown = {
+        name: None if rows is None else tuple((begin, end) for begin, end in rows)
+        for name, rows in told["unknown"].items()
+    }
+    return Said(unknown, tuple(BadRow(*each) for each in told["bad"]))
