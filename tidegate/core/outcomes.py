@@ -69,7 +69,9 @@ class Tally:
         return Tally(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)))
 
     def as_dict(self) -> dict[str, int]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Without rejected rows if there are none: earlier versions wrote the same."""
+        counts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: count for name, count in counts.items() if count or name != "rejected"}
 
     @staticmethod
     def from_dict(values: Mapping[str, int]) -> "Tally":

@@ -55,7 +55,8 @@ REJECTED = pa.schema(
     ]
 )
 """The rows of a table of rejected rows: where in its file a row is, how the file has it, and why it does not fit."""
-REJECTED_DDL = "place string not null, text string not null, error string not null"
+REJECTED_COLUMNS = {"place": "string", "text": "string", "error": "string", **LINEAGE_COLUMNS}
+"""Their types, as Spark calls them."""
 LINEAGE_DDL = ", ".join(f"{name} {kind} not null" for name, kind in LINEAGE_COLUMNS.items())
 
 
