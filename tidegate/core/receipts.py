@@ -155,7 +155,7 @@ class Receipt:
     manifest: str = ""
 
     def encode(self) -> bytes:
-        return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
+        return json.dumps({"v": VERSION, **asdict(self), "tally": self.tally.as_dict()}, indent=1).encode()
 
 
 def decode_receipt(body: bytes) -> Receipt:

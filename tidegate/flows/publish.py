@@ -50,7 +50,7 @@ from tidegate.core.receipts import (
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
-from tidegate.flows.sink import Hopeless, ReaderDied, RejectedUndecided, Sink, Staged, Target, Undecided
+from tidegate.flows.sink import Hopeless, PublishTarget, ReaderDied, RejectedUndecided, Sink, Staged, Undecided
 
 log = logging.getLogger("tidegate")
 
@@ -193,7 +193,7 @@ class Attempt:
         """Try to publish what this driver staged, and only that, until the table has decided."""
         return self.publish_to(self.sink, staged, floor, self._unprovable)
 
-    def publish_to(self, target: Target, staged: int, floor: Floor, undecided: "ToldUndecided") -> Published:
+    def publish_to(self, target: PublishTarget, staged: int, floor: Floor, undecided: "ToldUndecided") -> Published:
         """As `publish`, to this table. `undecided` makes the error for a history that proves nothing: of the reason,
         and of the staged snapshot that may have been published."""
         retrying = Retrying(
@@ -206,7 +206,7 @@ class Attempt:
         return retrying(self._publish_once, target, staged, floor, tries, undecided)
 
     def _publish_once(
-        self, target: Target, staged: int, floor: Floor, tries: "Tries", undecided: "ToldUndecided"
+        self, target: PublishTarget, staged: int, floor: Floor, tries: "Tries", undecided: "ToldUndecided"
     ) -> Published:
         """One commit; after an error, one reading of the history.
 

@@ -48,7 +48,7 @@ class Staged:
     rejected: RejectedRows | None = None
 
 
-class Target(Protocol):
+class PublishTarget(Protocol):
     """A table to which a driver of one batch publishes.
 
     Every method may raise Retryable (nothing happened) or OutcomeUnknown (it may have happened).
@@ -81,7 +81,7 @@ class Target(Protocol):
         ...
 
 
-class Sink(Target, Protocol):
+class Sink(PublishTarget, Protocol):
     """The table that a batch goes to, for one driver of it; and the table of its rejected rows, if there are some."""
 
     def prepare(self) -> None:
@@ -115,7 +115,7 @@ class Sink(Target, Protocol):
         """Keep this version and what it added from expiring, until `tidy`. Raises StagedIsGone if it is gone."""
         ...
 
-    def rejected(self, table: str) -> Target:
+    def rejected(self, table: str) -> PublishTarget:
         """The table of rejected rows, for this driver."""
         ...
 

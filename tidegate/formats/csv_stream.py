@@ -16,7 +16,7 @@ from tidegate.formats.quotes import check_quotes
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.records import Lines, ends_of_lines, pieces, records_of_csv, within_memory
 from tidegate.formats.registry import UTF_8
-from tidegate.formats.salvage import Record, rows_with_bad, salvaged
+from tidegate.formats.salvage import TextRecord, rows_with_bad, salvaged
 from tidegate.formats.streams import Stream
 from tidegate.formats.transcode import in_utf8
 
@@ -98,7 +98,7 @@ def tables(
 def _salvaged(piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, before: Before) -> pa.Table:
     check_quotes(head + piece, delimiter, before.lines)
 
-    def decode(some: Sequence[Record]) -> pa.Table:
+    def decode(some: Sequence[TextRecord]) -> pa.Table:
         text = b"".join(each.text for each in some)
         moved = Before(before.rows + some[0].row, before.lines + some[0].line)
         table = read(head + text, schema, delimiter, NO_LIMIT, moved)
@@ -115,15 +115,15 @@ def _salvaged(piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, befo
     )
 
 
-def _records(piece: bytes, delimiter: str, *, one_field: bool) -> list[Record]:
+def _records(piece: bytes, delimiter: str, *, one_field: bool) -> list[TextRecord]:
     """Blank lines are no rows, unless rows have one field."""
-    found: list[Record] = []
+    found: list[TextRecord] = []
     lines, begin = Lines(), 0
     ends = list(records_of_csv(delimiter).ends(piece))
     for end in [*ends, *([len(piece)] if not ends or ends[-1] < len(piece) else [])]:
         text = piece[begin:end]
         if text.strip(b"\r\n") or one_field:
-            found.append(Record(text, len(found), lines.ended))
+            found.append(TextRecord(text, len(found), lines.ended))
         lines.add(text)
         begin = end
     return found

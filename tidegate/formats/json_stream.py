@@ -18,7 +18,7 @@ import pyarrow as pa
 from tidegate.formats.json_lines import make_decoder
 from tidegate.formats.reasons import Misnamed, Undecodable, check_names
 from tidegate.formats.records import RECORDS_OF_JSON, Lines, pieces, within_memory
-from tidegate.formats.salvage import Record, salvaged
+from tidegate.formats.salvage import TextRecord, salvaged
 from tidegate.formats.streams import Stream
 
 NO_LIMIT = 1 << 62
@@ -78,9 +78,9 @@ def _tables(
         check_names(list(names.strange), schema.names)
 
 
-def _records(piece: bytes) -> list[Record]:
+def _records(piece: bytes) -> list[TextRecord]:
     lines = [(number, text) for number, text in enumerate(io.BytesIO(piece)) if not text.isspace()]
-    return [Record(text, row, line) for row, (line, text) in enumerate(lines)]
+    return [TextRecord(text, row, line) for row, (line, text) in enumerate(lines)]
 
 
 @dataclass

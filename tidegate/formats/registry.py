@@ -20,7 +20,7 @@ def _any(value: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a route for its files: a value of the default's type. `check` returns it, or raises ValueError with
-    what is allowed.
+    what is allowed; `choices` are all values, if they are few.
 
     `later`: there were datasets before the option. They have the default, which must never change, and no dataset has
     it in writing: so the record of a dataset does not depend on the version that wrote it."""
@@ -30,6 +30,7 @@ class Option:
     about: str
     check: Callable[[Any], Any] = _any
     later: bool = False
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +108,11 @@ ENCODING = Option("encoding", UTF_8, f"how the text is encoded. One of {', '.joi
 REFUSE_FILE, SET_ASIDE = "refuse file", "set aside"
 
 
+CHOICES_OF_BAD_ROWS = (REFUSE_FILE, SET_ASIDE)
+
+
 def _of_bad_rows(choice: str) -> str:
-    if choice not in (REFUSE_FILE, SET_ASIDE):
+    if choice not in CHOICES_OF_BAD_ROWS:
         raise ValueError(f'bad_rows is "{REFUSE_FILE}" or "{SET_ASIDE}"')
     return choice
 
@@ -126,6 +130,7 @@ BAD_ROWS = Option(
     " the table TABLE__rejected with their file, line, text and error, and the others land",
     _of_bad_rows,
     later=True,
+    choices=CHOICES_OF_BAD_ROWS,
 )
 BAD_ROWS_SHARE = Option(
     "bad_rows_share",

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 KEY = b"tidegate.said"
 
-Rows = tuple[tuple[int, int], ...]
-"""Rows of a table as ranges, each from the first up to the one after the last; in order."""
+RowRanges = tuple[tuple[int, int], ...]
+"""RowRanges of a table as ranges, each from the first up to the one after the last; in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Said:
     """`unknown` are the names that are in the file and not in the schema, each with the rows of the table that have it;
     None if all have it. `bad` are the rows that do not fit, in order."""
 
-    unknown: Mapping[str, Rows | None] = field(default_factory=dict)
+    unknown: Mapping[str, RowRanges | None] = field(default_factory=dict)
     bad: tuple[BadRow, ...] = ()
 
 
@@ -50,7 +50,7 @@ def say(table: pa.Table, said: Said) -> pa.Table:
 
 def concat(tables: Sequence[pa.Table]) -> pa.Table:
     """The tables of a file, which follow each other, as one: with what is said of them."""
-    unknown: dict[str, Rows | None] = {}
+    unknown: dict[str, RowRanges | None] = {}
     bad: list[BadRow] = []
     rows = 0
     for table in tables:
@@ -61,7 +61,7 @@ def concat(tables: Sequence[pa.Table]) -> pa.Table:
     return say(pa.concat_tables(tables), Said(unknown, tuple(bad)))
 
 
-def _and(before: Rows | None, more: Rows | None, rows: int) -> Rows | None:
+def _and(before: RowRanges | None, more: RowRanges | None, rows: int) -> RowRanges | None:
     """`more` are ranges of a table before which there are `rows` rows."""
     if before is None or more is None:
         return None

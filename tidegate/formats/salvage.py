@@ -25,7 +25,7 @@ LONGEST_TEXT = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class TextRecord:
     """One row as the file has it. `row` is its number in the piece, and `line` that of its first line, both from 0."""
 
     text: bytes
@@ -37,12 +37,12 @@ class NoneLeft(Undecodable):
     """No row of the file fits: it is of another kind, and not one with bad rows."""
 
 
-DecodeRecords = Callable[[Sequence[Record]], pa.Table]
+DecodeRecords = Callable[[Sequence[TextRecord]], pa.Table]
 """The rows of some records that follow each other: one for each. Raises Undecodable."""
 
 
 def salvaged(
-    records: Sequence[Record], decode: DecodeRecords, place: Callable[[Record], str], none: pa.Table
+    records: Sequence[TextRecord], decode: DecodeRecords, place: Callable[[TextRecord], str], none: pa.Table
 ) -> pa.Table:
     """The rows of the records of a piece that fit, with what is said of the others. `place` says where a record is in
     the file; `none` is a table without rows. Raises Undecodable if more than `MOST_BAD` do not fit, and Oversized."""

@@ -7,6 +7,7 @@ from pydantic import (
     ByteSize,
     Field,
     StrictBool,
+    StrictFloat,
     StrictInt,
     create_model,
     field_validator,
@@ -109,7 +110,8 @@ class _Uploads(Section):
 def _field(formats: tuple[Format, ...], option: Option) -> Any:
     """An option of some formats as a field of a route."""
 
-    kind: Any = Annotated[type(option.default), AfterValidator(option.check)]
+    of: Any = Literal[option.choices] if option.choices else type(option.default)
+    kind: Any = Annotated[StrictFloat if of is float else of, AfterValidator(option.check)]
     return kind, Field(option.default, description=f"{', '.join(each.name for each in formats)}: {option.about}.")
 
 
@@ -210,6 +212,11 @@ class RouteSettings(_FormatOptions):
         if table.endswith(REJECTED):
             raise ValueError(f"a name that ends in {REJECTED} is that of a table of rejected rows")
         return table
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Its table, and that of its rejected rows, if they are set aside."""
+        return (self.table, *((self.table + REJECTED,) if dict(self)["bad_rows"] == SET_ASIDE else ()))
 
     def route(self) -> Route:
         """This route as `tidegate.core` has it."""

@@ -1,4 +1,4 @@
-"""A table to which a driver publishes: `flows.sink.Target` on Iceberg."""
+"""A table to which a driver publishes: `flows.sink.PublishTarget` on Iceberg."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
