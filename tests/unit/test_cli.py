@@ -642,6 +642,15 @@ def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger
     return ledger
 
 
+def test_a_decision_about_rejected_rows_says_where_to_look(undecided: FakeLedger):
+    failure = Failure(3, "the table cannot say", True, undecided=True, rejected=True)
+    undecided.work.objects["batches/01RUN/failures/3.json"] = failure.encode()
+    result = run("decide", "01RUN", "--not-published", "--yes")
+    assert result.exit_code == Exit.FINDING
+    assert "--published --rejected-done" in " ".join(result.stderr.split())
+    assert undecided.resumed == []
+
+
 def test_a_decision_is_asked_for_before_it_is_taken(undecided: FakeLedger):
     result = CliRunner().invoke(main.app, ["decide", "01RUN", "--not-published"], input="n\n")
     assert result.exit_code != Exit.OK

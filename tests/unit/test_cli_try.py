@@ -313,3 +313,19 @@ def test_neither_spark_nor_java_is_used(here: Path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == Exit.OK, done.stderr
     assert "3 rows: a.json" in done.stdout
+
+
+def test_rows_that_would_be_set_aside_are_told_with_their_errors(here: Path):
+    config = CONFIG.replace('name = "orders"', 'name = "orders"\nbad_rows = "set aside"\nbad_rows_share = 0.5', 1)
+    (here / "tidegate.toml").write_text(config)
+    (here / "some.json").write_bytes(BAD)
+    code, said = run("orders", "some.json")
+    assert code == Exit.OK
+    assert "1 row: some.json" in said
+    assert "set aside: 1 row, in lake.raw.orders__rejected" in said
+    assert "line 2: total = 1.239 has 3 decimals, decimal(12,2) holds 2" in said
+    done = CliRunner().invoke(main.app, ["try", "orders", "some.json", "--json"], catch_exceptions=False)
+    (file,) = json.loads(done.stdout)["files"]
+    assert (file["rows"], file["rejected_rows"], file["error"]) == (1, 1, None)
+    (rejected,) = file["rejected"]
+    assert (rejected["place"], rejected["text"]) == ("line 2", '{"id": 2, "total": 1.239}')

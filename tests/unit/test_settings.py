@@ -280,6 +280,8 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             [
                 *(
                     "audit_from",
+                    "bad_rows",
+                    "bad_rows_share",
                     "batch",
                     "bucket",
                     "bucket_owner",

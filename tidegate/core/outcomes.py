@@ -28,7 +28,8 @@ COMES_BACK = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANIS
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The result of reading one upload: `rows` if it is committed, `error` if not.
+    """The result of reading one upload: `rows` if it is committed, `error` if not. `rejected` is how many of its rows
+    do not fit and are set aside.
 
     `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller. `where` is
     where in the file the error is, and may quote it; empty if that is not known. `spoiled`: rows of it were emitted
@@ -41,17 +42,20 @@ class Read:
     refused: bool = False
     where: str = ""
     spoiled: bool = False
+    rejected: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The number of uploads for each outcome, and the number of rows of the committed ones."""
+    """The number of uploads for each outcome, and the number of rows of the committed ones: those in the table, and
+    those that were rejected."""
 
     committed: int = 0
     quarantined: int = 0
     superseded: int = 0
     vanished: int = 0
     rows: int = 0
+    rejected: int = 0
 
     @property
     def uploads(self) -> int:
@@ -65,7 +69,9 @@ class Tally:
         return Tally(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)))
 
     def as_dict(self) -> dict[str, int]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Without rejected rows if there are none: earlier versions wrote the same."""
+        counts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: count for name, count in counts.items() if count or name != "rejected"}
 
     @staticmethod
     def from_dict(values: Mapping[str, int]) -> "Tally":

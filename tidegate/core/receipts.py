@@ -13,6 +13,8 @@ from tidegate.core.publication import Floor
 from tidegate.core.versions import check_version
 
 VERSION = 1
+WITH_REJECTED = 2
+"""The version of outcomes with rejected rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,17 @@ def given_up(of: OwnedUpload) -> Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedRows:
+    """The rows of a batch that do not fit, staged in a table of their own, which has this uuid: `staged` is the
+    snapshot, `rows` how many they are."""
+
+    table: str
+    table_uuid: str
+    staged: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcomes:
     """The outcomes of one staged snapshot. They are written under its id before it is published.
 
@@ -52,6 +65,9 @@ class Outcomes:
     `rows` is how many rows each upload brought: a tuple for each part of the manifest, in its order, with a number for
     each upload of the part, in the part's order; 0 for an upload that was not committed. Nothing is decided by it. It
     is empty if nobody wrote it: earlier versions did not, and a ledger that was rebuilt does not know it.
+
+    `rejected` are the rows that do not fit, which land when these outcomes count (`flows.rejected`); `rejected_rows` is
+    how many each upload has, in the form of `rows`.
     """
 
     staged: int
@@ -60,12 +76,17 @@ class Outcomes:
     endings: tuple[Ending, ...] = ()
     manifest: str = ""
     rows: tuple[tuple[int, ...], ...] = ()
+    rejected: RejectedRows | None = None
+    rejected_rows: tuple[tuple[int, ...], ...] = ()
 
     def encode(self) -> bytes:
         # in the header, because code that is older takes each further line for an ending
-        rows = {"rows": self.rows} if self.rows else {}
+        rows: dict[str, Any] = {"rows": self.rows} if self.rows else {}
+        if self.rejected:
+            rows |= {"rejected": asdict(self.rejected), "rejected_rows": self.rejected_rows}
         header = {
-            "v": VERSION,
+            # code that knows nothing of rejected rows would end the batch without them
+            "v": WITH_REJECTED if self.rejected else VERSION,
             "staged": self.staged,
             "fence": self.fence,
             "tally": self.tally.as_dict(),
@@ -87,6 +108,8 @@ def decode_outcomes(body: bytes) -> Outcomes:
         endings,
         about.get("manifest", ""),
         tuple(map(tuple, about.get("rows", ()))),
+        RejectedRows(**about["rejected"]) if "rejected" in about else None,
+        tuple(map(tuple, about.get("rejected_rows", ()))),
     )
 
 
@@ -101,7 +124,7 @@ def decode_endings(body: bytes, start: int, size: int) -> Iterator[tuple[int, li
 
 def _outcome_lines(body: bytes) -> tuple[dict[str, Any], list[str]]:
     header, *lines = gzip.decompress(body).decode().splitlines()
-    return _load(header, "a file of outcomes"), lines
+    return _load(header, "a file of outcomes", WITH_REJECTED), lines
 
 
 def _decode_ending(line: str) -> Ending:
@@ -132,7 +155,7 @@ class Receipt:
     manifest: str = ""
 
     def encode(self) -> bytes:
-        return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
+        return json.dumps({"v": VERSION, **asdict(self), "tally": self.tally.as_dict()}, indent=1).encode()
 
 
 def decode_receipt(body: bytes) -> Receipt:
@@ -150,13 +173,15 @@ def decode_receipt(body: bytes) -> Receipt:
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why an attempt gave up. `hopeless`: another attempt would fail alike, and a person must act. `undecided`: the
-    person must decide whether the batch is in the table. `died`: a process that read files died, or lacked memory."""
+    person must decide whether the batch is in the table; or, if `rejected`, whether its rejected rows are in theirs.
+    `died`: a process that read files died, or lacked memory."""
 
     attempt: int
     reason: str
     hopeless: bool
     undecided: bool = False
     died: bool = False
+    rejected: bool = False
 
     def encode(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
@@ -166,7 +191,14 @@ def decode_failure(body: bytes) -> Failure:
     data = _load(body, "the report of a failed attempt")
     # version 0.1.0 wrote it only in the reason
     undecided = data.get("undecided", "a person has to decide" in data["reason"])
-    return Failure(data["attempt"], data["reason"], data["hopeless"], undecided, data.get("died", False))
+    return Failure(
+        data["attempt"],
+        data["reason"],
+        data["hopeless"],
+        undecided,
+        data.get("died", False),
+        data.get("rejected", False),
+    )
 
 
 DEATHS = 2
@@ -192,9 +224,9 @@ def decode_floor(body: bytes) -> Floor:
     return Floor(data["table_uuid"], data["head"])
 
 
-def _load(text: str | bytes, what: str) -> Any:
+def _load(text: str | bytes, what: str, newest: int = VERSION) -> Any:
     data = json.loads(text)
-    check_version(data["v"], what, VERSION)
+    check_version(data["v"], what, newest)
     return data
 
 
@@ -207,12 +239,21 @@ def rows_by_part(rows: Iterable[tuple[str, int]]) -> tuple[tuple[int, ...], ...]
 
 def rows_in_parts(sealed: Sealed, outcomes: Outcomes) -> dict[str, tuple[int, ...]]:
     """The numbers of rows by part, in the order of its uploads. Empty if nobody wrote them, or for another manifest."""
-    known = outcomes.manifest == sealed.digest and len(outcomes.rows) == len(sealed.parts)
-    return dict(zip(sealed.parts, outcomes.rows, strict=True)) if known else {}
+    return _in_parts(sealed, outcomes, outcomes.rows)
 
 
-def tally_of(outcomes: Iterable[Outcome], rows: int) -> Tally:
+def rejected_in_parts(sealed: Sealed, outcomes: Outcomes) -> dict[str, tuple[int, ...]]:
+    """The numbers of rejected rows, as `rows_in_parts`. Empty also if there are none."""
+    return _in_parts(sealed, outcomes, outcomes.rejected_rows)
+
+
+def _in_parts(sealed: Sealed, outcomes: Outcomes, counts: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
+    known = outcomes.manifest == sealed.digest and len(counts) == len(sealed.parts)
+    return dict(zip(sealed.parts, counts, strict=True)) if known else {}
+
+
+def tally_of(outcomes: Iterable[Outcome], rows: int, rejected: int = 0) -> Tally:
     counts = dict.fromkeys(Outcome, 0)
     for outcome in outcomes:
         counts[outcome] += 1
-    return Tally(**{outcome.value: count for outcome, count in counts.items()}, rows=rows)
+    return Tally(**{outcome.value: count for outcome, count in counts.items()}, rows=rows, rejected=rejected)

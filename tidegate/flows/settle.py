@@ -54,6 +54,7 @@ SETTLED = {
     "superseded": Metric.SETTLED_SUPERSEDED,
     "vanished": Metric.SETTLED_VANISHED,
     "rows": Metric.SETTLED_ROWS,
+    "rejected": Metric.SETTLED_REJECTED,
 }
 """The metric for each number of a receipt's tally."""
 

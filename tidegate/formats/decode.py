@@ -16,7 +16,8 @@ from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Oversized, Undecodable
 from tidegate.formats.recognize import HEAD_BYTES, instead
-from tidegate.formats.registry import ENCODING, FORMATS, UTF_8
+from tidegate.formats.registry import ENCODING, FORMATS, UTF_8, share_of_bad_rows
+from tidegate.formats.salvage import limited
 from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
 
@@ -95,6 +96,18 @@ def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
             raise
 
     return decode
+
+
+def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> StreamDecoder | None:
+    """As `streaming`, but rows that do not fit are left out, and said of the tables (`formats.salvage`). None if the
+    options do not say that they are set aside. Raises ValueError as `decoder` does."""
+    share = share_of_bad_rows(options)
+    if share is None:
+        return None
+    found = FORMATS[format]
+    settled = found.settled(dict(options))
+    made: StreamDecoder = import_module(found.stream).make_salvaging(schema, **settled)
+    return lambda stream: limited(made(stream), share)
 
 
 def splitter(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> Splitter | None:

@@ -3,15 +3,15 @@ table goes, also through the pipe of careful mode.
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 KEY = b"tidegate.said"
 
-Rows = tuple[tuple[int, int], ...]
-"""Rows of a table as ranges, each from the first up to the one after the last; in order."""
+RowRanges = tuple[tuple[int, int], ...]
+"""RowRanges of a table as ranges, each from the first up to the one after the last; in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Said:
     """`unknown` are the names that are in the file and not in the schema, each with the rows of the table that have it;
     None if all have it. `bad` are the rows that do not fit, in order."""
 
-    unknown: Mapping[str, Rows | None] = field(default_factory=dict)
+    unknown: Mapping[str, RowRanges | None] = field(default_factory=dict)
     bad: tuple[BadRow, ...] = ()
 
 
@@ -46,6 +46,26 @@ def say(table: pa.Table, said: Said) -> pa.Table:
         "bad": [[each.row, each.place, each.text, each.error] for each in said.bad],
     }
     return table.replace_schema_metadata({KEY: json.dumps(told).encode()})
+
+
+def concat(tables: Sequence[pa.Table]) -> pa.Table:
+    """The tables of a file, which follow each other, as one: with what is said of them."""
+    unknown: dict[str, RowRanges | None] = {}
+    bad: list[BadRow] = []
+    rows = 0
+    for table in tables:
+        said = said_of(table)
+        unknown |= {name: _and(unknown.get(name, ()), ranges, rows) for name, ranges in said.unknown.items()}
+        bad += [replace(each, row=rows + len(bad) + each.row) for each in said.bad]
+        rows += table.num_rows
+    return say(pa.concat_tables(tables), Said(unknown, tuple(bad)))
+
+
+def _and(before: RowRanges | None, more: RowRanges | None, rows: int) -> RowRanges | None:
+    """`more` are ranges of a table before which there are `rows` rows."""
+    if before is None or more is None:
+        return None
+    return (*before, *((begin + rows, end + rows) for begin, end in more))
 
 
 def said_of(table: pa.Table) -> Said:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tidegate.formats.reasons import Undecodable, too_large
+from tidegate.formats.said import BadRow, said_of
 from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
 from tidegate.reading.decoding import Decoding, Refused
 
@@ -18,7 +19,7 @@ from tidegate.reading.decoding import Decoding, Refused
 class FileTrial:
     """`rows` that would land, of which `first` has some; or the `reason` of a refusal, and `where` in the file it is.
     `piecewise`: it was too large to be decoded whole. `nulls` are the columns that are null in every row: the file may
-    call them otherwise."""
+    call them otherwise. `rejected` rows would be set aside, of which `bad` are the first."""
 
     rows: int
     first: pa.Table
@@ -26,6 +27,8 @@ class FileTrial:
     reason: str = ""
     where: str = ""
     nulls: tuple[str, ...] = ()
+    rejected: int = 0
+    bad: tuple[BadRow, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -44,9 +47,8 @@ def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTr
         if isinstance(found, Refused):
             return FileTrial(0, none, reason=found.reason, where=found.where)
         if isinstance(found, pa.Table):
-            return FileTrial(
-                found.num_rows, found.slice(0, most), nulls=tuple(_null_columns(found) if found.num_rows else ())
-            )
+            nulls, bad = tuple(_null_columns(found) if found.num_rows else ()), said_of(found).bad
+            return FileTrial(found.num_rows, found.slice(0, most), nulls=nulls, rejected=len(bad), bad=bad[:most])
         source = HeldBytes(body)
     return _piecewise(decoding.streamed(key, source), none, most)
 
@@ -54,17 +56,20 @@ def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTr
 def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> FileTrial:
     rows = 0
     first = none
+    bad: list[BadRow] = []
     nulls = set(none.column_names)
     try:
         for table in tables:
             rows += table.num_rows
+            bad += said_of(table).bad
             nulls.intersection_update(_null_columns(table))
             if first.num_rows < most:
                 # a copy: a slice would hold all of the table
                 first = pa.concat_tables([first, table.slice(0, most - first.num_rows)]).combine_chunks()
     except Undecodable as error:
         return FileTrial(0, none, True, str(error), error.where)
-    return FileTrial(rows, first, True, nulls=tuple(name for name in none.column_names if name in nulls and rows))
+    null = tuple(name for name in none.column_names if name in nulls and rows)
+    return FileTrial(rows, first, True, nulls=null, rejected=len(bad), bad=tuple(bad[:most]))
 
 
 def _null_columns(table: pa.Table) -> list[str]:
