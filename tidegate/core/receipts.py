@@ -10,6 +10,7 @@ from typing import Any
 from tidegate.core.manifests import OwnedUpload, Sealed
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.publication import Floor
+from tidegate.core.unknown import NO_NAMES, UnknownNames, from_header
 from tidegate.core.versions import check_version
 
 VERSION = 1
@@ -52,6 +53,8 @@ class Outcomes:
     `rows` is how many rows each upload brought: a tuple for each part of the manifest, in its order, with a number for
     each upload of the part, in the part's order; 0 for an upload that was not committed. Nothing is decided by it. It
     is empty if nobody wrote it: earlier versions did not, and a ledger that was rebuilt does not know it.
+
+    `unknown` is what the committed uploads have that the route's schema lacks. Nothing is decided by it, either.
     """
 
     staged: int
@@ -60,6 +63,7 @@ class Outcomes:
     endings: tuple[Ending, ...] = ()
     manifest: str = ""
     rows: tuple[tuple[int, ...], ...] = ()
+    unknown: UnknownNames = NO_NAMES
 
     def encode(self) -> bytes:
         # in the header, because code that is older takes each further line for an ending
@@ -71,6 +75,7 @@ class Outcomes:
             "tally": self.tally.as_dict(),
             "manifest": self.manifest,
             **rows,
+            **self.unknown.as_header(),
         }
         lines = [json.dumps(header), *(json.dumps(ending.as_dict()) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
@@ -87,6 +92,7 @@ def decode_outcomes(body: bytes) -> Outcomes:
         endings,
         about.get("manifest", ""),
         tuple(map(tuple, about.get("rows", ()))),
+        from_header(about),
     )
 
 
@@ -121,7 +127,8 @@ def _decode_ending(line: str) -> Ending:
 class Receipt:
     """The table's decision about a batch. Each driver that finds the batch decided writes it, as does `decide`.
 
-    `manifest` is the digest of the parts whose rows were published, from the outcomes of the staged snapshot.
+    `manifest` is the digest of the parts whose rows were published, and `unknown` what they have that the route's
+    schema lacks, both from the outcomes of the staged snapshot.
     """
 
     batch: str
@@ -130,9 +137,25 @@ class Receipt:
     fence: bool
     tally: Tally
     manifest: str = ""
+    unknown: UnknownNames = NO_NAMES
+
+    @staticmethod
+    def of(outcomes: Outcomes, batch: str, snapshot: int) -> "Receipt":
+        """The receipt of a batch whose staged snapshot with these outcomes is published as `snapshot`."""
+        return Receipt(
+            batch,
+            snapshot,
+            outcomes.staged,
+            outcomes.fence,
+            outcomes.tally,
+            outcomes.manifest,
+            outcomes.unknown.brief(),
+        )
 
     def encode(self) -> bytes:
-        return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
+        told = asdict(self)
+        del told["unknown"]
+        return json.dumps({"v": VERSION, **told, **self.unknown.as_counts()}, indent=1).encode()
 
 
 def decode_receipt(body: bytes) -> Receipt:
@@ -144,6 +167,7 @@ def decode_receipt(body: bytes) -> Receipt:
         data["fence"],
         Tally.from_dict(data["tally"]),
         data.get("manifest", ""),
+        from_header(data),
     )
 
 

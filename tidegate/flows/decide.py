@@ -62,9 +62,8 @@ def decide_published(batch_id: str, staged: int | None, ports: Ports) -> Decisio
         (staged,) = found
     if staged not in found:
         return Decision(Decided.WHICH, tuple(found))
-    outcomes = found[staged]
     # the published snapshot cannot be found any more: the receipt names the staged one instead
-    receipt = Receipt(batch_id, staged, staged, outcomes.fence, outcomes.tally, outcomes.manifest)
+    receipt = Receipt.of(found[staged], batch_id, staged)
     ports.work.put_if_absent(batch_folder(batch_id) + "receipt.json", receipt.encode())
     return Decision(Decided.DONE)
 

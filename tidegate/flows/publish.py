@@ -46,6 +46,7 @@ from tidegate.core.receipts import (
     rows_by_part,
     tally_of,
 )
+from tidegate.core.unknown import gathered
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.flows.ports import Work
 from tidegate.flows.sink import Hopeless, ReaderDied, Sink, Staged
@@ -317,7 +318,16 @@ class Attempt:
             if read.outcome is not Outcome.COMMITTED
         )
         rows = rows_by_part((item.notice, read.rows) for item, read in ended)
-        return Outcomes(staged.id, fence=False, tally=tally, endings=exceptions, manifest=self.digest, rows=rows)
+        unknown = gathered((item.upload.uri, read.unknown) for item, read in ended if read.outcome is Outcome.COMMITTED)
+        return Outcomes(
+            staged.id,
+            fence=False,
+            tally=tally,
+            endings=exceptions,
+            manifest=self.digest,
+            rows=rows,
+            unknown=unknown,
+        )
 
     def _judge_refused(self, ended: list[tuple[OwnedUpload, Read]]) -> None:
         """Accept S3's refusals of some uploads as their endings, or raise Retryable.
@@ -353,9 +363,7 @@ class Attempt:
                 f" snapshot {decided.staged} are missing in the work bucket: who published it?"
             )
         outcomes = decode_outcomes(body)
-        receipt = Receipt(
-            self.batch, decided.snapshot, decided.staged, outcomes.fence, outcomes.tally, outcomes.manifest
-        )
+        receipt = Receipt.of(outcomes, self.batch, decided.snapshot)
         self.work.put(self.folder + "receipt.json", receipt.encode())
         return receipt
 

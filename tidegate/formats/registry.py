@@ -38,7 +38,8 @@ class Format:
     `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused. `splits` has
     what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
 
-    `carried` is in the datasets of the format besides its options.
+    `carried` is in the datasets of the format besides its options. `heeds` are the names of the `COMMON_OPTIONS` that
+    its modules take, too: others are carried out by `tidegate.formats.decode` alone.
     """
 
     name: str
@@ -48,25 +49,36 @@ class Format:
     carried: Options = ()
     stream: str = ""
     splits: str = ""
+    heeds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.about})" if self.about else self.name
 
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """The format's own, and those that all formats have."""
+        return (*self.options, *COMMON_OPTIONS)
+
     def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Each option's value: the given one, or its default. Options of other formats are left out. Raises ValueError
         for a value that is not allowed."""
-        return {each.name: each.check(given.get(each.name, each.default)) for each in self.options}
+        return {each.name: each.check(given.get(each.name, each.default)) for each in self.all_options}
+
+    def for_modules(self, settled: Mapping[str, Any]) -> dict[str, Any]:
+        """The settled options that the format's modules take."""
+        others = {each.name for each in COMMON_OPTIONS} - {*self.heeds}
+        return {name: value for name, value in settled.items() if name not in others}
 
     def check_known(self, names: Iterable[str]) -> None:
         """Raises ValueError for an option that this code lacks: without it, files would be read as something else."""
-        known = {*(each.name for each in self.options), *dict(self.carried)}
+        known = {*(each.name for each in self.all_options), *dict(self.carried)}
         if unknown := sorted(set(names) - known):
             raise ValueError(f"{self.name} files have no option {unknown[0]!r} in this version: newer code wrote it")
 
     def carry(self, given: Mapping[str, Any]) -> Options:
         """The options in a dataset, for its decoder. All of them but the defaults of later ones, so that a new default
         changes no unfinished batch."""
-        left_out = {each.name: each.default for each in self.options if each.later}
+        left_out = {each.name: each.default for each in self.all_options if each.later}
         settled = {name: value for name, value in self.settled(given).items() if left_out.get(name) != value}
         return tuple(sorted({**dict(self.carried), **settled}.items()))
 
@@ -96,6 +108,26 @@ def _encodes(encoding: str) -> str:
 DELIMITER = Option("delimiter", ",", "what separates the fields, 1 character of ASCII or a tab", _delimits)
 ENCODING = Option("encoding", UTF_8, f"how the text is encoded. One of {', '.join(ENCODINGS)}", _encodes, later=True)
 
+REPORT, REFUSE, IGNORE = "report", "refuse", "ignore"
+
+
+def _becomes(unknown: str) -> str:
+    if unknown not in (REPORT, REFUSE, IGNORE):
+        raise ValueError(f"columns that the schema lacks are one of {REPORT}, {REFUSE}, {IGNORE}")
+    return unknown
+
+
+UNKNOWN = Option(
+    "unknown",
+    REPORT,
+    "what becomes of columns of the files that `schema` lacks, also of nested ones. report: they are left out, and"
+    " their names are told. refuse: the file is quarantined. ignore: they are left out, and nobody looks for them",
+    _becomes,
+    later=True,
+)
+COMMON_OPTIONS = (UNKNOWN,)
+"""The options of all formats. A route has a field for each."""
+
 _ONCE_FOR_ALL = ((DELIMITER.name, DELIMITER.default),)
 """Once, the delimiter was a field of every dataset. It stays in the records of the formats of that time, because the
 record of a dataset must not depend on the version that wrote it."""
@@ -110,6 +142,8 @@ FORMATS: Mapping[str, Format] = {
             carried=_ONCE_FOR_ALL,
             stream="tidegate.formats.json_stream",
             splits="tidegate.formats.json_splits",
+            # nothing but each line says which names it has, and to look costs time
+            heeds=(UNKNOWN.name,),
         ),
         Format(
             "csv",
@@ -134,5 +168,5 @@ FORMATS: Mapping[str, Format] = {
 
 
 def options_of_all() -> Mapping[str, tuple[Format, Option]]:
-    """Every option by its name, with its format. No two formats have one of the same name."""
+    """Every option of one format by its name, with its format. No two formats have one of the same name."""
     return {option.name: (format, option) for format in FORMATS.values() for option in format.options}

@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.unknown import few
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.unknown import names_of
 from tidegate.reading.ranges import GoneMeanwhile
 
 
@@ -31,8 +33,10 @@ def streamed(
     """The batches that `emit` makes of each table and of the number of rows before it. `report` receives the file's
     ending after its last row."""
     rows = 0
+    unknown: tuple[str, ...] = ()
     try:
         for table in tables:
+            unknown = few((*unknown, *names_of(table)))
             yield from emit(table, rows)
             rows += table.num_rows
     except Undecodable as error:
@@ -40,4 +44,4 @@ def streamed(
     except GoneMeanwhile as error:
         report(Read(error.missed.outcome, 0, error.missed.reason, spoiled=rows > 0))
     else:
-        report(Read(Outcome.COMMITTED, rows))
+        report(Read(Outcome.COMMITTED, rows, unknown=unknown))
