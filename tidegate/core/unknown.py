@@ -7,14 +7,16 @@ what is kept is bounded: a file may have any names.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 MORE = "..."
 """It stands after the names of something that has more of them."""
 MOST_OF_A_FILE = 50
 MOST_OF_OUTCOMES = 50
-MOST_OF_A_RECEIPT = 10
-"""A receipt's names are in the ledger, too, in the records of the batch and of the route."""
+MOST_OF_A_RECEIPT, CHARACTERS_OF_A_RECEIPT = 10, 300
+"""A receipt's names are in the ledger, too, in the records of the batch and of the route, which are paid for by their
+size."""
 
 
 def few(names: Iterable[str]) -> tuple[str, ...]:
@@ -37,7 +39,7 @@ class UnknownNames:
 
     def brief(self) -> "UnknownNames":
         """As a receipt has them."""
-        return UnknownNames(self.uploads, _most(self.names, MOST_OF_A_RECEIPT))
+        return UnknownNames(self.uploads, _most(self.names, MOST_OF_A_RECEIPT, CHARACTERS_OF_A_RECEIPT))
 
     def as_header(self) -> dict[str, Any]:
         """As files of outcomes have them; empty if there are none."""
@@ -62,8 +64,8 @@ def gathered(files: Iterable[tuple[str, Iterable[str]]]) -> UnknownNames:
         for name in names:
             counts[name] += 1
             examples.setdefault(name, uri)
-    names = _most(counts, MOST_OF_OUTCOMES)
-    return UnknownNames(uploads, names, {name: examples[name] for name in names if name in examples})
+    kept = _most(counts, MOST_OF_OUTCOMES)
+    return UnknownNames(uploads, kept, {name: examples[name] for name in kept if name in examples})
 
 
 def from_header(told: Mapping[str, Any]) -> UnknownNames:
@@ -77,8 +79,21 @@ def from_header(told: Mapping[str, Any]) -> UnknownNames:
     )
 
 
-def _most(counts: Mapping[str, int], most: int) -> dict[str, int]:
-    """The most frequent names, and `MORE` if there are others."""
-    ranked = sorted((name for name in counts if name != MORE), key=lambda name: (-counts[name], name))
-    left = [counts[name] for name in (*ranked[most:], MORE) if name in counts]
-    return {**{name: counts[name] for name in ranked[:most]}, **({MORE: max(left)} if left else {})}
+def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """The names with their numbers, the most frequent first, and `MORE` last: a map of the ledger has no order."""
+    return sorted(counts.items(), key=lambda each: (each[0] == MORE, -each[1], each[0]))
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """The names for people: `coupon (412 uploads), customer.vip (1 upload) and more`."""
+    found = [f"{name} ({count:,} upload{'' if count == 1 else 's'})" for name, count in ranked(counts) if name != MORE]
+    return f"{', '.join(found)}{' and more' if MORE in counts else ''}"
+
+
+def _most(counts: Mapping[str, int], most: int, characters: int | None = None) -> dict[str, int]:
+    """The most frequent names, which have so many characters together, and `MORE` if there are others."""
+    names = [name for name, _ in ranked(counts) if name != MORE]
+    sizes = list(accumulate(map(len, names)))
+    fit = most if characters is None else min(most, sum(size <= characters for size in sizes))
+    left = [counts[name] for name in (*names[fit:], MORE) if name in counts]
+    return {**{name: counts[name] for name in names[:fit]}, **({MORE: max(left)} if left else {})}
