@@ -109,12 +109,11 @@ def names_by_file(table: pa.Table, counts: Sequence[int]) -> list[tuple[str, ...
     of_file: list[dict[str, int]] = [{} for _ in counts]
     for name, rows in unknown.items():
         for begin, end in rows or ((0, int(ends[-1])),):
-            # the file that has the row `begin`: files without rows have none
-            file = int(np.searchsorted(ends, begin, "right"))
+            # a file without rows ends where the one before it does, and has none of them
             while begin < end:
+                file = int(np.searchsorted(ends, begin, "right"))
                 of_file[file].setdefault(name, begin)
-                begin = max(begin, int(ends[file]))
-                file += 1
+                begin = int(ends[file])
     return [_names(unknown, firsts) if firsts else () for firsts in of_file]
 
 
