@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from tidegate.formats import places
 from tidegate.formats.columns import conform
 from tidegate.formats.json_refusals import refusal
-from tidegate.formats.json_unknown import ABSENT, OF_LINES, Look, Seen
+from tidegate.formats.json_unknown import ABSENT, OF_LINES, LineTypes, SeenNames
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
 from tidegate.formats.registry import IGNORE, REFUSE, REPORT
@@ -42,7 +42,7 @@ LINE_END, OPENS, CLOSES, QUOTE = b'\n{}"'
 def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if JSON cannot hold such a column."""
     line = msgspec.json.Decoder(_struct_type(list(schema)))
-    look = None if unknown == IGNORE else Look(schema, partial(_struct_type, list(schema)))
+    types = None if unknown == IGNORE else LineTypes(schema, partial(_struct_type, list(schema)))
     reading = [(attrgetter(f"f{number}"), field.name, _maker(field.type)) for number, field in enumerate(schema)]
 
     def decode(body: bytes) -> pa.Table:
@@ -50,7 +50,7 @@ def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Ca
         check_cells(body.count(b"\n") + 1, len(schema), max_bytes)
         parts: list[list[pa.Array]] = [[make([])] for _, _, make in reading]
         count = 0
-        seen = None if look is None else Seen(look)
+        seen = None if types is None else SeenNames(types)
         for block in _blocks(body):
             rows = _rows(line, block, body, count, schema, seen)
             for part, (member, name, make) in zip(parts, reading, strict=True):
@@ -154,7 +154,7 @@ def _blocks(body: bytes) -> Iterator[bytes]:
 
 
 def _rows(
-    line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema, seen: Seen | None
+    line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema, seen: SeenNames | None
 ) -> list[Any]:
     """One row for each line of the block that is not blank. `before` rows of `body` come before the block. `seen`
     gathers what the schema lacks."""
@@ -168,7 +168,7 @@ def _rows(
 
 
 def _one_by_one(
-    line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema, seen: Seen | None
+    line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema, seen: SeenNames | None
 ) -> list[Any]:
     rows: list[Any] = []
     try:

@@ -42,8 +42,8 @@ _OBJECT_OR_NULL = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _LIST_OR_NULL = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
 
-class Look:
-    """How the lines of all files of a schema are looked at."""
+class LineTypes:
+    """The types by which the lines of all files of a schema are looked at."""
 
     def __init__(self, schema: pa.Schema, struct_type: StructType) -> None:
         self._struct_type = struct_type
@@ -63,11 +63,11 @@ class Look:
             self.decoder = msgspec.json.Decoder(self._struct_type(self.beside))
 
 
-class Seen:
+class SeenNames:
     """What the lines of one table have that the schema lacks. `before` and `row` count the table's rows from 0."""
 
-    def __init__(self, look: Look) -> None:
-        self._look = look
+    def __init__(self, types: LineTypes) -> None:
+        self._types = types
         self._ranges: dict[str, list[list[int]]] = {}
         self._count = 0
         self._odd: dict[int, dict[str, msgspec.Raw]] = {}
@@ -75,12 +75,12 @@ class Seen:
     @property
     def decoder(self) -> msgspec.json.Decoder:
         """It refuses lines that have to be walked through."""
-        return self._look.decoder
+        return self._types.decoder
 
     def line(self, decoder: msgspec.json.Decoder, line: bytes, row: int) -> Any:
         """What `decoder` decodes of a line, which is this row of its block. Raises as it does."""
         try:
-            return self._look.decoder.decode(line)
+            return self._types.decoder.decode(line)
         except OF_LINES:
             found = decoder.decode(line)
             self._odd[row] = _OBJECT.decode(line)
@@ -89,7 +89,7 @@ class Seen:
     @property
     def has_many(self) -> bool:
         """Whether most lines are to be walked through, as it seems."""
-        return len(self._look.beside) == MOST_BESIDE
+        return len(self._types.beside) == MOST_BESIDE
 
     def whole(self, block: bytes) -> None:
         """Walk through all lines of a block that was decoded without looking: one object each."""
@@ -116,7 +116,7 @@ class Seen:
 
     def _beside(self, rows: Sequence[Any]) -> dict[str, list[int]]:
         found: dict[str, list[int]] = {}
-        for number, name in enumerate(self._look.beside):
+        for number, name in enumerate(self._types.beside):
             member = f"g{number}"
             # a line that was decoded as it is has no such member
             there = [row for row, line in enumerate(rows) if getattr(line, member, ABSENT) is not ABSENT]
@@ -126,7 +126,7 @@ class Seen:
 
     def _walk(self, found: dict[str, list[int]]) -> None:
         """Add the names of the lines that were refused at first."""
-        known, nested = self._look.known, self._look.nested
+        known, nested = self._types.known, self._types.nested
         own: dict[str, None] = {}
         for row, line in self._odd.items():
             names = line.keys() - known
@@ -137,7 +137,7 @@ class Seen:
             for name in sorted(set(map(called, names))):
                 found.setdefault(name, []).append(row)
         self._odd = {}
-        self._look.learn(own)
+        self._types.learn(own)
 
     def _note(self, found: dict[str, list[int]], before: int) -> None:
         for name, rows in found.items():
