@@ -10,8 +10,8 @@ import pyarrow as pa
 
 KEY = b"tidegate.said"
 
-Rows = tuple[tuple[int, int], ...]
-"""Rows of a table as ranges, each from the first up to the one after the last; in order."""
+RowRanges = tuple[tuple[int, int], ...]
+"""RowRanges of a table as ranges, each from the first up to the one after the last; in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Said:
     """`unknown` are the names that are in the file and not in the schema, each with the rows of the table that have it;
     None if all have it. `bad` are the rows that do not fit, in order."""
 
-    unknown: Mapping[str, Rows | None] = field(default_factory=dict)
+    unknown: Mapping[str, RowRanges | None] = field(default_factory=dict)
     bad: tuple[BadRow, ...] = ()
 
 

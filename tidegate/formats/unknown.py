@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import IGNORE, REFUSE
-from tidegate.formats.said import Rows, Said, said_of, say
+from tidegate.formats.said import RowRanges, Said, said_of, say
 from tidegate.formats.splits import ByteRange, Split, Splitter
 from tidegate.formats.streams import ByteSource, Stream
 
@@ -60,7 +60,7 @@ def of_header(names: Iterable[str], table: pa.Schema, schema: pa.Schema) -> Said
 
 def stated(paths: Iterable[str]) -> Said:
     """What is said of a table if these are the paths of what the schema lacks, and all its rows have them."""
-    found: dict[str, Rows | None] = dict.fromkeys(map(called, paths))
+    found: dict[str, RowRanges | None] = dict.fromkeys(map(called, paths))
     if len(found) > MOST_OF_A_TABLE:
         found = {**dict(islice(found.items(), MOST_OF_A_TABLE)), MORE: None}
     return Said(found)
@@ -117,7 +117,7 @@ def names_by_file(table: pa.Table, counts: Sequence[int]) -> list[tuple[str, ...
     return [_names(unknown, firsts) if firsts else () for firsts in of_file]
 
 
-def _names(unknown: Mapping[str, Rows | None], firsts: Mapping[str, int]) -> tuple[str, ...]:
+def _names(unknown: Mapping[str, RowRanges | None], firsts: Mapping[str, int]) -> tuple[str, ...]:
     """`firsts` are the first rows that have them, if not those of the table."""
 
     def place(name: str) -> tuple[bool, int, str]:
