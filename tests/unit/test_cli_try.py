@@ -123,6 +123,14 @@ def test_a_folder_is_read_with_what_is_in_it_and_an_empty_file_is_called_empty(h
     assert run("orders", "none") == (Exit.FINDING, "error: there is no file in none")
 
 
+def test_columns_that_the_schema_lacks_are_told(here: Path):
+    (here / "a.json").write_bytes(b'{"id": 1, "coupon": "A"}\n{"id": 2, "vip\\u001b[31m": 1}\n')
+    assert "not in the schema: coupon and vip\\x1b[31m. Add them" in run("orders", "a.json")[1]
+    assert document("orders", "a.json")["files"][0]["unknown_columns"] == ["coupon", "vip\\x1b[31m"]
+    (here / "a.json").write_bytes(GOOD)
+    assert "not in the schema" not in run("orders", "a.json")[1]
+
+
 def test_the_json_is_the_documented_one(here: Path):
     (here / "a.json").write_bytes(GOOD)
     (here / "b.json").write_bytes(BAD)

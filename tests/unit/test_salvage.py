@@ -19,6 +19,7 @@ from tidegate.formats.reasons import Undecodable
 from tidegate.formats.said import BadRow, concat, said_of
 from tidegate.formats.salvage import places_of
 from tidegate.formats.streams import Stream
+from tidegate.formats.unknown import names_of
 from tidegate.reading.decoding import Decoding, Refused
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string()), ("paid", pa.decimal128(6, 2))])
@@ -216,3 +217,29 @@ class TestHowMany:
     def test_other_formats_have_no_such_option(self):
         with pytest.raises(ValueError, match="no option 'bad_rows'"):
             decoder("parquet", SCHEMA, ALL)
+
+
+class TestUnknownNames:
+    """A row with a name that the schema lacks is no bad row."""
+
+    BODY = b'{"id": 1, "more": 1}\n{"id": "x"}\n{"id": 3}\n{"id": 4, "more": 2}\n'
+
+    def test_they_are_reported_of_the_rows_that_land(self):
+        found = decoding("json")("k", self.BODY)
+        assert isinstance(found, pa.Table)
+        assert [each.row for each in said_of(found).bad] == [1]
+        assert names_of(found) == ("more",)
+        assert [row["id"] for row in found.to_pylist()] == [1, 3, 4]
+
+    @pytest.mark.parametrize("format", ["json", "csv"])
+    def test_they_refuse_the_file_if_the_route_says_so(self, format: str):
+        body = self.BODY if format == "json" else b"id,more\n1,1\nx,2\n"
+        found = decoding(format, unknown="refuse")("k", body)
+        assert isinstance(found, Refused)
+        assert "columns that the schema lacks: more" in found.reason
+
+    def test_nobody_looks_for_them_if_the_route_says_so(self):
+        found = decoding("json", unknown="ignore")("k", self.BODY)
+        assert isinstance(found, pa.Table)
+        assert names_of(found) == ()
+        assert len(said_of(found).bad) == 1

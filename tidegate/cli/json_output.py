@@ -20,6 +20,7 @@ from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Route
 from tidegate.core.spans import spans
+from tidegate.core.unknown import ranked
 from tidegate.flows.batch_list import BatchPage, PastBatch
 from tidegate.flows.files import FilesPage, KnownFile
 from tidegate.flows.needs import NextStep
@@ -124,7 +125,12 @@ def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, An
             if each.wish
         ],
         "aside": list(status.aside),
+        "unknown": _unknown(status.unknown),
     }
+
+
+def _unknown(names: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"name": name, "uploads": count} for name, count in ranked(names)]
 
 
 def trace(uri: str, traces: Sequence[Trace], near: Sequence[str] = ()) -> dict[str, Any]:
@@ -174,6 +180,7 @@ def _batch(batch: Batch) -> dict[str, Any]:
         "sealed_at": iso(batch.sealed_at),
         "submitted_at": iso(batch.submitted_at),
         "ended_at": iso(batch.ended_at),
+        "unknown": _unknown(batch.unknown),
     }
 
 

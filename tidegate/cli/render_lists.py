@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.text import Text
 
 from tidegate.cli.render_trace import OUTCOME_STYLE
+from tidegate.cli.render_unknown import of_batch
 from tidegate.cli.terminal import console, counted, duration, say, size
 from tidegate.core.batches import Batch, State
 from tidegate.core.landed_files import LandedFile, LandedPage
@@ -102,6 +103,8 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
     say(out, "", f"  {', '.join(times)}", indent=4)
     if batch.snapshot:
         say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
+    if batch.unknown:
+        say(out, "", f"  {of_batch(batch.unknown)}", style="yellow", indent=4)
     if each.error:
         label = "halted" if batch.halted else f"attempt {batch.attempt - 1} gave up"
         say(out, f"  {label}: ", each.error, style="red", indent=4)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.render_unknown import WAYS_OUT, of_last_batch
 from tidegate.cli.terminal import console, duration, has_width, say, size
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.file_states import PENDING
@@ -85,6 +86,9 @@ def _notes(out: Console, each: RouteStatus, now: int) -> None:
     for batch in each.wishes:
         if batch.wish:
             _note(out, "wish", f"batch {batch.id} of route {batch.route}: {_wished(batch, batch.wish)}")
+    if each.unknown:
+        _note(out, "unknown columns", of_last_batch(each.route.name, each.unknown))
+        next_step(out, WAYS_OUT)
     if not each.configured:
         what = (
             f"route {each.route.name} is not in the configuration any more. Its unfinished batches go on by its"

@@ -10,6 +10,7 @@ from typing import Any
 from tidegate.core.manifests import OwnedUpload, Sealed
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.publication import Floor
+from tidegate.core.unknown import NO_NAMES, UnknownNames, from_header
 from tidegate.core.versions import check_version
 
 VERSION = 1
@@ -68,6 +69,8 @@ class Outcomes:
 
     `rejected` are the rows that do not fit, which land when these outcomes count (`flows.rejected`); `rejected_rows` is
     how many each upload has, in the form of `rows`.
+
+    `unknown` is what the committed uploads have that the route's schema lacks. Nothing is decided by it, either.
     """
 
     staged: int
@@ -78,6 +81,7 @@ class Outcomes:
     rows: tuple[tuple[int, ...], ...] = ()
     rejected: RejectedRows | None = None
     rejected_rows: tuple[tuple[int, ...], ...] = ()
+    unknown: UnknownNames = NO_NAMES
 
     def encode(self) -> bytes:
         # in the header, because code that is older takes each further line for an ending
@@ -92,6 +96,7 @@ class Outcomes:
             "tally": self.tally.as_dict(),
             "manifest": self.manifest,
             **rows,
+            **self.unknown.as_header(),
         }
         lines = [json.dumps(header), *(json.dumps(ending.as_dict()) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
@@ -110,6 +115,7 @@ def decode_outcomes(body: bytes) -> Outcomes:
         tuple(map(tuple, about.get("rows", ()))),
         RejectedRows(**about["rejected"]) if "rejected" in about else None,
         tuple(map(tuple, about.get("rejected_rows", ()))),
+        from_header(about),
     )
 
 
@@ -144,7 +150,8 @@ def _decode_ending(line: str) -> Ending:
 class Receipt:
     """The table's decision about a batch. Each driver that finds the batch decided writes it, as does `decide`.
 
-    `manifest` is the digest of the parts whose rows were published, from the outcomes of the staged snapshot.
+    `manifest` is the digest of the parts whose rows were published, and `unknown` what they have that the route's
+    schema lacks, both from the outcomes of the staged snapshot.
     """
 
     batch: str
@@ -153,9 +160,25 @@ class Receipt:
     fence: bool
     tally: Tally
     manifest: str = ""
+    unknown: UnknownNames = NO_NAMES
+
+    @staticmethod
+    def of(outcomes: Outcomes, batch: str, snapshot: int) -> "Receipt":
+        """The receipt of a batch whose staged snapshot with these outcomes is published as `snapshot`."""
+        return Receipt(
+            batch,
+            snapshot,
+            outcomes.staged,
+            outcomes.fence,
+            outcomes.tally,
+            outcomes.manifest,
+            outcomes.unknown.brief(),
+        )
 
     def encode(self) -> bytes:
-        return json.dumps({"v": VERSION, **asdict(self), "tally": self.tally.as_dict()}, indent=1).encode()
+        told = {**asdict(self), "tally": self.tally.as_dict()}
+        del told["unknown"]
+        return json.dumps({"v": VERSION, **told, **self.unknown.as_counts()}, indent=1).encode()
 
 
 def decode_receipt(body: bytes) -> Receipt:
@@ -167,6 +190,7 @@ def decode_receipt(body: bytes) -> Receipt:
         data["fence"],
         Tally.from_dict(data["tally"]),
         data.get("manifest", ""),
+        from_header(data),
     )
 
 

@@ -76,7 +76,7 @@ def decide_published(batch_id: str, staged: int | None, ports: Ports, *, rejecte
     if outcomes.rejected and not rejected_done:
         return Decision(Decided.REJECTED, rejected=outcomes.rejected)
     # the published snapshot cannot be found any more: the receipt names the staged one instead
-    receipt = Receipt(batch_id, staged, staged, outcomes.fence, outcomes.tally, outcomes.manifest)
+    receipt = Receipt.of(outcomes, batch_id, staged)
     ports.work.put_if_absent(batch_folder(batch_id) + "receipt.json", receipt.encode())
     return Decision(Decided.DONE)
 

@@ -47,6 +47,7 @@ from tidegate.core.receipts import (
     rows_by_part,
     tally_of,
 )
+from tidegate.core.unknown import gathered
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
@@ -340,6 +341,7 @@ class Attempt:
         )
         rows = rows_by_part((item.notice, read.rows) for item, read in ended)
         of_each = rows_by_part((item.notice, read.rejected) for item, read in ended) if rejected else ()
+        unknown = gathered((item.upload.uri, read.unknown) for item, read in ended if read.outcome is Outcome.COMMITTED)
         return Outcomes(
             staged.id,
             fence=False,
@@ -349,6 +351,7 @@ class Attempt:
             rows=rows,
             rejected=staged.rejected,
             rejected_rows=of_each,
+            unknown=unknown,
         )
 
     def _judge_refused(self, ended: list[tuple[OwnedUpload, Read]]) -> None:
@@ -379,9 +382,7 @@ class Attempt:
     def write_receipt(self, decided: Published) -> Receipt:
         """Write the table's decision, whichever driver published. To overwrite it writes the same bytes."""
         outcomes = self.outcomes_of(decided)
-        receipt = Receipt(
-            self.batch, decided.snapshot, decided.staged, outcomes.fence, outcomes.tally, outcomes.manifest
-        )
+        receipt = Receipt.of(outcomes, self.batch, decided.snapshot)
         self.work.put(self.folder + "receipt.json", receipt.encode())
         return receipt
 

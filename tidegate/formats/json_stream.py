@@ -18,6 +18,7 @@ import pyarrow as pa
 from tidegate.formats.json_lines import make_decoder
 from tidegate.formats.reasons import Misnamed, Undecodable, check_names
 from tidegate.formats.records import RECORDS_OF_JSON, Lines, pieces, within_memory
+from tidegate.formats.registry import REPORT
 from tidegate.formats.salvage import TextRecord, salvaged
 from tidegate.formats.streams import Stream
 
@@ -28,15 +29,15 @@ MOST_NAMES = 10_000
 LINE = re.compile(r"line ([0-9]+): ")
 
 
-def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if JSON cannot hold such a column."""
-    decode = make_decoder(schema, NO_LIMIT)
+    decode = make_decoder(schema, NO_LIMIT, unknown)
     return lambda stream: _tables(stream, schema, decode, salvages=False)
 
 
-def make_salvaging(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_salvaging(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
     """As `make_streaming`, but for the lines that do not fit: see `formats.salvage`."""
-    decode = make_decoder(schema, NO_LIMIT)
+    decode = make_decoder(schema, NO_LIMIT, unknown)
     return lambda stream: _tables(stream, schema, decode, salvages=True)
 
 

@@ -39,8 +39,9 @@ class Format:
     `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused. `splits` has
     what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
 
-    `carried` is in the datasets of the format besides its options. `salvages`: its rows are text, so bad ones can be
-    set aside (`BAD_ROWS`), and `stream` does that.
+    `carried` is in the datasets of the format besides its options. `heeds` are the names of the `COMMON_OPTIONS` that
+    its modules take, too: others are carried out by `tidegate.formats.decode` alone. `salvages`: its rows are text, so
+    bad ones can be set aside (`BAD_ROWS`), and `stream` does that.
     """
 
     name: str
@@ -51,19 +52,30 @@ class Format:
     stream: str = ""
     splits: str = ""
     salvages: bool = False
+    heeds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.about})" if self.about else self.name
 
     @property
     def all_options(self) -> tuple[Option, ...]:
-        """Its own, and those of all formats whose rows can be set aside."""
+        """Its own, those of all formats whose rows can be set aside, and those that all formats have."""
+        return (*self.own_options, *COMMON_OPTIONS)
+
+    @property
+    def own_options(self) -> tuple[Option, ...]:
+        """Without those that all formats have."""
         return (*self.options, *(OF_ROWS if self.salvages else ()))
 
     def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The value of each of its own options: the given one, or its default. Raises ValueError for a value that is
-        not allowed."""
-        return {each.name: each.check(given.get(each.name, each.default)) for each in self.options}
+        """Each option's value: the given one, or its default. Options of other formats are left out. Raises ValueError
+        for a value that is not allowed."""
+        return {each.name: each.check(given.get(each.name, each.default)) for each in self.all_options}
+
+    def for_modules(self, settled: Mapping[str, Any]) -> dict[str, Any]:
+        """The settled options that the format's modules take."""
+        others = {each.name for each in (*OF_ROWS, *COMMON_OPTIONS)} - {*self.heeds}
+        return {name: value for name, value in settled.items() if name not in others}
 
     def check_known(self, names: Iterable[str]) -> None:
         """Raises ValueError for an option that this code lacks: without it, files would be read as something else."""
@@ -75,8 +87,7 @@ class Format:
         """The options in a dataset, for its decoder. All of them but the defaults of later ones, so that a new default
         changes no unfinished batch."""
         left_out = {each.name: each.default for each in self.all_options if each.later}
-        all_of_them = {each.name: each.check(given.get(each.name, each.default)) for each in self.all_options}
-        settled = {name: value for name, value in all_of_them.items() if left_out.get(name) != value}
+        settled = {name: value for name, value in self.settled(given).items() if left_out.get(name) != value}
         return tuple(sorted({**dict(self.carried), **settled}.items()))
 
 
@@ -151,6 +162,26 @@ def share_of_bad_rows(options: Iterable[tuple[str, Any]]) -> float | None:
     return float(given.get(BAD_ROWS_SHARE.name, BAD_ROWS_SHARE.default))
 
 
+REPORT, REFUSE, IGNORE = "report", "refuse", "ignore"
+
+
+def _becomes(unknown: str) -> str:
+    if unknown not in (REPORT, REFUSE, IGNORE):
+        raise ValueError(f"columns that the schema lacks are one of {REPORT}, {REFUSE}, {IGNORE}")
+    return unknown
+
+
+UNKNOWN = Option(
+    "unknown",
+    REPORT,
+    "what becomes of columns of the files that `schema` lacks, also of nested ones. report: they are left out, and"
+    " their names are told. refuse: the file is quarantined. ignore: they are left out, and nobody looks for them",
+    _becomes,
+    later=True,
+)
+COMMON_OPTIONS = (UNKNOWN,)
+"""The options of all formats. A route has a field for each."""
+
 _ONCE_FOR_ALL = ((DELIMITER.name, DELIMITER.default),)
 """Once, the delimiter was a field of every dataset. It stays in the records of the formats of that time, because the
 record of a dataset must not depend on the version that wrote it."""
@@ -166,6 +197,8 @@ FORMATS: Mapping[str, Format] = {
             stream="tidegate.formats.json_stream",
             splits="tidegate.formats.json_splits",
             salvages=True,
+            # nothing but each line says which names it has, and to look costs time
+            heeds=(UNKNOWN.name,),
         ),
         Format(
             "csv",
@@ -191,9 +224,9 @@ FORMATS: Mapping[str, Format] = {
 
 
 def options_of_all() -> Mapping[str, tuple[tuple[Format, ...], Option]]:
-    """Every option by its name, with its formats."""
+    """Every option that not all formats have by its name, with its formats."""
     found: dict[str, tuple[tuple[Format, ...], Option]] = {}
     for format in FORMATS.values():
-        for option in format.all_options:
+        for option in format.own_options:
             found[option.name] = (*found.get(option.name, ((),))[0], format), option
     return found

@@ -9,13 +9,13 @@ never closed. That still refuses the file.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from tidegate.formats.reasons import Oversized, Undecodable
-from tidegate.formats.said import BadRow, Said, said_of, say
+from tidegate.formats.said import BadRow, concat, said_of, say
 
 MOST_BAD = 1_000
 """So many rows of a file are set aside at the most, whatever the share. Finding one costs some twenty decodings, and
@@ -71,8 +71,8 @@ def salvaged(
         record = records[begin]
         text = record.text.decode("utf-8", "replace").rstrip("\r\n")[:LONGEST_TEXT]
         bad.append(BadRow(record.row, place(record), text, str(refused)))
-    kept = pa.concat_tables(tables) if tables else none
-    return say(kept, Said(bad=tuple(bad)))
+    kept = concat(tables) if tables else none
+    return say(kept, replace(said_of(kept), bad=tuple(bad)))
 
 
 def rows_with_bad(table: pa.Table) -> int:

@@ -167,7 +167,7 @@ class Reader:
         return None if isinstance(body, TooLarge) and body.size != item.upload.size else body
 
     def _emitted(self, item: OwnedUpload, before: int, table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
-        return _batches([self._with_lineage(Span(table, [0], [table.num_rows]), [item], before + first)])
+        return _batches([self._with_lineage(Span(table, [0], [table.num_rows], [()]), [item], before + first)])
 
     def _read(
         self,
@@ -195,8 +195,8 @@ class Reader:
                     report(found[number][0], Read(Outcome.QUARANTINED, 0, refused.reason, where=refused.where))
                 for span in decoded.spans:
                     bad = len(said_of(span.table).bad)
-                    for number, count in zip(span.files, span.counts, strict=True):
-                        report(found[number][0], Read(Outcome.COMMITTED, count, rejected=bad))
+                    for number, count, unknown in zip(span.files, span.counts, span.unknown, strict=True):
+                        report(found[number][0], Read(Outcome.COMMITTED, count, rejected=bad, unknown=unknown))
                     waiting.append(self._with_lineage(span, [found[number][1] for number in span.files]))
                     size += waiting[-1].nbytes
                     if size >= EMIT_BYTES:

@@ -18,7 +18,7 @@ from tidegate.core.audit import LISTING
 from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
 from tidegate.core.lanes import MOST_LANES
 from tidegate.core.routes import REJECTED, Dataset, Route
-from tidegate.formats.registry import FORMATS, SET_ASIDE, Format, Option, options_of_all
+from tidegate.formats.registry import FORMATS, SET_ASIDE, UNKNOWN, Format, Option, options_of_all
 from tidegate.settings.sections import Section
 from tidegate.settings.values import DAY, AccountId, AuditSource, BucketName, Duration, ShortName, Size, TableName
 from tidegate.settings.words import misplaced
@@ -133,6 +133,10 @@ class RouteSettings(_FormatOptions):
         alias="schema",
         min_length=1,
         description='The columns as Spark DDL: "id bigint not null, name string".',
+    )
+    unknown: Literal["report", "refuse", "ignore"] = Field(
+        "report",
+        description=f"{UNKNOWN.about[0].upper()}{UNKNOWN.about[1:]}. See docs/formats.md.",
     )
     partition_by: tuple[str, ...] = Field(
         (), description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region".'

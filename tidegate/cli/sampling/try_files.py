@@ -21,6 +21,7 @@ from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
 from tidegate.formats.type_names import type_name
+from tidegate.formats.unknown import listed
 from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.reading.decoding import Decoding
 from tidegate.reading.trial import FileTrial, tried
@@ -140,6 +141,9 @@ def show(one: TriedFile, route: Route) -> None:
     if trial.nulls:
         nulls = f"{', '.join(trial.nulls)}. The file has no such column, calls it otherwise, or has no value in it"
         out.print(Text.assemble(("    null in every row: ", "yellow"), nulls), soft_wrap=True)
+    if trial.unknown:
+        names = f"{listed(trial.unknown)}. Add them to the schema, if somebody wants them"
+        out.print(Text.assemble(("    not in the schema: ", "yellow"), names), soft_wrap=True)
     if advice := misplaced(one, route):
         out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
 
@@ -203,6 +207,7 @@ def as_document(route: Route, decoding: Decoding, done: Sequence[TriedFile]) -> 
                 "rejected_rows": each.trial.rejected,
                 "rejected": [{"place": bad.place, "text": bad.text, "error": bad.error} for bad in each.trial.bad],
                 "null_columns": list(each.trial.nulls),
+                "unknown_columns": list(each.trial.unknown),
                 "error": each.trial.reason or None,
                 "where": each.trial.where or None,
                 "first": [plain(row) for row in each.trial.first.to_pylist()],
