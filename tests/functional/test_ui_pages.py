@@ -25,6 +25,7 @@ from tidegate.core.batches import State
 from tidegate.core.errors import Retryable
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.records import route_key
+from tidegate.core.unknown import UnknownNames
 from tidegate.flows.abort import abort
 from tidegate.ui import pages, questions
 from tidegate.ui.guard import HEADERS, Secrets
@@ -196,6 +197,15 @@ def test_batches_are_on_a_line_of_time_and_in_a_table_as_the_verb_lists_them(
     only = browser.page("/batches?route=flights&state=abandoned")
     assert len(table_rows(only)) == 1
     assert "There is no batch" in browser.page("/batches?route=weather").words
+
+
+def test_a_batch_and_its_route_name_the_columns_that_the_schema_lacks(world: DatedWorld, browser: Browser):
+    assert "not in the schema" not in browser.page("/batches").words
+    world.land(unknown=UnknownNames(1, {"coupon": 1, "<b>": 2, "...": 1}))
+    assert "not in the schema: <b> (2 uploads), coupon (1 upload) and more" in browser.page("/batches").words
+    told = "has files with columns that the schema lacks: <b> (2 uploads), coupon (1 upload) and more"
+    assert told in browser.page("/").words
+    assert told in browser.page("/route/flights").words
 
 
 def table_rows(page: Element) -> list[Element]:

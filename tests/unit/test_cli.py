@@ -302,6 +302,28 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
     assert (route["uploads"]["quarantined"], route["quarantined_since"]) == (1, iso(since))
 
 
+def test_status_names_the_columns_that_the_schema_lacks_and_needs_nobody_for_them(ledger: FakeLedger):
+    assert "unknown columns" not in run("status").stdout
+    ledger.record = replace(ledger.record, unknown={"customer.vip": 1, "coupon": 412, "...": 1})
+    result = run("status", "--check")
+    assert result.exit_code == Exit.OK
+    told = "the last batch of route flights has files with columns that the schema lacks: coupon (412 uploads), "
+    assert f"unknown columns: {told}customer.vip (1 upload) and more\n" in result.stdout
+    assert 'set `unknown = "ignore"` if nobody wants them: see docs/formats.md\n' in result.stdout
+    assert result.stdout.endswith("nothing needs a person\n")
+    (route,) = json.loads(run("status", "--json").stdout)["routes"]
+    assert [each["name"] for each in route["unknown"]] == ["coupon", "customer.vip", "..."]
+
+
+def test_trace_names_what_the_files_of_its_batch_have_beyond_the_schema(ledger: FakeLedger):
+    ledger.known_claims = [CLAIM]
+    ledger.there = {**ledger.there, "01DONE": replace(DONE, unknown={"coupon": 2})}
+    assert "its files have" in run("trace", "s3://landing/flights/a.json").stdout
+    assert "not in the schema: coupon (2 uploads)\n" in run("trace", "s3://landing/flights/a.json").stdout
+    (version,) = json.loads(run("trace", "s3://landing/flights/a.json", "--json").stdout)["versions"]
+    assert version["batch"]["unknown"] == [{"name": "coupon", "uploads": 2}]
+
+
 def test_status_offers_a_backfill_for_files_that_a_new_route_finds(ledger: FakeLedger):
     assert "earlier files" not in run("status").stdout
     ledger.record = RouteRecord("flights")
@@ -672,6 +694,15 @@ def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger
     files["batches/01RUN/failures/3.json"] = Failure(3, "the table cannot say", True, undecided=True).encode()
     ledger.work.objects = files
     return ledger
+
+
+def test_a_decision_about_rejected_rows_says_where_to_look(undecided: FakeLedger):
+    failure = Failure(3, "the table cannot say", True, undecided=True, rejected=True)
+    undecided.work.objects["batches/01RUN/failures/3.json"] = failure.encode()
+    result = run("decide", "01RUN", "--not-published", "--yes")
+    assert result.exit_code == Exit.FINDING
+    assert "--published --rejected-done" in " ".join(result.stderr.split())
+    assert undecided.resumed == []
 
 
 def test_a_decision_is_asked_for_before_it_is_taken(undecided: FakeLedger):

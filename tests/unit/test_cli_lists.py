@@ -17,6 +17,7 @@ from tidegate.cli.plugins import StackStopped
 from tidegate.core.landed_files import LandedFile, LandedPage, landed_page
 from tidegate.core.outcomes import Outcome
 from tidegate.core.times import iso
+from tidegate.core.unknown import UnknownNames
 from tidegate.flows import batch_list as batch_list_flow
 from tidegate.flows import files as files_flow
 
@@ -183,6 +184,13 @@ def test_batches_are_printed_with_how_long_they_took(world: DatedWorld):
         "  gathered 0s, waited 0s, ran 60s\n"
         "  snapshot 77 of lake.raw.flights\n"
     )
+
+
+def test_batches_name_the_columns_that_the_schema_lacks(world: DatedWorld):
+    world.land(unknown=UnknownNames(3, {"coupon": 3, "customer.vip": 1}))
+    assert "  not in the schema: coupon (3 uploads), customer.vip (1 upload)\n" in run("batches").stdout
+    (batch,) = json.loads(run("batches", "--json").stdout)["batches"]
+    assert batch["unknown"] == [{"name": "coupon", "uploads": 3}, {"name": "customer.vip", "uploads": 1}]
 
 
 def test_batches_as_json_is_what_the_page_shows(world: DatedWorld):

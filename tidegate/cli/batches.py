@@ -146,6 +146,12 @@ def decide(
         int | None,
         typer.Option("--staged", metavar="SNAPSHOT", help="With --published: the staged snapshot in the table."),
     ] = None,
+    rejected_done: Annotated[
+        bool,
+        typer.Option(
+            "--rejected-done", help="With --published: its rejected rows are in their table, too, or are not wanted."
+        ),
+    ] = False,
     folder: DeploymentOption = None,
     yes: YesOption = False,
 ) -> None:
@@ -159,12 +165,14 @@ def decide(
         raise typer.BadParameter("give --published or --not-published, one of the two")
     if staged is not None and not published:
         raise typer.BadParameter("--staged goes with --published")
+    if rejected_done and not published:
+        raise typer.BadParameter("--rejected-done goes with --published")
     deployed = deployment.find(folder)
     if not yes:
         said = "is in the table" if published else "is NOT in the table, and may be written now"
         confirm(f"Are you sure that batch {batch} {said}?")
     if published:
-        decision = decide_published(batch, staged, deployed.ports())
+        decision = decide_published(batch, staged, deployed.ports(), rejected_done=rejected_done)
     else:
         decision = decide_unpublished(batch, deployed.ports())
     _tell_decision(batch, decision, published)
@@ -194,6 +202,15 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
             )
         case Decided.NOT_STAGED:
             render.error(f"nothing was ever written for batch {batch}, so it cannot be in the table")
+        case Decided.REJECTED:
+            rows = decision.rejected
+            which = f"{rows.rows} rows of batch {batch}" if rows else f"Rows of batch {batch}"
+            table = rows.table if rows else "the table of rejected rows"
+            render.error(
+                f"{which} do not fit, and belong in {table}. Look there: SELECT count(*) FROM {table} WHERE _batch_id ="
+                f" '{batch}'. If they are there, or you can do without them: tidegate decide {batch} --published"
+                " --rejected-done. Their files keep them in any case"
+            )
         case Decided.WHICH:
             staged = ", ".join(map(str, decision.staged))
             render.error(

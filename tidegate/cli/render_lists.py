@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tidegate.cli.listing import AskedPage
 from tidegate.cli.render_trace import OUTCOME_STYLE
+from tidegate.cli.render_unknown import of_batch
 from tidegate.cli.terminal import console, counted, duration, say, size
 from tidegate.core.batches import Batch, State
 from tidegate.core.landed_files import LandedFile, LandedPage
@@ -63,7 +64,8 @@ def _of_batch(out: Console, batch: Batch) -> None:
 
 def _file(out: Console, each: KnownFile) -> None:
     outcome = each.state.outcome
-    rows = f"{counted(each.rows, 'row')}  " if each.rows is not None else ""
+    bad = f" ({each.rejected:,} rejected)" if each.rejected else ""
+    rows = f"{counted(each.rows, 'row')}{bad}  " if each.rows is not None else ""
     claimed = "" if each.batch.ended_at or not each.claimed_at else f"  since {iso(each.claimed_at)}"
     _line(out, outcome, f"{rows}{each.upload.uri}{claimed}")
     if each.state.error:
@@ -111,11 +113,9 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
     attempts = f", {counted(batch.attempt, 'attempt')}" if batch.attempt else ""
     rows = f", {counted(batch.tally.rows, 'row')}" if batch.state is State.COMMITTED else ""
     say(out, "", f"  {counted(batch.objects, 'upload')}, {size(batch.bytes)}{rows}{attempts}", indent=4)
-    exceptions = [
-        f"{count:,} {name}"
-        for name, count in batch.tally.as_dict().items()
-        if count and name not in ("committed", "rows")
-    ]
+    tally = batch.tally.as_dict()
+    exceptions = [f"{tally[name]:,} {name}" for name in Outcome if tally[name] and name is not Outcome.COMMITTED]
+    exceptions += [f"{counted(batch.tally.rejected, 'row')} rejected"] if batch.tally.rejected else []
     if exceptions:
         say(out, "", f"  {', '.join(exceptions)}", indent=4)
     times = [f"gathered {duration(took.gathered)}"]
@@ -124,6 +124,8 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
     say(out, "", f"  {', '.join(times)}", indent=4)
     if batch.snapshot:
         say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
+    if batch.unknown:
+        say(out, "", f"  {of_batch(batch.unknown)}", style="yellow", indent=4)
     if each.error:
         label = "halted" if batch.halted else f"attempt {batch.attempt - 1} gave up"
         say(out, f"  {label}: ", each.error, style="red", indent=4)

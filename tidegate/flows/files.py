@@ -27,7 +27,7 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.file_states import PENDING, FileState, may_hold, state_in_batch
 from tidegate.core.manifests import batch_folder, decode_part, decode_sealed, notice_of_part
 from tidegate.core.outcomes import DROPPED, Outcome
-from tidegate.core.receipts import Ending, Outcomes, rows_in_parts
+from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
 from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
 from tidegate.flows.outcomes import published_outcomes
@@ -85,8 +85,8 @@ class WantedFiles:
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """One upload, and what became of it. `rows` is None if it has none, or if nobody recorded how many. `claimed_at`
-    (epoch seconds) is 0 if its claim has expired."""
+    """One upload, and what became of it. `rows` is None if it has none, or if nobody recorded how many, and so is
+    `rejected`, of its rows that do not fit. `claimed_at` (epoch seconds) is 0 if its claim has expired."""
 
     upload: Upload
     notice: str
@@ -94,6 +94,7 @@ class KnownFile:
     state: FileState
     rows: int | None
     claimed_at: int
+    rejected: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +155,9 @@ def files_page(
             claim = claims.get(each.upload.identity)
             state = state_in_batch(each.notice, claim, each.batch, each.ending, known=each.known)
             if state is not None and wanted.outcome in ("", state.outcome):
-                rows = each.rows if state.outcome == Outcome.COMMITTED else None
+                rows, bad = (each.rows, each.rejected) if state.outcome == Outcome.COMMITTED else (None, None)
                 at = claim.claimed_at if claim else 0
-                found.append(KnownFile(each.upload, each.notice, each.batch, state, rows, at))
+                found.append(KnownFile(each.upload, each.notice, each.batch, state, rows, at, bad))
             if len(found) == limit:
                 break
     back_to = ids.made_at(look.oldest) if look.oldest else 0
@@ -173,6 +174,7 @@ class _Uploaded:
     batch: Batch
     ending: Ending | None = None
     rows: int | None = None
+    rejected: int | None = None
     known: bool = True
     """Whether the batch's outcomes were read, if it has some."""
 
@@ -241,13 +243,14 @@ class _FilesLook:
         if sealed is None and batch.state is not State.OPEN:
             self.troubles.append(f"batch {batch.id}: sealed.json is missing in the work bucket")
         # of a single upload the header says all
-        alone = batch.tally.rows if batch.tally.committed == 1 else None
+        alone, alone_bad = (batch.tally.rows, batch.tally.rejected) if batch.tally.committed == 1 else (None, None)
         outcomes = None
         if batch.state is State.COMMITTED and not (batch.objects == 1 and alone is not None):
             outcomes = self._outcomes(batch)
         told = outcomes is not None or batch.state is not State.COMMITTED or alone is not None
         endings = {(each.bucket, each.key, each.version): each for each in (outcomes.endings if outcomes else ())}
         rows = rows_in_parts(sealed, outcomes) if sealed and outcomes else {}
+        bad = rejected_in_parts(sealed, outcomes) if sealed and outcomes else {}
         for name in sorted(sealed.parts) if sealed else self._registered(batch, begin):
             short = name.removeprefix(PARTS).removesuffix(PART)
             if begin and short < begin.part:
@@ -268,6 +271,7 @@ class _FilesLook:
                     batch,
                     endings.get(each.upload.identity),
                     counts[number] if known else alone,
+                    (bad[name][number] if name in bad else 0) if known else alone_bad,
                     told,
                 )
 

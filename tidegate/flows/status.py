@@ -1,7 +1,7 @@
 """Status: the state of each route, and whether its sums hold. Reads a few items, independent of the traffic."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import ABANDONED, DROPPED, Conservation, Tally
@@ -14,8 +14,8 @@ from tidegate.flows.ports import Ports
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
     """One route: the conservation of its uploads, its batches, and the number of refused uploads (rule 10).
-    `configured`: the configuration still has the route. `paused`, `aside`, `wished` and `quarantined_since` as in
-    `RouteRecord`."""
+    `configured`: the configuration still has the route. `paused`, `aside`, `wished`, `quarantined_since` and `unknown`
+    as in `RouteRecord`."""
 
     route: Route
     uploads: Conservation
@@ -29,6 +29,7 @@ class RouteStatus:
     wished: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
     quarantined_since: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
     wishes: tuple[Batch, ...] = ()
     """The batches of `wished`, but for those that the ledger does not know any more."""
     abandoned_uploads: int = 0
@@ -121,6 +122,7 @@ def status_of(route: Route, record: RouteRecord, ports: Ports, known: Mapping[st
         wished=record.wished,
         aside=record.aside,
         quarantined_since=record.quarantined_since,
+        unknown=record.unknown,
         wishes=tuple(batch for batch in wished if batch),
         abandoned_uploads=redrivable,
         slots_taken=len(record.running),
