@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, render
+from tidegate.cli import deployment, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, YesOption, confirm
 from tidegate.core.batches import State, Wish
@@ -28,7 +28,7 @@ def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
     """
     match ask_resume(batch, deployment.find(folder, up_to_date=True).ports()):
         case Resumed.DONE:
-            typer.echo(f"batch {batch} goes on: its next attempt starts within a minute")
+            terminal.tell(f"batch {batch} goes on: its next attempt starts within a minute")
             return
         case Resumed.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
@@ -90,19 +90,19 @@ def abort(
     match refusal or ask_abort(batch, ports, wish, skip_missing=skip_missing):
         case Aborted.FENCING:
             then = f", then its uploads are {_DONE[wish]}" if wish else ""
-            typer.echo(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
+            terminal.tell(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
             if wish is Wish.DROP:
                 render.droppable(droppable(batch, ports))
             return
         case Aborted.WISHED if wish:
-            typer.echo(
+            terminal.tell(
                 f"batch {batch} was given up before. Within a minute after it is abandoned its uploads are"
                 f" {_DONE[wish]}: see `tidegate status`"
             )
             if wish is Wish.DROP:
                 render.droppable(droppable(batch, ports))
             if lacks.files and skip_missing:
-                typer.echo(f"{render.lacking(batch, lacks)}. These uploads stay pending")
+                terminal.tell(f"{render.lacking(batch, lacks)}. These uploads stay pending")
             elif lacks.files:
                 render.error(
                     f"{render.lacking(batch, lacks)}. Nothing becomes of them before the files are there",
@@ -182,7 +182,7 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
     match decision.ended:
         case Decided.DONE:
             then = "is settled as published" if published else "goes on: its next attempt starts"
-            typer.echo(f"batch {batch} {then} within a minute")
+            terminal.tell(f"batch {batch} {then} within a minute")
             return
         case Decided.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.cli.checks import Check, CheckState
+from tidegate.cli.printed import runnable
 from tidegate.core import times
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScope, Survey
@@ -78,7 +79,7 @@ def status(deployment: str, found: Overview) -> dict[str, Any]:
 
 
 def _next(steps: Sequence[NextStep]) -> list[dict[str, Any]]:
-    return [{"why": each.why, "command": each.command or None} for each in steps]
+    return [{"why": each.why, "command": runnable(each.command) or None} for each in steps]
 
 
 def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.printed import runnable
 from tidegate.cli.render_unknown import WAYS_OUT, of_last_batch
 from tidegate.cli.terminal import console, duration, has_width, say, size
 from tidegate.core.batches import Batch, State, Wish
@@ -128,10 +129,11 @@ def next_step(out: Console, step: NextStep) -> None:
     if not step.command:
         say(out, f"  {step.why}", indent=INDENT)
         return
-    line = f"  {step.why}: {step.command}"
+    command = runnable(step.command)
+    line = f"  {step.why}: {command}"
     if has_width() and len(line) > out.width:
         out.print(Text(f"  {step.why}:"), soft_wrap=True)
-        line = f"    {step.command}"
+        line = f"    {command}"
     out.print(Text(line), soft_wrap=True)
 
 

@@ -19,7 +19,7 @@ It does not see an upload whose notification or notice is on its way: nothing ha
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 
@@ -29,7 +29,7 @@ from tidegate.core.manifests import batch_folder, decode_part, decode_sealed, no
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
-from tidegate.flows.batch_list import MOST_LOOKED_AT, BatchIds, Wanted, newest_batches
+from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
@@ -100,13 +100,30 @@ class KnownFile:
 @dataclass(frozen=True, slots=True)
 class FilesPage:
     """`after` says from where to go on; None if there is nothing more. `troubles` are files that the work bucket lacks:
-    what they list is left out. `read` counts the reads of the work bucket, `looked_at` the batches."""
+    what they list is left out. `read` counts the reads of the work bucket, `looked_at` the batches; the oldest of these
+    was made at `back_to` (epoch seconds, 0 if there was none)."""
 
     files: tuple[KnownFile, ...]
     after: Spot | None
     troubles: tuple[str, ...] = ()
     read: int = 0
     looked_at: int = 0
+    back_to: int = 0
+
+
+def files_within(
+    ports: Ports, ids: BatchIds, wanted: WantedFiles, *, after: Spot | None = None, limit: int
+) -> FilesPage:
+    """The first page from `after` on that has something, of `PAGES` at most, with all that was read for it."""
+    read, looked_at = 0, 0
+    troubles: list[str] = []
+    for _ in range(PAGES):
+        page = files_page(ports, ids, wanted, after=after, limit=limit)
+        read, looked_at, after = read + page.read, looked_at + page.looked_at, page.after
+        troubles += page.troubles
+        if page.files or after is None:
+            break
+    return replace(page, read=read, looked_at=looked_at, troubles=tuple(troubles))
 
 
 def files_page(
@@ -143,7 +160,8 @@ def files_page(
                 found.append(KnownFile(each.upload, each.notice, each.batch, state, rows, at, bad))
             if len(found) == limit:
                 break
-    return FilesPage(tuple(found), ended, tuple(look.troubles), look.read, look.looked_at)
+    back_to = ids.made_at(look.oldest) if look.oldest else 0
+    return FilesPage(tuple(found), ended, tuple(look.troubles), look.read, look.looked_at, back_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +194,7 @@ class _FilesLook:
     most_read: int
     read: int = 0
     looked_at: int = 0
+    oldest: str = ""
     stopped: Spot | None = None
     troubles: list[str] = field(default_factory=list)
 
@@ -186,6 +205,7 @@ class _FilesLook:
                 if self.looked_at == MOST_LOOKED_AT:
                     raise _EnoughRead
                 self.looked_at += 1
+                self.oldest = batch_id
                 if batch is not None and self.wanted.batches.ends_at(batch):
                     return
                 if batch is not None and self.wanted.may_be_in(batch):
