@@ -45,7 +45,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         maintained_tables=lambda: found.get("maintained", ("lake.a.b", "lake.a.c")),
         tables_asked_for=lambda: ("lake.a.c",),
         maintain_limits=lambda: MaintainLimits(1, 2, 3, 4),
-        routes=[SimpleNamespace(table=name) for name in ("lake.a.b", "lake.a.c", "lake.a.others")],
+        routes=[SimpleNamespace(tables=(name,)) for name in ("lake.a.b", "lake.a.c", "lake.a.others")],
     )
     deployed = SimpleNamespace(
         routes={"flights": route("flights")},

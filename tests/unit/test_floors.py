@@ -63,7 +63,7 @@ class Driver(Attempt):
     def stage_fence(self) -> int:
         return 50
 
-    def write_receipt(self, decided: Published) -> Any:
+    def end(self, decided: Published) -> Any:
         return decided
 
 

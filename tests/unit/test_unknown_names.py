@@ -14,7 +14,7 @@ TALLY = Tally(committed=3, rows=9)
 
 
 def outcomes(unknown: UnknownNames) -> Outcomes:
-    return Outcomes(7, False, TALLY, (), "digest", ((3, 3, 3),), unknown)
+    return Outcomes(7, False, TALLY, (), "digest", ((3, 3, 3),), unknown=unknown)
 
 
 def test_each_name_counts_its_uploads_and_has_the_first_as_an_example():

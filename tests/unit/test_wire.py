@@ -14,10 +14,12 @@ from tidegate.core.notices import READABLE, Entry, decode
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.publication import Floor
 from tidegate.core.receipts import (
+    WITH_REJECTED,
     Ending,
     Failure,
     Outcomes,
     Receipt,
+    RejectedRows,
     decode_failure,
     decode_floor,
     decode_outcomes,
@@ -78,6 +80,20 @@ FILES: list[tuple[str, Callable[[bytes], Any], Any]] = [
         ),
     ),
     (
+        "outcomes_v2.jsonl",
+        decode_outcomes,
+        Outcomes(
+            STAGED,
+            False,
+            Tally(committed=1, quarantined=1, rows=12, rejected=2),
+            (Ending(NOTICE, "landing", "flights/é.json", PLAIN.version, Outcome.QUARANTINED, "line 3: no JSON"),),
+            "9f2c",
+            ((12, 0),),
+            RejectedRows("lake.raw.flights__rejected", "f79c3e09-677c-4bbd-a479-3f349cb785e7", 5938491829130234512, 2),
+            ((2, 0),),
+        ),
+    ),
+    (
         "receipt_v1.json",
         decode_receipt,
         Receipt("01JABCDEFGHJKMNPQRSTVWXYZ0", STAGED + 1, STAGED, False, TALLY),
@@ -91,6 +107,7 @@ CALLED = {
     "part_v1.jsonl": "a part",
     "sealed_v1.json": "sealed.json",
     "outcomes_v1.jsonl": "a file of outcomes",
+    "outcomes_v2.jsonl": "a file of outcomes",
     "receipt_v1.json": "receipt.json",
     "failure_v1.json": "the report of a failed attempt",
     "floor_v1.json": "floor.json",
@@ -110,12 +127,13 @@ def test_every_file_is_read_by_some_test():
 
 
 @pytest.mark.parametrize(("name", "read", "expected"), FILES)
-@pytest.mark.parametrize("version", [2, 0, "1", None, True])
+@pytest.mark.parametrize("version", [3, 0, "1", None, True])
 def test_a_file_of_another_version_is_not_misread(name: str, read: Callable[[bytes], Any], expected: Any, version: Any):
     header, *lines = (WIRE / name).read_text().splitlines() if name.endswith("l") else [(WIRE / name).read_text()]
     body = "\n".join([json.dumps({**json.loads(header), "v": version}), *lines]).encode()
-    advice = ": newer code wrote it, deploy that" if version == 2 else ""
-    with pytest.raises(Rejected, match=f"^{CALLED[name]} has version {version!r}; this code reads 1{advice}$"):
+    advice = ": newer code wrote it, deploy that" if version == 3 else ""
+    newest = WITH_REJECTED if name.startswith("outcomes") else 1
+    with pytest.raises(Rejected, match=f"^{CALLED[name]} has version {version!r}; this code reads {newest}{advice}$"):
         read(gzip.compress(body) if name.endswith(".jsonl") else body)
 
 
