@@ -19,7 +19,6 @@ SHARES: Mapping[str, tuple[str, ...]] = {
     "simulation": ("tests/simulation/test_simulation.py",),
     "deployments": (
         "tests/infra/test_deploy.py",
-        "tests/infra/test_deployer.py",
         "tests/infra/test_iam.py",
         "tests/infra/test_ledger_page.py",
     ),
