@@ -36,7 +36,7 @@ from tidegate.core import manifests, uploads
 from tidegate.core.uploads import is_later
 from tidegate.spark import job
 
-SEEDS = 4
+SEEDS = 8
 
 
 @pytest.fixture(scope="module", autouse=True)
