@@ -107,7 +107,7 @@ def test_jobs_that_ran_side_by_side_are_a_problem(run: Replayed) -> None:
 
 
 def test_a_longer_wait_makes_as_many_jobs_as_there_are_waits() -> None:
-    traffic = generate(PART)
+    traffic = generate(2 * PART)
     with simulation("5m"):
         run = replay(traffic)
     assert run.problems == []
