@@ -18,14 +18,14 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from zlib import crc32
 
-Said = tuple[int, bytes, dict[str, str]]
+ServerAnswer = tuple[int, bytes, dict[str, str]]
 """Status, body, headers."""
 
 
 class HttpConnection(asyncio.Protocol):
     """One connection that is kept open. `answer` gets (method, path, headers, body)."""
 
-    def __init__(self, answer: Callable[[str, str, dict[str, str], bytes], Said], wait: float) -> None:
+    def __init__(self, answer: Callable[[str, str, dict[str, str], bytes], ServerAnswer], wait: float) -> None:
         self._answer = answer
         self._wait = wait
         self._come = b""
@@ -67,7 +67,7 @@ class LedgerServer:
     def __init__(self) -> None:
         self.items: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def __call__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Said:
+    def __call__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> ServerAnswer:
         operation = headers["x-amz-target"].partition(".")[2]
         status, said = self._said(operation, json.loads(body))
         written = json.dumps(said).encode()
@@ -117,7 +117,7 @@ class LandingServer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def __call__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Said:
+    def __call__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> ServerAnswer:
         path = self.folder / unquote(urlsplit(target).path).lstrip("/")
         if not path.is_file():
             return 404, b"<Error><Code>NoSuchKey</Code><Message>none</Message></Error>", {}
@@ -140,7 +140,7 @@ def _part(path: Path, begin: int, end: int) -> bytes:
 
 
 @contextmanager
-def serving(answer: Callable[[str, str, dict[str, str], bytes], Said], wait: float = 0.0) -> Iterator[str]:
+def serving(answer: Callable[[str, str, dict[str, str], bytes], ServerAnswer], wait: float = 0.0) -> Iterator[str]:
     """The endpoint of a server that answers after `wait` seconds, for as long as the context lasts."""
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe()
@@ -154,7 +154,7 @@ def serving(answer: Callable[[str, str, dict[str, str], bytes], Said], wait: flo
         process.join()
 
 
-def _serve(answer: Callable[[str, str, dict[str, str], bytes], Said], wait: float, told: Any) -> None:
+def _serve(answer: Callable[[str, str, dict[str, str], bytes], ServerAnswer], wait: float, told: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that began it ends it
 
     async def forever() -> None:

@@ -238,6 +238,8 @@ def _allowed(kind: Any, bounds: list[Any]) -> str:
         return "a duration"
     if kind is bool:
         return "`true`, `false`"
+    if kind is float:
+        return "a number above 0, at most 1"
     if kind is int:
         lows = [each.ge if isinstance(each, Ge) else each.gt + 1 for each in bounds if isinstance(each, Ge | Gt)]
         high = next((each.le for each in bounds if isinstance(each, Le)), "")

@@ -82,6 +82,12 @@ class Metric(Enum):
     SETTLED_SUPERSEDED = Measured("SettledSuperseded", "settling recorded that uploads were superseded")
     SETTLED_VANISHED = Measured("SettledVanished", "settling recorded that uploads had vanished")
     SETTLED_ROWS = Measured("SettledRows", "settling recorded that rows are in the table")
+    SETTLED_REJECTED = Measured(
+        "SettledRejected", "settling recorded that rows do not fit, and are in the table of rejected rows"
+    )
+    UNKNOWN_COLUMNS = Measured(
+        "UnknownColumns", "settling recorded that uploads are in the table which have columns that the schema lacks"
+    )
     UPLOADS_DROPPED = Measured("UploadsDropped", "settling recorded that abandoned uploads were given up for good")
     HAND_OFFS_FAILED = Measured("HandOffsFailed", "dispatch could not seal or hand off; settle tries again")
     SETTLING_TROUBLES = Measured(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import boto3
@@ -233,6 +234,11 @@ def _hand_off_records(table: str) -> "DynamoDBPersistenceLayer":
     return records_in(table, _client("dynamodb"))
 
 
+_MAKES_CLIENTS = Lock()
+"""boto3's session makes clients in one thread at a time
+(https://docs.aws.amazon.com/boto3/latest/guide/session.html#multithreading-or-multiprocessing-with-sessions). The page
+asks in several."""
+
 if TYPE_CHECKING:
     # boto3.client has the type of each service's client
     _client = _lazy = boto3.client
@@ -242,7 +248,8 @@ else:
     def _client(service):  # noqa: ANN001
         # one connection for each claiming thread; standard retries are bounded, and only for errors worth a retry
         config = Config(max_pool_connections=THREADS, retries={"mode": "standard", "total_max_attempts": 4})
-        return boto3.client(service, config=config.merge(HURRIED) if service == "events" else config)
+        with _MAKES_CLIENTS:
+            return boto3.client(service, config=config.merge(HURRIED) if service == "events" else config)
 
     class _lazy:  # noqa: N801
         """A client that is created at its first use: a command that only reads the ledger creates no other."""

@@ -93,6 +93,8 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     registered = world.manifest_of(batch)
     counted = Counter(endings.get(_place(each), "committed") for each in registered)
     tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored))}
+    if rejected := sum(len(_rows(world, each)) for each in world.published_rejected(batch)):
+        tally["rejected"] = rejected
     for where, said in (
         ("receipt", receipt["tally"]),
         ("record", item["tally"]),
@@ -170,7 +172,7 @@ def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
     """Whether an upload can have this ending. `last`: its batch is in its last attempt."""
     place, can_be_destroyed = (put.bucket, put.key), put.version_id in ("", SUSPENDED)
     if outcome == "quarantined":
-        return _cannot_be_decoded(put) or (place in world.refused and last)
+        return _cannot_be_decoded(world, put) or (place in world.refused and last)
     if outcome == "vanished":
         return can_be_destroyed and any((bucket, key) == place and at >= put.at for at, bucket, key in world.removed)
     if outcome == "superseded":
@@ -178,10 +180,12 @@ def _true(world: World, put: Version, outcome: str, last: bool) -> bool:
             (each.bucket, each.key) == place and each.number > put.number and each.etag != put.etag
             for each in world.history
         )
-    return outcome == "committed" and not _cannot_be_decoded(put)
+    return outcome == "committed" and not _cannot_be_decoded(world, put)
 
 
-def _cannot_be_decoded(put: Version) -> bool:
+def _cannot_be_decoded(world: World, put: Version) -> bool:
+    if world.sets_aside and put.body.count(b"\n") > put.body.count(b'"id": \n'):
+        return b'{"deadly' in put.body
     return b'"id": \n' in put.body or b'{"deadly' in put.body
 
 
@@ -215,6 +219,7 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             # a ledger that was restored has forgotten jobs, and may have forgotten which attempts they were
             **({} if world.forgotten_from < math.inf else {"jobs": sum(item["attempt"] for item in of_route)}),
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
+            "rejected": sum(item["tally"].get("rejected", 0) for item in committed),
         }
         said = {name: route.get(name, 0) for name in expected}
         if said != expected:

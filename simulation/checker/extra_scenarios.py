@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from simulation.checker.scenarios import BAD, CORE, GOOD, MORE, Scenario
+from simulation.checker.scenarios import ALL_BAD, BAD, CORE, GOOD, MORE, Scenario
 from simulation.world import audits, backfills, foreign, maintaining, people, redriving, republishing
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
@@ -944,6 +944,39 @@ def released_from_two_snapshots(world: World) -> None:
     world.emr.on_driver = begins
 
 
+# ---- rows that do not fit
+
+
+def _sets_aside(world: World) -> None:
+    world.sets_aside = True
+    asked = 'format = "json"\nbad_rows = "set aside"\nbad_rows_share = 1.0'
+    world.kernel.after(0.0, lambda: deploy(CONFIG.replace('format = "json"', asked)))
+
+
+def bad_rows(world: World) -> None:
+    """Two batches, each with a file that has a bad row, beside one without, and one that has no other row."""
+    _sets_aside(world)
+    for name, body in (("a", GOOD), ("b", BAD), ("c", ALL_BAD)):
+        world.upload(f"events/{name}.json", body)
+    world.upload("events/d.json", BAD, after=95.0)
+
+
+def bad_rows_and_twins(world: World) -> None:
+    """Each job run has a second driver, a moment after the first."""
+    _sets_aside(world)
+    world.emr.twin_after = lambda: 0.06
+    world.upload("events/a.json", BAD)
+
+
+def bad_rows_given_up(world: World) -> None:
+    """A person gives a batch up whose driver is slow: the driver comes before the fence, or after it."""
+    _sets_aside(world)
+    startups = iter((100.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+    world.upload("a.json", BAD, bucket="plain")
+    _ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
+
+
 # ---- announced
 
 
@@ -1063,6 +1096,9 @@ EXTRA: dict[str, Scenario] = {
         released_by_two,
         released_from_two_snapshots,
         announced,
+        bad_rows,
+        bad_rows_and_twins,
+        bad_rows_given_up,
         announced_and_given_up,
         riding_along,
     )

@@ -8,7 +8,7 @@ the definition alone, repeats the first check. If the two differ, one of them is
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
@@ -17,7 +17,7 @@ from simulation.checker.books import dropped_for_good, mistaken, refenced
 from simulation.checker.bounds import decisions
 from simulation.world import audits, backfills
 from simulation.world.s3 import SUSPENDED, Version
-from simulation.world.world import World
+from simulation.world.world import REJECTED, World
 
 
 @dataclass
@@ -45,10 +45,19 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
         judgement.broken.append(f"a file that a table refers to was deleted: {missing}")
         return judgement
     _judge_uploads(world, rows, judgement)
+    judgement.broken += _misplaced(world)
     _compare(world, rows, judgement)
     _each_batch_once(world, judgement)
     judgement.broken += [*mistaken(world), *misannounced(world), *decisions(world), *world.noticed]
     return judgement
+
+
+def _misplaced(world: World) -> Iterator[str]:
+    """What fits is in a table, and what does not in that of the rejected rows."""
+    for table in world.catalog.tables:
+        for _, (uri, _, number, value) in world.catalog.rows(table):
+            if isinstance(value, str) is not table.endswith(REJECTED):
+                yield f"misplaced: row {number} of {uri} is in {table}"
 
 
 def named(version: Version) -> second_opinion.Name:
@@ -57,7 +66,7 @@ def named(version: Version) -> second_opinion.Name:
 
 
 def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judgement) -> None:
-    found: dict[second_opinion.Name, Counter[tuple[int, int]]] = defaultdict(Counter)
+    found: dict[second_opinion.Name, Counter[tuple[int, int | str]]] = defaultdict(Counter)
     for uri, version, number, value in rows:
         found[uri, version][number, value] += 1  # type: ignore[index]
     # uploads of the same bytes under one key are told apart by what came between: they land once, unless an earlier
@@ -66,7 +75,7 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
     for version in world.history:
         puts[named(version)].append(version)
     for name, versions in puts.items():
-        there, expected = found.pop(name, Counter()), rows_of(versions[0])
+        there, expected = found.pop(name, Counter()), rows_of(versions[0], sets_aside=world.sets_aside)
         times = Counter({number: 0 for number, _ in there})
         for (number, _), count in there.items():
             times[number] += count
@@ -84,12 +93,17 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
         judgement.broken.append(f"foreign: rows of {name}, which nobody uploaded")
 
 
-def rows_of(version: Version) -> list[tuple[int, int]]:
-    """(number, value) of each row of a file; none if it is broken."""
-    try:
-        return [(number, json.loads(line)["id"]) for number, line in enumerate(version.body.splitlines())]
-    except ValueError:
-        return []
+def rows_of(version: Version, *, sets_aside: bool = False) -> list[tuple[int, int | str]]:
+    """(number, value) of each row of a file; none if it is broken. If bad rows are set aside, their value is their
+    text, and a file is broken if it has no other."""
+    found: list[tuple[int, int | str]] = []
+    for number, line in enumerate(version.body.splitlines()):
+        try:
+            found.append((number, json.loads(line)["id"]))
+        except ValueError:
+            found.append((number, line.decode()))
+    bad = sum(isinstance(value, str) for _, value in found)
+    return [] if bad and (not sets_aside or bad == len(found)) else found
 
 
 def _excused(world: World, version: Version) -> bool:
@@ -162,6 +176,7 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         given_up(world) | forgotten(world),
         {each.number for each in world.history if (each.bucket, each.key) in refused(world)},
         _watched_since(world),
+        sets_aside=world.sets_aside,
     )
     for what in ("repeated", "torn", "lost", "foreign"):
         mine = sum(broken.startswith(what) for broken in judgement.broken)

@@ -7,6 +7,7 @@ from simulation.world.world import World
 
 GOOD = b'{"id": 1}\n{"id": 2}\n'
 MORE = b'{"id": 3}\n{"id": 4}\n{"id": 5}\n'
+ALL_BAD = b'{"id": \n{"id": \n'
 BAD = b'{"id": 6}\n{"id": \n'
 
 Scenario = Callable[[World], None]

@@ -9,6 +9,9 @@ key without a version id, have the same name. The order of such puts is that of 
 one column, `id`, whose value is an integer. If any line is something else, or blank, the whole file is bad. A file
 without a line is good and has no rows. Rows count from 0.
 
+If bad rows are set aside, a line that is something else, or blank, is a row, too: its value is its text, and it is in
+a table of its own. Then the file is bad only if it has such lines and no other.
+
 **Whole.** If any row of a name is there, all rows of its file are there, with their values, and no other row has that
 name. Of a bad file no row is there. What is not so is *torn*.
 
@@ -90,7 +93,7 @@ class FinalRow:
     uri: str
     version: str
     number: int
-    id: int
+    id: int | str
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,11 @@ def second_opinion(
     given_up: Set[tuple[str, str, str]],
     unreadable: Set[int],
     watched: Mapping[str, float] = MappingProxyType({}),
+    *,
+    sets_aside: bool = False,
 ) -> Opinion:
-    """Judge a table. `watched`: since when an audit watches each bucket. Raises ValueError for a history that
-    contradicts itself."""
+    """Judge a table; with `sets_aside`, its rows and those of the table of rejected rows together. `watched`: since
+    when an audit watches each bucket. Raises ValueError for a history that contradicts itself."""
     _refuse_contradictions(puts, heard)
     of_name: dict[Name, list[ObjectPut]] = {}
     of_key: dict[tuple[str, str], list[ObjectPut]] = {}
@@ -147,7 +152,7 @@ def second_opinion(
 
     opinion = Opinion()
     for name, same in of_name.items():
-        ids = read(same[0].body)
+        ids = read(same[0].body, sets_aside=sets_aside)
         there = found.get(name, [])
         if len({row.number for row in there}) < len(there):
             opinion.repeated.add(name)
@@ -160,22 +165,30 @@ def second_opinion(
     return opinion
 
 
-def read(body: bytes) -> list[int] | None:
-    """The ids of a file in their order; None if the file is bad."""
+def read(body: bytes, *, sets_aside: bool = False) -> list[int | str] | None:
+    """The values of a file's rows in their order; None if the file is bad."""
     lines = body.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
-    ids = []
-    for line in lines:
-        try:
-            value = json.loads(line.decode(), object_pairs_hook=_object)
-        except (ValueError, RecursionError):
-            return None
-        # True is an int to Python, and none to JSON.
-        if not isinstance(value, dict) or list(value) != ["id"] or type(value["id"]) is not int:
-            return None
-        ids.append(value["id"])
-    return ids
+    values = [_value(line) for line in lines]
+    bad = values.count(None)
+    if bad and (not sets_aside or bad == len(values)):
+        return None
+    return [
+        line.decode("utf-8", "replace") if value is None else value for value, line in zip(values, lines, strict=True)
+    ]
+
+
+def _value(line: bytes) -> int | None:
+    """The id of a line; None if it is something else."""
+    try:
+        value = json.loads(line.decode(), object_pairs_hook=_object)
+    except (ValueError, RecursionError):
+        return None
+    # True is an int to Python, and none to JSON.
+    if not isinstance(value, dict) or list(value) != ["id"] or type(value["id"]) is not int:
+        return None
+    return int(value["id"])
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -11,7 +11,7 @@ from tidegate.core import transitions
 from tidegate.core.claims import Ownership
 from tidegate.core.items import Has, Is, IsNot, Lacks, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
-from tidegate.flows import announce, audit, ledger
+from tidegate.flows import announce, audit, ledger, publish, rejected
 
 Breaking = Callable[[], AbstractContextManager[Any]]
 
@@ -301,6 +301,18 @@ VARIANTS: Sequence[Variant] = (
         "A commit does not check whether the batch is in the table.",
         "drivers",
         _patched(setups, "verdict", lambda *_: NotPublished()),
+    ),
+    Variant(
+        "ended without its rejected rows",
+        "The receipt is written before the rejected rows have landed.",
+        "rejected",
+        _patched(publish, "land_rejected", lambda *_: None),
+    ),
+    Variant(
+        "rejected rows above a floor of the moment",
+        "Each driver takes the position of the table of rejected rows as its floor.",
+        "rejected",
+        _patched(rejected, "_floor", lambda attempt, position: position),
     ),
     Variant(
         "the history is not read",

@@ -13,7 +13,7 @@ from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, deco
 from tidegate.core.notices import Entry, Notice, make_notice
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome, Read, Tally
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
-from tidegate.core.receipts import Ending, Outcomes, Receipt, decode_outcomes, decode_receipt
+from tidegate.core.receipts import Ending, Outcomes, Receipt, RejectedRows, decode_outcomes, decode_receipt
 from tidegate.core.records import OUTBOX, batch_key, claim_key, decode_standing, notice_key, route_key
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
@@ -42,6 +42,7 @@ ROUTE = Route(
 )
 ROUTES = {"r": ROUTE}
 TABLE: Cell = ("table",)
+REJECTED: Cell = ("table of rejected rows",)
 EMPTY = History("uuid", (Snapshot(1, None),))
 
 
@@ -197,12 +198,15 @@ def resuming(name: str, batch_id: str) -> Actor:
 
 @dataclass
 class ModelSink:
-    """`flows.sink.Sink` on one cell: a table whose commit is one step."""
+    """`flows.sink.Sink` on one cell: a table whose commit is one step. With `sets_aside` each upload has one row that
+    fits, and one that does not."""
 
     ports: Ports
     batch: str
     driver: int
+    sets_aside: bool = False
     table: str = "the table"
+    cell: Cell = TABLE
 
     @property
     def exists(self) -> bool:
@@ -215,7 +219,7 @@ class ModelSink:
     def tidy(self) -> None: ...
 
     def _read(self) -> Any:
-        return calls(self.ports)("cell", TABLE)
+        return calls(self.ports)("cell", self.cell)
 
     def position(self) -> Floor:
         line, _ = self._read()
@@ -227,15 +231,25 @@ class ModelSink:
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         rows = tuple(each.upload.key for each in items)
-        self._stage(rows)
-        return Staged(self.driver, len(rows), {each: Read(Outcome.COMMITTED, 1) for each in range(len(rows))})
+        self._stage(self.driver, rows)
+        bad = self.stage_rejected(items, "rejected") if self.sets_aside else None
+        read = Read(Outcome.COMMITTED, 1, rejected=int(self.sets_aside))
+        return Staged(self.driver, len(rows), dict.fromkeys(range(len(rows)), read), bad)
 
     def stage_nothing(self) -> int:
-        self._stage(())
+        self._stage(self.driver, ())
         return self.driver
 
-    def _stage(self, rows: tuple[str, ...]) -> None:
-        calls(self.ports)("change", ("staged", str(self.driver)), lambda _: rows)
+    def rejected(self, table: str) -> "ModelSink":
+        return replace(self, table=table, cell=REJECTED)
+
+    def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
+        number, rows = self.driver + 100, tuple(f"bad row of {each.upload.key}" for each in items)
+        self._stage(number, rows)
+        return RejectedRows(table, "uuid", number, len(rows))
+
+    def _stage(self, number: int, rows: tuple[str, ...]) -> None:
+        calls(self.ports)("change", ("staged", str(number)), lambda _: rows)
 
     def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
         rows = calls(self.ports)("cell", ("staged", str(staged)))
@@ -248,14 +262,14 @@ class ModelSink:
                 return table
             return (Snapshot(number, line[0].id, frozenset({self.batch}), staged), *line), (*landed, *rows)
 
-        before = calls(self.ports)("change", TABLE, commit)
+        before = calls(self.ports)("change", self.cell, commit)
         told = verdict(History("uuid", down_to(floor, before[0])), self.batch, floor)
         return Published(number, staged) if isinstance(told, NotPublished) else told
 
 
-def driver(name: str, number: int, batch: str, *, fence: bool = False) -> Actor:
+def driver(name: str, number: int, batch: str, *, fence: bool = False, sets_aside: bool = False) -> Actor:
     def attempt(ports: Ports) -> None:
-        made = Attempt(ModelSink(ports, batch, number), ports.work, batch, number)
+        made = Attempt(ModelSink(ports, batch, number, sets_aside), ports.work, batch, number)
         if fence:
             made.fence()
         else:
@@ -632,7 +646,34 @@ TWINS = (delivery("d", FIRST), delivery("e", FIRST, backwards=True), delivery("f
 VOIDED = (delivery("d", SECOND), delivery("e", SECOND), audit("v", (B,)), delivery_of_what_was_sent("t"))
 REPEATED = (settling("x", BATCH), settling("y", BATCH), delivery("e", AGAIN), delivery_of_what_was_sent("t"))
 SENT_TWICE = (delivery_of_what_was_sent("t"), delivery_of_what_was_sent("u", 1))
+
+
+def rejected_with_the_batch(cells: Mapping[Cell, Any]) -> str:
+    """A row that does not fit lands once, and only if its batch is published. When the batch has ended, there are as
+    many of them as its receipt says."""
+    landed, bad = cells[TABLE][1], cells[REJECTED][1]
+    if len(set(bad)) < len(bad):
+        return f"rejected rows are in their table twice: {bad}"
+    if bad and not landed:
+        return "rejected rows are in their table, and the batch is not in its own"
+    receipt = cells.get(("object", batch_folder(BATCH) + "receipt.json"))
+    if receipt and decode_receipt(receipt).tally.rejected != len(bad):
+        return f"the batch has ended with {decode_receipt(receipt).tally.rejected} rejected rows, {len(bad)} are there"
+    return lands_once(cells)
+
+
+def decided_with_rejected(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """Another attempt ends the batch, after the settings have changed."""
+    return decided(cells, acknowledged) or rejected_with_the_batch(cells)
+
+
+def with_both_tables() -> Cells:
+    """The same, and the table of rejected rows is there."""
+    return {**with_table(), REJECTED: (EMPTY.ancestors, ())}
+
+
 DRIVERS = (driver("d", 1, BATCH), driver("e", 2, BATCH))
+SETTING_ASIDE = (driver("d", 1, BATCH, sets_aside=True), driver("e", 2, BATCH, sets_aside=True))
 FENCE = driver("f", 3, BATCH, fence=True)
 
 
@@ -829,6 +870,22 @@ SETUPS = (
         ends_well=announced_in_the_end,
     ),
     Setup("drivers", "two drivers of a batch meet at the table", DRIVERS, with_table, ends_well=decided),
+    Setup(
+        "rejected",
+        "two drivers of a batch with rows that do not fit meet at its two tables",
+        SETTING_ASIDE,
+        with_both_tables,
+        safe=rejected_with_the_batch,
+        ends_well=decided_with_rejected,
+    ),
+    Setup(
+        "rejected, fenced",
+        "a driver of a batch with rows that do not fit and a fence meet at its two tables",
+        (SETTING_ASIDE[0], FENCE),
+        with_both_tables,
+        safe=rejected_with_the_batch,
+        ends_well=decided_with_rejected,
+    ),
     Setup("fenced", "a driver and a fence meet at the table", (DRIVERS[0], FENCE), with_table, ends_well=decided),
     # ---- minutes
     Setup(

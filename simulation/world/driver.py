@@ -25,14 +25,14 @@ from tidegate.aws.work import S3Work
 from tidegate.core.audit import AuditCounts, Listed
 from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed
 from tidegate.core.manifests import OwnedUpload
-from tidegate.core.routes import is_file_under
+from tidegate.core.routes import REJECTED, is_file_under
 from tidegate.core.screening import CompleteScreening, ScreeningRequest, SuspectsPart, encode_suspects
 from tidegate.core.uploads import Upload, version_of
 from tidegate.flows.screen import screen
 from tidegate.flows.sink import ReaderDied
 from tidegate.reading import fetch, reader
 from tidegate.reading.decoding import Decode, Decoding, Refused
-from tidegate.reading.reader import LINEAGE, Reader, with_lineage
+from tidegate.reading.reader import LINEAGE, REJECTED_COLUMNS, Reader, with_lineage
 from tidegate.sinks.iceberg import sink
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import BATCH
@@ -48,8 +48,10 @@ _LINEAGE_TYPES = {
 @functools.cache
 def _struct(ddl: str) -> StructType:
     """Spark needs a JVM to parse its DDL; worlds have one schema."""
-    assert ddl.startswith(SCHEMA), ddl
+    assert ddl.startswith((SCHEMA, "place string")), ddl
     fields = [StructField("id", LongType())]
+    if ddl.startswith("place string"):
+        fields = [StructField(name, StringType()) for name in ("place", "text", "error")]
     if ddl != SCHEMA:
         fields += [StructField(name, _LINEAGE_TYPES.get(name, StringType()), nullable=False) for name in LINEAGE.names]
     return StructType(fields)
@@ -108,11 +110,11 @@ class _Spared:
 class SimulatedSink(sink.IcebergSink):
     """`IcebergSink` with the model in place of Iceberg, and a loop in place of executors."""
 
-    @property
-    def iceberg(self) -> Any:
+    def iceberg_of(self, name: str) -> Any:
         assert HERE.network is not None
-        full = with_lineage(self.dataset.schema)
-        return ModelTable(CATALOG.of(HERE.network), HERE.network, self.dataset.table, lambda: _struct(full))
+        of_rejected = ", ".join(f"{column} {kind}" for column, kind in REJECTED_COLUMNS.items())
+        full = of_rejected if name.endswith(REJECTED) else with_lineage(self.dataset.schema)
+        return ModelTable(CATALOG.of(HERE.network), HERE.network, name, lambda: _struct(full))
 
     def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Any, endings: Any, of_splits: Any) -> Any:
         assert not splits, "no upload of the simulation is large"
@@ -127,6 +129,14 @@ class SimulatedSink(sink.IcebergSink):
             HERE.network.readers_died += 1
             raise ReaderDied("SparkException: Python worker exited unexpectedly (crashed)") from None
         return Rows(("id", *LINEAGE.names), tuple(read))
+
+    def _rejected_rows(self, reader: Reader, items: Sequence[OwnedUpload]) -> Any:
+        read = [
+            tuple(row.values())
+            for batch in reader.read_rejected(list(enumerate(items)))
+            for row in batch.select(["_source_uri", "_source_version", "_source_row", "text"]).to_pylist()
+        ]
+        return Rows(tuple(REJECTED_COLUMNS), tuple(read))
 
 
 class _Store:

@@ -213,6 +213,8 @@ def _decide(world: "World", batch: str) -> Decision:
     decision = decide_published(batch, None, ports)
     if decision.ended is Decided.WHICH:
         decision = decide_published(batch, staged, ports)
+    if decision.ended is Decided.REJECTED:
+        decision = decide_published(batch, staged, ports, rejected_done=True)
     return decision
 
 

@@ -34,6 +34,8 @@ from tidegate.schedule import DECIDED_SOURCE
 from tidegate.stores import inserts
 
 CONFIG = configured()
+REJECTED = "__rejected"
+"""The end of the name of a table of rejected rows, as docs/formats.md has it."""
 
 SCHEDULE = 60.0
 HOUR = 3_600.0
@@ -156,6 +158,8 @@ class World(Landing):
         """The batches of which only rows tell, because the work bucket was lost."""
         self.decided: dict[str, bool] = {}
         """The batches that a person decided about, and whether as published."""
+        self.sets_aside = False
+        """The routes set rows aside that do not fit."""
         self.fenced_from: dict[str, int] = {}
         """The batches that a person gave up, and the attempt from which on only a fence may be published."""
         self.taken_over: dict[tuple[str, str, str], TakenOver] = {}
@@ -459,11 +463,19 @@ class World(Landing):
 
     def published(self) -> Iterator[tuple[str, str, Stored]]:
         """(batch, table, snapshot) of all published batches, from the whole ancestry of main, expired or not, oldest
-        first. A fence has no files."""
+        first. A fence has no files. What was published of their rejected rows is left out."""
         for table in self.catalog.tables:
+            if table.endswith(REJECTED):
+                continue
             for stored in self.catalog.ancestry(table):
                 if batch := stored.snapshot.summary.get("published-wap-id"):
                     yield batch, table, stored
+
+    def published_rejected(self, batch: str) -> list[Stored]:
+        """The snapshots of tables of rejected rows that published this batch's."""
+        tables = (name for name in self.catalog.tables if name.endswith(REJECTED))
+        line = (stored for name in tables for stored in self.catalog.ancestry(name))
+        return [stored for stored in line if stored.snapshot.summary.get("published-wap-id") == batch]
 
     def staged_with_rows(self, batch: str) -> int | None:
         """The staged snapshot of the batch's rows; None if none of its rows are in a table."""

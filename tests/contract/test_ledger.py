@@ -4,7 +4,7 @@ On moto it is quick to run everywhere; DynamoDB Local is what proves the races.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from tidegate.core.notices import Entry, Notice, NoticeRecord, make_notice
 from tidegate.core.outcomes import ABANDONED, DROPPED, NO_TALLY, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import DAY, Leftover, RouteRecord, route_key
+from tidegate.core.unknown import UnknownNames
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger, Registration
 from tidegate.flows.store import NewId
@@ -1308,6 +1309,21 @@ def test_a_committed_batch_leaves_its_sums_to_the_route(ledger: Ledger, new_id: 
     found = ledger.batch(batch_id)
     assert (found.state, found.ended_at, found.snapshot, found.tally) == (State.COMMITTED, clock.now, 77, tally)
     assert ledger.route(ROUTE) == RouteRecord(ROUTE, jobs=1, notified=1, tally=tally, committed_batches=1)
+
+
+def test_a_route_has_the_unknown_names_of_its_last_committed_batch(ledger: Ledger, new_id: NewId):
+    """And none, if that had none. An abandoned batch says nothing of files."""
+    odd = {"a.b[].é \"'`:#": 1, "...": 3}
+    kept: list[Mapping[str, int]] = []
+    for batch_id, names in zip(sealed_batches(ledger, new_id, 4), [odd, {}, {"coupon": 412}, None], strict=True):
+        ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=9)
+        ended = replace(receipt(batch_id, fence=names is None), unknown=UnknownNames(1, names or {}))
+        assert ledger.commit(batch_id, ROUTE, ended)
+        found = ledger.batch(batch_id)
+        assert found is not None
+        assert found.unknown == (names or {})
+        kept.append(ledger.route(ROUTE).unknown)
+    assert kept == [odd, {}, {"coupon": 412}, {"coupon": 412}]
 
 
 def test_the_sums_of_batches_add_up(ledger: Ledger, new_id: NewId):

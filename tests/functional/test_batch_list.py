@@ -171,7 +171,7 @@ def test_an_idle_deployment_costs_a_few_lists():
     ports, asked = asked_of(world)
     assert [each.batch.id for each in batch_page(ports, IDS, Wanted(), limit=20).batches] == [batch]
     assert asked["folders"] <= 7
-    assert asked["get_many"] == 1
+    assert asked["get_many"] == 2  # the batches, and the records of the routes
 
 
 def test_a_deployment_that_is_seldom_used_costs_a_few_requests_more():

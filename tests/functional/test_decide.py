@@ -7,8 +7,9 @@ import pytest
 from tests.functional.conftest import World
 from tests.support.fakes import Life, play_giving_up, play_publishing
 from tidegate.core.batches import Batch, State
+from tidegate.core.manifests import batch_folder, failure_name
 from tidegate.core.outcomes import NO_TALLY
-from tidegate.core.receipts import Outcomes, decode_receipt
+from tidegate.core.receipts import Failure, Outcomes, RejectedRows, decode_outcomes, decode_receipt
 from tidegate.flows.abort import abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import resume
@@ -142,3 +143,35 @@ def test_a_fence_is_not_taken_for_rows(world: World):
     world.work.put(f"batches/{batch.id}/outcomes/99.jsonl.gz", fence.encode())
     decision = decide_published(batch.id, 99, world.ports)
     assert decision == Decision(Decided.NOT_STAGED)
+
+
+def with_rejected(world: World, batch: Batch) -> None:
+    """The driver has staged rows that do not fit, for a table of their own."""
+    name = f"{batch_folder(batch.id)}outcomes/76.jsonl.gz"
+    body = world.work.get(name)
+    assert body is not None
+    outcomes = replace(decode_outcomes(body), rejected=RejectedRows("lake.t__rejected", "uuid", 5, 2))
+    world.work.put(name, outcomes.encode())
+
+
+def test_whoever_says_that_it_is_published_is_asked_about_its_rejected_rows(world: World):
+    batch = halted(world)
+    play_publishing(world.work, batch.id, receipt=False, snapshot=77)
+    with_rejected(world, batch)
+    decision = decide_published(batch.id, None, world.ports)
+    assert (decision.ended, decision.rejected and decision.rejected.rows) == (Decided.REJECTED, 2)
+    assert world.work.get(batch_folder(batch.id) + "receipt.json") is None
+    assert decide_published(batch.id, None, world.ports, rejected_done=True) == Decision(Decided.DONE)
+    assert world.settle() == []
+    assert world.batch(batch.id).state is State.COMMITTED
+
+
+def test_a_batch_that_halted_over_its_rejected_rows_gets_no_floor_of_its_own_table(world: World):
+    """A new floor there would let it land a second time."""
+    batch = world.submitted()
+    failure = Failure(1, "its rejected rows cannot be proven", hopeless=True, undecided=True, rejected=True)
+    world.work.put(failure_name(batch_folder(batch.id), 1), failure.encode())
+    world.jobs.end(batch.id, 1)
+    assert world.settle() == []
+    assert decide_unpublished(batch.id, world.ports) == Decision(Decided.REJECTED)
+    assert (world.batch(batch.id).attempt, world.batch(batch.id).floors) == (1, 0)

@@ -222,6 +222,42 @@ def test_a_second_start_finds_what_the_first_found(services):
     assert numbers == sorted(numbers)
 
 
+def attributes_of(services, url):
+    return services.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
+
+
+def test_a_queue_whose_dead_letter_queue_was_deleted_is_there_again_and_it_is_said(services):
+    dead = queue(services, "dead")
+    policy = {"deadLetterTargetArn": f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead", "maxReceiveCount": 1}
+    url = queue(services, RedrivePolicy=json.dumps(policy))
+    sqs = services.client("sqs")
+    sqs.send_message(QueueUrl=url, MessageBody="m")
+    sqs.delete_queue(QueueUrl=dead)
+    services.again()
+    assert "queue q names the dead-letter queue dead, which was deleted" in services.said()
+    assert json.loads(attributes_of(services, url)["RedrivePolicy"]) == policy
+    for _ in range(3):  # nothing is moved anywhere
+        (message,) = receive(services, url, VisibilityTimeout=0)
+        assert message["Body"] == "m"
+    with pytest.raises(ClientError, match="Could not find DLQ"):
+        queue(services, "other", RedrivePolicy=json.dumps(policy))
+
+
+def test_a_dead_letter_queue_that_was_made_anew_gets_what_is_given_up(services):
+    dead = queue(services, "dead")
+    policy = {"deadLetterTargetArn": f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead", "maxReceiveCount": 1}
+    url = queue(services, RedrivePolicy=json.dumps(policy))
+    sqs = services.client("sqs")
+    sqs.send_message(QueueUrl=url, MessageBody="m")
+    sqs.delete_queue(QueueUrl=dead)
+    queue(services, "dead")
+    services.again()
+    assert "was deleted" not in services.said()
+    assert receive(services, url, VisibilityTimeout=0)
+    assert not receive(services, url, VisibilityTimeout=0)
+    assert [each["Body"] for each in receive(services, dead)] == ["m"]
+
+
 def test_what_was_deleted_stays_deleted(services):
     url = queue(services)
     queue(services, "gone")

@@ -4,7 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from tests.functional.test_redrive import deliver
+from tests.support.build import BUCKET
 from tests.support.fakes import CountedLetters, play_fencing, play_publishing
+from tests.support.ledgers import RETENTION
 from tests.support.world import World
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.errors import Retryable
@@ -13,7 +16,8 @@ from tidegate.core.records import route_key
 from tidegate.flows.abort import abort
 from tidegate.flows.needs import URGENT, Need, NeedKind, NextStep, needs, ways_out
 from tidegate.flows.overview import overview
-from tidegate.flows.redrive import redrive_batch
+from tidegate.flows.quarantine import EVERYTHING, quarantined
+from tidegate.flows.redrive import redrive_batch, redrive_object
 from tidegate.flows.status import status
 from tidegate.flows.waiting_letters import LettersWaiting
 
@@ -84,6 +88,32 @@ def test_uploads_in_quarantine(world: World):
         "tidegate quarantine ls --route flights",
         "tidegate quarantine release --route flights",
     ]
+
+
+def test_what_the_ledger_has_forgotten_or_somebody_sent_again_waits_for_nobody(world: World):
+    def quarantines(prefix: str, *bad: int) -> None:
+        batch = world.submitted(prefix=prefix)
+        keys = (f"{prefix}0000-{number:05}.json" for number in bad)
+        play_publishing(world.work, batch.id, dict.fromkeys(keys, (Outcome.QUARANTINED, "no JSON")))
+        world.settle()
+
+    quarantines("flights/old/", 0, 1)
+    world.clock.advance(RETENTION - 100)
+    quarantines("flights/new/", 0, 2)
+    assert [each.count for each in found(world)] == [4]
+    world.clock.advance(200)
+    world.settle()
+    (need,) = found(world)
+    assert (need.kind, need.count, need.what) == (NeedKind.QUARANTINED, 2, "2 uploads of route flights")
+    assert len(list(quarantined("flights", EVERYTHING, world.ports))) == 2
+    # the sums keep what is forgotten
+    (shown,) = status([world.flights], world.ports)
+    assert shown.uploads.ended.quarantined == 4
+    redrive_object(BUCKET, "flights/new/0000-00000.json", world.ports, run="1")
+    deliver(world)
+    world.settle()
+    (count,) = [each.count for each in found(world) if each.kind is NeedKind.QUARANTINED]
+    assert 1 <= count <= 2, "never less than there are; a batch counts whole while one of its uploads is there"
 
 
 def test_uploads_of_an_abandoned_batch_until_somebody_says_what_becomes_of_them(world: World):

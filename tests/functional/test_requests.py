@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 
 from tests.support.build import BUCKET, notice, upload
+from tests.support.past import dated_world
 from tests.support.world import World, small_world
+from tidegate import wiring
+from tidegate.core.batches import Wish
+from tidegate.core.routes import Route
+from tidegate.flows.batch_list import Wanted, batch_page
 from tidegate.flows.hand_off import TOGETHER, hand_off_sealed
 from tidegate.flows.ports import Ports
 from tidegate.flows.seal import seal_if_due
 from tidegate.flows.settle import advance, settle_all
+from tidegate.flows.status import status
 from tidegate.flows.store import Store
 from tidegate.flows.trace import trace
 from tidegate.schedule import SCHEDULE
@@ -45,6 +51,40 @@ def test_a_trace_of_many_versions_reads_their_notices_and_batches_together(world
     ports, asked = counted(world)
     assert len(trace(BUCKET, "flights/a.json", ports)) == 12
     assert asked == {"query": 1, "get_many": 2}
+
+
+def routes_with_batches(world: World, many: int) -> list[Route]:
+    """So many routes, each with an open batch."""
+    routes = [replace(world.flights, name=f"route-{number}", prefix=f"r{number}/") for number in range(many)]
+    for each in routes:
+        world.ledger.remember_route(each)
+        world.ledger.open_batch(each.name, world.new_id)
+    return routes
+
+
+def test_a_status_of_many_routes_reads_their_records_together_and_then_their_batches(world: World):
+    routes = routes_with_batches(world, 20)
+    ports, asked = counted(world)
+    assert [len(each.unfinished) for each in status(routes, ports)] == [1] * 20
+    assert asked == {"get_many": 2}
+
+
+def test_a_status_reads_batches_with_a_wish_together_with_the_others(world: World):
+    batch = world.sealed()
+    world.ledger.give_up(batch.id, "flights", Wish.DROP)
+    ports, asked = counted(world)
+    (found,) = status([world.flights], ports)
+    assert [each.id for each in found.wishes] == [batch.id]
+    assert asked == {"get_many": 2}
+
+
+def test_the_last_page_of_batches_reads_the_records_of_all_routes_together():
+    world = dated_world()
+    routes_with_batches(world, 20)
+    ports, asked = counted(world)
+    batch_page(ports, wiring.BATCH_IDS, Wanted(), limit=20)
+    # the names of the routes, their records, their batches of which nothing is old enough
+    assert asked == {"query": 1, "get_many": 1}
 
 
 def backlog(batches: int, running: int, **limits: int) -> World:

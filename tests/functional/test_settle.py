@@ -74,6 +74,7 @@ def test_a_published_batch_is_committed_with_its_endings_and_sums(world: World):
         Metric.SETTLED_SUPERSEDED: 0,
         Metric.SETTLED_VANISHED: 1,
         Metric.SETTLED_ROWS: 10,
+        Metric.SETTLED_REJECTED: 0,
     }
     assert conserved(world)
 

@@ -177,7 +177,7 @@ def test_rows_that_were_deleted_are_gone(folder: Path, catalog: Catalog):
         ("select * from nothing.like.it", f"there are {NAME}"),
         (f"select desst from {NAME}", '"dest"'),
         (f"select count(* from {NAME}", "syntax error"),
-        (f"insert into {NAME} values (1)", "`tidegate sql` only reads, and this is a statement of the kind INSERT"),
+        (f"insert into {NAME} values (1)", "this verb only reads, and this is a statement of the kind INSERT"),
         (f"delete from {NAME}", "the kind DELETE"),
         (f"drop table {NAME}", "the kind DROP"),
         ("create table t as select 1", "the kind CREATE"),

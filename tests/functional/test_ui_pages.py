@@ -3,6 +3,8 @@
 import itertools
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tidegate.core.batches import State
 from tidegate.core.errors import Retryable
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.records import route_key
+from tidegate.core.unknown import UnknownNames
 from tidegate.flows.abort import abort
 from tidegate.ui import pages, questions
 from tidegate.ui.guard import HEADERS, Secrets
@@ -194,6 +197,15 @@ def test_batches_are_on_a_line_of_time_and_in_a_table_as_the_verb_lists_them(
     only = browser.page("/batches?route=flights&state=abandoned")
     assert len(table_rows(only)) == 1
     assert "There is no batch" in browser.page("/batches?route=weather").words
+
+
+def test_a_batch_and_its_route_name_the_columns_that_the_schema_lacks(world: DatedWorld, browser: Browser):
+    assert "not in the schema" not in browser.page("/batches").words
+    world.land(unknown=UnknownNames(1, {"coupon": 1, "<b>": 2, "...": 1}))
+    assert "not in the schema: <b> (2 uploads), coupon (1 upload) and more" in browser.page("/batches").words
+    told = "has files with columns that the schema lacks: <b> (2 uploads), coupon (1 upload) and more"
+    assert told in browser.page("/").words
+    assert told in browser.page("/route/flights").words
 
 
 def table_rows(page: Element) -> list[Element]:
@@ -556,8 +568,8 @@ def asked_by(world: World, address: str) -> Any:
 def test_a_refresh_asks_for_the_same_however_much_has_happened(world: DatedWorld):
     for number in range(3):
         world.land(f"flights/{number}/")
-    # the list of routes and the outbox; a record for each of the two routes; nothing of the work bucket
-    idle = {"query": 2, "get": 2}
+    # the list of routes and the outbox; the records of both routes together; nothing of the work bucket
+    idle = {"query": 2, "get_many": 1}
     assert asked_by(world, "/?live=1") == idle
     for number in range(3, 9):
         world.land(f"flights/{number}/")
@@ -565,7 +577,7 @@ def test_a_refresh_asks_for_the_same_however_much_has_happened(world: DatedWorld
     world.submitted(prefix="flights/a/")
     world.arrive(prefix="flights/b/")
     # and the unfinished batches of the route together
-    assert asked_by(world, "/?live=1") == asked_by(world, "/route/flights?live=1") == idle | {"get_many": 1}
+    assert asked_by(world, "/?live=1") == asked_by(world, "/route/flights?live=1") == {"query": 2, "get_many": 2}
 
 
 def test_a_refresh_of_the_batches_asks_for_the_same_however_many_there_were(world: DatedWorld):
@@ -587,6 +599,34 @@ def test_pages_that_are_open_side_by_side_ask_once_a_second(world: World):
     for _ in range(10):
         browser.get("/?live=1")
     assert asked["query"] <= 2 * 3
+
+
+@pytest.mark.parametrize("slow", ["/quarantine", "/trace?uri=flights", "/batches"])
+def test_a_slow_question_does_not_hold_the_other_pages(world: World, slow: str):
+    committed_with(world, *KEYS[:1])
+    asks, goes_on = threading.Event(), threading.Event()
+
+    class SlowWork:
+        """A work bucket that answers nobody until it is told to."""
+
+        def __getattr__(self, verb: str) -> Any:
+            asks.set()
+            assert goes_on.wait(60)
+            return getattr(world.work, verb)
+
+    deployed = deployment_of(world)
+    deployed.ports = lambda attempt="": replace(world.ports, work=SlowWork())
+    app = ui_of(deployed, world.clock)
+    with ThreadPoolExecutor(2) as threads:
+        slow_page = threads.submit(Browser(app).get, slow)
+        assert asks.wait(60)
+        try:
+            flow = threads.submit(Browser(app).get, "/")
+            assert flow.result(timeout=60).status_code == 200
+            assert not slow_page.done()
+        finally:
+            goes_on.set()
+        assert slow_page.result(timeout=60).status_code == 200
 
 
 def test_after_a_release_the_flow_is_read_anew(world: World):

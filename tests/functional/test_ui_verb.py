@@ -109,7 +109,10 @@ def run(*arguments: str) -> Any:
 def test_without_a_stack_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.delenv("TIDEGATE_LEDGER", raising=False)
     done = run("--dir", str(tmp_path))
-    assert (done.exit_code, "start one with `tidegate local up`" in done.stderr) == (Exit.NO_STACK, True)
+    assert (done.exit_code, f"start one with `tidegate local up --dir {tmp_path}`" in done.stderr) == (
+        Exit.NO_STACK,
+        True,
+    )
 
 
 def test_a_port_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch):

@@ -36,6 +36,7 @@ from tests.unit.test_docs import anchors, verbs
 from tidegate import wiring
 from tidegate.core.batches import Wish
 from tidegate.core.outcomes import Outcome
+from tidegate.core.unknown import UnknownNames
 from tidegate.flows.abort import Aborted, abort
 from tidegate.metrics import NAMESPACE, Metric
 from tidegate.schedule import SCHEDULE
@@ -382,7 +383,7 @@ def written(
         "weather/b.json": (Outcome.SUPERSEDED, ""),
         "weather/c.json": (Outcome.VANISHED, ""),
     }
-    play_publishing(work, batch, ends)
+    play_publishing(work, batch, ends, unknown=UnknownNames(1, {"coupon": 1}))
     run()
     # one that halts and is fenced
     arrive("weather/e.json", "weather/f.json")

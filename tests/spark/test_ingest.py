@@ -17,6 +17,7 @@ from tests.spark.world import LANDING, World
 from tests.support.packed import of_hadoop
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
+from tidegate.core.unknown import UnknownNames
 from tidegate.flows.publish import Contradiction, run
 from tidegate.flows.sink import Staged
 from tidegate.formats.paths import escape
@@ -47,6 +48,17 @@ def test_every_row_comes_with_its_lineage(world: World, batch: str) -> None:
         (3, "s3://landing/in/b.json", uploads[1].version, 0, batch),
     ]
     assert len({row._ingested_at for row in world.rows()}) == 1
+
+
+def test_the_columns_that_the_schema_lacks_come_out_of_spark_with_their_files(world: World, batch: str) -> None:
+    wider = b'{"id": 2, "text": "x", "coupon": 1}\n'
+    files = {"in/a.json": line(1), "in/b.json": wider, "in/c.json": wider + b'{"id": 3, "vip": 1}\n'}
+    assert ingest(world, batch, files | {"in/d.json": b'{"id": "x", "bad": 1}\n'}).keys() == {"in/d.json"}
+    examples = {"coupon": "s3://landing/in/b.json", "vip": "s3://landing/in/c.json"}
+    assert world.outcomes(batch).unknown == UnknownNames(2, {"coupon": 2, "vip": 1}, examples)
+    receipt = world.receipt(batch)
+    assert receipt is not None
+    assert receipt.unknown == UnknownNames(2, {"coupon": 2, "vip": 1})
 
 
 def test_bad_files_are_quarantined_whole_and_their_neighbours_land(world: World, batch: str) -> None:

@@ -41,7 +41,7 @@ def types(draw: st.DrawFn, depth: int = 2) -> str:
 @st.composite
 def schemas(draw: st.DrawFn) -> str:
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True))
-    ends = ["", " not null", " NOT NULL COMMENT 'some'", ' comment "x"', " /* y */", " -- z\n"]
+    ends = ["", " not null", " NOT NULL COMMENT 'some'", ' comment "x"', " /* y */", " /* y /* /**/ */ */", " -- z\n"]
     return ", ".join(f"{name} {draw(types())}{draw(st.sampled_from(ends))}" for name in names)
 
 
@@ -54,6 +54,13 @@ def nearly(draw: st.DrawFn) -> str:
         st.sampled_from(["", " ", ",", "<", ">", "(", ")", ":", "x", "`", "'", "not", "null", "smallint", ";", "é"])
     )
     return text[:at] + put + text[at + draw(st.integers(0, 3)) :]
+
+
+@st.composite
+def commented(draw: st.DrawFn) -> str:
+    """A column with pieces of comments behind it."""
+    pieces = st.lists(st.sampled_from(["/*", "*/", "/", "*", "+", " ", "x", "'", "--", "\n"]), max_size=8)
+    return f"a int {''.join(draw(pieces))}"
 
 
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
@@ -69,6 +76,17 @@ def test_what_is_right_is_what_spark_reads(world: World, text: str) -> None:
         (field.name, field.dataType.simpleString(), field.nullable) for field in there
     ]
     assert arrow_schema(text).equals(to_arrow_schema(there), check_metadata=True)
+
+
+@settings(SLOW, max_examples=300)
+@given(commented())
+def test_comments_end_where_they_end_for_spark(world: World, text: str) -> None:
+    try:
+        there = StructType.fromDDL(text).names
+    except Exception:
+        there = None
+    parsed = ddl.parse(text)
+    assert (None if parsed.mistakes else [column.name for column in parsed.columns]) == there
 
 
 @SLOW

@@ -25,6 +25,7 @@ from tidegate.core.publication import History
 from tidegate.core.receipts import Ending, Failure, Outcomes, Receipt, rows_by_part, tally_of
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.screening import CompleteScreening, SuspectsPart, encode_suspects, screening_folder
+from tidegate.core.unknown import NO_NAMES, UnknownNames
 from tidegate.core.uploads import Upload
 from tidegate.flows.ports import JobReport, ListedPage, Ports, Work
 from tidegate.metrics import Metric
@@ -250,6 +251,7 @@ def play_publishing(
     snapshot: int = 77,
     receipt: bool = True,
     manifest: str | None = None,
+    unknown: UnknownNames = NO_NAMES,
 ) -> Receipt:
     """Write what a job writes that published the batch. `ends` are the keys that were not plain success. `manifest` is
     the digest that the job got; None for that of the existing manifest."""
@@ -266,9 +268,17 @@ def play_publishing(
             endings.append(Ending(item.notice, found.bucket, found.key, found.version, outcome, error))
     tally = tally_of(outcomes, rows * outcomes.count(Outcome.COMMITTED))
     by_part = rows_by_part(counts)
-    staged = Outcomes(snapshot - 1, fence=False, tally=tally, endings=tuple(endings), manifest=manifest, rows=by_part)
+    staged = Outcomes(
+        snapshot - 1,
+        fence=False,
+        tally=tally,
+        endings=tuple(endings),
+        manifest=manifest,
+        rows=by_part,
+        unknown=unknown,
+    )
     work.put(f"{batch_folder(batch_id)}outcomes/{staged.staged}.jsonl.gz", staged.encode())
-    written = Receipt(batch_id, snapshot, staged.staged, False, tally, manifest)
+    written = Receipt.of(staged, batch_id, snapshot)
     if receipt:
         work.put(batch_folder(batch_id) + "receipt.json", written.encode())
     return written

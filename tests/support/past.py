@@ -22,12 +22,12 @@ class DatedWorld(World):
         return wiring.smallest_id(self.clock.now)[:10] + f"{next(self._numbers):016}"
 
     def land(
-        self, prefix: str = "flights/", ends: Mapping[str, tuple[Outcome, str]] | None = None, *, rows: int = 1
+        self, prefix: str = "flights/", ends: Mapping[str, tuple[Outcome, str]] | None = None, **about: Any
     ) -> str:
         """A batch of three uploads that is committed a minute after it was opened. Returns its id."""
         batch = self.submitted(prefix=prefix)
         self.clock.advance(60)
-        play_publishing(self.work, batch.id, ends, rows=rows)
+        play_publishing(self.work, batch.id, ends, **about)
         self.settle()
         return batch.id
 

@@ -9,7 +9,7 @@ import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from tidegate.core.publication import (
     down_to,
     verdict,
 )
+from tidegate.core.receipts import RejectedRows
 from tidegate.flows.sink import Staged, StagedIsGone
 
 TABLES = """
@@ -34,7 +35,7 @@ CREATE TABLE IF NOT EXISTS versions
     (id INTEGER PRIMARY KEY AUTOINCREMENT, parent INTEGER, publishes TEXT, source INTEGER, rows TEXT);
 """
 ReadUpload = Callable[[OwnedUpload], tuple[Read, list[Any]]]
-"""How reading an upload ended, and its rows."""
+"""How reading an upload ended, and its rows: those that land, and after them those that do not fit."""
 
 
 def nothing(moment: str) -> None: ...
@@ -95,12 +96,25 @@ class SmallSink:
             database.execute("UPDATE about SET head = ?", (to,))
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
-        reads: dict[int, Read | None] = {}
+        reads: dict[int, Read] = {}
         rows: list[Any] = []
         for position, item in enumerate(items):
             reads[position], found = self.read(item)
-            rows += found
-        return Staged(self._stage(rows), len(rows), reads)
+            rows += found[: reads[position].rows] if reads[position].rejected else found
+        staged = Staged(self._stage(rows), len(rows), {**reads})
+        if not any(read.rejected for read in reads.values()):
+            return staged
+        return replace(staged, rejected=self.stage_rejected(items, "rejected"))
+
+    def rejected(self, table: str) -> "SmallSink":
+        return SmallSink(self.path.with_name(f"{table}.db"), self.batch, self.read, self.meanwhile, table)
+
+    def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
+        target = self.rejected(table)
+        target.create_if_absent()
+        found = (self.read(item) for item in items)
+        rows = [row for read, rows in found if read.rejected for row in rows[read.rows :]]
+        return RejectedRows(table, target.position().table_uuid, target._stage(rows), len(rows))
 
     def stage_nothing(self) -> int:
         return self._stage([])

@@ -20,6 +20,7 @@ from tests.support.fakes import CountedLetters, MemoryListing, MemoryWork, no_le
 from tests.support.ledgers import RETENTION
 from tests.support.verbs import commands
 from tests.support.world import memory_ports
+from tidegate import wiring
 from tidegate.cli import batches, deployment, json_output, main, plugins
 from tidegate.cli.account import visit
 from tidegate.cli.exits import Exit
@@ -79,8 +80,8 @@ class FakeLedger:
     def ports(self) -> Ports:
         return memory_ports(ledger=self, work=self.work, listing=self.listing)
 
-    def route(self, name: str) -> RouteRecord:
-        return self.record
+    def routes(self, names: Iterable[str]) -> Mapping[str, RouteRecord]:
+        return dict.fromkeys(names, self.record)
 
     def batch(self, batch_id: str) -> Batch | None:
         return self.there.get(batch_id)
@@ -110,7 +111,8 @@ class FakeLedger:
         return self.known
 
     def leftovers(self, route: str) -> Sequence[Leftover]:
-        return [Leftover(route, "01LEFT", NOW, abandoned=self.record.abandoned_objects)]
+        quarantined = self.record.tally.quarantined
+        return [Leftover(route, "01LEFT", NOW, quarantined=quarantined, abandoned=self.record.abandoned_objects)]
 
     def shared_job(self) -> SharedJob | None:
         self.asked_for_shared += 1
@@ -300,6 +302,28 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
     assert (route["uploads"]["quarantined"], route["quarantined_since"]) == (1, iso(since))
 
 
+def test_status_names_the_columns_that_the_schema_lacks_and_needs_nobody_for_them(ledger: FakeLedger):
+    assert "unknown columns" not in run("status").stdout
+    ledger.record = replace(ledger.record, unknown={"customer.vip": 1, "coupon": 412, "...": 1})
+    result = run("status", "--check")
+    assert result.exit_code == Exit.OK
+    told = "the last batch of route flights has files with columns that the schema lacks: coupon (412 uploads), "
+    assert f"unknown columns: {told}customer.vip (1 upload) and more\n" in result.stdout
+    assert 'set `unknown = "ignore"` if nobody wants them: see docs/formats.md\n' in result.stdout
+    assert result.stdout.endswith("nothing needs a person\n")
+    (route,) = json.loads(run("status", "--json").stdout)["routes"]
+    assert [each["name"] for each in route["unknown"]] == ["coupon", "customer.vip", "..."]
+
+
+def test_trace_names_what_the_files_of_its_batch_have_beyond_the_schema(ledger: FakeLedger):
+    ledger.known_claims = [CLAIM]
+    ledger.there = {**ledger.there, "01DONE": replace(DONE, unknown={"coupon": 2})}
+    assert "its files have" in run("trace", "s3://landing/flights/a.json").stdout
+    assert "not in the schema: coupon (2 uploads)\n" in run("trace", "s3://landing/flights/a.json").stdout
+    (version,) = json.loads(run("trace", "s3://landing/flights/a.json", "--json").stdout)["versions"]
+    assert version["batch"]["unknown"] == [{"name": "coupon", "uploads": 2}]
+
+
 def test_status_offers_a_backfill_for_files_that_a_new_route_finds(ledger: FakeLedger):
     assert "earlier files" not in run("status").stdout
     ledger.record = RouteRecord("flights")
@@ -335,6 +359,36 @@ def test_status_names_what_needs_a_person_and_ends_with_1_for_it_if_asked(ledger
     assert agree(shape(document), shape(documented("status")))
     assert [each["need"] for each in document["needs"]] == ["quarantined", "abandoned", "dead letters"]
     assert document["dead_letters"] == {"notifications": 3, "notices": 1}
+
+
+def printed_commands(text: str) -> list[str]:
+    return re.findall(r"tidegate [a-z][^`\n\"]*", text)
+
+
+@pytest.mark.parametrize("json", [(), ("--json",)])
+def test_what_status_prints_runs_as_it_stands_for_the_stack_that_it_looked_at(
+    ledger: FakeLedger, json: tuple[str, ...]
+):
+    ledger.boxes = (CountedLetters(3), CountedLetters(1))
+    ledger.record = replace(ledger.record, abandoned_objects=7, notified=10, quarantined_since=NOW)
+    shown = printed_commands(run("status", "--dir", "some where", *json).stdout)
+    assert len(shown) == 7
+    assert [each for each in shown if " --dir 'some where'" not in each] == []
+    # the next verb of this process names no folder
+    assert "--dir" not in run("status").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("abort", "01NONE"), "`tidegate status --dir there`"),
+        (("resume", "01NONE"), "`tidegate status --dir there`"),
+        (("trace", "s3://landing/flights/none.json"), "tidegate files --dir there --route flights"),
+    ],
+)
+def test_what_an_error_names_runs_as_it_stands(ledger: FakeLedger, arguments: tuple[str, ...], command: str):
+    ledger.known_claims = ()
+    assert command in run(*arguments, "--dir", "there").stderr
 
 
 def test_status_tells_the_rest_if_the_dead_letters_cannot_be_counted(ledger: FakeLedger):
@@ -642,6 +696,15 @@ def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger
     return ledger
 
 
+def test_a_decision_about_rejected_rows_says_where_to_look(undecided: FakeLedger):
+    failure = Failure(3, "the table cannot say", True, undecided=True, rejected=True)
+    undecided.work.objects["batches/01RUN/failures/3.json"] = failure.encode()
+    result = run("decide", "01RUN", "--not-published", "--yes")
+    assert result.exit_code == Exit.FINDING
+    assert "--published --rejected-done" in " ".join(result.stderr.split())
+    assert undecided.resumed == []
+
+
 def test_a_decision_is_asked_for_before_it_is_taken(undecided: FakeLedger):
     result = CliRunner().invoke(main.app, ["decide", "01RUN", "--not-published"], input="n\n")
     assert result.exit_code != Exit.OK
@@ -784,7 +847,7 @@ def test_without_a_stack_it_says_how_to_start_one(monkeypatch: pytest.MonkeyPatc
     monkeypatch.delenv("TIDEGATE_LEDGER", raising=False)
     result = run("status", "--dir", str(tmp_path))
     assert result.exit_code == Exit.NO_STACK
-    assert f"no stack runs in {tmp_path}: start one with `tidegate local up`" in result.stderr
+    assert f"no stack runs in {tmp_path}: start one with `tidegate local up --dir {tmp_path}`" in result.stderr
 
 
 def test_a_variable_that_is_empty_names_no_deployment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
@@ -800,7 +863,7 @@ def test_half_an_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TIDEGATE_LEDGER", "ledger")
     monkeypatch.setenv("TIDEGATE_CONFIG", str(ROOT / "tidegate.toml"))
     monkeypatch.delenv("TIDEGATE_DEPLOYMENT", raising=False)
-    deployment.wiring.this_deployment.cache_clear()
+    wiring.this_deployment.cache_clear()
     result = run("status")
     assert result.exit_code == Exit.USAGE
     assert "TIDEGATE_DEPLOYMENT is not" in result.stderr

@@ -105,6 +105,30 @@ def test_status_imports_what_it_uses_up_to_its_first_call():
     } & (imported)
 
 
+@pytest.mark.parametrize("verb", ["status", "trace", "files", "batches"])
+def test_the_help_of_a_verb_imports_none_of_what_calls_aws(verb: str):
+    code, said, imported = in_a_process(RUN, verb, "--help")
+    assert code == 0, said
+    assert f" {verb} [OPTIONS]" in said
+    assert sorted(packages(imported) & {*HEAVY} - {"pydantic"}) == []
+    assert not [name for name in imported if name.startswith(("tidegate.settings", "tidegate.aws", "tidegate.stores"))]
+
+
+COLLECTIONS = """
+import gc, sys
+try:
+    from tidegate.cli.main import app
+    app(sys.argv[1:])
+finally:
+    print("collections:", sum(each["collections"] for each in gc.get_stats()), file=sys.stderr)
+"""
+
+
+def test_a_verb_spends_no_time_on_collecting_what_its_imports_leave():
+    _, said, (collections,) = in_a_process(COLLECTIONS, "status")
+    assert int(collections) < 100, said
+
+
 def test_sql_on_this_machine_imports_the_engine_and_none_of_what_deployments_need(tmp_path: Path):
     warehouse.make(tmp_path)
     _, said, imported = in_a_process(RUN, "sql", "--dir", str(tmp_path), "select count(*) from lake.flights.departures")

@@ -17,6 +17,9 @@ from tidegate.cli.plugins import StackStopped
 from tidegate.core.landed_files import LandedFile, LandedPage, landed_page
 from tidegate.core.outcomes import Outcome
 from tidegate.core.times import iso
+from tidegate.core.unknown import UnknownNames
+from tidegate.flows import batch_list as batch_list_flow
+from tidegate.flows import files as files_flow
 
 KEYS = [f"flights/0000-{number:05}.json" for number in range(3)]
 BAD = (Outcome.QUARANTINED, "line 3: 'x' is no INT\nand more")
@@ -85,10 +88,50 @@ def test_files_of_one_outcome(world: DatedWorld, outcome: str):
 
 
 def test_nothing_of_what_was_asked_for_is_said(world: DatedWorld):
+    nothing = run("files").stdout
+    assert nothing.startswith("no upload: 0 batches looked at\n")
+    assert "`tidegate status` counts them" in nothing
+    opened = iso(world.clock.now)
     world.land()
-    said = "nothing of what was asked for among 1 batch looked at\n"
-    assert run("files", "--key", "trains/*").stdout == said
-    assert run("batches", "--state", "abandoned").stdout == said
+    looked_at = f": 1 batch looked at, back to {opened}\n"
+    assert run("files", "--key", "trains/*").stdout == (
+        f"no upload with --key 'trains/*'{looked_at}"
+        "  --key is a pattern of the whole key; `tidegate trace s3://BUCKET/KEY` finds one object, however old\n"
+    )
+    assert run("files", "--route", "flights", "--pending").stdout == (
+        f"no upload with --route flights --pending{looked_at}"
+    )
+    assert run("batches", "--state", "abandoned").stdout == f"no batch with --state abandoned{looked_at}"
+
+
+def test_an_empty_page_is_passed_over_and_a_far_one_says_where_to_go_on(
+    world: DatedWorld, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(files_flow, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(batch_list_flow, "MOST_LOOKED_AT", 2)
+    world.land("flights/old-")
+    for number in range(9):
+        world.clock.advance(60)
+        world.land(f"flights/{number}-")
+    assert "flights/old-" in run("files", "--key", "flights/old-*").stdout
+    world.clock.advance(60)
+    world.land("flights/last-")
+    far = run("files", "--key", "flights/old-*").stdout
+    assert far.startswith("no upload with --key 'flights/old-*': 10 batches looked at, back to ")
+    assert "older batches were not looked at yet\n" in far
+    token = far.splitlines()[-1].removeprefix("there may be more: --after ")
+    assert "flights/old-" in run("files", "--key", "flights/old-*", "--after", token).stdout
+    assert run("batches", "--state", "open").stdout.startswith("no batch with --state open: 10 batches looked at")
+
+
+def test_batches_that_have_halted_are_found_by_that(world: DatedWorld):
+    world.land()
+    halted = world.submitted(prefix="flights/next-")
+    world.ledger.halt(halted.id, 1, "no such column")
+    world.clock.advance(60)
+    world.sealed(prefix="flights/more-")
+    found = json.loads(run("batches", "--state", "HALTED", "--json").stdout)["batches"]
+    assert [each["id"] for each in found] == [halted.id]
 
 
 @pytest.mark.parametrize(
@@ -101,8 +144,8 @@ def test_nothing_of_what_was_asked_for_is_said(world: DatedWorld):
         (["files", "--since", "monday"], "is neither an age"),
         (["files", "--limit", "0"], "greater than or equal to 1"),
         (["batches", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
-        (["batches", "--state", "done"], "is none of open, sealed, submitted, committed, abandoned"),
-        (["batches", "--after", "nonsense"], "is no batch"),
+        (["batches", "--state", "done"], "is none of open, sealed, submitted, committed, abandoned, halted"),
+        (["batches", "--after", "nonsense"], "is not what a page of this deployment has printed"),
         (["batches", "--since", "2999-01-01"], "--since is in the future"),
     ],
     ids=" ".join,
@@ -141,6 +184,13 @@ def test_batches_are_printed_with_how_long_they_took(world: DatedWorld):
         "  gathered 0s, waited 0s, ran 60s\n"
         "  snapshot 77 of lake.raw.flights\n"
     )
+
+
+def test_batches_name_the_columns_that_the_schema_lacks(world: DatedWorld):
+    world.land(unknown=UnknownNames(3, {"coupon": 3, "customer.vip": 1}))
+    assert "  not in the schema: coupon (3 uploads), customer.vip (1 upload)\n" in run("batches").stdout
+    (batch,) = json.loads(run("batches", "--json").stdout)["batches"]
+    assert batch["unknown"] == [{"name": "coupon", "uploads": 3}, {"name": "customer.vip", "uploads": 1}]
 
 
 def test_batches_as_json_is_what_the_page_shows(world: DatedWorld):

@@ -123,6 +123,14 @@ def test_a_folder_is_read_with_what_is_in_it_and_an_empty_file_is_called_empty(h
     assert run("orders", "none") == (Exit.FINDING, "error: there is no file in none")
 
 
+def test_columns_that_the_schema_lacks_are_told(here: Path):
+    (here / "a.json").write_bytes(b'{"id": 1, "coupon": "A"}\n{"id": 2, "vip\\u001b[31m": 1}\n')
+    assert "not in the schema: coupon and vip\\x1b[31m. Add them" in run("orders", "a.json")[1]
+    assert document("orders", "a.json")["files"][0]["unknown_columns"] == ["coupon", "vip\\x1b[31m"]
+    (here / "a.json").write_bytes(GOOD)
+    assert "not in the schema" not in run("orders", "a.json")[1]
+
+
 def test_the_json_is_the_documented_one(here: Path):
     (here / "a.json").write_bytes(GOOD)
     (here / "b.json").write_bytes(BAD)
@@ -313,3 +321,19 @@ def test_neither_spark_nor_java_is_used(here: Path):
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == Exit.OK, done.stderr
     assert "3 rows: a.json" in done.stdout
+
+
+def test_rows_that_would_be_set_aside_are_told_with_their_errors(here: Path):
+    config = CONFIG.replace('name = "orders"', 'name = "orders"\nbad_rows = "set aside"\nbad_rows_share = 0.5', 1)
+    (here / "tidegate.toml").write_text(config)
+    (here / "some.json").write_bytes(BAD)
+    code, said = run("orders", "some.json")
+    assert code == Exit.OK
+    assert "1 row: some.json" in said
+    assert "set aside: 1 row, in lake.raw.orders__rejected" in said
+    assert "line 2: total = 1.239 has 3 decimals, decimal(12,2) holds 2" in said
+    done = CliRunner().invoke(main.app, ["try", "orders", "some.json", "--json"], catch_exceptions=False)
+    (file,) = json.loads(done.stdout)["files"]
+    assert (file["rows"], file["rejected_rows"], file["error"]) == (1, 1, None)
+    (rejected,) = file["rejected"]
+    assert (rejected["place"], rejected["text"]) == ("line 2", '{"id": 2, "total": 1.239}')

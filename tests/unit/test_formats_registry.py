@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.formats.decode import decoder
-from tidegate.formats.registry import ENCODINGS, FORMATS, Format, Option, options_of_all
+from tidegate.formats.registry import COMMON_OPTIONS, ENCODINGS, FORMATS, Format, Option, options_of_all
 from tidegate.settings import RouteSettings, parse
 
 ROUTE = """
@@ -39,8 +39,9 @@ def test_each_format_has_a_decoder_and_a_route_can_name_it(name: str):
 
 def test_no_option_takes_the_name_of_another_or_of_a_field():
     names = [option.name for format in FORMATS.values() for option in format.options]
+    names += [option.name for option in COMMON_OPTIONS]
     assert len(names) == len(set(names))
-    fixed = set(RouteSettings.model_fields) - options_of_all().keys()
+    fixed = set(RouteSettings.model_fields) - options_of_all().keys() - {option.name for option in COMMON_OPTIONS}
     assert not set(names) & ({field.name for field in fields(Dataset)} | fixed)
 
 
@@ -67,7 +68,9 @@ def test_a_dataset_carries_each_option_of_its_format_and_no_other():
 
     format = Format("dsv", "", "", (Option("width", 3, "", small), Option("bare", False, "")), (("age", "old"),))
     assert format.carry({"bare": True, "name": "of a field"}) == (("age", "old"), ("bare", True), ("width", 3))
-    assert format.settled({"age": "old", "width": 9}) == {"width": 9, "bare": False}
+    settled = format.settled({"age": "old", "width": 9})
+    assert settled == {"width": 9, "bare": False, "unknown": "report"}
+    assert format.for_modules(settled) == {"width": 9, "bare": False}
     with pytest.raises(ValueError, match="at most 9"):
         format.settled({"width": 10})
 
@@ -77,6 +80,17 @@ def test_the_default_of_a_later_option_is_not_written():
     format = FORMATS["csv"]
     assert format.carry({}) == format.carry({"encoding": "utf-8"}) == (("delimiter", ","),)
     assert format.carry({"encoding": "utf-16"}) == (("delimiter", ","), ("encoding", "utf-16"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_option_of_all_formats_is_written_only_if_it_is_not_the_default(name: str):
+    """Code of before the option refuses a dataset that has it, since it would not do what the route says."""
+    format = FORMATS[name]
+    assert format.carry({"unknown": "report"}) == format.carry({})
+    assert dict(format.carry({"unknown": "refuse"})) == {**dict(format.carry({})), "unknown": "refuse"}
+    format.check_known(["unknown"])
+    with pytest.raises(ValueError, match="columns that the schema lacks are one of report, refuse, ignore"):
+        format.settled({"unknown": "evolve"})
 
 
 @pytest.mark.parametrize("encoding", ["UTF8", "", "rot13", "utf-7"])

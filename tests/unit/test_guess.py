@@ -207,3 +207,54 @@ def test_what_is_no_file_of_a_route(body: bytes):
 def test_every_format_is_recognized_and_guessed():
     assert SHOWN_FORMATS.keys() == FORMATS.keys()
     assert {"json", "csv", *guess.FIELDS} == FORMATS.keys()
+
+
+@pytest.mark.parametrize(
+    ("body", "kinds"),
+    [
+        # "" in quotes is text, nothing is null: docs/formats.md
+        (b'"id","n"\n"1","2"\n"2",""\n', {"id": "bigint", "n": "string"}),
+        (b'"id","n"\n"1","2"\n"2",\n', {"id": "bigint", "n": "bigint"}),
+        (b'"id","d"\n"1","2024-02-03"\n"2",""\n', {"id": "bigint", "d": "string"}),
+        (b'"id","b"\n"1","true"\n"2",""\n', {"id": "bigint", "b": "string"}),
+        (b'"t","n","m"\n"a"",""b",,""\n"c\nd",1,""\n', {"t": "string", "n": "bigint", "m": "string"}),
+        (b'"n";"m"\r\n;""\r\n"1";""\r\n', {"n": "bigint", "m": "string"}),
+    ],
+)
+def test_an_empty_field_in_quotes_is_text_and_one_without_is_null(body: bytes, kinds: dict[str, str]):
+    delimiter = ";" if b";" in body else ","
+    found, _ = columns_of("csv", body, delimiter=delimiter)
+    assert found == kinds
+    schema = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    decoder("csv", arrow_schema(schema), [("delimiter", delimiter)])(body)
+
+
+def test_why_a_column_with_empty_text_is_text_is_said():
+    found = SampleColumns(guess.SampleFormat("csv", (("delimiter", ","),)))
+    found.look(HeldBytes(b""), b'"n"\n"1"\n""\n')
+    assert found.types()["n"].remark == 'numbers, and "" in quotes, which is text and not null'
+
+
+@pytest.mark.parametrize("number", ["1e-400", "-2.5E-330", "5e-324", "1e400", "1e309", f"0.{400 * '0'}1"])
+def test_a_number_that_a_double_would_change_is_no_double(number: str):
+    assert columns_of("csv", f"n\n{number}\n2.5\n".encode(), delimiter=",")[0] == {"n": "string"}
+    kept, left = columns_of("json", f'{{"n": {number}}}\n{{"n": 2.5}}\n'.encode())
+    assert (kept, left) == ({}, {"n": "numbers larger, or nearer to 0, than a double holds"})
+
+
+@pytest.mark.parametrize("number", ["0e-400", "0.0e10", "1e-300", "1.5e308"])
+def test_a_number_that_a_double_holds_is_one(number: str):
+    assert columns_of("csv", f"n\n{number}\n2.5\n".encode(), delimiter=",")[0] == {"n": "double"}
+
+
+def test_what_becomes_of_an_empty_object_beside_others_is_said():
+    seen = SeenValues()
+    for value in ({}, {"k": Digits("1")}):
+        seen.of_json(value)
+    assert seen.json_type() == guess.GuessedType(
+        "struct<k:bigint>", "an empty one in the samples becomes one with null in each field"
+    )
+    other = SeenValues()
+    other.of_json({"k": Digits("2")})
+    assert "empty one" in other.and_(seen).json_type().remark
+    assert other.json_type().remark == ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tidegate.core.outcomes import NO_TALLY
+from tidegate.core.outcomes import Tally
 from tidegate.flows.settle import SETTLED
 from tidegate.metrics import BY_DEPLOYMENT, BY_ROUTE, Measured, Metric
 
@@ -29,6 +29,6 @@ def test_a_series_that_nothing_reads_is_refused(measured: Measured, route: str):
 
 
 def test_every_number_of_a_tally_is_counted_as_a_metric_of_its_own():
-    assert SETTLED.keys() == NO_TALLY.as_dict().keys()
+    assert SETTLED.keys() == Tally(rejected=1).as_dict().keys()
     for number, metric in SETTLED.items():
         assert metric.value.name == f"Settled{number.title()}"

@@ -180,7 +180,7 @@ def test_a_value_of_avro():
         (b'{"id": 1}\n{"name": "caf\xe9"}\n', "line 2: the bytes e9 are no UTF-8, which JSON is: iconv -f WINDOWS-1252 -t UTF-8 FILE"),
         (b'{"id": "x", "id": 1}\n', "line 1: several keys 'id' in an object, and the value of one does not fit: keep one"),
         (b'{"id": ' + b"9" * 5_000 + b"}\n", f"line 1: id = {'9' * 60}... is more than bigint holds, 9223372036854775807: make the column string"),
-        (b'{"name": "\\ud800"}\n', "line 1: half of a character, such as \\ud800: write both halves, or the character itself"),
+        (b'{"name": "\\ud800"}\n', "line 1: half of a character, \\ud800: write both halves, or the character itself"),
     ],
 )  # fmt: skip
 def test_a_line_of_json(body: bytes, said: str):
@@ -323,3 +323,53 @@ def test_every_type_that_a_schema_can_have_is_called_as_it_is_there():
     assert type_name(nested) == column_type(nested) == "map<string,struct<`a b`:array<decimal(12,2)>>>"
     assert column_type(pa.list_(pa.uint64())) == "array<decimal(20,0)>"
     assert column_type(pa.struct([("t", pa.time64("us"))])) is None
+
+
+# ---- the first cause, not the second
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"name": "\xed\xa0\x80"}\n', "line 1: the bytes ed a0 80 are half of a character, which UTF-8 has not: write the character itself"),
+        (b'{"name": "\\ud83d\\ude00 \\udc01"}\n', "line 1: half of a character, \\udc01: write both halves, or the character itself"),
+        (b'{"ok": tru', "line 1 ends in the middle of an object, and the file with it: it was cut off. Upload all of it"),
+        (b'{"share": 1.', "line 1 ends in the middle of an object, and the file with it: it was cut off. Upload all of it"),
+        (b'{"share": -1e+', "line 1 ends in the middle of an object, and the file with it: it was cut off. Upload all of it"),
+        (b'{"name": "\\u00', "line 1 ends in the middle of an object, and the file with it: it was cut off. Upload all of it"),
+        (b'{"ok": tru\n', f"line 1 ends in the middle of an object; {ONE_A_LINE}, and all of it there (jq -c . FILE)"),
+        (b'{"ok": tru}\n', "line 1, column 8: this is no JSON: Expecting value"),
+    ],
+)  # fmt: skip
+def test_a_line_of_json_is_refused_for_what_is_wrong_with_it(body: bytes, said: str):
+    assert reason("json", body) == said
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "why"),
+    [
+        ("id", "1" * 201, "is more than bigint holds, 9223372036854775807: make the column string"),
+        ("id", "-" + "1" * 201, "is less than bigint holds, -9223372036854775808: make the column string"),
+        ("share", "1" * 401, "is too large for float: make the column a string"),
+        ("share", "1" * 201 + "x", "is no number, and the schema says float: correct it, or make the column a string"),
+        ("at", "2024-13-01T00:00:00", "is no time of the years 0001 to 9999: correct it"),
+        ("at", "2024-02-30T00:00:00.123456", "is no time of the years 0001 to 9999: correct it"),
+        ("local", "2024-13-01T00:00:00Z", "is no time of the years 0001 to 9999: correct it"),
+        ("at", "2024-13-01", "is no day of the years 0001 to 9999: correct it"),
+        # these are in the calendar
+        ("at", "2024-12-01T00:00:00", "has no zone, and a timestamp is an instant: write it as 2024-02-03T04:05:06Z, or make the column a timestamp_ntz"),
+        ("local", "2024-12-01T00:00Z", "has a zone, and a timestamp_ntz has none: make the column a timestamp, or write it as 2024-02-03T04:05:06"),
+    ],
+)  # fmt: skip
+def test_a_value_of_csv_is_refused_for_what_is_wrong_with_it(column: str, value: str, why: str):
+    assert reason("csv", f"{column}\n{value}\n".encode()).endswith(why)
+
+
+def test_a_column_in_angle_brackets_is_no_markup():
+    said = reason("csv", b"<id>,<name>\n1,x\n")
+    assert said.startswith("the file has none of the schema's columns")
+    assert "it has <id>, <name>" in said
+    for markup in (b"<orders><order id='1'/></orders>", b"<p>no such object</p>", b'<?xml version="1.0"?>', b"<HTML>"):
+        found = recognize(markup)
+        assert found is not None
+        assert found.called == "XML or HTML"

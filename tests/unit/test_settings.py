@@ -280,6 +280,8 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
             [
                 *(
                     "audit_from",
+                    "bad_rows",
+                    "bad_rows_share",
                     "batch",
                     "bucket",
                     "bucket_owner",
@@ -290,7 +292,7 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
                     "format",
                 ),
                 *("lanes", "maintain", "max_object_bytes", "name"),
-                *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "versioned"),
+                *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "unknown", "versioned"),
             ],
         ),
     ],
@@ -712,3 +714,19 @@ def test_a_route_that_says_no_decides_for_a_table_that_another_asks_for() -> Non
 def test_no_table_is_begun_after_half_of_the_jobs_time() -> None:
     assert parse(GOOD).maintain_limits().begin_for == 4 * HOUR
     assert parse(GOOD + '\n[limits]\njob_timeout = "1h"\n').maintain_limits().begin_for == HOUR // 2
+
+
+@pytest.mark.parametrize("unknown", ["report", "refuse", "ignore"])
+@pytest.mark.parametrize("format", ["json", "parquet"])
+def test_a_route_says_what_becomes_of_columns_that_its_schema_lacks(format: str, unknown: str):
+    given = GOOD.replace("[[route]]", f'[[route]]\nunknown = "{unknown}"', 1)
+    given = re.sub('format = "[a-z]+"', f'format = "{format}"', given, count=1)
+    route = parse(given).core_routes()[0]
+    assert dict(route.dataset.options).get("unknown", "report") == unknown
+    assert ("unknown" in dict(route.dataset.options)) is (unknown != "report")
+
+
+def test_another_word_for_unknown_columns_is_refused_with_those_allowed():
+    message = refusal(with_line("[[route]]", '[[route]]\nunknown = "evolve"'))
+    assert "route.1.unknown: " in message
+    assert all(word in message for word in ("report", "refuse", "ignore"))

@@ -4,34 +4,34 @@ from typing import Annotated
 
 import typer
 
-from tidegate import wiring
 from tidegate.cli import deployment
-from tidegate.cli.options import (
-    SINCE_WHEN,
-    WHEN,
+from tidegate.cli.listing import (
+    SHOWN,
     AfterOption,
-    DeploymentOption,
-    JsonOption,
-    RouteOption,
-    check_route,
-    span,
+    AskedPage,
+    GatheredSinceOption,
+    LimitOption,
+    begin,
+    ids,
+    ports_of,
+    token,
 )
+from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption
 from tidegate.core.batches import State
-from tidegate.flows.batch_list import Wanted, batch_page
+from tidegate.flows.batch_list import Wanted, batches_within
 
-MOST = 1_000
+HALTED = "halted"
+"""No state of its own: a halted batch is SEALED or SUBMITTED. It is what people look for."""
 
 
 def batches(
     route: RouteOption = None,
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="STATE", help="Only open, sealed, submitted, committed or abandoned."),
+        typer.Option("--state", metavar="STATE", help="Only open, sealed, submitted, halted, committed or abandoned."),
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar=WHEN, help=f"Only batches that gathered at or after: {SINCE_WHEN}.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MOST, help="At most so many.")] = 20,
+    since: GatheredSinceOption = None,
+    limit: LimitOption = SHOWN,
     after: AfterOption = "",
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
@@ -40,13 +40,9 @@ def batches(
 
     A page costs a few requests, however long the history is. It goes as far back as the ledger remembers.
     """
-    begin, _ = span(since, None, wiring.clock())
-    wanted_state = _state(state)
-    deployed = deployment.find(folder)
-    ports = deployed.ports()
-    check_route(route, deployment.known_names(deployed.routes, ports))
-    wanted = Wanted(route or "", wanted_state, begin or 0)
-    page = batch_page(ports, wiring.BATCH_IDS, wanted, after=_checked(after), limit=limit)
+    wanted = Wanted(route or "", _state(state), begin(since), halted=_is_halted(state))
+    ports = ports_of(deployment.find(folder), route)
+    page = batches_within(ports, ids(), wanted, after=token(after, _batch) or "", limit=limit)
     if as_json:
         from tidegate.cli import json_output
 
@@ -54,23 +50,23 @@ def batches(
     else:
         from tidegate.cli import render_lists
 
-        render_lists.batches(page, now=ports.clock())
+        render_lists.batches(page, AskedPage(route, {"--state": state, "--since": since}), now=ports.clock())
 
 
-def _checked(after: str) -> str:
-    try:
-        if after:
-            wiring.BATCH_IDS.made_at(after)
-        return after
-    except ValueError:
-        raise typer.BadParameter(f"--after {after!r} is no batch: give what the page before has printed") from None
+def _batch(after: str) -> str:
+    ids().made_at(after)
+    return after
+
+
+def _is_halted(given: str | None) -> bool:
+    return given is not None and given.lower() == HALTED
 
 
 def _state(given: str | None) -> State | None:
-    if given is None:
+    if given is None or _is_halted(given):
         return None
     try:
         return State(given.upper())
     except ValueError:
-        names = ", ".join(each.lower() for each in State)
+        names = ", ".join([*(each.lower() for each in State), HALTED])
         raise typer.BadParameter(f"--state {given!r} is none of {names}") from None

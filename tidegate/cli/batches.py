@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, render
+from tidegate.cli import deployment, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, YesOption, confirm
 from tidegate.core.batches import State, Wish
@@ -28,7 +28,7 @@ def resume(batch: BatchArgument, folder: DeploymentOption = None) -> None:
     """
     match ask_resume(batch, deployment.find(folder, up_to_date=True).ports()):
         case Resumed.DONE:
-            typer.echo(f"batch {batch} goes on: its next attempt starts within a minute")
+            terminal.tell(f"batch {batch} goes on: its next attempt starts within a minute")
             return
         case Resumed.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
@@ -90,19 +90,19 @@ def abort(
     match refusal or ask_abort(batch, ports, wish, skip_missing=skip_missing):
         case Aborted.FENCING:
             then = f", then its uploads are {_DONE[wish]}" if wish else ""
-            typer.echo(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
+            terminal.tell(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
             if wish is Wish.DROP:
                 render.droppable(droppable(batch, ports))
             return
         case Aborted.WISHED if wish:
-            typer.echo(
+            terminal.tell(
                 f"batch {batch} was given up before. Within a minute after it is abandoned its uploads are"
                 f" {_DONE[wish]}: see `tidegate status`"
             )
             if wish is Wish.DROP:
                 render.droppable(droppable(batch, ports))
             if lacks.files and skip_missing:
-                typer.echo(f"{render.lacking(batch, lacks)}. These uploads stay pending")
+                terminal.tell(f"{render.lacking(batch, lacks)}. These uploads stay pending")
             elif lacks.files:
                 render.error(
                     f"{render.lacking(batch, lacks)}. Nothing becomes of them before the files are there",
@@ -146,6 +146,12 @@ def decide(
         int | None,
         typer.Option("--staged", metavar="SNAPSHOT", help="With --published: the staged snapshot in the table."),
     ] = None,
+    rejected_done: Annotated[
+        bool,
+        typer.Option(
+            "--rejected-done", help="With --published: its rejected rows are in their table, too, or are not wanted."
+        ),
+    ] = False,
     folder: DeploymentOption = None,
     yes: YesOption = False,
 ) -> None:
@@ -159,12 +165,14 @@ def decide(
         raise typer.BadParameter("give --published or --not-published, one of the two")
     if staged is not None and not published:
         raise typer.BadParameter("--staged goes with --published")
+    if rejected_done and not published:
+        raise typer.BadParameter("--rejected-done goes with --published")
     deployed = deployment.find(folder)
     if not yes:
         said = "is in the table" if published else "is NOT in the table, and may be written now"
         confirm(f"Are you sure that batch {batch} {said}?")
     if published:
-        decision = decide_published(batch, staged, deployed.ports())
+        decision = decide_published(batch, staged, deployed.ports(), rejected_done=rejected_done)
     else:
         decision = decide_unpublished(batch, deployed.ports())
     _tell_decision(batch, decision, published)
@@ -174,7 +182,7 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
     match decision.ended:
         case Decided.DONE:
             then = "is settled as published" if published else "goes on: its next attempt starts"
-            typer.echo(f"batch {batch} {then} within a minute")
+            terminal.tell(f"batch {batch} {then} within a minute")
             return
         case Decided.NO_SUCH_BATCH:
             render.error(f"there is no batch {batch}: `tidegate status` lists the unfinished ones")
@@ -194,6 +202,15 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
             )
         case Decided.NOT_STAGED:
             render.error(f"nothing was ever written for batch {batch}, so it cannot be in the table")
+        case Decided.REJECTED:
+            rows = decision.rejected
+            which = f"{rows.rows} rows of batch {batch}" if rows else f"Rows of batch {batch}"
+            table = rows.table if rows else "the table of rejected rows"
+            render.error(
+                f"{which} do not fit, and belong in {table}. Look there: SELECT count(*) FROM {table} WHERE _batch_id ="
+                f" '{batch}'. If they are there, or you can do without them: tidegate decide {batch} --published"
+                " --rejected-done. Their files keep them in any case"
+            )
         case Decided.WHICH:
             staged = ", ".join(map(str, decision.staged))
             render.error(

@@ -4,26 +4,25 @@ from typing import Annotated
 
 import typer
 
-from tidegate import wiring
 from tidegate.cli import deployment, plugins
 from tidegate.cli.exits import Expected
-from tidegate.cli.options import (
-    SINCE_WHEN,
-    WHEN,
+from tidegate.cli.listing import (
+    SHOWN,
     AfterOption,
-    DeploymentOption,
-    JsonOption,
-    RouteOption,
-    check_route,
-    span,
+    AskedPage,
+    GatheredSinceOption,
+    LimitOption,
+    begin,
+    ids,
+    ports_of,
+    token,
 )
+from tidegate.cli.options import DeploymentOption, JsonOption, RouteOption
 from tidegate.core.file_states import PENDING
 from tidegate.core.landed_files import LandedPage
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.flows.batch_list import Wanted
-from tidegate.flows.files import FilesPage, Spot, WantedFiles, files_page, spot
-
-MOST = 1_000
+from tidegate.flows.files import FilesPage, Spot, WantedFiles, files_within, spot
 
 
 class OnlyLanded(Expected):
@@ -44,11 +43,8 @@ def files(
         str,
         typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'."),
     ] = "",
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar=WHEN, help=f"Only of batches that gathered at or after: {SINCE_WHEN}."),
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MOST, help="At most so many.")] = 20,
+    since: GatheredSinceOption = None,
+    limit: LimitOption = SHOWN,
     after: AfterOption = "",
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
@@ -68,18 +64,16 @@ def files(
             DROPPED: dropped,
         }
     )
-    begin, _ = span(since, None, wiring.clock())
+    earliest = begin(since)
     found: FilesPage | LandedPage
     try:
         deployed = deployment.find(folder)
     except plugins.StackStopped as stopped:
         _check_landed(stopped, route, outcome)
-        found = stopped.remains(key=key, since=begin or 0, skip=_skip(after), limit=limit)
+        found = stopped.remains(key=key, since=earliest, skip=token(after, int) or 0, limit=limit)
     else:
-        ports = deployed.ports()
-        check_route(route, deployment.known_names(deployed.routes, ports))
-        wanted = WantedFiles(Wanted(route or "", since=begin or 0), outcome, key)
-        found = files_page(ports, wiring.BATCH_IDS, wanted, after=_spot(after), limit=limit)
+        wanted = WantedFiles(Wanted(route or "", since=earliest), outcome, key)
+        found = files_within(ports_of(deployed, route), ids(), wanted, after=token(after, _spot), limit=limit)
     if as_json:
         from tidegate.cli import json_output
 
@@ -91,7 +85,8 @@ def files(
     if isinstance(found, LandedPage):
         render_lists.landed_files(found)
     else:
-        render_lists.files(found)
+        asked = AskedPage(route, {f"--{outcome}": bool(outcome), "--key": key, "--since": since})
+        render_lists.files(found, asked)
 
 
 def _outcome(asked: dict[str, bool]) -> str:
@@ -101,25 +96,10 @@ def _outcome(asked: dict[str, bool]) -> str:
     return named[0] if named else ""
 
 
-def _spot(after: str) -> Spot | None:
-    try:
-        found = spot(after) if after else None
-        if found:
-            wiring.BATCH_IDS.made_at(found.batch)
-        return found
-    except ValueError:
-        raise _no_token(after) from None
-
-
-def _skip(after: str) -> int:
-    try:
-        return int(after or 0)
-    except ValueError:
-        raise _no_token(after) from None
-
-
-def _no_token(after: str) -> typer.BadParameter:
-    return typer.BadParameter(f"--after {after!r} is not what a page of this deployment has printed")
+def _spot(after: str) -> Spot:
+    found = spot(after)
+    ids().made_at(found.batch)
+    return found
 
 
 def _check_landed(stopped: plugins.StackStopped, route: str | None, outcome: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidegate.cli.checks import Check, CheckState
+from tidegate.cli.printed import runnable
 from tidegate.core import times
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScope, Survey
@@ -17,8 +18,10 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.landed_files import LandedPage
 from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.notices import NoticeRecord
+from tidegate.core.outcomes import Outcome
 from tidegate.core.routes import Route
 from tidegate.core.spans import spans
+from tidegate.core.unknown import ranked
 from tidegate.flows.batch_list import BatchPage, PastBatch
 from tidegate.flows.files import FilesPage, KnownFile
 from tidegate.flows.needs import NextStep
@@ -76,7 +79,7 @@ def status(deployment: str, found: Overview) -> dict[str, Any]:
 
 
 def _next(steps: Sequence[NextStep]) -> list[dict[str, Any]]:
-    return [{"why": each.why, "command": each.command or None} for each in steps]
+    return [{"why": each.why, "command": runnable(each.command) or None} for each in steps]
 
 
 def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, Any]:
@@ -99,6 +102,7 @@ def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, An
         },
         "quarantined_since": iso(status.quarantined_since),
         "rows": ended.rows,
+        "rejected_rows": ended.rejected,
         "duplicates_refused": status.refused,
         "jobs": status.jobs,
         "batches": {
@@ -122,7 +126,12 @@ def _route_status(status: RouteStatus, hosts: Mapping[str, str]) -> dict[str, An
             if each.wish
         ],
         "aside": list(status.aside),
+        "unknown": _unknown(status.unknown),
     }
+
+
+def _unknown(names: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"name": name, "uploads": count} for name, count in ranked(names)]
 
 
 def trace(uri: str, traces: Sequence[Trace], near: Sequence[str] = ()) -> dict[str, Any]:
@@ -137,6 +146,7 @@ def trace(uri: str, traces: Sequence[Trace], near: Sequence[str] = ()) -> dict[s
                 "answer": each.answer,
                 "explanation": each.explanation,
                 "rows": each.rows,
+                "rejected_rows": each.rejected,
                 "table": each.batch.table or None if each.batch else None,
                 "next": _next(each.next_steps(uri)),
                 "claimed_at": iso(each.claim.claimed_at),
@@ -171,6 +181,7 @@ def _batch(batch: Batch) -> dict[str, Any]:
         "sealed_at": iso(batch.sealed_at),
         "submitted_at": iso(batch.submitted_at),
         "ended_at": iso(batch.ended_at),
+        "unknown": _unknown(batch.unknown),
     }
 
 
@@ -191,6 +202,7 @@ def _file(each: KnownFile) -> dict[str, Any]:
         "route": each.batch.route,
         "outcome": each.state.outcome,
         "rows": each.rows,
+        "rejected_rows": each.rejected,
         "error": each.state.error or None,
         "claimed_at": iso(each.claimed_at),
         "ended_at": iso(each.batch.ended_at),
@@ -215,6 +227,7 @@ def landed_files(page: LandedPage) -> dict[str, Any]:
                 "route": None,
                 "outcome": "committed",
                 "rows": each.rows,
+                "rejected_rows": None,
                 "error": None,
                 "claimed_at": None,
                 "ended_at": iso(each.ingested_at),
@@ -238,8 +251,9 @@ def _past_batch(each: PastBatch, now: int) -> dict[str, Any]:
         "route": batch.route,
         "table": batch.table or None,
         **_batch(batch),
-        "uploads": {name: count for name, count in batch.tally.as_dict().items() if name != "rows"},
+        "uploads": {name: count for name, count in batch.tally.as_dict().items() if name in tuple(Outcome)},
         "rows": batch.tally.rows,
+        "rejected_rows": batch.tally.rejected,
         "gathered_seconds": took.gathered,
         "waited_seconds": took.waited,
         "ran_seconds": took.ran,

@@ -27,7 +27,7 @@ def maintain(
     """
     deployed = deployment.find(folder)
     settings = deployed.settings
-    tables = _tables(table, settings.maintained_tables(), {each.table for each in settings.routes})
+    tables = _tables(table, settings.maintained_tables(), {table for each in settings.routes for table in each.tables})
     ports = deployed.ports()
     request = request_maintenance(
         tables,

@@ -2,14 +2,24 @@
 
 import contextlib
 import datetime
+import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tidegate.cli import printed
 from tidegate.cli.exits import Exit
-from tidegate.environment import STACK_DIR
+from tidegate.environment import LEDGER, STACK_DIR
+
+
+def _given(folder: Path | None) -> Path | None:
+    """`--dir`, which the commands that are printed repeat. The default is what they look at without it."""
+    if folder is not None and (folder != STACK_DIR or os.environ.get(LEDGER)):
+        printed.chose(folder)
+    return folder
+
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON. docs/cli.md describes it.")]
 ConfigOption = Annotated[
@@ -21,18 +31,16 @@ DeploymentOption = Annotated[
     typer.Option(
         "--dir",
         metavar="DIR",
+        callback=_given,
         help=f"The folder of a local stack. Default: the deployment in the environment, else {STACK_DIR}.",
     ),
 ]
-DirOption = Annotated[Path, typer.Option("--dir", metavar="DIR", help="The folder of the stack.")]
+DirOption = Annotated[Path, typer.Option("--dir", metavar="DIR", callback=_given, help="The folder of the stack.")]
 PortOption = Annotated[
     int | None,
     typer.Option("--port", min=1, max=65535, help="For the emulated AWS services. Default: any free one."),
 ]
 RouteOption = Annotated[str | None, typer.Option("--route", metavar="ROUTE", help="Only this route. Default: all.")]
-AfterOption = Annotated[
-    str, typer.Option("--after", metavar="TOKEN", help="Go on where a page ended: what it printed as --after.")
-]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tidegate import wiring
-from tidegate.cli import deployment, json_output, render
+from tidegate.cli import deployment, json_output, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import (
     SINCE_WHEN,
@@ -138,9 +138,9 @@ def release(
     )
     if done.sent:
         are = "1 upload is" if done.sent == 1 else f"{done.sent} uploads are"
-        typer.echo(f"{are} released: `tidegate status` shows how they end")
+        terminal.tell(f"{are} released: `tidegate status` shows how they end")
     else:
-        typer.echo("nothing of this is in quarantine, so nothing is released: `tidegate quarantine ls` lists what is")
+        terminal.tell("nothing of this is in quarantine, so nothing is released: `tidegate quarantine ls` has what is")
 
 
 def other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, render
+from tidegate.cli import deployment, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, bucket_and_key
 from tidegate.cli.quarantine import sent_so_far
@@ -95,7 +95,9 @@ def _tell(what: str, done: Redrive) -> None:
         )
     match done.ended:
         case Redriven.SENT:
-            typer.echo(f"{done.sent} uploads of {name} are sent again{elsewhere}: `tidegate status` shows how they end")
+            terminal.tell(
+                f"{done.sent} uploads of {name} are sent again{elsewhere}: `tidegate status` shows how they end"
+            )
             return
         case Redriven.NOTHING_LEFT:
             render.error(f"nothing of {name} is left to send{elsewhere}")

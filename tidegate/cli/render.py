@@ -8,6 +8,7 @@ from rich.text import Text
 
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
+from tidegate.cli.printed import runnable
 from tidegate.cli.render_status import conservation as conservation
 from tidegate.cli.terminal import console as console
 from tidegate.cli.terminal import duration as duration
@@ -132,7 +133,7 @@ def reconciled(done: Reconciled) -> None:
         out.print(Text(unread, "yellow"), soft_wrap=True)
     for found in done.findings:
         out.print(Text.assemble((f"{found.difference.value}: ", "bold red"), _difference(found)), soft_wrap=True)
-        out.print(Text(f"    {found.advice}", "dim"), soft_wrap=True)
+        out.print(Text(f"    {runnable(found.advice)}", "dim"), soft_wrap=True)
     if done.holds:
         out.print("the tables hold what the ledger has committed")
 
@@ -282,10 +283,10 @@ def backfilled(
         for what, count in found.as_dict().items():
             out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
     for each, finding in first:
-        line = f"{each.upload}, of {iso(each.modified)}: {BACKFILL_ADVICE[finding]}"
+        line = f"{each.upload}, of {iso(each.modified)}: {runnable(BACKFILL_ADVICE[finding])}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
     if not dry_run and (sent := sum(each.missing for each in counts.values())):
-        out.print(f"{sent} uploads are on their way: `tidegate status` shows how they end", soft_wrap=True)
+        out.print(runnable(f"{sent} uploads are on their way: `tidegate status` shows how they end"), soft_wrap=True)
 
 
 # --- doctor ---
@@ -301,6 +302,6 @@ def doctor(checks: Sequence[Check]) -> None:
         out.print(line, soft_wrap=True)
         if check.advice:
             out.print(
-                Text(f"{'':{6 + width}}{check.advice}", "dim" if check.state is CheckState.OK else "bold"),
+                Text(f"{'':{6 + width}}{runnable(check.advice)}", "dim" if check.state is CheckState.OK else "bold"),
                 soft_wrap=True,
             )

@@ -1,11 +1,14 @@
 """What `files` and `batches` print for people. Nothing here decides anything or makes a call."""
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Console
 from rich.text import Text
 
+from tidegate.cli.listing import AskedPage
 from tidegate.cli.render_trace import OUTCOME_STYLE
+from tidegate.cli.render_unknown import of_batch
 from tidegate.cli.terminal import console, counted, duration, say, size
 from tidegate.core.batches import Batch, State
 from tidegate.core.landed_files import LandedFile, LandedPage
@@ -18,7 +21,7 @@ from tidegate.flows.files import FilesPage, KnownFile
 OUTCOME_WIDTH = 13
 
 
-def files(page: FilesPage) -> None:
+def files(page: FilesPage, asked: AskedPage) -> None:
     """By batch, because the uploads of a batch have their snapshot and their times in common."""
     out = console()
     for _, group in groupby(page.files, key=lambda each: each.batch.id):
@@ -29,8 +32,27 @@ def files(page: FilesPage) -> None:
     for trouble in page.troubles:
         say(out, "trouble: ", trouble, style="bold red", indent=2)
     if not page.files:
-        out.print(f"nothing of what was asked for among {counted(page.looked_at, 'batch', 'batches')} looked at")
+        _nothing(out, "upload", page.looked_at, page.back_to, asked)
+        for advice in _what_to_do(page, asked):
+            say(out, "  ", advice, indent=2)
     _more(out, str(page.after) if page.after else "")
+
+
+def _nothing(out: Console, what: str, looked_at: int, back_to: int, asked: AskedPage) -> None:
+    narrowing = f" with {asked.narrowing}" if asked.narrowing else ""
+    back = f", back to {iso(back_to)}" if back_to else ""
+    say(out, f"no {what}{narrowing}", f": {counted(looked_at, 'batch', 'batches')} looked at{back}", indent=2)
+
+
+def _what_to_do(page: FilesPage, asked: AskedPage) -> Iterator[str]:
+    if page.after:
+        yield "older batches were not looked at yet"
+    elif not asked.narrowing:
+        yield "an upload is listed once it is in a batch: `tidegate status` counts them, `tidegate routes` has the keys"
+    elif not page.looked_at:
+        yield "there is no batch that this could be in: `tidegate batches` lists those that there are"
+    if asked.options.get("--key"):
+        yield "--key is a pattern of the whole key; `tidegate trace s3://BUCKET/KEY` finds one object, however old"
 
 
 def _of_batch(out: Console, batch: Batch) -> None:
@@ -42,7 +64,8 @@ def _of_batch(out: Console, batch: Batch) -> None:
 
 def _file(out: Console, each: KnownFile) -> None:
     outcome = each.state.outcome
-    rows = f"{counted(each.rows, 'row')}  " if each.rows is not None else ""
+    bad = f" ({each.rejected:,} rejected)" if each.rejected else ""
+    rows = f"{counted(each.rows, 'row')}{bad}  " if each.rows is not None else ""
     claimed = "" if each.batch.ended_at or not each.claimed_at else f"  since {iso(each.claimed_at)}"
     _line(out, outcome, f"{rows}{each.upload.uri}{claimed}")
     if each.state.error:
@@ -74,12 +97,12 @@ def _line(out: Console, outcome: str, told: str) -> None:
     say(out, f"  {outcome:<{OUTCOME_WIDTH}}", told, style=OUTCOME_STYLE[outcome], indent=2 + OUTCOME_WIDTH)
 
 
-def batches(page: BatchPage, *, now: int) -> None:
+def batches(page: BatchPage, asked: AskedPage, *, now: int) -> None:
     out = console()
     for each in page.batches:
         _batch(out, each, now)
     if not page.batches:
-        out.print(f"nothing of what was asked for among {counted(page.looked_at, 'batch', 'batches')} looked at")
+        _nothing(out, "batch", page.looked_at, page.back_to, asked)
     _more(out, page.after)
 
 
@@ -90,11 +113,9 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
     attempts = f", {counted(batch.attempt, 'attempt')}" if batch.attempt else ""
     rows = f", {counted(batch.tally.rows, 'row')}" if batch.state is State.COMMITTED else ""
     say(out, "", f"  {counted(batch.objects, 'upload')}, {size(batch.bytes)}{rows}{attempts}", indent=4)
-    exceptions = [
-        f"{count:,} {name}"
-        for name, count in batch.tally.as_dict().items()
-        if count and name not in ("committed", "rows")
-    ]
+    tally = batch.tally.as_dict()
+    exceptions = [f"{tally[name]:,} {name}" for name in Outcome if tally[name] and name is not Outcome.COMMITTED]
+    exceptions += [f"{counted(batch.tally.rejected, 'row')} rejected"] if batch.tally.rejected else []
     if exceptions:
         say(out, "", f"  {', '.join(exceptions)}", indent=4)
     times = [f"gathered {duration(took.gathered)}"]
@@ -103,6 +124,8 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
     say(out, "", f"  {', '.join(times)}", indent=4)
     if batch.snapshot:
         say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
+    if batch.unknown:
+        say(out, "", f"  {of_batch(batch.unknown)}", style="yellow", indent=4)
     if each.error:
         label = "halted" if batch.halted else f"attempt {batch.attempt - 1} gave up"
         say(out, f"  {label}: ", each.error, style="red", indent=4)

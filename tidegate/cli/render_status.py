@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tidegate.cli.printed import runnable
+from tidegate.cli.render_unknown import WAYS_OUT, of_last_batch
 from tidegate.cli.terminal import console, duration, has_width, say, size
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.file_states import PENDING
@@ -85,6 +87,9 @@ def _notes(out: Console, each: RouteStatus, now: int) -> None:
     for batch in each.wishes:
         if batch.wish:
             _note(out, "wish", f"batch {batch.id} of route {batch.route}: {_wished(batch, batch.wish)}")
+    if each.unknown:
+        _note(out, "unknown columns", of_last_batch(each.route.name, each.unknown))
+        next_step(out, WAYS_OUT)
     if not each.configured:
         what = (
             f"route {each.route.name} is not in the configuration any more. Its unfinished batches go on by its"
@@ -124,10 +129,11 @@ def next_step(out: Console, step: NextStep) -> None:
     if not step.command:
         say(out, f"  {step.why}", indent=INDENT)
         return
-    line = f"  {step.why}: {step.command}"
+    command = runnable(step.command)
+    line = f"  {step.why}: {command}"
     if has_width() and len(line) > out.width:
         out.print(Text(f"  {step.why}:"), soft_wrap=True)
-        line = f"    {step.command}"
+        line = f"    {command}"
     out.print(Text(line), soft_wrap=True)
 
 
@@ -156,6 +162,8 @@ def conservation(statuses: Sequence[RouteStatus]) -> Table:
     table.add_row(f"  + {PENDING}", *(str(each.uploads.pending) for each in statuses))
     table.add_row("  the sum", *(_holds(each) for each in statuses), end_section=True)
     table.add_row("rows committed", *(str(tally.rows) for tally in ended))
+    if any(tally.rejected for tally in ended):
+        table.add_row("rows rejected", *(str(tally.rejected) for tally in ended))
     table.add_row("duplicates refused", *(str(each.refused) for each in statuses))
     table.add_row("attempts begun", *(str(each.jobs) for each in statuses))
     table.add_row("batches", *(_batches(each) for each in statuses))

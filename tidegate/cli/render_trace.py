@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tidegate.cli.render_status import next_step
+from tidegate.cli.render_unknown import of_batch
 from tidegate.cli.terminal import console, say
 from tidegate.core.file_states import PENDING
 from tidegate.core.outcomes import DROPPED, Outcome
@@ -46,6 +47,8 @@ def _steps(each: Trace) -> list[tuple[str, str]]:
         ended = f" at {iso(batch.ended_at)}" if batch.ended_at else ""
         attempt = f", attempt {batch.attempt}" if batch.attempt else ""
         steps.append(("batch", f"{batch.state}{ended}, {batch.objects} uploads{attempt}"))
+        if batch.unknown:
+            steps.append(("its files have", of_batch(batch.unknown)))
     ids = [("notice", each.claim.notice)]
     if batch is not None:
         ids.append(("batch", batch.id))

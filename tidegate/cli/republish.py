@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, render
+from tidegate.cli import deployment, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, YesOption, confirm
 from tidegate.core.errors import Rejected
@@ -43,7 +43,7 @@ def republish(
         found = find(batch_id, ports, timeout)
         if isinstance(found, Republished):
             refused += 1
-            typer.echo(f"batch {batch_id}: {WHY_NOT[found]}")
+            terminal.tell(f"batch {batch_id}: {WHY_NOT[found]}")
         else:
             batch, dataset, _ = found
             ready.append(batch_id)

@@ -7,6 +7,8 @@ import textwrap
 from rich.console import Console
 from rich.text import Text
 
+from tidegate.cli.printed import runnable
+
 WIDTH_WITHOUT_TERMINAL = 140
 """Characters; a pipe has no width, and rich's 80 would break every row."""
 
@@ -25,6 +27,7 @@ def has_width(*, stderr: bool = False) -> bool:
 def say(out: Console, label: str, text: str = "", *, style: str = "", indent: int = 0) -> None:
     """Print a paragraph that begins with a label in this style. If the output has a width, the lines fit it, `indent`
     before those after the first. A word is never broken: it may be a command, or a name to copy."""
+    label, text = runnable(label), runnable(text)
     lines = [label + text]
     if has_width():
         lines = textwrap.wrap(
@@ -43,19 +46,24 @@ def say(out: Console, label: str, text: str = "", *, style: str = "", indent: in
 
 def error(text: str, advice: str = "") -> None:
     out = console(stderr=True)
-    out.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
+    out.print(Text.assemble(("error: ", "bold red"), runnable(text)), soft_wrap=True)
     if advice:
-        out.print(Text(advice, style="dim"), soft_wrap=True)
+        out.print(Text(runnable(advice), style="dim"), soft_wrap=True)
 
 
 def warning(text: str) -> None:
     """To stderr, as it is: it may be of several lines."""
-    console(stderr=True).print(Text(text, "yellow"), soft_wrap=True)
+    console(stderr=True).print(Text(runnable(text), "yellow"), soft_wrap=True)
 
 
 def progress(text: str) -> None:
     """How far a long verb is."""
-    console(stderr=True).print(Text(text, style="dim"), soft_wrap=True)
+    console(stderr=True).print(Text(runnable(text), style="dim"), soft_wrap=True)
+
+
+def tell(text: str) -> None:
+    """To stdout, in one line: what was done, and which command shows how it ends."""
+    console().print(Text(runnable(text)), soft_wrap=True)
 
 
 def size(count: int) -> str:

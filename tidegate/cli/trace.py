@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from tidegate import wiring
 from tidegate.cli import deployment
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, JsonOption, bucket_and_key
@@ -48,6 +47,7 @@ def trace(
 def _near(bucket: str, key: str, taken: Route, ports: Ports) -> list[str]:
     """The URIs of the nearest objects that are known. None if they cannot be looked for: whoever may read the ledger
     may not be allowed to read the work bucket, and that must not hide the answer."""
+    from tidegate import wiring
     from tidegate.flows.nearest import nearest  # only an unknown object needs it
 
     try:

@@ -1,11 +1,15 @@
 """`status --watch`: the status again and again, with what has happened since it began."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import chain
 
 from rich.console import Console
 from rich.text import Text
 
+from tidegate.cli.fitting import cut, fitted
+from tidegate.cli.printed import runnable
 from tidegate.cli.render_status import notes_and_needs, standing
 from tidegate.cli.terminal import console, counted, duration, progress, say
 from tidegate.core.batches import State
@@ -46,19 +50,48 @@ def watch(deployed: Deployment, every: float) -> None:
 
 
 def show(found: Overview, since: Throughput, *, now: int) -> None:
-    """On a terminal in the place of what was there; in a pipe below it, with an empty line after it."""
+    """On a terminal in the place of what was there, and as much as it has lines for; in a pipe below it, with an empty
+    line after it."""
     out = console()
-    if out.is_terminal:
-        out.clear()
+    head = _lines(out, partial(_head, out, since, now))
+    routes = [_lines(out, partial(_route, out, each, found, now)) for each in found.statuses]
+    needed = {need.route for need in found.needs}
+    urgent = [each.route.name in needed for each in found.statuses]
+    foot: Sequence[str] = _lines(out, partial(_foot, out, found, now))
+    if not out.is_terminal:
+        _put(out, [*head, *chain.from_iterable(routes), *foot, ""])
+        return
+    room = out.height - 1  # the cursor stands below
+    foot, cut_off = cut(foot, max(room // 2, room - len(head) - sum(map(len, routes))))
+    if cut_off:
+        more = runnable(f"and {counted(cut_off, 'line')} more: `tidegate status` shows all")
+        foot = [*foot[:-1], more, foot[-1]]
+    shown, left = fitted(routes, urgent, room - len(head) - len(foot))
+    out.clear()
+    _put(out, [*head, *shown, *([f"and {left} more"] if left else []), *foot])
+
+
+def _lines(out: Console, printing: Callable[[], None]) -> list[str]:
+    """What is printed, in lines, with its colours."""
+    with out.capture() as captured:
+        printing()
+    return captured.get().splitlines()
+
+
+def _put(out: Console, lines: Iterable[str]) -> None:
+    out.file.write("".join(f"{line}\n" for line in lines))
+    out.file.flush()
+
+
+def _head(out: Console, since: Throughput, now: int) -> None:
     say(out, f"{iso(now)}  ", told(since), indent=2)
     out.print()
-    for each in found.statuses:
-        _route(out, each, found, now)
+
+
+def _foot(out: Console, found: Overview, now: int) -> None:
     out.print()
     say(out, "", f"{counted(len(found.jobs), 'job')} under way, as the ledger has it", indent=2)
     notes_and_needs(out, found, now)
-    if not out.is_terminal:
-        out.print()
 
 
 def told(since: Throughput) -> str:

@@ -36,7 +36,7 @@ class Announcement:
     def detail(self, deployment: str) -> Mapping[str, Any]:
         """The event's `detail`. The snapshot is text: JavaScript's numbers do not hold 64 bits."""
         uploads = self.tally.as_dict()
-        rows = uploads.pop("rows")
+        rows, rejected = uploads.pop("rows"), uploads.pop("rejected", 0)
         return {
             "id": self.id,
             "deployment": deployment,
@@ -46,5 +46,6 @@ class Announcement:
             "snapshot": str(self.snapshot),
             "uploads": uploads,
             "rows": rows,
+            "rejected_rows": rejected,
             "committed_at": iso(self.committed_at),
         }

@@ -7,7 +7,8 @@ A batch that ran out of attempts is *halted*. It is still SUBMITTED, because a z
 started for it until a person acts. After a while it steps *aside*: it gives up its slot, and the route goes on.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum, auto
 
 from tidegate.core.outcomes import NO_TALLY, Tally
@@ -60,6 +61,8 @@ class Batch:
     `wished_parts` for how many of its parts the wish is carried out
     `rides`        the attempt was given to a job that another batch started
     `skips`        a person said to go on without the parts that are missing in the work bucket
+    `unknown`      the names in its files that the schema lacks, with how many committed uploads have each
+                   (`core.unknown`)
     """
 
     id: str
@@ -90,6 +93,7 @@ class Batch:
     wished_parts: int = 0
     skips: bool = False
     rides: bool = False
+    unknown: Mapping[str, int] = field(default_factory=dict)
 
 
 MAX_NOTICES = 50_000

@@ -108,6 +108,14 @@ def floor_name(number: int) -> str:
     return f"floor-{number}.json" if number else "floor.json"
 
 
+REJECTED_FLOORS = "rejected-floor-"
+
+
+def rejected_floor_name(table_uuid: str) -> str:
+    """The file of the floor in the table of rejected rows that has this uuid."""
+    return f"{REJECTED_FLOORS}{table_uuid}.json"
+
+
 def outcomes_name(folder: str, staged: int) -> str:
     """The file of the outcomes of a staged snapshot of the batch of `folder`."""
     return f"{folder}outcomes/{staged}.jsonl.gz"

@@ -1,7 +1,7 @@
 """The outcomes of uploads, and their counts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 
@@ -28,11 +28,13 @@ COMES_BACK = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANIS
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The result of reading one upload: `rows` if it is committed, `error` if not.
+    """The result of reading one upload: `rows` if it is committed, `error` if not. `rejected` is how many of its rows
+    do not fit and are set aside.
 
     `refused`: S3 refused the read. That is an ending only if the upload is the cause, and not the caller. `where` is
     where in the file the error is, and may quote it; empty if that is not known. `spoiled`: rows of it were emitted
     before that was known, or otherwise than it has them. What was staged from this reading must not be published.
+    `unknown` are the names in it that the route's schema lacks (`core.unknown`). Nothing rests on them.
     """
 
     outcome: Outcome
@@ -41,17 +43,21 @@ class Read:
     refused: bool = False
     where: str = ""
     spoiled: bool = False
+    rejected: int = 0
+    unknown: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The number of uploads for each outcome, and the number of rows of the committed ones."""
+    """The number of uploads for each outcome, and the number of rows of the committed ones: those in the table, and
+    those that were rejected."""
 
     committed: int = 0
     quarantined: int = 0
     superseded: int = 0
     vanished: int = 0
     rows: int = 0
+    rejected: int = 0
 
     @property
     def uploads(self) -> int:
@@ -59,17 +65,19 @@ class Tally:
         return self.committed + self.quarantined + self.superseded + self.vanished
 
     def __add__(self, other: "Tally") -> "Tally":
-        return Tally(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
+        return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     def __sub__(self, other: "Tally") -> "Tally":
-        return Tally(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)))
+        return Tally(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(self)))
 
     def as_dict(self) -> dict[str, int]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        """Without rejected rows if there are none: earlier versions wrote the same."""
+        counts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: count for name, count in counts.items() if count or name != "rejected"}
 
     @staticmethod
     def from_dict(values: Mapping[str, int]) -> "Tally":
-        return Tally(**{field.name: int(values.get(field.name, 0)) for field in fields(Tally)})
+        return Tally(**{each.name: int(values.get(each.name, 0)) for each in fields(Tally)})
 
 
 NO_TALLY = Tally()

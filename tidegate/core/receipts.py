@@ -10,9 +10,12 @@ from typing import Any
 from tidegate.core.manifests import OwnedUpload, Sealed
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.publication import Floor
+from tidegate.core.unknown import NO_NAMES, UnknownNames, from_header
 from tidegate.core.versions import check_version
 
 VERSION = 1
+WITH_REJECTED = 2
+"""The version of outcomes with rejected rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,17 @@ def given_up(of: OwnedUpload) -> Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class RejectedRows:
+    """The rows of a batch that do not fit, staged in a table of their own, which has this uuid: `staged` is the
+    snapshot, `rows` how many they are."""
+
+    table: str
+    table_uuid: str
+    staged: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class Outcomes:
     """The outcomes of one staged snapshot. They are written under its id before it is published.
 
@@ -52,6 +66,11 @@ class Outcomes:
     `rows` is how many rows each upload brought: a tuple for each part of the manifest, in its order, with a number for
     each upload of the part, in the part's order; 0 for an upload that was not committed. Nothing is decided by it. It
     is empty if nobody wrote it: earlier versions did not, and a ledger that was rebuilt does not know it.
+
+    `rejected` are the rows that do not fit, which land when these outcomes count (`flows.rejected`); `rejected_rows` is
+    how many each upload has, in the form of `rows`.
+
+    `unknown` is what the committed uploads have that the route's schema lacks. Nothing is decided by it, either.
     """
 
     staged: int
@@ -60,17 +79,24 @@ class Outcomes:
     endings: tuple[Ending, ...] = ()
     manifest: str = ""
     rows: tuple[tuple[int, ...], ...] = ()
+    rejected: RejectedRows | None = None
+    rejected_rows: tuple[tuple[int, ...], ...] = ()
+    unknown: UnknownNames = NO_NAMES
 
     def encode(self) -> bytes:
         # in the header, because code that is older takes each further line for an ending
-        rows = {"rows": self.rows} if self.rows else {}
+        rows: dict[str, Any] = {"rows": self.rows} if self.rows else {}
+        if self.rejected:
+            rows |= {"rejected": asdict(self.rejected), "rejected_rows": self.rejected_rows}
         header = {
-            "v": VERSION,
+            # code that knows nothing of rejected rows would end the batch without them
+            "v": WITH_REJECTED if self.rejected else VERSION,
             "staged": self.staged,
             "fence": self.fence,
             "tally": self.tally.as_dict(),
             "manifest": self.manifest,
             **rows,
+            **self.unknown.as_header(),
         }
         lines = [json.dumps(header), *(json.dumps(ending.as_dict()) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
@@ -87,6 +113,9 @@ def decode_outcomes(body: bytes) -> Outcomes:
         endings,
         about.get("manifest", ""),
         tuple(map(tuple, about.get("rows", ()))),
+        RejectedRows(**about["rejected"]) if "rejected" in about else None,
+        tuple(map(tuple, about.get("rejected_rows", ()))),
+        from_header(about),
     )
 
 
@@ -101,7 +130,7 @@ def decode_endings(body: bytes, start: int, size: int) -> Iterator[tuple[int, li
 
 def _outcome_lines(body: bytes) -> tuple[dict[str, Any], list[str]]:
     header, *lines = gzip.decompress(body).decode().splitlines()
-    return _load(header, "a file of outcomes"), lines
+    return _load(header, "a file of outcomes", WITH_REJECTED), lines
 
 
 def _decode_ending(line: str) -> Ending:
@@ -121,7 +150,8 @@ def _decode_ending(line: str) -> Ending:
 class Receipt:
     """The table's decision about a batch. Each driver that finds the batch decided writes it, as does `decide`.
 
-    `manifest` is the digest of the parts whose rows were published, from the outcomes of the staged snapshot.
+    `manifest` is the digest of the parts whose rows were published, and `unknown` what they have that the route's
+    schema lacks, both from the outcomes of the staged snapshot.
     """
 
     batch: str
@@ -130,9 +160,25 @@ class Receipt:
     fence: bool
     tally: Tally
     manifest: str = ""
+    unknown: UnknownNames = NO_NAMES
+
+    @staticmethod
+    def of(outcomes: Outcomes, batch: str, snapshot: int) -> "Receipt":
+        """The receipt of a batch whose staged snapshot with these outcomes is published as `snapshot`."""
+        return Receipt(
+            batch,
+            snapshot,
+            outcomes.staged,
+            outcomes.fence,
+            outcomes.tally,
+            outcomes.manifest,
+            outcomes.unknown.brief(),
+        )
 
     def encode(self) -> bytes:
-        return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
+        told = {**asdict(self), "tally": self.tally.as_dict()}
+        del told["unknown"]
+        return json.dumps({"v": VERSION, **told, **self.unknown.as_counts()}, indent=1).encode()
 
 
 def decode_receipt(body: bytes) -> Receipt:
@@ -144,19 +190,22 @@ def decode_receipt(body: bytes) -> Receipt:
         data["fence"],
         Tally.from_dict(data["tally"]),
         data.get("manifest", ""),
+        from_header(data),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why an attempt gave up. `hopeless`: another attempt would fail alike, and a person must act. `undecided`: the
-    person must decide whether the batch is in the table. `died`: a process that read files died, or lacked memory."""
+    person must decide whether the batch is in the table; or, if `rejected`, whether its rejected rows are in theirs.
+    `died`: a process that read files died, or lacked memory."""
 
     attempt: int
     reason: str
     hopeless: bool
     undecided: bool = False
     died: bool = False
+    rejected: bool = False
 
     def encode(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
@@ -166,7 +215,14 @@ def decode_failure(body: bytes) -> Failure:
     data = _load(body, "the report of a failed attempt")
     # version 0.1.0 wrote it only in the reason
     undecided = data.get("undecided", "a person has to decide" in data["reason"])
-    return Failure(data["attempt"], data["reason"], data["hopeless"], undecided, data.get("died", False))
+    return Failure(
+        data["attempt"],
+        data["reason"],
+        data["hopeless"],
+        undecided,
+        data.get("died", False),
+        data.get("rejected", False),
+    )
 
 
 DEATHS = 2
@@ -192,9 +248,9 @@ def decode_floor(body: bytes) -> Floor:
     return Floor(data["table_uuid"], data["head"])
 
 
-def _load(text: str | bytes, what: str) -> Any:
+def _load(text: str | bytes, what: str, newest: int = VERSION) -> Any:
     data = json.loads(text)
-    check_version(data["v"], what, VERSION)
+    check_version(data["v"], what, newest)
     return data
 
 
@@ -207,12 +263,21 @@ def rows_by_part(rows: Iterable[tuple[str, int]]) -> tuple[tuple[int, ...], ...]
 
 def rows_in_parts(sealed: Sealed, outcomes: Outcomes) -> dict[str, tuple[int, ...]]:
     """The numbers of rows by part, in the order of its uploads. Empty if nobody wrote them, or for another manifest."""
-    known = outcomes.manifest == sealed.digest and len(outcomes.rows) == len(sealed.parts)
-    return dict(zip(sealed.parts, outcomes.rows, strict=True)) if known else {}
+    return _in_parts(sealed, outcomes, outcomes.rows)
 
 
-def tally_of(outcomes: Iterable[Outcome], rows: int) -> Tally:
+def rejected_in_parts(sealed: Sealed, outcomes: Outcomes) -> dict[str, tuple[int, ...]]:
+    """The numbers of rejected rows, as `rows_in_parts`. Empty also if there are none."""
+    return _in_parts(sealed, outcomes, outcomes.rejected_rows)
+
+
+def _in_parts(sealed: Sealed, outcomes: Outcomes, counts: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
+    known = outcomes.manifest == sealed.digest and len(counts) == len(sealed.parts)
+    return dict(zip(sealed.parts, counts, strict=True)) if known else {}
+
+
+def tally_of(outcomes: Iterable[Outcome], rows: int, rejected: int = 0) -> Tally:
     counts = dict.fromkeys(Outcome, 0)
     for outcome in outcomes:
         counts[outcome] += 1
-    return Tally(**{outcome.value: count for outcome, count in counts.items()}, rows=rows)
+    return Tally(**{outcome.value: count for outcome, count in counts.items()}, rows=rows, rejected=rejected)

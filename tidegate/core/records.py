@@ -76,6 +76,8 @@ class RouteRecord:
     quarantine_seen: int = -1
     """How many uploads had come back from quarantine when `quarantined_since` was last made certain; -1 if it never
     was."""
+    unknown: Mapping[str, int] = field(default_factory=dict)
+    """The `Batch.unknown` of the batch that was committed last."""
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -204,6 +206,7 @@ def decode_batch(item: Item) -> Batch:
         sealed_for=told.get("sealed_for", ""),
         wish=Wish(told["wish"]) if "wish" in told else None,
         skips="wish_skips" in told,
+        unknown=told.get("unknown", {}),
         **{name: told.get(name, 0) for name in _OF_A_BATCH},
     )
 
@@ -227,6 +230,7 @@ def decode_standing(name: str, item: Item | None) -> RouteRecord:
         tally=Tally.from_dict(told),
         back={name: told[f"back_{name}"] for name in COMES_BACK if f"back_{name}" in told},
         quarantine_seen=told.get("quarantine_seen", -1),
+        unknown=told.get("unknown", {}),
         **{each: told.get(each, 0) for each in _OF_A_ROUTE},
     )
 

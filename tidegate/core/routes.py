@@ -9,6 +9,9 @@ from tidegate.core.batches import BatchLimits
 from tidegate.core.uploads import Upload
 from tidegate.core.versions import known_fields
 
+REJECTED = "__rejected"
+"""The end of the name of a table of rejected rows."""
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -25,6 +28,11 @@ class Dataset:
     partition_by: tuple[str, ...] = ()
     max_object_bytes: int = 100_000_000_000
     options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def rejected_table(self) -> str:
+        """Where rows go that do not fit, if the route sets them aside."""
+        return self.table + REJECTED
 
 
 @dataclass(frozen=True, slots=True)

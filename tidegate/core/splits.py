@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.unknown import few
 
 
 def to_split(sizes: Sequence[int], *, slots: int, task_bytes: int) -> list[int]:
@@ -13,13 +14,14 @@ def to_split(sizes: Sequence[int], *, slots: int, task_bytes: int) -> list[int]:
 
 
 def joined(reads: Sequence[Read | None]) -> Read | None:
-    """The result of all splits of a file: committed, if each is, with the rows of all. None if a split ended in two
-    ways, or said nothing. Otherwise what one says of its split is no ending of the file: it has to be read as a
-    whole. `spoiled`: a split had emitted rows."""
+    """The result of all splits of a file: committed, if each is, with the rows and the unknown names of all. None if a
+    split ended in two ways, or said nothing. Otherwise what one says of its split is no ending of the file: it has to
+    be read as a whole. `spoiled`: a split had emitted rows."""
     if any(read is None for read in reads):
         return None
     known = [read for read in reads if read is not None]
     if all(read.outcome is Outcome.COMMITTED for read in known):
-        return Read(Outcome.COMMITTED, sum(read.rows for read in known))
+        unknown = few(name for read in known for name in read.unknown)
+        return Read(Outcome.COMMITTED, sum(read.rows for read in known), unknown=unknown)
     refused = next(read for read in known if read.outcome is not Outcome.COMMITTED)
     return Read(refused.outcome, 0, refused.error, spoiled=any(read.spoiled or read.rows for read in known))

@@ -304,8 +304,11 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
 
     If it quarantines uploads and the route has none in quarantine, they are the oldest from now on. If there are some,
     those are older.
+
+    The batch keeps which names its files have that the schema lacks, and the route those of its last committed batch.
     """
     expires_at = now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE
+    unknown: Item = {"unknown": dict(receipt.unknown.names)} if receipt.unknown.names else {}
     ended = Update(
         sets={
             "state": (State.ABANDONED if receipt.fence else State.COMMITTED).value,
@@ -313,6 +316,7 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
             "snapshot": receipt.snapshot,
             "tally": receipt.tally.as_dict(),
             "expires_at": expires_at,
+            **unknown,
         },
         removes=_HALT,
     )
@@ -323,7 +327,9 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
     )
     quarantined, abandoned = receipt.tally.quarantined, batch.objects if receipt.fence else 0
     summed = Update(
+        sets={} if receipt.fence else unknown,
         sets_once={"quarantined_since": now} if quarantined else {},
+        removes=() if receipt.fence or unknown else ("unknown",),
         adds={"notified": batch.objects, **sums},
         leaves={"running": batch.id, "aside": batch.id},
     )

@@ -10,6 +10,7 @@ A page costs, whatever the deployment has done before:
     requests                                                          at most
     S3 lists: a window each                                           some 20
     batches of the ledger: 100 in each request, one for each list     20
+    on the last page, the names of the routes, and their records      1, and 1 for each 100
     S3 reads: why an attempt failed, of a batch that had several      as many as batches on the page
 
 A page that would cost more ends earlier, and says from where to go on. It sees as far back as the ledger remembers: an
@@ -17,7 +18,7 @@ older batch may have lost its record (`core.batches.oldest_remembered`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from tidegate.core.batches import CLOCKS, LONGEST_OPEN, Batch, State, oldest_remembered
@@ -38,6 +39,9 @@ TOGETHER = 100
 """Batches that the ledger is asked for at once."""
 MOST_LOOKED_AT = 1_000
 """Batches that a page may look at."""
+PAGES = 5
+"""Pages that are looked at for one with something on it: a person who asks gets no empty page unless nothing is there,
+or it is far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +56,16 @@ class BatchIds:
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """Which batches are meant: of this route ("" for any), in this state (None for any), that still gathered at `since`
-    or later (epoch seconds)."""
+    or later (epoch seconds); with `halted` only those that have halted, which are SEALED or SUBMITTED."""
 
     route: str = ""
     state: State | None = None
     since: int = 0
+    halted: bool = False
 
     def has(self, batch: Batch) -> bool:
+        if self.halted and not batch.halted:
+            return False
         return self.route in ("", batch.route) and self.state in (None, batch.state) and not self.is_before(batch)
 
     def is_before(self, batch: Batch) -> bool:
@@ -81,25 +88,38 @@ class PastBatch:
 
 @dataclass(frozen=True, slots=True)
 class BatchPage:
-    """`after` is the id from which to go on; "" if there is nothing more. `looked_at` batches were looked at."""
+    """`after` is the id from which to go on; "" if there is nothing more. `looked_at` batches were looked at, back to
+    one that was made at `back_to` (epoch seconds, 0 if there was none)."""
 
     batches: tuple[PastBatch, ...]
     after: str
     looked_at: int
+    back_to: int = 0
+
+
+def batches_within(ports: Ports, ids: BatchIds, wanted: Wanted, *, after: str = "", limit: int) -> BatchPage:
+    """The first page from `after` on that has something, of `PAGES` at most, with all that was looked at for it."""
+    looked_at = 0
+    for _ in range(PAGES):
+        page = batch_page(ports, ids, wanted, after=after, limit=limit)
+        looked_at, after = looked_at + page.looked_at, page.after
+        if page.batches or not after:
+            break
+    return replace(page, looked_at=looked_at)
 
 
 def batch_page(ports: Ports, ids: BatchIds, wanted: Wanted, *, after: str = "", limit: int) -> BatchPage:
     """The newest `limit` of the batches that are meant, made before the id `after`."""
     found: list[PastBatch] = []
-    looked_at = 0
+    looked_at, batch_id = 0, ""
     for looked_at, (batch_id, batch) in enumerate(newest_batches(ports, ids, after=after, since=wanted.since), start=1):
         if batch is not None and wanted.ends_at(batch):
             break
         if batch is not None and wanted.has(batch):
             found.append(PastBatch(batch, _error(batch, ports.work)))
         if len(found) == limit or looked_at == MOST_LOOKED_AT:
-            return BatchPage(tuple(found), batch_id, looked_at)
-    return BatchPage(tuple(found), "", looked_at)
+            return BatchPage(tuple(found), batch_id, looked_at, ids.made_at(batch_id))
+    return BatchPage(tuple(found), "", looked_at, ids.made_at(batch_id) if batch_id else 0)
 
 
 def newest_batches(
@@ -120,7 +140,8 @@ def newest_batches(
 
 def _older_ones(ports: Ports, ids: BatchIds, after: str, oldest: int) -> Iterator[tuple[str, Batch | None]]:
     """Batches that wait for a person for longer than the ledger remembers others, newest first."""
-    found = {each for name in ports.ledger.known_routes() for each in ports.ledger.route(name).unfinished}
+    records = ports.ledger.routes(ports.ledger.known_routes())
+    found = {each for record in records.values() for each in record.unfinished}
     waiting = sorted(
         (each for each in found if ids.made_at(each) < oldest and (not after or each < after)), reverse=True
     )

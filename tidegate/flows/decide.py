@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.manifests import batch_folder, failure_name
-from tidegate.core.receipts import Outcomes, Receipt, decode_failure, decode_outcomes
+from tidegate.core.receipts import Outcomes, Receipt, RejectedRows, decode_failure, decode_outcomes
 from tidegate.flows.ports import Ports
 
 
@@ -29,28 +29,38 @@ class Decided(Enum):
     MOVED_ON = auto()  # it changed during this command: check it again
     RECEIPT = auto()  # the table has decided: there is a receipt, and the batch halted for another reason
     NOT_STAGED = auto()  # nothing was ever staged for it, so it cannot be in the table
+    REJECTED = auto()  # rows of it that do not fit belong in a table of their own: the person must say what of them
     WHICH = auto()  # several drivers staged: the person must name the one whose rows are in the table
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`staged` are the snapshots to choose from, newest last, if one must be named."""
+    """`staged` are the snapshots to choose from, newest last, if one must be named; `rejected` the rows that something
+    must be said of."""
 
     ended: Decided
     staged: tuple[int, ...] = ()
+    rejected: RejectedRows | None = None
 
 
 def decide_unpublished(batch_id: str, ports: Ports) -> Decision:
-    """The batch is not in the table: attempt it anew."""
+    """The batch is not in the table: attempt it anew. Whoever was asked about its rejected rows only is told so: a new
+    floor would be one of the batch's own table."""
     batch = _halted(batch_id, ports)
     if not isinstance(batch, Batch):
         return Decision(batch)
+    failure = ports.work.get(failure_name(batch_folder(batch_id), batch.attempt))
+    if failure and decode_failure(failure).rejected:
+        return Decision(Decided.REJECTED)
     done = ports.ledger.resume(batch_id, batch.route, batch.attempt + 1, batch.fencing, batch.floors + 1)
     return Decision(Decided.DONE if done else Decided.MOVED_ON)
 
 
-def decide_published(batch_id: str, staged: int | None, ports: Ports) -> Decision:
-    """The batch is in the table, published from the staged snapshot `staged`; None if only one driver ever staged."""
+def decide_published(batch_id: str, staged: int | None, ports: Ports, *, rejected_done: bool = False) -> Decision:
+    """The batch is in the table, published from the staged snapshot `staged`; None if only one driver ever staged.
+
+    No driver runs after that. So if the batch has rejected rows, the person must say (`rejected_done`) that these are
+    in their table, too, or are not wanted there."""
     batch = _halted(batch_id, ports)
     if not isinstance(batch, Batch):
         return Decision(batch)
@@ -63,8 +73,10 @@ def decide_published(batch_id: str, staged: int | None, ports: Ports) -> Decisio
     if staged not in found:
         return Decision(Decided.WHICH, tuple(found))
     outcomes = found[staged]
+    if outcomes.rejected and not rejected_done:
+        return Decision(Decided.REJECTED, rejected=outcomes.rejected)
     # the published snapshot cannot be found any more: the receipt names the staged one instead
-    receipt = Receipt(batch_id, staged, staged, outcomes.fence, outcomes.tally, outcomes.manifest)
+    receipt = Receipt.of(outcomes, batch_id, staged)
     ports.work.put_if_absent(batch_folder(batch_id) + "receipt.json", receipt.encode())
     return Decision(Decided.DONE)
 

@@ -19,7 +19,7 @@ It does not see an upload whose notification or notice is on its way: nothing ha
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 
@@ -27,9 +27,9 @@ from tidegate.core.batches import Batch, State
 from tidegate.core.file_states import PENDING, FileState, may_hold, state_in_batch
 from tidegate.core.manifests import batch_folder, decode_part, decode_sealed, notice_of_part
 from tidegate.core.outcomes import DROPPED, Outcome
-from tidegate.core.receipts import Ending, Outcomes, rows_in_parts
+from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
-from tidegate.flows.batch_list import MOST_LOOKED_AT, BatchIds, Wanted, newest_batches
+from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
@@ -85,8 +85,8 @@ class WantedFiles:
 
 @dataclass(frozen=True, slots=True)
 class KnownFile:
-    """One upload, and what became of it. `rows` is None if it has none, or if nobody recorded how many. `claimed_at`
-    (epoch seconds) is 0 if its claim has expired."""
+    """One upload, and what became of it. `rows` is None if it has none, or if nobody recorded how many, and so is
+    `rejected`, of its rows that do not fit. `claimed_at` (epoch seconds) is 0 if its claim has expired."""
 
     upload: Upload
     notice: str
@@ -94,18 +94,36 @@ class KnownFile:
     state: FileState
     rows: int | None
     claimed_at: int
+    rejected: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FilesPage:
     """`after` says from where to go on; None if there is nothing more. `troubles` are files that the work bucket lacks:
-    what they list is left out. `read` counts the reads of the work bucket, `looked_at` the batches."""
+    what they list is left out. `read` counts the reads of the work bucket, `looked_at` the batches; the oldest of these
+    was made at `back_to` (epoch seconds, 0 if there was none)."""
 
     files: tuple[KnownFile, ...]
     after: Spot | None
     troubles: tuple[str, ...] = ()
     read: int = 0
     looked_at: int = 0
+    back_to: int = 0
+
+
+def files_within(
+    ports: Ports, ids: BatchIds, wanted: WantedFiles, *, after: Spot | None = None, limit: int
+) -> FilesPage:
+    """The first page from `after` on that has something, of `PAGES` at most, with all that was read for it."""
+    read, looked_at = 0, 0
+    troubles: list[str] = []
+    for _ in range(PAGES):
+        page = files_page(ports, ids, wanted, after=after, limit=limit)
+        read, looked_at, after = read + page.read, looked_at + page.looked_at, page.after
+        troubles += page.troubles
+        if page.files or after is None:
+            break
+    return replace(page, read=read, looked_at=looked_at, troubles=tuple(troubles))
 
 
 def files_page(
@@ -137,12 +155,13 @@ def files_page(
             claim = claims.get(each.upload.identity)
             state = state_in_batch(each.notice, claim, each.batch, each.ending, known=each.known)
             if state is not None and wanted.outcome in ("", state.outcome):
-                rows = each.rows if state.outcome == Outcome.COMMITTED else None
+                rows, bad = (each.rows, each.rejected) if state.outcome == Outcome.COMMITTED else (None, None)
                 at = claim.claimed_at if claim else 0
-                found.append(KnownFile(each.upload, each.notice, each.batch, state, rows, at))
+                found.append(KnownFile(each.upload, each.notice, each.batch, state, rows, at, bad))
             if len(found) == limit:
                 break
-    return FilesPage(tuple(found), ended, tuple(look.troubles), look.read, look.looked_at)
+    back_to = ids.made_at(look.oldest) if look.oldest else 0
+    return FilesPage(tuple(found), ended, tuple(look.troubles), look.read, look.looked_at, back_to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +174,7 @@ class _Uploaded:
     batch: Batch
     ending: Ending | None = None
     rows: int | None = None
+    rejected: int | None = None
     known: bool = True
     """Whether the batch's outcomes were read, if it has some."""
 
@@ -174,6 +194,7 @@ class _FilesLook:
     most_read: int
     read: int = 0
     looked_at: int = 0
+    oldest: str = ""
     stopped: Spot | None = None
     troubles: list[str] = field(default_factory=list)
 
@@ -184,6 +205,7 @@ class _FilesLook:
                 if self.looked_at == MOST_LOOKED_AT:
                     raise _EnoughRead
                 self.looked_at += 1
+                self.oldest = batch_id
                 if batch is not None and self.wanted.batches.ends_at(batch):
                     return
                 if batch is not None and self.wanted.may_be_in(batch):
@@ -221,13 +243,14 @@ class _FilesLook:
         if sealed is None and batch.state is not State.OPEN:
             self.troubles.append(f"batch {batch.id}: sealed.json is missing in the work bucket")
         # of a single upload the header says all
-        alone = batch.tally.rows if batch.tally.committed == 1 else None
+        alone, alone_bad = (batch.tally.rows, batch.tally.rejected) if batch.tally.committed == 1 else (None, None)
         outcomes = None
         if batch.state is State.COMMITTED and not (batch.objects == 1 and alone is not None):
             outcomes = self._outcomes(batch)
         told = outcomes is not None or batch.state is not State.COMMITTED or alone is not None
         endings = {(each.bucket, each.key, each.version): each for each in (outcomes.endings if outcomes else ())}
         rows = rows_in_parts(sealed, outcomes) if sealed and outcomes else {}
+        bad = rejected_in_parts(sealed, outcomes) if sealed and outcomes else {}
         for name in sorted(sealed.parts) if sealed else self._registered(batch, begin):
             short = name.removeprefix(PARTS).removesuffix(PART)
             if begin and short < begin.part:
@@ -248,6 +271,7 @@ class _FilesLook:
                     batch,
                     endings.get(each.upload.identity),
                     counts[number] if known else alone,
+                    (bad[name][number] if name in bad else 0) if known else alone_bad,
                     told,
                 )
 

@@ -127,6 +127,12 @@ class Ledger:
     def route(self, name: str) -> RouteRecord:
         return decode_standing(name, self.store.get(route_key(name)))
 
+    def routes(self, names: Iterable[str]) -> Mapping[str, RouteRecord]:
+        """The records of these routes, read together. A route that never gathered uploads has an empty one."""
+        wanted = list(names)
+        found = self.store.get_many([route_key(each) for each in sorted(set(wanted))], "routes") if wanted else {}
+        return {each: decode_standing(each, found.get(route_key(each))) for each in wanted}
+
     def known_routes(self) -> Mapping[str, Route]:
         """Every route that ever gathered uploads, by name, with its last deployed settings."""
         routes = map(decode_settings, self.store.query(ROUTES, "the routes"))

@@ -48,7 +48,7 @@ from tidegate.core.maintenance import (
     maintenance_folder,
     scheduled_run,
 )
-from tidegate.core.manifests import batch_folder, floor_name
+from tidegate.core.manifests import REJECTED_FLOORS, batch_folder, floor_name
 from tidegate.core.publication import Floor
 from tidegate.core.receipts import decode_floor
 from tidegate.flows.ports import Maintenance, Ports
@@ -92,7 +92,10 @@ def unfinished_floors(routes: Iterable[str], ports: Ports) -> Iterator[Unfinishe
 
 
 def _floors(batch: str, ports: Ports) -> Iterator[Floor]:
-    """All that are there, whatever the ledger knows of a person's decisions."""
+    """All that are there, whatever the ledger knows of a person's decisions; those of the rejected rows, too."""
+    for name in ports.work.names(batch_folder(batch) + REJECTED_FLOORS):
+        if body := ports.work.get(name):
+            yield decode_floor(body)
     for number in count():
         body = ports.work.get(batch_folder(batch) + floor_name(number))
         if body is None:

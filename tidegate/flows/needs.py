@@ -67,8 +67,7 @@ def _of_route(each: RouteStatus) -> Iterable[Need]:
         yield Need(NeedKind.HALTED, what, ways_out(batch), name, batch.id, batch.objects, batch.halted_at)
     if not each.uploads.holds:
         yield Need(NeedKind.SUMS, sums(each), (NextStep("what differs", "tidegate reconcile"),), name)
-    count = each.uploads.ended.quarantined
-    if each.quarantined_since and count:
+    if count := each.in_quarantine:
         steps: tuple[NextStep, ...] = (
             NextStep("why", f"tidegate quarantine ls --route {name}"),
             NextStep("when the cause is removed", f"tidegate quarantine release --route {name}"),

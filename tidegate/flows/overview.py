@@ -4,11 +4,12 @@ It costs, whatever the deployment has done before:
 
     requests to the ledger                                      how many
     the names of the routes; what is to be announced            1 each
-    a route's record                                            1 for each route
-    its unfinished batches, if there are any                    1 for each route, and for each further 100
-    a batch with a wish that is not among these                 1 for each
+    the routes' records                                         1 for each 100
+    their unfinished batches, and those with a wish             1 for each 100
+    a batch with a wish that has expired                        1 for each
     the job that was started last, if a batch rides             1
     what was left outside, of a route with abandoned uploads    1 for each
+    the same, of a route with uploads in quarantine             1 for each
     the two queues of dead letters                              1 each
 
 `status` also looks for earlier files: a listing for each route that has taken no upload (`flows.earlier_files`).

@@ -6,8 +6,9 @@
     3 stage the rows               no driver publishes them                 each stages its own
     4 write the outcomes           named by the staged snapshot: harmless   each writes its own
     5 publish, on condition        the next attempt finds it at step 1      the table accepts one of them
-    6 write the receipt            settling reads it                        both write the table's decision
-    7 drop the staged branches     a later batch drops them in 30 days      a twin's may go too: it has lost
+    6 land the rejected rows       the next attempt does (flows.rejected)   their table accepts one of them
+    7 write the receipt            settling reads it                        both write the table's decision
+    8 drop the staged branches     a later batch drops them in 30 days      a twin's may go too: it has lost
 
 Step 1 comes before all other steps that can fail: a published batch must not halt because a column was renamed since.
 It reads the table only if there is a floor, because nothing is staged before there is one. The check that decides is
@@ -46,9 +47,11 @@ from tidegate.core.receipts import (
     rows_by_part,
     tally_of,
 )
+from tidegate.core.unknown import gathered
 from tidegate.core.uploads import Upload, neighbourhood
 from tidegate.flows.ports import Work
-from tidegate.flows.sink import Hopeless, ReaderDied, Sink, Staged
+from tidegate.flows.rejected import land_rejected
+from tidegate.flows.sink import Hopeless, PublishTarget, ReaderDied, RejectedUndecided, Sink, Staged, Undecided
 
 log = logging.getLogger("tidegate")
 
@@ -60,12 +63,11 @@ FEW_PARTS = 10
 RESTORED = "Nothing was published. If the ledger was restored from a backup, see `tidegate ledger recover --help`"
 
 
-class Undecided(Hopeless):
-    """The table cannot prove whether the batch is published: a person must decide (`tidegate decide`)."""
-
-
 class Contradiction(Exception):
     """One upload was read twice by this attempt, with different endings."""
+
+
+ToldUndecided = Callable[[str, int], Undecided]
 
 
 @dataclass
@@ -117,7 +119,7 @@ class Attempt:
             self.sink.prepare()
             floor = self.floor()
             found = self.publish(self.stage(), found or floor)
-        return self.write_receipt(found)
+        return self.end(found)
 
     def fence(self) -> Receipt:
         """Publish an empty append under the batch's id, so that nothing else can be; or find that it was published
@@ -130,7 +132,12 @@ class Attempt:
             self.sink.create_if_absent()
             floor = self.floor()
             found = self.publish(self.stage_fence(), found or floor)
-        return self.write_receipt(found)
+        return self.end(found)
+
+    def end(self, decided: Published) -> Receipt:
+        """After the table has decided: land the rows that do not fit, and write the receipt."""
+        land_rejected(self, decided)
+        return self.write_receipt(decided)
 
     def tidy(self) -> None:
         """Drop the staged branches of a decided batch. If it fails, a later batch of the table drops them."""
@@ -185,6 +192,11 @@ class Attempt:
 
     def publish(self, staged: int, floor: Floor) -> Published:
         """Try to publish what this driver staged, and only that, until the table has decided."""
+        return self.publish_to(self.sink, staged, floor, self._unprovable)
+
+    def publish_to(self, target: PublishTarget, staged: int, floor: Floor, undecided: "ToldUndecided") -> Published:
+        """As `publish`, to this table. `undecided` makes the error for a history that proves nothing: of the reason,
+        and of the staged snapshot that may have been published."""
         retrying = Retrying(
             retry=retry_if_exception_type(OutcomeUnknown),
             stop=stop_after_attempt(PUBLISH_TRIES),
@@ -192,9 +204,11 @@ class Attempt:
             reraise=True,
         )
         tries = Tries()
-        return retrying(self._publish_once, staged, floor, tries)
+        return retrying(self._publish_once, target, staged, floor, tries, undecided)
 
-    def _publish_once(self, staged: int, floor: Floor, tries: "Tries") -> Published:
+    def _publish_once(
+        self, target: PublishTarget, staged: int, floor: Floor, tries: "Tries", undecided: "ToldUndecided"
+    ) -> Published:
         """One commit; after an error, one reading of the history.
 
         If the condition refused the commit, the verdict is final. A commit that failed in any other way may have been
@@ -202,14 +216,14 @@ class Attempt:
         """
         told: Verdict
         try:
-            told = self.sink.publish(staged, floor)
+            told = target.publish(staged, floor)
         except OutcomeUnknown as error:
             # a conflict or a lost answer: only the history proves which
             refusal = str(error)
             log.warning("publishing snapshot %s: %s", staged, refusal)
             tries.unknown = True
             try:
-                told = verdict(self.sink.history(floor), self.batch, floor)
+                told = verdict(target.history(floor), self.batch, floor)
             except (OutcomeUnknown, Retryable) as again:
                 raise OutcomeUnknown(
                     f"whether snapshot {staged} of batch {self.batch} is published cannot be read: {again}"
@@ -218,11 +232,11 @@ class Attempt:
             case Published():
                 return told
             case Unprovable(reason):
-                raise self._unprovable(reason, staged if tries.unknown else 0)
+                raise undecided(reason, staged if tries.unknown else 0)
             case NotPublished():
                 raise OutcomeUnknown(f"snapshot {staged} of batch {self.batch} is not published yet: {refusal}")
 
-    def _unprovable(self, reason: str, perhaps: int = 0) -> "Undecided":
+    def _unprovable(self, reason: str, perhaps: int = 0) -> Undecided:
         """`perhaps` is the staged snapshot that this attempt may have published."""
         what = (
             f"Snapshot {perhaps}, which this attempt staged, may have been published: no answer came"
@@ -306,10 +320,19 @@ class Attempt:
                 f"batch {self.batch}: an upload was read twice with different endings; staged {staged.id}"
             )
         self._judge_refused(ended)
-        tally = tally_of((read.outcome for _, read in ended), sum(read.rows for _, read in ended))
+        tally = tally_of(
+            (read.outcome for _, read in ended),
+            sum(read.rows for _, read in ended),
+            sum(read.rejected for _, read in ended),
+        )
         if staged.rows != tally.rows:
             raise Retryable(
                 f"batch {self.batch}: {tally.rows} rows were read, {staged.rows} are in snapshot {staged.id}"
+            )
+        rejected = staged.rejected.rows if staged.rejected else 0
+        if rejected != tally.rejected:
+            raise Retryable(
+                f"batch {self.batch}: {tally.rejected} rows did not fit, and {rejected} were staged as rejected"
             )
         exceptions = tuple(
             Ending(item.notice, *item.upload.identity, read.outcome, read.error, read.where)
@@ -317,7 +340,19 @@ class Attempt:
             if read.outcome is not Outcome.COMMITTED
         )
         rows = rows_by_part((item.notice, read.rows) for item, read in ended)
-        return Outcomes(staged.id, fence=False, tally=tally, endings=exceptions, manifest=self.digest, rows=rows)
+        of_each = rows_by_part((item.notice, read.rejected) for item, read in ended) if rejected else ()
+        unknown = gathered((item.upload.uri, read.unknown) for item, read in ended if read.outcome is Outcome.COMMITTED)
+        return Outcomes(
+            staged.id,
+            fence=False,
+            tally=tally,
+            endings=exceptions,
+            manifest=self.digest,
+            rows=rows,
+            rejected=staged.rejected,
+            rejected_rows=of_each,
+            unknown=unknown,
+        )
 
     def _judge_refused(self, ended: list[tuple[OwnedUpload, Read]]) -> None:
         """Accept S3's refusals of some uploads as their endings, or raise Retryable.
@@ -346,18 +381,19 @@ class Attempt:
 
     def write_receipt(self, decided: Published) -> Receipt:
         """Write the table's decision, whichever driver published. To overwrite it writes the same bytes."""
+        outcomes = self.outcomes_of(decided)
+        receipt = Receipt.of(outcomes, self.batch, decided.snapshot)
+        self.work.put(self.folder + "receipt.json", receipt.encode())
+        return receipt
+
+    def outcomes_of(self, decided: Published) -> Outcomes:
         body = self.work.get(outcomes_name(self.folder, decided.staged))
         if body is None:
             raise Hopeless(
                 f"batch {self.batch} is published as snapshot {decided.snapshot}, but the outcomes of its staged"
                 f" snapshot {decided.staged} are missing in the work bucket: who published it?"
             )
-        outcomes = decode_outcomes(body)
-        receipt = Receipt(
-            self.batch, decided.snapshot, decided.staged, outcomes.fence, outcomes.tally, outcomes.manifest
-        )
-        self.work.put(self.folder + "receipt.json", receipt.encode())
-        return receipt
+        return decode_outcomes(body)
 
 
 def run(attempt: Attempt, mode: str) -> int:
@@ -375,7 +411,8 @@ def run_verb(attempt: Attempt, verb: Callable[[Attempt], Receipt]) -> int:
         reason = str(error) if told else f"{type(error).__name__}: {error}"
         log.error("attempt %s of batch %s gave up: %s", attempt.attempt, attempt.batch, reason, exc_info=not hopeless)
         undecided, died = isinstance(error, Undecided), isinstance(error, (ReaderDied, MemoryError))
-        failure = Failure(attempt.attempt, reason, hopeless, undecided, died)
+        rejected = isinstance(error, RejectedUndecided)
+        failure = Failure(attempt.attempt, reason, hopeless, undecided, died, rejected)
         try:
             attempt.work.put(attempt.failure_name, failure.encode())
         except Exception:

@@ -54,6 +54,7 @@ SETTLED = {
     "superseded": Metric.SETTLED_SUPERSEDED,
     "vanished": Metric.SETTLED_VANISHED,
     "rows": Metric.SETTLED_ROWS,
+    "rejected": Metric.SETTLED_REJECTED,
 }
 """The metric for each number of a receipt's tally."""
 
@@ -316,6 +317,9 @@ def record_receipt(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -
         ports.measure(Metric.BATCHES_ABANDONED if receipt.fence else Metric.BATCHES_COMMITTED, 1, route.name)
         for ending, how_many in receipt.tally.as_dict().items():
             ports.measure(SETTLED[ending], how_many, route.name)
+        if receipt.unknown.uploads:
+            # a metric costs by the month, and most routes have no such uploads
+            ports.measure(Metric.UNKNOWN_COLUMNS, receipt.unknown.uploads, route.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,19 @@ from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
+from tidegate.core.receipts import RejectedRows
 
 
 class Hopeless(Exception):
     """Another attempt would fail alike: a person must act. The text names the object and the action."""
+
+
+class Undecided(Hopeless):
+    """A table cannot prove whether the batch is published: a person must decide (`tidegate decide`)."""
+
+
+class RejectedUndecided(Undecided):
+    """The batch is published. The table of its rejected rows cannot prove whether these are."""
 
 
 class ReaderDied(Retryable):
@@ -30,15 +39,17 @@ class StagedIsGone(Retryable):
 @dataclass(frozen=True, slots=True)
 class Staged:
     """A staged snapshot: its id in the table, how many rows the table counted, and the result of reading each upload,
-    by its position among the items. `None` stands for an upload that was read twice with different endings."""
+    by its position among the items. `None` stands for an upload that was read twice with different endings. `rejected`
+    are the rows of these uploads that do not fit, if there are some."""
 
     id: int
     rows: int
     reads: dict[int, Read | None]
+    rejected: RejectedRows | None = None
 
 
-class Sink(Protocol):
-    """A table, for one driver of one batch.
+class PublishTarget(Protocol):
+    """A table to which a driver of one batch publishes.
 
     Every method may raise Retryable (nothing happened) or OutcomeUnknown (it may have happened).
     """
@@ -51,15 +62,6 @@ class Sink(Protocol):
     @property
     def exists(self) -> bool: ...
 
-    def prepare(self) -> None:
-        """Create the table if it is absent. Raises Hopeless if the batch's rows do not fit into it."""
-        ...
-
-    def create_if_absent(self) -> None:
-        """Create the table if it is absent. If several processes create it at once, one succeeds and the others find
-        it. Raises Hopeless if it cannot be created as the route describes it."""
-        ...
-
     def position(self) -> Floor:
         """Where the table stands, never before its first version. An empty position would be reached by any history,
         also by that of a table that replaced this one under its name."""
@@ -67,6 +69,28 @@ class Sink(Protocol):
 
     def history(self, floor: Floor) -> History:
         """One consistent reading of the table, from its head down to the floor."""
+        ...
+
+    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+        """Publish what was staged, unless the batch is in the table, or the floor is not.
+
+        The commit itself decides the result: this version was published, or another one of this batch was before, or
+        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried. Raises
+        OutcomeUnknown for a conflict or a lost answer: then only the history proves which it was.
+        """
+        ...
+
+
+class Sink(PublishTarget, Protocol):
+    """The table that a batch goes to, for one driver of it; and the table of its rejected rows, if there are some."""
+
+    def prepare(self) -> None:
+        """Create the table if it is absent. Raises Hopeless if the batch's rows do not fit into it."""
+        ...
+
+    def create_if_absent(self) -> None:
+        """Create the table if it is absent. If several processes create it at once, one succeeds and the others find
+        it. Raises Hopeless if it cannot be created as the route describes it."""
         ...
 
     def in_line(self, version: int) -> bool:
@@ -91,13 +115,13 @@ class Sink(Protocol):
         """Keep this version and what it added from expiring, until `tidy`. Raises StagedIsGone if it is gone."""
         ...
 
-    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
-        """Publish what was staged, unless the batch is in the table, or the floor is not.
+    def rejected(self, table: str) -> PublishTarget:
+        """The table of rejected rows, for this driver."""
+        ...
 
-        The commit itself decides the result: this version was published, or another one of this batch was before, or
-        the history proves nothing and nothing was written. Raises StagedIsGone if nothing was tried. Raises
-        OutcomeUnknown for a conflict or a lost answer: then only the history proves which it was.
-        """
+    def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
+        """Read these uploads once more, and stage their rows that do not fit in `table`, which is created if it is
+        absent. Raises Hopeless if the route does not set such rows aside any more."""
         ...
 
     def tidy(self) -> None:

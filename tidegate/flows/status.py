@@ -1,10 +1,11 @@
 """Status: the state of each route, and whether its sums hold. Reads a few items, independent of the traffic."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import ABANDONED, DROPPED, Conservation, Tally
+from tidegate.core.quarantine import has_expired
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
@@ -13,8 +14,8 @@ from tidegate.flows.ports import Ports
 @dataclass(frozen=True, slots=True)
 class RouteStatus:
     """One route: the conservation of its uploads, its batches, and the number of refused uploads (rule 10).
-    `configured`: the configuration still has the route. `paused`, `aside`, `wished` and `quarantined_since` as in
-    `RouteRecord`."""
+    `configured`: the configuration still has the route. `paused`, `aside`, `wished`, `quarantined_since` and `unknown`
+    as in `RouteRecord`."""
 
     route: Route
     uploads: Conservation
@@ -28,11 +29,15 @@ class RouteStatus:
     wished: tuple[str, ...] = ()
     aside: tuple[str, ...] = ()
     quarantined_since: int = 0
+    unknown: Mapping[str, int] = field(default_factory=dict)
     wishes: tuple[Batch, ...] = ()
     """The batches of `wished`, but for those that the ledger does not know any more."""
     abandoned_uploads: int = 0
     """How many of the pending uploads are in abandoned batches that the ledger still has: nobody has sent them again,
     or dropped them."""
+    in_quarantine: int = 0
+    """How many uploads in quarantine may still be released, at most. The sums keep those, too, whose claims have
+    expired. Only `status` reads it."""
     slots_taken: int = 0
     """How many of the route's `in_flight` slots are taken."""
 
@@ -49,7 +54,24 @@ class RouteStatus:
 
 
 def status(routes: Iterable[Route], ports: Ports) -> list[RouteStatus]:
-    return [status_of(route, ports.ledger.route(route.name), ports) for route in routes]
+    """The state of each route. The routes' records are read together, and then their batches."""
+    wanted = list(routes)
+    records = ports.ledger.routes(route.name for route in wanted)
+    named = {each for record in records.values() for each in (*record.unfinished, *record.wished)}
+    found = ports.ledger.batches(named) if named else {}
+    return [_with_quarantine(status_of(route, records[route.name], ports, found), ports) for route in wanted]
+
+
+def _with_quarantine(found: RouteStatus, ports: Ports) -> RouteStatus:
+    """A route that has something in quarantine costs a read of its leftovers."""
+    count = found.uploads.ended.quarantined
+    if not found.quarantined_since or count <= 0:
+        return found
+    now, retention = ports.clock(), ports.ledger.claim_retention
+    left = (each for each in ports.ledger.leftovers(found.route.name) if not each.emptied)
+    there = sum(each.quarantined for each in left if not has_expired(each, now=now, retention=retention))
+    # of a batch some of whose uploads came back, the sums know better
+    return replace(found, in_quarantine=min(count, there))
 
 
 def everything(configured: Mapping[str, Route], ports: Ports) -> list[RouteStatus]:
@@ -76,9 +98,10 @@ def hosts_of(statuses: Iterable[RouteStatus], ports: Ports) -> dict[str, str]:
     return {batch.id: started.get(batch.job_run, "") for batch in riding}
 
 
-def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
-    """The state of a route by this record of it. Of a route without batches nothing else is read."""
-    found = ports.ledger.batches(record.unfinished) if record.unfinished else {}
+def status_of(route: Route, record: RouteRecord, ports: Ports, known: Mapping[str, Batch] | None = None) -> RouteStatus:
+    """The state of a route by this record of it. `known` are its batches, if they were read after the record; else they
+    are read. Of a route without batches nothing else is read."""
+    found = known or (ports.ledger.batches(record.unfinished) if record.unfinished else {})
     batches = tuple(found[batch_id] for batch_id in record.unfinished if batch_id in found)
     # the uploads of an abandoned batch wait for a redrive: they have not ended, unless they were dropped
     gathered, back = sum(batch.objects for batch in batches), record.back
@@ -99,6 +122,7 @@ def status_of(route: Route, record: RouteRecord, ports: Ports) -> RouteStatus:
         wished=record.wished,
         aside=record.aside,
         quarantined_since=record.quarantined_since,
+        unknown=record.unknown,
         wishes=tuple(batch for batch in wished if batch),
         abandoned_uploads=redrivable,
         slots_taken=len(record.running),

@@ -12,8 +12,8 @@ from tidegate.core.manifests import batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import outlook
-from tidegate.core.receipts import rows_in_parts
-from tidegate.core.routes import Route
+from tidegate.core.receipts import rejected_in_parts, rows_in_parts
+from tidegate.core.routes import REJECTED, Route
 from tidegate.core.times import iso
 from tidegate.flows.needs import NextStep, ways_out
 from tidegate.flows.outcomes import published_outcomes
@@ -26,14 +26,15 @@ MOST_ROWS = 10
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One version: its claim, and its notice and batch if there are any. `limits` are those of the batch's route as the
-    ledger has them, None if no attempt is under way. `rows` is how many it brought, None if it is not committed, or if
-    nobody recorded how many."""
+    ledger has them, None if no attempt is under way. `rows` is how many it brought, and `rejected` how many of its rows
+    do not fit; None if it is not committed, or if nobody recorded how many."""
 
     claim: Claim
     notice: NoticeRecord | None
     batch: Batch | None
     limits: BatchLimits | None = None
     rows: int | None = None
+    rejected: int | None = None
 
     @property
     def outcome(self) -> str:
@@ -48,7 +49,13 @@ class Trace:
             return f"{self.outcome}: {self.explanation}"
         rows = "" if self.rows is None else f": {self.rows:,} row{'' if self.rows == 1 else 's'}"
         table = f", in {batch.table}" if batch.table else ""
-        return f"landed{rows} at {iso(batch.ended_at)}{table}"
+        bad = ""
+        if self.rejected:
+            rows_are = (
+                "1 row does not fit and is" if self.rejected == 1 else f"{self.rejected:,} rows do not fit and are"
+            )
+            bad = f"; {rows_are} in {batch.table}{REJECTED}"
+        return f"landed{rows} at {iso(batch.ended_at)}{table}{bad}"
 
     def next_steps(self, uri: str) -> tuple[NextStep, ...]:
         """What a person may do about it; nothing if it landed, or goes on by itself. `uri` is the object's."""
@@ -126,28 +133,40 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
         if batch is not None and batch.state is State.SUBMITTED and not batch.halted:
             known = known or ports.ledger.known_routes()
             limits = known[batch.route].limits if batch.route in known else None
-        rows = None
+        rows = rejected = None
         if notice and batch and outcome_of(claim, batch) == Outcome.COMMITTED and rows_known < MOST_ROWS:
-            rows, rows_known = _rows((bucket, key, claim.version), notice, batch, ports.work), rows_known + 1
-        traces.append(Trace(claim, notice, batch, limits, rows))
+            rows, rejected = _rows((bucket, key, claim.version), notice, batch, ports.work)
+            rows_known += 1
+        traces.append(Trace(claim, notice, batch, limits, rows, rejected))
     return traces[::-1]
 
 
-def _rows(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> int | None:
+RowCounts = tuple[int | None, int | None]
+"""Of rows that landed, and of rows that do not fit."""
+
+
+def _rows(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> RowCounts:
     """None also if the work bucket does not answer: whoever may read the ledger only still learns that it landed."""
     try:
         return rows_of(identity, notice, batch, work)
     except TidegateError:
-        return None
+        return None, None
 
 
-def rows_of(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> int | None:
+def rows_of(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> RowCounts:
     """How many rows an upload of a committed batch brought; None if nobody recorded it."""
     if batch.tally.committed == 1:
-        return batch.tally.rows
+        return batch.tally.rows, batch.tally.rejected
     outcomes = published_outcomes(batch.id, work)
     manifest = work.get(batch_folder(batch.id) + "sealed.json") if outcomes and outcomes.rows else None
-    counts = rows_in_parts(decode_sealed(manifest), outcomes).get(notice.part) if outcomes and manifest else None
+    if outcomes is None or manifest is None:
+        return None, None
+    sealed = decode_sealed(manifest)
+    counts = rows_in_parts(sealed, outcomes).get(notice.part)
     part = work.get(batch_folder(batch.id) + notice.part) if counts else None
     owned = [each.upload.identity for each in decode_part(part)] if part else []
-    return counts[owned.index(identity)] if counts and len(counts) == len(owned) and identity in owned else None
+    if not counts or len(counts) != len(owned) or identity not in owned:
+        return None, None
+    place = owned.index(identity)
+    bad = rejected_in_parts(sealed, outcomes).get(notice.part)
+    return counts[place], bad[place] if bad else 0

@@ -20,7 +20,9 @@ from tidegate.formats.blocks import inflate, unsnap
 from tidegate.formats.columns import Unfit, conform
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, check_unpacked, first_line
+from tidegate.formats.said import say
 from tidegate.formats.streams import unpack
+from tidegate.formats.unknown import stated
 
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
@@ -68,7 +70,8 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
         columns = [pa.chunked_array(chunks[each.name], each.shape.kind) for each in row.members]
         names = [each.name for each in row.members]
         try:
-            return conform(pa.Table.from_arrays(columns, names=names), schema, texts=False)
+            done = conform(pa.Table.from_arrays(columns, names=names), schema, texts=False)
+            return say(done, stated(row.unknown))
         except Undecodable as error:
             if error.row is not None:
                 error.where = run_of("block", error.row, [count for count, _ in container.blocks])

@@ -14,7 +14,8 @@ Specification: https://avro.apache.org/docs/1.12.0/specification/
 import decimal
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 from tidegate.formats.columns import Unfit, is_list
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.type_names import type_name
+from tidegate.formats.unknown import INSIDE
 
 DEEPEST = 32
 MOST_TYPES = 10_000
@@ -87,11 +89,12 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class RowShape:
     """How the rows of a file are read. `raw` is the schema of a row for fastavro, `names` are its columns, `members`
-    are those columns that the route's schema has."""
+    are those columns that the route's schema has, `unknown` the paths of what it lacks (`formats.unknown`)."""
 
     raw: Any
     names: tuple[str, ...]
     members: tuple[Member, ...]
+    unknown: tuple[str, ...]
 
 
 def row_of(text: bytes, schema: pa.Schema) -> RowShape:
@@ -99,12 +102,16 @@ def row_of(text: bytes, schema: pa.Schema) -> RowShape:
     given = json.loads(text)
     if not isinstance(given, dict) or given.get("type") != "record":
         raise Undecodable("not Avro of rows: its schema is not that of a record")
+    walk = _SchemaWalk()
     try:
-        raw, members = _SchemaWalk().record(given, "", 0, {field.name: field.type for field in schema}, rows=True)
+        raw, members = walk.record(given, "", 0, {field.name: field.type for field in schema}, rows=True)
     except Unfit as error:
         raise Undecodable(str(error)) from error
     return RowShape(
-        raw, tuple(each.name for each in members), tuple(each for each in members if each.name in schema.names)
+        raw,
+        tuple(each.name for each in members),
+        tuple(each for each in members if each.name in schema.names),
+        tuple(walk.unknown),
     )
 
 
@@ -148,6 +155,8 @@ class _SchemaWalk:
         self.numbers = itertools.count()
         self.named: dict[str, tuple[Any, str]] = {}
         self.open: list[str] = []
+        self.path = ""
+        self.unknown: list[str] = []
 
     def shape(self, given: Any, namespace: str, depth: int, wanted: pa.DataType | None) -> Shape:
         self.types += 1
@@ -179,7 +188,7 @@ class _SchemaWalk:
         given: Mapping[str, Any],
         namespace: str,
         depth: int,
-        wanted: Mapping[str, pa.DataType],
+        wanted: Mapping[str, pa.DataType] | None,
         rows: bool = False,
     ) -> tuple[Any, list[Member]]:
         """A record's schema for fastavro, and its members. Raises Unfit; with the name of the column, if `rows`."""
@@ -191,8 +200,13 @@ class _SchemaWalk:
         self.open.append(full)
         for number, each in enumerate(fields):
             name = str(each.get("name"))
+            inner = None if wanted is None else wanted.get(name)
+            path = f"{self.path}.{name}" if self.path else name
+            if wanted is not None and inner is None:
+                self.unknown.append(path)
             try:
-                shape = self.shape(each.get("type"), namespace, depth + 1, wanted.get(name))
+                with self._at(path):
+                    shape = self.shape(each.get("type"), namespace, depth + 1, inner)
             except Unfit as error:
                 raise Unfit(f"column {_shown(name)[1:-1]}: {error}" if rows else str(error)) from error
             members.append(Member(name, f"f{number}", shape))
@@ -223,6 +237,13 @@ class _SchemaWalk:
             raise Unfit(f"the file's schema has several types called {_shown(full)}")
         return full, full.rpartition(".")[0]
 
+    @contextmanager
+    def _at(self, path: str) -> Iterator[None]:
+        """Within, this is the path."""
+        before, self.path = self.path, path
+        yield
+        self.path = before
+
     def _raw(self, kind: str, **rest: Any) -> Any:
         """A type of a name that no other has."""
         return {"type": kind, "name": f"t{next(self.numbers)}", **rest}
@@ -247,7 +268,8 @@ class _SchemaWalk:
         if wanted is not None and not is_list(wanted):
             raise _other("array", wanted)
         inner = None if wanted is None else wanted.value_type
-        item = self.shape(given.get("items"), namespace, depth + 1, inner)
+        with self._at(self.path + INSIDE):
+            item = self.shape(given.get("items"), namespace, depth + 1, inner)
         if item.raw is None:
             raise Unfit("an array of nulls in the file")
         plain = _unless_null(item.plain)
@@ -259,7 +281,8 @@ class _SchemaWalk:
         if wanted is not None and not pa.types.is_map(wanted):
             raise _other("map", wanted)
         inner = None if wanted is None else wanted.item_type
-        value = self.shape(given.get("values"), namespace, depth + 1, inner)
+        with self._at(self.path + INSIDE):
+            value = self.shape(given.get("values"), namespace, depth + 1, inner)
         plain = _unless_null(value.plain)
         return Shape(
             {"type": "map", "values": "null" if value.raw is None else value.raw},
@@ -271,7 +294,7 @@ class _SchemaWalk:
         if wanted is not None and not pa.types.is_struct(wanted):
             raise _other("record", wanted)
         fields = {} if wanted is None else {field.name: field.type for field in wanted}
-        raw, members = self.record(given, namespace, depth, fields)
+        raw, members = self.record(given, namespace, depth, None if wanted is None else fields)
         if not raw["fields"]:
             raise Unfit("a record in the file whose values take no bytes")
         names = [each.name for each in members]

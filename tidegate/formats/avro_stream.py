@@ -28,7 +28,9 @@ from tidegate.formats.avro_schema import RowShape, row_of
 from tidegate.formats.columns import conform, row_number
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, check_unpacked, first_line
+from tidegate.formats.said import say
 from tidegate.formats.streams import LONGEST_RECORD, PIECE_BYTES, Stream
+from tidegate.formats.unknown import stated
 
 OBJECTS = 16_000_000
 """The size for which `formats.avro` bounds the memory of the Python objects of rows."""
@@ -150,7 +152,7 @@ class _Waiting:
         self.rows = self.size = 0
         self.blocks = self.blocks[-1:]
         self.chunks = {}
-        return done
+        return say(done, stated(self.row.unknown))
 
     def _where(self, row: int) -> str:
         number, first, _ = self.blocks[0]

@@ -10,7 +10,7 @@
 import binascii
 import decimal
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ import pyarrow.compute as pc
 
 from tidegate.formats.complaints import of_text, of_types, of_value, shown
 from tidegate.formats.reasons import Undecodable, first_line
+from tidegate.formats.said import say
 from tidegate.formats.text_grammar import DATE, DECIMAL, NUMBER_BYTES, TIME, ZONE
 from tidegate.formats.type_names import type_name
+from tidegate.formats.unknown import of_header
 
 types = pa.types
 
@@ -84,11 +86,13 @@ def conform(
     texts: bool,
     instants: frozenset[str] = frozenset(),
     place: Callable[[int], str] = row_number,
+    names: Sequence[str] | None = None,
 ) -> pa.Table:
     """`table` with exactly the columns of `schema`: missing ones null, none changed in meaning. Raises Undecodable.
 
     With `texts`, text is read where the schema has another type. `instants` names the columns whose times without a
-    zone are instants in UTC. `place` says where a row is in the file, for its owner.
+    zone are instants in UTC. `place` says where a row is in the file, for its owner. `names` are all columns of a file
+    that states them once: what the schema lacks of them, also within nested columns, is said of the table.
     """
     columns = []
     for field in schema:
@@ -99,7 +103,8 @@ def conform(
         if not (texts and field.nullable and column.type == field.type and _is_plain(field.type)):
             column = _ColumnReading(texts, field.name in instants, place).column(column, field)
         columns.append(column)
-    return pa.Table.from_arrays(columns, schema=schema)
+    done = pa.Table.from_arrays(columns, schema=schema)
+    return done if names is None else say(done, of_header(names, table.schema, schema))
 
 
 class _ColumnReading:

@@ -3,6 +3,7 @@
 Each answer continues a sentence that begins with the value: `1.239` *has 3 decimals, decimal(12,2) holds 2: ...*
 """
 
+import datetime
 import decimal
 import math
 import re
@@ -41,11 +42,12 @@ def of_text(text: str, kind: pa.DataType) -> tuple[str, str]:
             return _cut(text), of_decimal(decimal.Decimal(text), kind)
         return shown(text), _no("decimal number", text, kind)
     if types.is_integer(kind):
-        if len(text) <= LONGEST_NUMBER and WHOLE.fullmatch(text):
-            return _cut(text), of_whole(int(text), kind)
+        # of a longer one these digits are more than any type holds, too
+        if (_is_long(text) and "." not in text) or (len(text) <= LONGEST_NUMBER and WHOLE.fullmatch(text)):
+            return _cut(text), of_whole(int(text[:LONGEST_NUMBER]), kind)
         return shown(text), _no("whole number", text, kind)
     if types.is_floating(kind):
-        if len(text) <= LONGEST_NUMBER and NUMBER.fullmatch(text):
+        if _is_long(text) or (len(text) <= LONGEST_NUMBER and NUMBER.fullmatch(text)):
             return _cut(text), of_fraction(float(text), kind)
         return shown(text), _no("number", text, kind)
     if types.is_boolean(kind):
@@ -55,6 +57,12 @@ def of_text(text: str, kind: pa.DataType) -> tuple[str, str]:
     if types.is_timestamp(kind):
         return shown(text), _of_time(text, kind)
     return shown(text), "is no base64, as which a binary is written: encode it, or make the column a string"
+
+
+def _is_long(text: str) -> bool:
+    """Whether it is a number of more digits than are counted, without zeros before them."""
+    digits = text.removeprefix("-").replace(".", "", 1)
+    return len(text) > LONGEST_NUMBER and digits.isascii() and digits.isdigit() and digits[0] != "0"
 
 
 def of_whole(number: int, kind: pa.DataType) -> str:
@@ -143,6 +151,8 @@ def _of_time(text: str, kind: pa.DataType) -> str:
     called, example = ("timestamp", "2024-02-03T04:05:06Z") if kind.tz else ("timestamp_ntz", "2024-02-03T04:05:06")
     time = TIME.removeprefix("^")
     finer = time.replace("{1,6}", "{7,}")
+    if (found := re.match(time, text)) and not _is_in_the_calendar(found[0]):
+        return "is no time of the years 0001 to 9999: correct it"
     if kind.tz and re.fullmatch(time, text):
         return f"has no zone, and a {called} is an instant: write it as {example}, or make the column a timestamp_ntz"
     if not kind.tz and re.fullmatch(time + ZONE, text):
@@ -154,9 +164,20 @@ def _of_time(text: str, kind: pa.DataType) -> str:
     if WHOLE.fullmatch(text):
         return f"is a number, and the schema says {called}: write it as {example}, or make the column a bigint"
     if re.fullmatch(DATE.strip("^$"), text):
+        if not _is_in_the_calendar(text):
+            return _of_date(text)
         return f"has no time of day, and the schema says {called}: write it as {example}, or make the column a date"
     zone = "with a zone" if kind.tz else "without a zone"
     return f"is no time {zone}, as in {example}, to the microsecond: write it so, or make the column a string"
+
+
+def _is_in_the_calendar(text: str) -> bool:
+    """Whether there is such a day, and such a time on it. `text` has no zone."""
+    try:
+        datetime.datetime.fromisoformat(text.partition(".")[0])
+    except ValueError:
+        return False
+    return True
 
 
 def _for_whole(number: int) -> str:

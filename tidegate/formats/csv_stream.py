@@ -6,14 +6,17 @@ several faults the first in the file is found, where the decoder of whole files 
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
 from tidegate.formats.delimited import BOM, Before, header, make_decoder, read
 from tidegate.formats.places import first_record_of_csv
+from tidegate.formats.quotes import check_quotes
+from tidegate.formats.reasons import Undecodable
 from tidegate.formats.records import Lines, ends_of_lines, pieces, records_of_csv, within_memory
 from tidegate.formats.registry import UTF_8
+from tidegate.formats.salvage import TextRecord, rows_with_bad, salvaged
 from tidegate.formats.streams import Stream
 from tidegate.formats.transcode import in_utf8
 
@@ -25,6 +28,13 @@ def make_streaming(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> 
     """Raises ValueError if CSV cannot hold such a column."""
     make_decoder(schema, NO_LIMIT, delimiter)
     return lambda stream: tables(_text(stream, encoding), schema, delimiter)
+
+
+def make_salvaging(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> Callable[[Stream], Iterator[pa.Table]]:
+    """As `make_streaming`, but for the rows that do not fit: see `formats.salvage`. A quote that is never closed still
+    refuses the file, because it is not known where rows end."""
+    make_decoder(schema, NO_LIMIT, delimiter)
+    return lambda stream: tables(_text(stream, encoding), schema, delimiter, salvages=True)
 
 
 def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
@@ -49,7 +59,9 @@ def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
         yield text
 
 
-def tables(text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str, head: bytes = b"") -> Iterator[pa.Table]:
+def tables(
+    text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str, head: bytes = b"", *, salvages: bool = False
+) -> Iterator[pa.Table]:
     """The rows of a file, or of a part of one that lacks its header: then that is `head`, and rows and lines in a
     refusal count from the part's beginning. Raises Undecodable."""
     records = records_of_csv(delimiter)
@@ -72,10 +84,49 @@ def tables(text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str, hea
         for piece in within_memory(text, records, columns):
             # the lines of the file before the piece, less those of the header that is put before it
             before = Before(rows, lines.ended - ends_of_lines(head))
-            table = read(head + piece, schema, delimiter, NO_LIMIT, before)
-            rows += table.num_rows
+            try:
+                table = read(head + piece, schema, delimiter, NO_LIMIT, before)
+            except Undecodable:
+                if not salvages:
+                    raise
+                table = _salvaged(piece, head, schema, delimiter, before)
+            rows += rows_with_bad(table)
             lines.add(piece)
             yield table
+
+
+def _salvaged(piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, before: Before) -> pa.Table:
+    check_quotes(head + piece, delimiter, before.lines)
+
+    def decode(some: Sequence[TextRecord]) -> pa.Table:
+        text = b"".join(each.text for each in some)
+        moved = Before(before.rows + some[0].row, before.lines + some[0].line)
+        table = read(head + text, schema, delimiter, NO_LIMIT, moved)
+        if table.num_rows != len(some):
+            raise Undecodable(f"{len(some)} records have {table.num_rows} rows")
+        return table
+
+    first = before.lines + ends_of_lines(head) + 1
+    return salvaged(
+        _records(piece, delimiter, one_field=len(header(head, delimiter)) == 1),
+        decode,
+        lambda record: f"line {first + record.line}",
+        schema.empty_table(),
+    )
+
+
+def _records(piece: bytes, delimiter: str, *, one_field: bool) -> list[TextRecord]:
+    """Blank lines are no rows, unless rows have one field."""
+    found: list[TextRecord] = []
+    lines, begin = Lines(), 0
+    ends = list(records_of_csv(delimiter).ends(piece))
+    for end in [*ends, *([len(piece)] if not ends or ends[-1] < len(piece) else [])]:
+        text = piece[begin:end]
+        if text.strip(b"\r\n") or one_field:
+            found.append(TextRecord(text, len(found), lines.ended))
+        lines.add(text)
+        begin = end
+    return found
 
 
 def _from_header(text: Iterator[bytes], lines: Lines) -> Iterator[bytes]:

@@ -16,9 +16,11 @@ from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Oversized, Undecodable
 from tidegate.formats.recognize import HEAD_BYTES, instead
-from tidegate.formats.registry import ENCODING, FORMATS, UTF_8
+from tidegate.formats.registry import ENCODING, FORMATS, REFUSE, REPORT, UNKNOWN, UTF_8, share_of_bad_rows
+from tidegate.formats.salvage import limited
 from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
+from tidegate.formats.unknown import Judging, judge
 
 Decoder = Callable[[bytes], pa.Table]
 """Raises Undecodable."""
@@ -45,17 +47,19 @@ def decoder(
     found = FORMATS[format]
     found.check_known(name for name, _ in options)
     settled = found.settled(dict(options))
-    made: Decoder = import_module(found.module).make_decoder(schema, max_bytes, **settled)
+    made: Decoder = import_module(found.module).make_decoder(schema, max_bytes, **found.for_modules(settled))
+    judged = judge(settled[UNKNOWN.name])
 
     def decode(body: bytes) -> pa.Table:
         try:
-            return made(body)
+            table = made(body)
         except Oversized:
             raise
         except Undecodable as error:
             if other := instead(format, settled.get(ENCODING.name, UTF_8), body[:HEAD_BYTES]):
                 raise Undecodable(other) from error
             raise
+        return judged(table)
 
     return decode
 
@@ -67,7 +71,7 @@ def divider(
     joined."""
     found = FORMATS[format]
     make = getattr(import_module(found.module), "make_piece", None)
-    made: Divider | None = make and make(schema, max_bytes, **found.settled(dict(options)))
+    made: Divider | None = make and make(schema, max_bytes, **found.for_modules(found.settled(dict(options))))
     return made
 
 
@@ -82,9 +86,13 @@ def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
     if not found.stream:
         return None
     settled = found.settled(dict(options))
-    made: StreamDecoder = import_module(found.stream).make_streaming(schema, **settled)
+    made: StreamDecoder = import_module(found.stream).make_streaming(schema, **found.for_modules(settled))
+    judged = judge(settled[UNKNOWN.name])
 
     def decode(stream: Stream) -> Iterator[pa.Table]:
+        return map(judged, tables(stream))
+
+    def tables(stream: Stream) -> Iterator[pa.Table]:
         try:
             yield from made(stream)
         except Oversized:
@@ -97,11 +105,27 @@ def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
     return decode
 
 
+def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> StreamDecoder | None:
+    """As `streaming`, but rows that do not fit are left out, and said of the tables (`formats.salvage`). None if the
+    options do not say that they are set aside. Raises ValueError as `decoder` does."""
+    share = share_of_bad_rows(options)
+    if share is None:
+        return None
+    found = FORMATS[format]
+    settled = found.settled(dict(options))
+    # a row with an unknown name is no bad row: the file is refused for it, or not
+    looks = {**settled, UNKNOWN.name: REPORT if settled[UNKNOWN.name] == REFUSE else settled[UNKNOWN.name]}
+    made: StreamDecoder = import_module(found.stream).make_salvaging(schema, **found.for_modules(looks))
+    judged = judge(settled[UNKNOWN.name])
+    return lambda stream: map(judged, limited(made(stream), share))
+
+
 def splitter(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> Splitter | None:
     """What splits large files of `format`; None if they are read by one task each. The module of the format's `splits`
     has `make_splitter(schema, **options)`. Raises ValueError as `decoder` does."""
     found = FORMATS[format]
     if not found.splits:
         return None
-    made: Splitter | None = import_module(found.splits).make_splitter(schema, **found.settled(dict(options)))
-    return made
+    settled = found.settled(dict(options))
+    made: Splitter | None = import_module(found.splits).make_splitter(schema, **found.for_modules(settled))
+    return made and Judging(made, judge(settled[UNKNOWN.name]))

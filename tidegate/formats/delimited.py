@@ -192,7 +192,7 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
     except (pa.ArrowException, ValueError, KeyError) as error:
         why, row = of_arrow(first_line(error), names, delimiter, lambda row: row_number(before.rows + row))
         raise Undecodable(why, row=row) from error
-    return conform(table, schema, texts=True, place=lambda row: row_number(before.rows + row))
+    return conform(table, schema, texts=True, place=lambda row: row_number(before.rows + row), names=names)
 
 
 def _lines(body: bytes) -> int:

@@ -6,6 +6,7 @@ What is guessed here is decoded before anyone relies on it (`tidegate.cli.sampli
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,13 +92,13 @@ class SampleColumns:
     def _csv(self, text: bytes) -> None:
         options = dict(self.of.options)
         records = _records(text, options.get("encoding", UTF_8), options["delimiter"])
-        names = next(records, [])
+        names = [each or "" for each in next(records, [])]
         for name in names:
             self.seen.setdefault(name, SeenValues())
         for record in records:
             if len(record) == len(names):
                 for name, value in zip(names, record, strict=True):
-                    self.seen[name].of_csv(value)
+                    self.seen[name].of_csv(value or "", quoted=value is not None)
 
     def _typed(self, source: ByteSource) -> None:
         try:
@@ -180,19 +181,57 @@ def _delimiter(text: bytes, encoding: str) -> str | None:
     return best[1]
 
 
-def _records(text: bytes, encoding: str, delimiter: str) -> Iterator[list[str]]:
-    """The records that are not blank. Whatever is odd, the decoder says."""
+def _records(text: bytes, encoding: str, delimiter: str) -> Iterator[list[str | None]]:
+    """The records that are not blank; None for an empty field without quotes. Whatever is odd, the decoder says."""
     cut = len(text) >= SAMPLED_BYTES
     decoded = text.decode(encoding, "replace").removeprefix("\ufeff")
     decoded = decoded[: decoded.rfind("\n") + 1] if cut else decoded
     # its default would end the look at the first long field; it is the process's, so it is put back
     former = csv.field_size_limit(SAMPLED_BYTES)
     try:
-        yield from (each for each in csv.reader(io.StringIO(decoded, newline=""), delimiter=delimiter) if each)
+        lines = _TakenLines(io.StringIO(decoded, newline=""))
+        for record in csv.reader(lines, delimiter=delimiter):
+            taken = lines.since()
+            if record:
+                yield _with_nulls(record, taken, delimiter)
     except csv.Error:
         return
     finally:
         csv.field_size_limit(former)
+
+
+class _TakenLines:
+    """Lines, and which of them were taken since one last asked: those of a record."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines, self._taken = lines, list[str]()
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            self._taken.append(line)
+            yield line
+
+    def since(self) -> str:
+        taken, self._taken = "".join(self._taken), []
+        return taken
+
+
+def _with_nulls(record: list[str], taken: str, delimiter: str) -> list[str | None]:
+    """The fields of a record, as it stands in `taken`. Python's csv module does not tell `""` from nothing."""
+    if "" not in record:
+        return list(record)
+    begins = [0, *_begins(taken, delimiter)] if '""' in taken else []
+    quoted = [taken.startswith('"', each) for each in begins] or [False] * len(record)
+    return [each or ("" if of else None) for each, of in zip(record, quoted, strict=False)]
+
+
+def _begins(taken: str, delimiter: str) -> Iterator[int]:
+    """Where the fields after the first begin."""
+    field = re.compile(rf'(?:"(?:[^"]|"")*")?[^{re.escape(delimiter)}]*')
+    found = field.match(taken)
+    while found and found.end() < len(taken):
+        yield found.end() + 1
+        found = field.match(taken, found.end() + 1)
 
 
 # ---- formats with types

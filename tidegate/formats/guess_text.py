@@ -6,6 +6,7 @@ and a remark says why. What no column can hold is left out.
 
 import datetime
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,10 @@ NO_NAME = "its name differs from another in its case only, or has characters tha
 NOT_IN_JSON = '"\\'
 """msgspec takes no name with these, nor with control characters (`msgspec.defstruct`, version 0.22.0)."""
 PAST_BIGINT = 1 << 63
+FAR = 300
+"""Characters of a number without an exponent that a double may not hold: it reaches from 1e-308 to 1e308."""
+WORDS = {"number": "numbers", "padded": "digits", "date": "dates"}
+"""What texts of a form are called."""
 
 
 class Digits(str):
@@ -60,6 +65,10 @@ class SeenValues:
     """Of texts: how many have the form of each type."""
     items: "SeenValues | None" = None
     fields: "dict[str, SeenValues]" = field(default_factory=dict)
+    empty: int = 0
+    """Of objects: how many have no field."""
+    out_of_range: bool = False
+    """Whether a number is too large for a double, or too near to 0: a double would change it."""
 
     @property
     def values(self) -> int:
@@ -88,6 +97,7 @@ class SeenValues:
                     self.items.of_json(each)
             case dict():
                 kind = "object"
+                self.empty += not value
                 for name, each in value.items():
                     self.fields.setdefault(name, SeenValues()).of_json(each)
             case _:
@@ -115,6 +125,7 @@ class SeenValues:
         self.whole_digits = max(self.whole_digits, len(before.lstrip("0")))
         self.decimals = max(self.decimals, len(after))
         self.significant = max(self.significant, len((before + after).strip("0")))
+        self.out_of_range = self.out_of_range or bool((exponent or len(text) > FAR) and _is_out_of_range(text))
         if not after and not exponent and len(before) <= MOST_DIGITS:
             number = int(mantissa)
             self.largest = max(self.largest, number if number >= 0 else -number - 1)
@@ -142,6 +153,8 @@ class SeenValues:
             _sum(self.forms, other.forms),
             items,
             fields,
+            self.empty + other.empty,
+            self.out_of_range or other.out_of_range,
         )
 
     # ---- guessing
@@ -179,6 +192,9 @@ class SeenValues:
         return self._of_texts()
 
     def _of_numbers(self, *, text: bool) -> GuessedType:
+        if self.out_of_range:
+            far = "numbers larger, or nearer to 0, than a double holds"
+            return GuessedType("string", far) if text else GuessedType(None, far)
         whole = not self.decimals and not self.exponents
         if whole and self.whole_digits <= MOST_DIGITS and self.largest < PAST_BIGINT:
             return GuessedType("bigint")
@@ -204,6 +220,9 @@ class SeenValues:
         for name in ("date", "timestamp", "timestamp_ntz"):
             if forms == {name}:
                 return GuessedType(name)
+        if "empty" in forms and len(forms) == 2 and "other" not in forms:
+            (kind,) = forms - {"empty"}
+            return GuessedType("string", f'{WORDS.get(kind, "times")}, and "" in quotes, which is text and not null')
         if forms <= {"date", "timestamp", "timestamp_ntz", "finer"}:
             if "finer" in forms:
                 return GuessedType("string", "times finer than microseconds, which a timestamp would not hold")
@@ -227,7 +246,8 @@ class SeenValues:
         typed = {name: each for name, each in types.items() if each.ddl is not None}
         kept, left = without_repeated(typed, NOT_IN_JSON)
         left = [name for name, each in types.items() if each.ddl is None] + left
-        remarks = [f"{name}: {each.remark}" for name, each in kept.items() if each.remark]
+        remarks = ["an empty one in the samples becomes one with null in each field"] if self.empty else []
+        remarks += [f"{name}: {each.remark}" for name, each in kept.items() if each.remark]
         remarks += [f"{name} is left out: {types[name].remark or NO_NAME}" for name in left]
         if not kept:
             return GuessedType(None, "; ".join(remarks))
@@ -265,7 +285,16 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
 
 
+def _is_out_of_range(text: str) -> bool:
+    value = abs(float(text))
+    is_zero = not any(each in "123456789" for each in text.lower().partition("e")[0])
+    # below the smallest normal number a double has fewer digits, and then none
+    return value > sys.float_info.max or (value < sys.float_info.min and not is_zero)
+
+
 def _form(text: str) -> str:
+    if not text:
+        return "empty"
     if PADDED.fullmatch(text):
         return "padded"
     if FRACTION.fullmatch(text):

@@ -22,12 +22,15 @@ import pyarrow.compute as pc
 from tidegate.formats import places
 from tidegate.formats.columns import conform
 from tidegate.formats.json_refusals import refusal
+from tidegate.formats.json_unknown import ABSENT, OF_LINES, LineTypes, SeenNames
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
+from tidegate.formats.registry import IGNORE, REFUSE, REPORT
+from tidegate.formats.said import say
 from tidegate.formats.type_names import type_name
+from tidegate.formats.unknown import of_line
 
 OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
-OF_LINES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 NULL_TEXT = b"null"
 NULL = msgspec.Raw(NULL_TEXT)
@@ -36,9 +39,10 @@ BLOCK_BYTES = 256_000
 LINE_END, OPENS, CLOSES, QUOTE = b'\n{}"'
 
 
-def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
+def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if JSON cannot hold such a column."""
     line = msgspec.json.Decoder(_struct_type(list(schema)))
+    types = None if unknown == IGNORE else LineTypes(schema, partial(_struct_type, list(schema)))
     reading = [(attrgetter(f"f{number}"), field.name, _maker(field.type)) for number, field in enumerate(schema)]
 
     def decode(body: bytes) -> pa.Table:
@@ -46,8 +50,9 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
         check_cells(body.count(b"\n") + 1, len(schema), max_bytes)
         parts: list[list[pa.Array]] = [[make([])] for _, _, make in reading]
         count = 0
+        seen = None if types is None else SeenNames(types)
         for block in _blocks(body):
-            rows = _rows(line, block, body, count, schema)
+            rows = _rows(line, block, body, count, schema, seen)
             for part, (member, name, make) in zip(parts, reading, strict=True):
                 values = list(map(member, rows))
                 try:
@@ -65,15 +70,21 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
             _check_fields(body, schema)
         table = pa.Table.from_arrays(columns, names=schema.names)
         try:
-            return conform(table, schema, texts=True, place=partial(line_of, body))
+            done = conform(table, schema, texts=True, place=partial(line_of, body))
         except Undecodable as error:
             error.where = _where(body, error.row)
             raise
+        if seen is None or seen.first is None:
+            return done
+        if unknown == REFUSE:
+            row, names = seen.first
+            raise Undecodable(of_line(line_of(body, row), names), row=row, where=_where(body, row))
+        return say(done, seen.said)
 
     return decode
 
 
-def make_piece(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], Piece | None]:
+def make_piece(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Callable[[bytes], Piece | None]:
     """See `formats.pieces`. A row is a line that is not blank, and each is decoded without regard to the others. So the
     rows of several files are those of their lines one after the other."""
 
@@ -142,16 +153,28 @@ def _blocks(body: bytes) -> Iterator[bytes]:
         begin = end
 
 
-def _rows(line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema) -> list[Any]:
-    """One row for each line of the block that is not blank. `before` rows of `body` come before the block."""
-    at_once = _in_one_call(line, block)
-    if at_once is not None:
-        return at_once
+def _rows(
+    line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema, seen: SeenNames | None
+) -> list[Any]:
+    """One row for each line of the block that is not blank. `before` rows of `body` come before the block. `seen`
+    gathers what the schema lacks."""
+    at_once = _in_one_call(line if seen is None else seen.decoder, block)
+    if at_once is None and seen is not None and seen.has_many and (at_once := _in_one_call(line, block)) is not None:
+        seen.whole(block)
+    rows = _one_by_one(line, block, body, before, schema, seen) if at_once is None else at_once
+    if seen is not None:
+        seen.block(rows, before)
+    return rows
+
+
+def _one_by_one(
+    line: msgspec.json.Decoder, block: bytes, body: bytes, before: int, schema: pa.Schema, seen: SeenNames | None
+) -> list[Any]:
     rows: list[Any] = []
     try:
         for text in io.BytesIO(block):
             if not text.isspace():
-                row = line.decode(text)
+                row = line.decode(text) if seen is None else seen.line(line, text, len(rows))
                 text.decode()  # msgspec does not look at what the schema lacks
                 rows.append(row)
     except OF_LINES as error:
@@ -204,25 +227,28 @@ def _check_fields(body: bytes, schema: pa.Schema) -> None:
 # ---- types for msgspec
 
 
-def _struct_type(fields: list[pa.Field]) -> Any:
+def _struct_type(fields: list[pa.Field], beside: Sequence[str] | None = None) -> Any:
     """The type for objects with these fields: f0, f1, ... with the fields' names as aliases, because msgspec 0.22.0
-    does not find keys beyond ASCII in a TypedDict."""
-    members: list[Any] = []
+    does not find keys beyond ASCII in a TypedDict. Unless `beside` is None, an object has no names but those of the
+    fields, at any depth, and these at its own level: g0, g1, ... (see `formats.json_unknown`)."""
+    strict = beside is not None
+    members: list[Any] = [(f"g{number}", msgspec.Raw, ABSENT) for number in range(len(beside or ()))]
     for number, field in enumerate(fields):
-        kind = _element(field)
+        kind = _element(field, strict)
         absent = (NULL if kind is msgspec.Raw else None,) if field.nullable else ()
         members.append((f"f{number}", kind, *absent))
     names = {f"f{number}": field.name for number, field in enumerate(fields)}
-    return msgspec.defstruct("object", members, rename=names, kw_only=True, gc=False)
+    names |= {f"g{number}": name for number, name in enumerate(beside or ())}
+    return msgspec.defstruct("object", members, rename=names, kw_only=True, gc=False, forbid_unknown_fields=strict)
 
 
-def _element(field: pa.Field) -> Any:
-    kind = _python_type(field.type)
+def _element(field: pa.Field, strict: bool) -> Any:
+    kind = _python_type(field.type, strict)
     # what is raw may be null as it is; columns are checked for it
     return kind | None if field.nullable and kind is not msgspec.Raw else kind
 
 
-def _python_type(kind: pa.DataType) -> Any:
+def _python_type(kind: pa.DataType, strict: bool) -> Any:
     """The Python type that msgspec checks a JSON value against. Raises ValueError if JSON has none."""
     if pa.types.is_boolean(kind):
         return bool
@@ -236,11 +262,11 @@ def _python_type(kind: pa.DataType) -> Any:
     if pa.types.is_map(kind):
         if not pa.types.is_string(kind.key_type):
             raise ValueError(f"JSON files cannot hold a {type_name(kind)}: the keys of an object are text")
-        return dict[str, _element(kind.item_field)]  # type: ignore[misc]
+        return dict[str, _element(kind.item_field, strict)]  # type: ignore[misc]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return list[_element(kind.value_field)]  # type: ignore[misc]
+        return list[_element(kind.value_field, strict)]  # type: ignore[misc]
     if pa.types.is_struct(kind):
-        return _struct_type(list(kind))
+        return _struct_type(list(kind), () if strict else None)
     return str
 
 

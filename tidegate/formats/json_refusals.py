@@ -24,7 +24,11 @@ LONGEST_LINE = 4_000_000
 """A longer line is not read again: as Python's objects it would need many times its bytes."""
 ONE_A_LINE = "Tidegate wants one object a line"
 BYTE_ORDER_MARK = "\ufeff"
-HALF_A_CHARACTER = re.compile(r"\\u[dD][89a-fA-F]")
+HALF_A_CHARACTER = re.compile("[\ud800-\udfff]")
+HALF_IN_BYTES = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+"""As some programs write it, and UTF-8 forbids (RFC 3629, section 3)."""
+CUT_OFF = re.compile(r"t(ru?)?|f(a(ls?)?)?|n(ul?)?|-|\.|[eE][+-]?|\\?u?[0-9a-fA-F]{0,3}")
+"""What may be left of a word, a number or an escape where a file is cut off."""
 DELIMITERS = ",;\t|"
 
 
@@ -43,6 +47,9 @@ def refusal(number: int, line: bytes, schema: pa.Schema, error: Exception) -> st
     try:
         text = line.decode()
     except UnicodeDecodeError as undecodable:
+        if half := HALF_IN_BYTES.match(line, undecodable.start):
+            some = half[0].hex(" ")
+            return f"{at}: the bytes {some} are half of a character, which UTF-8 has not: write the character itself"
         some = undecodable.object[undecodable.start : undecodable.end].hex(" ")
         return f"{at}: the bytes {some} are no UTF-8, which JSON is: iconv -f WINDOWS-1252 -t UTF-8 FILE"
     if text.startswith(BYTE_ORDER_MARK):
@@ -71,8 +78,8 @@ def _of_text(at: str, text: str, schema: pa.Schema, error: Exception) -> str:
         return f"{at}: {path}{f' = {value}' if value else ''} {why}"
     if repeated := _repeated_keys(text):
         return f"{at}: several keys {shown(repeated[0])} in an object, and the value of one does not fit: keep one"
-    if HALF_A_CHARACTER.search(text):
-        return f"{at}: half of a character, such as \\ud800: write both halves, or the character itself"
+    if half := HALF_A_CHARACTER.search(json.dumps(found, ensure_ascii=False)):
+        return f"{at}: half of a character, \\u{ord(half[0]):04x}: write both halves, or the character itself"
     return f"{at}: {first_line(error)}"
 
 
@@ -89,7 +96,11 @@ def _of_broken(at: str, text: str, begins: str, schema: pa.Schema, broken: json.
         if rest.startswith("{"):
             return f"{at} has several objects; {ONE_A_LINE} (jq -c . FILE)"
         return f"{at}, column {broken.pos + 1}: something is behind the object: take it away"
-    if broken.pos >= end or (broken.msg.startswith("Unterminated string") and not text.endswith("\n")):
+    if (
+        broken.pos >= end
+        or CUT_OFF.fullmatch(text, broken.pos, end)
+        or (broken.msg.startswith("Unterminated string") and not text.endswith("\n"))
+    ):
         if text.endswith("\n"):
             return f"{at} ends in the middle of an object; {ONE_A_LINE}, and all of it there (jq -c . FILE)"
         return f"{at} ends in the middle of an object, and the file with it: it was cut off. Upload all of it"

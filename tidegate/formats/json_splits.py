@@ -7,17 +7,18 @@ import pyarrow as pa
 from tidegate.formats import json_stream
 from tidegate.formats.json_lines import count_rows
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.registry import REPORT
 from tidegate.formats.splits import ByteRange, LineSurvey, Split, Splitter, cut_lines, even_ranges, part
 from tidegate.formats.streams import RANGE_BYTES, ByteSource, Stream
 
 
-def make_splitter(schema: pa.Schema) -> Splitter:
-    return JsonSplitter(schema)
+def make_splitter(schema: pa.Schema, unknown: str = REPORT) -> Splitter:
+    return JsonSplitter(schema, unknown)
 
 
 class JsonSplitter:
-    def __init__(self, schema: pa.Schema) -> None:
-        self._tables = json_stream.make_streaming(schema)
+    def __init__(self, schema: pa.Schema, unknown: str) -> None:
+        self._tables = json_stream.make_streaming(schema, unknown)
 
     def ranges(self, size: int, most: int) -> list[ByteRange]:
         return even_ranges(size, most)

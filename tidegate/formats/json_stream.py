@@ -10,6 +10,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
@@ -17,6 +18,8 @@ import pyarrow as pa
 from tidegate.formats.json_lines import make_decoder
 from tidegate.formats.reasons import Misnamed, Undecodable, check_names
 from tidegate.formats.records import RECORDS_OF_JSON, Lines, pieces, within_memory
+from tidegate.formats.registry import REPORT
+from tidegate.formats.salvage import TextRecord, salvaged
 from tidegate.formats.streams import Stream
 
 NO_LIMIT = 1 << 62
@@ -26,33 +29,72 @@ MOST_NAMES = 10_000
 LINE = re.compile(r"line ([0-9]+): ")
 
 
-def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if JSON cannot hold such a column."""
-    decode = make_decoder(schema, NO_LIMIT)
-    return lambda stream: _tables(stream, schema, decode)
+    decode = make_decoder(schema, NO_LIMIT, unknown)
+    return lambda stream: _tables(stream, schema, decode, salvages=False)
 
 
-def _tables(stream: Stream, schema: pa.Schema, decode: Callable[[bytes], pa.Table]) -> Iterator[pa.Table]:
+def make_salvaging(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
+    """As `make_streaming`, but for the lines that do not fit: see `formats.salvage`."""
+    decode = make_decoder(schema, NO_LIMIT, unknown)
+    return lambda stream: _tables(stream, schema, decode, salvages=True)
+
+
+def _tables(
+    stream: Stream, schema: pa.Schema, decode: Callable[[bytes], pa.Table], *, salvages: bool
+) -> Iterator[pa.Table]:
     lines = Lines(feeds=True)
-    known = False
-    strange: dict[str, None] | None = None
+    names = _Names()
+
+    def decoded(piece: bytes, before: int = 0) -> pa.Table:
+        """`before` lines are between the end of the piece before and this one."""
+        try:
+            try:
+                table = decode(piece)
+                names.known = names.known or table.num_rows > 0
+            except Misnamed:
+                names.gather(piece)
+                table = _nulls(piece, schema, decode)
+        except Undecodable as error:
+            raise _moved(error, lines.ended + before) from error
+        return table
+
     for text in pieces(stream.pieces(), RECORDS_OF_JSON, ended=lambda: lines.ended):
         for piece in within_memory(text, RECORDS_OF_JSON, len(schema)):
             try:
-                try:
-                    table = decode(piece)
-                    known = known or table.num_rows > 0
-                except Misnamed:
-                    strange = strange or {}
-                    if not known:
-                        _gather(piece, strange)
-                    table = _nulls(piece, schema, decode)
-            except Undecodable as error:
-                raise _moved(error, lines.ended) from error
+                table = decoded(piece)
+            except Undecodable:
+                if not salvages:
+                    raise
+                table = salvaged(
+                    _records(piece),
+                    lambda some: decoded(b"".join(each.text for each in some), some[0].line),
+                    lambda record: f"line {lines.ended + record.line + 1}",
+                    schema.empty_table(),
+                )
             lines.add(piece)
             yield table
-    if not known and strange is not None:
-        check_names(list(strange), schema.names)
+    if not names.known and names.strange is not None:
+        check_names(list(names.strange), schema.names)
+
+
+def _records(piece: bytes) -> list[TextRecord]:
+    lines = [(number, text) for number, text in enumerate(io.BytesIO(piece)) if not text.isspace()]
+    return [TextRecord(text, row, line) for row, (line, text) in enumerate(lines)]
+
+
+@dataclass
+class _Names:
+    """Whether any line has a field of the schema; `strange` are names of lines without one, None if there is none."""
+
+    known: bool = False
+    strange: dict[str, None] | None = None
+
+    def gather(self, piece: bytes) -> None:
+        self.strange = self.strange or {}
+        if not self.known:
+            _gather(piece, self.strange)
 
 
 def _nulls(piece: bytes, schema: pa.Schema, decode: Callable[[bytes], pa.Table]) -> pa.Table:

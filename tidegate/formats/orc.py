@@ -137,7 +137,7 @@ def _of_stripes(
     if any(_has(field, _is_marked_instant) for field in map(there.field, wanted)):
         _check_zones(source, tail)
     # types that do not fit are refused before any row is emitted, and in a file without rows
-    yield conform(meant.empty_table(), schema, texts=False)
+    yield conform(meant.empty_table(), schema, texts=False, names=there.names)
     for stripe, table in _decoded(file, tail, tail.stripes[chosen.start : chosen.stop], wanted, allowance):
         try:
             if not tail.days_are_iso:

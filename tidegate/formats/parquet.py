@@ -45,7 +45,7 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
         if instants:
             check_nanoseconds(table.select(instants), _open(body, about, "ns").read(columns=instants))
         try:
-            return conform(table, schema, texts=False, instants=frozenset(instants))
+            return conform(table, schema, texts=False, instants=frozenset(instants), names=names)
         except Undecodable as error:
             if error.row is not None:
                 groups = [about.row_group(number).num_rows for number in range(about.num_row_groups)]

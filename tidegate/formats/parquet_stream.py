@@ -81,7 +81,7 @@ def _of_groups(stream: Stream, schema: pa.Schema, chosen: range | None) -> Itera
     instants = instants_of(about, wanted)
     reading = _Reading(stream, about, wanted, texts_of(about))
     # types that do not fit are refused before any row is emitted, and in a file without rows
-    yield conform(reading.empty(), schema, texts=False, instants=frozenset(instants))
+    yield conform(reading.empty(), schema, texts=False, instants=frozenset(instants), names=names)
     for group in groups:
         first = rows
         for table, exact in reading.tables(group, instants):

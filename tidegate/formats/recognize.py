@@ -51,7 +51,10 @@ MARKS_OF_LETTERS: tuple[tuple[bytes, Content], ...] = (
 """These could begin a text, too: they count before bytes that no text has."""
 EXCEL = re.compile(rb"\[Content_Types\]\.xml|xl/")
 OBJECT = re.compile(rb'(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{\s*(?:"|\})')
-MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|!doctype|html|[a-z]+[ >:])", re.IGNORECASE)
+MARKUP = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|!doctype|html)", re.IGNORECASE)
+TAG = re.compile(rb"(?:\xef\xbb\xbf)?\s*<[a-z]+[ >:]", re.IGNORECASE)
+END_OF_TAG = re.compile(rb"</|/>")
+"""A file that begins with a tag is markup if one ends: a column of a CSV file may be called `<a>`."""
 CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 SHOWN_FORMATS = {
     "json": "JSON lines",
@@ -73,7 +76,7 @@ def recognize(head: bytes) -> Content | None:
             return content
     if OBJECT.match(head):
         return JSON
-    if MARKUP.match(head):
+    if MARKUP.match(head) or (TAG.match(head) and END_OF_TAG.search(head)):
         return Content("XML or HTML")
     few, many = sorted((head[0::2].count(0), head[1::2].count(0)))
     if len(head) >= 4 and few == 0 and many > len(head) // 4 and is_ascii(head.replace(b"\x00", b"")):

@@ -20,16 +20,17 @@ def _any(value: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a route for its files: a value of the default's type. `check` returns it, or raises ValueError with
-    what is allowed.
+    what is allowed; `choices` are all values, if they are few.
 
     `later`: there were datasets before the option. They have the default, which must never change, and no dataset has
     it in writing: so the record of a dataset does not depend on the version that wrote it."""
 
     name: str
-    default: str | int | bool
+    default: str | int | float | bool
     about: str
     check: Callable[[Any], Any] = _any
     later: bool = False
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ class Format:
     `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused. `splits` has
     what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
 
-    `carried` is in the datasets of the format besides its options.
+    `carried` is in the datasets of the format besides its options. `heeds` are the names of the `COMMON_OPTIONS` that
+    its modules take, too: others are carried out by `tidegate.formats.decode` alone. `salvages`: its rows are text, so
+    bad ones can be set aside (`BAD_ROWS`), and `stream` does that.
     """
 
     name: str
@@ -48,25 +51,42 @@ class Format:
     carried: Options = ()
     stream: str = ""
     splits: str = ""
+    salvages: bool = False
+    heeds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.about})" if self.about else self.name
 
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """Its own, those of all formats whose rows can be set aside, and those that all formats have."""
+        return (*self.own_options, *COMMON_OPTIONS)
+
+    @property
+    def own_options(self) -> tuple[Option, ...]:
+        """Without those that all formats have."""
+        return (*self.options, *(OF_ROWS if self.salvages else ()))
+
     def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Each option's value: the given one, or its default. Options of other formats are left out. Raises ValueError
         for a value that is not allowed."""
-        return {each.name: each.check(given.get(each.name, each.default)) for each in self.options}
+        return {each.name: each.check(given.get(each.name, each.default)) for each in self.all_options}
+
+    def for_modules(self, settled: Mapping[str, Any]) -> dict[str, Any]:
+        """The settled options that the format's modules take."""
+        others = {each.name for each in (*OF_ROWS, *COMMON_OPTIONS)} - {*self.heeds}
+        return {name: value for name, value in settled.items() if name not in others}
 
     def check_known(self, names: Iterable[str]) -> None:
         """Raises ValueError for an option that this code lacks: without it, files would be read as something else."""
-        known = {*(each.name for each in self.options), *dict(self.carried)}
+        known = {*(each.name for each in self.all_options), *dict(self.carried)}
         if unknown := sorted(set(names) - known):
             raise ValueError(f"{self.name} files have no option {unknown[0]!r} in this version: newer code wrote it")
 
     def carry(self, given: Mapping[str, Any]) -> Options:
         """The options in a dataset, for its decoder. All of them but the defaults of later ones, so that a new default
         changes no unfinished batch."""
-        left_out = {each.name: each.default for each in self.options if each.later}
+        left_out = {each.name: each.default for each in self.all_options if each.later}
         settled = {name: value for name, value in self.settled(given).items() if left_out.get(name) != value}
         return tuple(sorted({**dict(self.carried), **settled}.items()))
 
@@ -96,6 +116,72 @@ def _encodes(encoding: str) -> str:
 DELIMITER = Option("delimiter", ",", "what separates the fields, 1 character of ASCII or a tab", _delimits)
 ENCODING = Option("encoding", UTF_8, f"how the text is encoded. One of {', '.join(ENCODINGS)}", _encodes, later=True)
 
+REFUSE_FILE, SET_ASIDE = "refuse file", "set aside"
+
+
+CHOICES_OF_BAD_ROWS = (REFUSE_FILE, SET_ASIDE)
+
+
+def _of_bad_rows(choice: str) -> str:
+    if choice not in CHOICES_OF_BAD_ROWS:
+        raise ValueError(f'bad_rows is "{REFUSE_FILE}" or "{SET_ASIDE}"')
+    return choice
+
+
+def _share(share: float) -> float:
+    if not 0 < share <= 1:
+        raise ValueError("a share is more than 0, and 1 at the most: 0.01 is one row in a hundred")
+    return share
+
+
+BAD_ROWS = Option(
+    "bad_rows",
+    REFUSE_FILE,
+    f"what becomes of rows that do not fit the schema. {REFUSE_FILE}: the file is quarantined. {SET_ASIDE}: they go to"
+    " the table TABLE__rejected with their file, line, text and error, and the others land",
+    _of_bad_rows,
+    later=True,
+    choices=CHOICES_OF_BAD_ROWS,
+)
+BAD_ROWS_SHARE = Option(
+    "bad_rows_share",
+    0.01,
+    "how many of a file's rows are set aside at the most: 0.01 is one in a hundred. A file with more of them, with more"
+    " than 1000, or with no other row is quarantined",
+    _share,
+    later=True,
+)
+OF_ROWS = (BAD_ROWS, BAD_ROWS_SHARE)
+
+
+def share_of_bad_rows(options: Iterable[tuple[str, Any]]) -> float | None:
+    """How many of a file's rows may be set aside, by the options of its dataset; None if none may."""
+    given = dict(options)
+    if given.get(BAD_ROWS.name, BAD_ROWS.default) != SET_ASIDE:
+        return None
+    return float(given.get(BAD_ROWS_SHARE.name, BAD_ROWS_SHARE.default))
+
+
+REPORT, REFUSE, IGNORE = "report", "refuse", "ignore"
+
+
+def _becomes(unknown: str) -> str:
+    if unknown not in (REPORT, REFUSE, IGNORE):
+        raise ValueError(f"columns that the schema lacks are one of {REPORT}, {REFUSE}, {IGNORE}")
+    return unknown
+
+
+UNKNOWN = Option(
+    "unknown",
+    REPORT,
+    "what becomes of columns of the files that `schema` lacks, also of nested ones. report: they are left out, and"
+    " their names are told. refuse: the file is quarantined. ignore: they are left out, and nobody looks for them",
+    _becomes,
+    later=True,
+)
+COMMON_OPTIONS = (UNKNOWN,)
+"""The options of all formats. A route has a field for each."""
+
 _ONCE_FOR_ALL = ((DELIMITER.name, DELIMITER.default),)
 """Once, the delimiter was a field of every dataset. It stays in the records of the formats of that time, because the
 record of a dataset must not depend on the version that wrote it."""
@@ -110,6 +196,9 @@ FORMATS: Mapping[str, Format] = {
             carried=_ONCE_FOR_ALL,
             stream="tidegate.formats.json_stream",
             splits="tidegate.formats.json_splits",
+            salvages=True,
+            # nothing but each line says which names it has, and to look costs time
+            heeds=(UNKNOWN.name,),
         ),
         Format(
             "csv",
@@ -118,6 +207,7 @@ FORMATS: Mapping[str, Format] = {
             options=(DELIMITER, ENCODING),
             stream="tidegate.formats.csv_stream",
             splits="tidegate.formats.csv_splits",
+            salvages=True,
         ),
         Format(
             "parquet",
@@ -133,6 +223,10 @@ FORMATS: Mapping[str, Format] = {
 }
 
 
-def options_of_all() -> Mapping[str, tuple[Format, Option]]:
-    """Every option by its name, with its format. No two formats have one of the same name."""
-    return {option.name: (format, option) for format in FORMATS.values() for option in format.options}
+def options_of_all() -> Mapping[str, tuple[tuple[Format, ...], Option]]:
+    """Every option that not all formats have by its name, with its formats."""
+    found: dict[str, tuple[tuple[Format, ...], Option]] = {}
+    for format in FORMATS.values():
+        for option in format.own_options:
+            found[option.name] = (*found.get(option.name, ((),))[0], format), option
+    return found

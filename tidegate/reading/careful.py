@@ -131,6 +131,9 @@ class Supervisor:
                     if rows > emitted:
                         more, emitted = rows - emitted, rows
                         yield table.slice(table.num_rows - more)
+                    elif not table.num_rows:
+                        # it may say something of the file
+                        yield table
                 return
             except _ChildDied as error:
                 self._end()

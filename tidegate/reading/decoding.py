@@ -9,11 +9,13 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from tidegate.core.routes import Dataset
-from tidegate.formats.decode import Decoder, StreamDecoder, decoder, splitter, streaming
+from tidegate.formats.decode import Decoder, StreamDecoder, decoder, salvaging, splitter, streaming
 from tidegate.formats.paths import unplaceable
 from tidegate.formats.reasons import Oversized, Undecodable, first_line
+from tidegate.formats.said import concat
+from tidegate.formats.salvage import NoneLeft, rows_with_bad
 from tidegate.formats.splits import Split, Splitter
-from tidegate.formats.streams import WHOLE_BYTES, Allowance, ByteSource, Stream
+from tidegate.formats.streams import WHOLE_BYTES, Allowance, ByteSource, HeldBytes, Stream
 from tidegate.reading.decompress import codec_of, decompress
 from tidegate.reading.sources import Watched
 
@@ -59,7 +61,7 @@ class Decoding:
     def prepare(self) -> None:
         """Import and make the decoders, so that the first file does not wait for that. Arrow imports pandas with the
         first values that it converts."""
-        _ = self._decode, self._stream
+        _ = self._decode, self._stream, self._salvage
         pa.array([""])
 
     @property
@@ -79,11 +81,24 @@ class Decoding:
         """The table in an unpacked file. Raises as `__call__` does."""
 
         def placed() -> pa.Table | Refused:
-            table = self._decode(unpacked)
+            try:
+                table = self._decode(unpacked)
+            except Undecodable as refused:
+                if isinstance(refused, Oversized) or self._salvage is None:
+                    raise
+                table = self._salvaged(self._salvage, unpacked, refused)
             why = self.unplaceable(table)
             return Refused(why) if why else table
 
         return self._judged(key, placed)
+
+    def _salvaged(self, salvage: StreamDecoder, unpacked: bytes, refused: Undecodable) -> pa.Table:
+        """The rows of a refused file that fit, if so few do not that they are set aside. Raises Undecodable."""
+        allowance = Allowance(self.whole_bytes, "max_object_bytes")
+        try:
+            return concat(list(salvage(Stream(HeldBytes(unpacked), None, allowance))))
+        except NoneLeft:
+            raise refused from None
 
     def _judged(self, key: str, read: Callable[[], T]) -> T | Refused | Larger:
         """What `read` returns; whatever it raises refuses the file, or has it decoded piece by piece. MemoryError
@@ -107,11 +122,15 @@ class Decoding:
     def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
         if self._stream is None:
             raise Undecodable(f"too large: more than {WHOLE_BYTES} bytes, and files of this format are decoded whole")
-        yield from self._tables(key, source, self._stream, Allowance.of(source.size, self.dataset.max_object_bytes))
+        allowance = Allowance.of(source.size, self.dataset.max_object_bytes)
+        yield from self._tables(key, source, self._salvage or self._stream, allowance)
 
     @cached_property
     def splitter(self) -> Splitter | None:
+        """None also if bad rows are set aside: how many of a file's are bad is known of the whole of it."""
         given = self.dataset
+        if self._salvage is not None:
+            return None
         return splitter(given.format, self.schema, given.options)
 
     def splits(self, key: str) -> bool:
@@ -139,7 +158,7 @@ class Decoding:
             for table in decode(stream):
                 if unplaced := unplaceable(table, self.dataset.partition_by, rows):
                     raise Undecodable(unplaced)
-                rows += table.num_rows
+                rows += rows_with_bad(table)
                 yield table
         except Exception as error:
             if watched.failed is not None:
@@ -158,6 +177,10 @@ class Decoding:
     @cached_property
     def _stream(self) -> StreamDecoder | None:
         return streaming(self.dataset.format, self.schema, self.dataset.options)
+
+    @cached_property
+    def _salvage(self) -> StreamDecoder | None:
+        return salvaging(self.dataset.format, self.schema, self.dataset.options)
 
 
 def _bug(key: str, error: Exception) -> str:

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,8 +18,10 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.formats.reasons import too_large
+from tidegate.formats.said import BadRow, said_of
+from tidegate.formats.salvage import places_of, rows_with_bad
 from tidegate.formats.splits import Split
-from tidegate.formats.streams import STORED_BYTES, HeldBytes
+from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
 from tidegate.reading.careful import careful
 from tidegate.reading.decoding import Decode, Decoding, Larger
 from tidegate.reading.fetch import Fetched, Missed, TooLarge, Unreadable, Withheld, fetch, probe
@@ -44,6 +46,17 @@ LINEAGE = pa.schema(
         pa.field("_ingested_at", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
+REJECTED = pa.schema(
+    [
+        pa.field("place", pa.string(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("error", pa.string(), nullable=False),
+        *LINEAGE,
+    ]
+)
+"""The rows of a table of rejected rows: where in its file a row is, how the file has it, and why it does not fit."""
+REJECTED_COLUMNS = {"place": "string", "text": "string", "error": "string", **LINEAGE_COLUMNS}
+"""Their types, as Spark calls them."""
 LINEAGE_DDL = ", ".join(f"{name} {kind} not null" for name, kind in LINEAGE_COLUMNS.items())
 
 
@@ -80,6 +93,40 @@ class Reader:
             return
         with careful(decoding, self.batch) as decode:
             yield from self._read(items, one_by_one(decode), decode, report)
+
+    def read_rejected(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[pa.RecordBatch]:
+        """Batches of `REJECTED`: the rows of these uploads that do not fit. It reads the uploads once more. One that is
+        not there any more, or is refused, has none."""
+        decoding = self.decoding
+        reading = careful(decoding, self.batch) if self.careful else nullcontext(decoding)
+        with reading as decode:
+            for _, item, body in self._fetch_ahead(items):
+                for first, table in self._tables(item, body, decode):
+                    if bad := said_of(table).bad:
+                        yield self._rejected(item, first, bad)
+
+    def _tables(self, item: OwnedUpload, body: Fetched, decode: Decode) -> Iterator[tuple[int, pa.Table]]:
+        """The tables of a file, each with the number of rows before it."""
+        judged = self._judged(body)
+        found = decode(item.upload.key, judged) if isinstance(judged, bytes) else judged
+        if isinstance(found, pa.Table):
+            yield 0, found
+        elif isinstance(found, Larger):
+            with self._source(item, body) as source:
+                before = 0
+                for table in decode.streamed(item.upload.key, source):
+                    yield before, table
+                    before += rows_with_bad(table)
+
+    def _rejected(self, item: OwnedUpload, before: int, bad: Sequence[BadRow]) -> pa.RecordBatch:
+        upload = item.upload
+        rows = [
+            (each.place, each.text, each.error, upload.uri, upload.version, before + each.row, self.batch)
+            for each in bad
+        ]
+        columns = [pa.array(values) for values in zip(*rows, strict=True)]
+        at = pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), len(bad))
+        return pa.RecordBatch.from_arrays([*columns, at], schema=REJECTED)
 
     def read_split(self, item: OwnedUpload, split: Split, report: Callable[[Read], None]) -> Iterator[pa.RecordBatch]:
         """The batches of a split of a large file. `report` receives its ending after them. An ending other than
@@ -120,7 +167,7 @@ class Reader:
         return None if isinstance(body, TooLarge) and body.size != item.upload.size else body
 
     def _emitted(self, item: OwnedUpload, before: int, table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
-        return _batches([self._with_lineage(Span(table, [0], [table.num_rows]), [item], before + first)])
+        return _batches([self._with_lineage(Span(table, [0], [table.num_rows], [()]), [item], before + first)])
 
     def _read(
         self,
@@ -147,8 +194,9 @@ class Reader:
                 for number, refused in decoded.refused.items():
                     report(found[number][0], Read(Outcome.QUARANTINED, 0, refused.reason, where=refused.where))
                 for span in decoded.spans:
-                    for number, count in zip(span.files, span.counts, strict=True):
-                        report(found[number][0], Read(Outcome.COMMITTED, count))
+                    bad = len(said_of(span.table).bad)
+                    for number, count, unknown in zip(span.files, span.counts, span.unknown, strict=True):
+                        report(found[number][0], Read(Outcome.COMMITTED, count, rejected=bad, unknown=unknown))
                     waiting.append(self._with_lineage(span, [found[number][1] for number in span.files]))
                     size += waiting[-1].nbytes
                     if size >= EMIT_BYTES:
@@ -197,9 +245,13 @@ class Reader:
         self, item: OwnedUpload, body: Fetched, decode: Decode, report: Callable[[Read], None]
     ) -> Iterator[pa.RecordBatch]:
         """The batches of a file that is decoded piece by piece. It was fetched whole only if it is small as stored."""
-        with Ranges(item.upload, body.size, self.owner) if isinstance(body, TooLarge) else nullcontext() as ranges:
-            source = ranges or HeldBytes(body if isinstance(body, bytes) else b"")
+        with self._source(item, body) as source:
             yield from streamed(decode.streamed(item.upload.key, source), partial(self._emitted, item, 0), report)
+
+    @contextmanager
+    def _source(self, item: OwnedUpload, body: Fetched) -> Iterator[ByteSource]:
+        with Ranges(item.upload, body.size, self.owner) if isinstance(body, TooLarge) else nullcontext() as ranges:
+            yield ranges or HeldBytes(body if isinstance(body, bytes) else b"")
 
     def _judged(self, body: Fetched) -> bytes | Read | Larger:
         """The bytes of a file that is decoded whole, or how it has ended."""
@@ -219,15 +271,17 @@ class Reader:
 
     def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> pa.Table:
         """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the first file
-        came before these."""
+        came before these. Rows that were left out keep their numbers."""
         count = span.table.num_rows
         counts = np.asarray(span.counts, np.int64)
         file = np.repeat(np.arange(len(items)), counts)
+        # only a file that was decoded alone has bad rows, and then its rows count from its first
+        numbers = places_of(span.table)
         first = np.repeat(np.cumsum(counts) - counts, counts)
         values = (
             pa.array([item.upload.uri for item in items], pa.string()).take(pa.array(file)),
             pa.array([item.upload.version for item in items], pa.string()).take(pa.array(file)),
-            pa.array(np.arange(count) - first + before, pa.int64()),
+            pa.array(numbers - first + before, pa.int64()),
             pa.repeat(self.batch, count),
             pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), count),
         )

@@ -19,7 +19,10 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.unknown import few
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.said import said_of
+from tidegate.formats.unknown import names_of
 from tidegate.reading.ranges import GoneMeanwhile
 
 
@@ -28,16 +31,19 @@ def streamed(
     emit: Callable[[pa.Table, int], Iterator[pa.RecordBatch]],
     report: Callable[[Read], None],
 ) -> Iterator[pa.RecordBatch]:
-    """The batches that `emit` makes of each table and of the number of rows before it. `report` receives the file's
-    ending after its last row."""
-    rows = 0
+    """The batches that `emit` makes of each table and of the number of rows before it, bad ones too. `report` receives
+    the file's ending after its last row."""
+    rows = bad = 0
+    unknown: tuple[str, ...] = ()
     try:
         for table in tables:
-            yield from emit(table, rows)
+            unknown = few((*unknown, *names_of(table)))
+            yield from emit(table, rows + bad)
             rows += table.num_rows
+            bad += len(said_of(table).bad)
     except Undecodable as error:
         report(Read(Outcome.QUARANTINED, 0, str(error), where=error.where, spoiled=rows > 0))
     except GoneMeanwhile as error:
         report(Read(error.missed.outcome, 0, error.missed.reason, spoiled=rows > 0))
     else:
-        report(Read(Outcome.COMMITTED, rows))
+        report(Read(Outcome.COMMITTED, rows, rejected=bad, unknown=unknown))

@@ -11,6 +11,7 @@ the same refusals in the same words, as if each file was decoded alone.
 - **A file that would be refused, and is not.** Only checks of a file as a whole can do that. Its size: a piece is made
   only if the file would pass. Its columns: a file whose values are all null is decoded alone, because it may have no
   column of the schema.
+- **Which file has which unknown names.** The decoder says which rows have a name that the schema lacks.
 - **A file that is odd.** It is no piece, and is decoded alone. So is a file of another format, and a large one.
 
 A bad file among n costs some log n calls more, and its neighbours are read again with it. Careful mode
@@ -26,8 +27,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.core.unknown import few
 from tidegate.formats.decode import Decoder, Divider, decoder, divider
 from tidegate.formats.pieces import Piece
+from tidegate.formats.unknown import names_by_file, names_of
 from tidegate.reading.decoding import Decode, Decoding, Larger, Refused
 
 log = logging.getLogger("tidegate.reading")
@@ -42,11 +45,13 @@ File = tuple[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Rows of some files: `table` has `counts[i]` rows of file `files[i]`, one file after the other."""
+    """Rows of some files: `table` has `counts[i]` rows of file `files[i]`, one file after the other. `unknown[i]` are
+    the names in that file which the schema lacks."""
 
     table: pa.Table
     files: Sequence[int]
     counts: Sequence[int]
+    unknown: Sequence[tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -64,7 +69,7 @@ class Decoded:
             return Decoded(refused={file: result})
         if isinstance(result, Larger):
             return Decoded(larger=[file])
-        return Decoded(spans=[Span(result, [file], [result.num_rows])])
+        return Decoded(spans=[Span(result, [file], [result.num_rows], [few(names_of(result))])])
 
 
 DecodeAll = Callable[[Sequence[File]], Iterator[Decoded]]
@@ -122,20 +127,24 @@ class Together:
     def _decode(self, group: Sequence[_Small]) -> Iterator[Decoded]:
         if len(group) == 1:
             yield Decoded.alone(group[0].number, self.decoding.decode(group[0].key, group[0].unpacked))
-        elif (table := self._table([each.piece for each in group])) is not None:
-            yield Decoded([Span(table, [each.number for each in group], [each.piece.rows for each in group])])
+        elif (joined := self._table([each.piece for each in group])) is not None:
+            table, unknown = joined
+            counts = [each.piece.rows for each in group]
+            yield Decoded([Span(table, [each.number for each in group], counts, unknown)])
         else:
             middle = len(group) // 2
             yield from self._decode(group[:middle])
             yield from self._decode(group[middle:])
 
-    def _table(self, pieces: Sequence[Piece]) -> pa.Table | None:
-        """The rows of all pieces; None if one of them may be refused, or cannot be told from its neighbours."""
+    def _table(self, pieces: Sequence[Piece]) -> tuple[pa.Table, list[tuple[str, ...]]] | None:
+        """The rows of all pieces, and the unknown names of each; None if one of them may be refused, or cannot be told
+        from its neighbours."""
         try:
             table = self._joined(pieces[0].head + b"".join(piece.text for piece in pieces))
             counts = [piece.rows for piece in pieces]
             if table.num_rows == sum(counts) and not self.decoding.unplaceable(table) and not _all_null(table, counts):
-                return table
+                unknown = names_by_file(table, counts)
+                return None if unknown is None else (table, list(map(few, unknown)))
         except MemoryError:
             raise
         except Exception:  # each file alone raises it again, and is refused for it

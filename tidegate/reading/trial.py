@@ -9,8 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from tidegate.core.unknown import few
 from tidegate.formats.reasons import Undecodable, too_large
+from tidegate.formats.said import BadRow, said_of
 from tidegate.formats.streams import STORED_BYTES, ByteSource, HeldBytes
+from tidegate.formats.unknown import names_of
 from tidegate.reading.decoding import Decoding, Refused
 
 
@@ -18,7 +21,8 @@ from tidegate.reading.decoding import Decoding, Refused
 class FileTrial:
     """`rows` that would land, of which `first` has some; or the `reason` of a refusal, and `where` in the file it is.
     `piecewise`: it was too large to be decoded whole. `nulls` are the columns that are null in every row: the file may
-    call them otherwise."""
+    call them otherwise. `rejected` rows would be set aside, of which `bad` are the first. `unknown` are the names in it
+    that the schema lacks."""
 
     rows: int
     first: pa.Table
@@ -26,6 +30,9 @@ class FileTrial:
     reason: str = ""
     where: str = ""
     nulls: tuple[str, ...] = ()
+    rejected: int = 0
+    bad: tuple[BadRow, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def refused(self) -> bool:
@@ -45,7 +52,12 @@ def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTr
             return FileTrial(0, none, reason=found.reason, where=found.where)
         if isinstance(found, pa.Table):
             return FileTrial(
-                found.num_rows, found.slice(0, most), nulls=tuple(_null_columns(found) if found.num_rows else ())
+                found.num_rows,
+                found.slice(0, most),
+                nulls=tuple(_null_columns(found) if found.num_rows else ()),
+                rejected=len(said_of(found).bad),
+                bad=said_of(found).bad[:most],
+                unknown=few(names_of(found)),
             )
         source = HeldBytes(body)
     return _piecewise(decoding.streamed(key, source), none, most)
@@ -54,17 +66,22 @@ def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTr
 def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> FileTrial:
     rows = 0
     first = none
+    bad: list[BadRow] = []
     nulls = set(none.column_names)
+    unknown: tuple[str, ...] = ()
     try:
         for table in tables:
+            unknown = few((*unknown, *names_of(table)))
             rows += table.num_rows
+            bad += said_of(table).bad
             nulls.intersection_update(_null_columns(table))
             if first.num_rows < most:
                 # a copy: a slice would hold all of the table
                 first = pa.concat_tables([first, table.slice(0, most - first.num_rows)]).combine_chunks()
     except Undecodable as error:
         return FileTrial(0, none, True, str(error), error.where)
-    return FileTrial(rows, first, True, nulls=tuple(name for name in none.column_names if name in nulls and rows))
+    null = tuple(name for name in none.column_names if name in nulls and rows)
+    return FileTrial(rows, first, True, nulls=null, rejected=len(bad), bad=tuple(bad[:most]), unknown=unknown)
 
 
 def _null_columns(table: pa.Table) -> list[str]:

@@ -105,7 +105,7 @@ class _Token:
 
 _TOKENS = re.compile(
     # as Spark has them: other white space is none, and a backslash at the end of a line continues a comment
-    r"(?P<space>[ \r\n\t]+|--(?:\\\n|[^\r\n])*|/\*(?!\+).*?\*/)"
+    r"(?P<space>[ \r\n\t]+|--(?:\\\n|[^\r\n])*)"
     r"|(?P<quoted>`(?:[^`]|``)*`)"
     r"|(?P<literal>[rR]?'(?:[^'\\]|\\.|'')*'|[rR]?\"(?:[^\"\\]|\\.|\"\")*\")"
     r"|(?P<word>\w+)"
@@ -119,10 +119,35 @@ _NUMBER = re.compile(r"[0-9]+(?:[lsy]|(?:e[0-9]+)?(?:[df]|bd)?)", re.IGNORECASE)
 """Words that Spark takes for numbers."""
 
 
+_EDGES = re.compile(r"/\*(?!\+)|\*/")
+"""Of a comment. What begins with `/*+` is a hint, and no comment, for Spark."""
+
+
 def _tokens(text: str) -> Iterator[_Token]:
-    for found in _TOKENS.finditer(text):
-        if found.lastgroup != "space":
+    at = 0
+    while at < len(text):
+        end = _comment_end(text, at)
+        if end is None:
+            yield _Token("unclosed", text[at:], TextSpan(at, at + 2))
+            return
+        found = _TOKENS.match(text, at) if end == at else None
+        if found and found.lastgroup != "space":
             yield _Token(str(found.lastgroup), found[0], TextSpan(*found.span()))
+        at = found.end() if found else end
+
+
+def _comment_end(text: str, at: int) -> int | None:
+    """Where the comment ends that begins here, with those within it; None if one of them is not closed. `at` itself if
+    none begins here."""
+    found = _EDGES.match(text, at)
+    if not found or found[0] == "*/":
+        return at
+    depth = 0
+    for edge in _EDGES.finditer(text, at):
+        depth += -1 if edge[0] == "*/" else 1
+        if depth == 0:
+            return edge.end()
+    return None
 
 
 class _DdlParser:
@@ -140,7 +165,10 @@ class _DdlParser:
 
     @property
     def token(self) -> _Token:
-        return self.tokens[self.next] if self.next < len(self.tokens) else _Token("end", "", self.end)
+        token = self.tokens[self.next] if self.next < len(self.tokens) else _Token("end", "", self.end)
+        if token.kind == "unclosed":
+            raise _Stop(token.at, "this comment is not closed: each `/*` in it, too, needs its `*/`")
+        return token
 
     def take(self) -> _Token:
         token = self.token

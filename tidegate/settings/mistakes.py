@@ -15,6 +15,7 @@ _IN_OUR_WORDS = {
     "bool_type": "true or false, without quotes",
     "int_type": "a whole number, without quotes",
     "int_from_float": "a whole number",
+    "float_type": "a number, without quotes",
     "string_type": "text in quotes",
     "tuple_type": 'a list in brackets, such as ["a", "b"]',
     "model_type": "this is a section with fields of its own",

@@ -134,12 +134,13 @@ class Settings(Section):
         wanted: dict[str, bool] = {}
         for route in self.routes:
             said = by_default if route.maintain is None else route.maintain
-            wanted[route.table] = wanted.get(route.table, True) and said
+            for table in route.tables:
+                wanted[table] = wanted.get(table, True) and said
         return tuple(sorted(table for table, each in wanted.items() if each))
 
     def tables_asked_for(self) -> tuple[str, ...]:
         """Those of them that are maintained whoever created them, in order of their names."""
-        said = {route.table for route in self.routes if route.maintain}
+        said = {table for route in self.routes if route.maintain for table in route.tables}
         return tuple(table for table in self.maintained_tables() if table in said)
 
     def maintain_limits(self) -> MaintainLimits:

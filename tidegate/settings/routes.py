@@ -7,6 +7,7 @@ from pydantic import (
     ByteSize,
     Field,
     StrictBool,
+    StrictFloat,
     StrictInt,
     create_model,
     field_validator,
@@ -16,8 +17,8 @@ from pydantic import (
 from tidegate.core.audit import LISTING
 from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
 from tidegate.core.lanes import MOST_LANES
-from tidegate.core.routes import Dataset, Route
-from tidegate.formats.registry import FORMATS, Option, options_of_all
+from tidegate.core.routes import REJECTED, Dataset, Route
+from tidegate.formats.registry import FORMATS, SET_ASIDE, UNKNOWN, Format, Option, options_of_all
 from tidegate.settings.sections import Section
 from tidegate.settings.values import DAY, AccountId, AuditSource, BucketName, Duration, ShortName, Size, TableName
 from tidegate.settings.words import misplaced
@@ -106,11 +107,12 @@ class _Uploads(Section):
     )
 
 
-def _field(format: str, option: Option) -> Any:
-    """An option of a format as a field of a route."""
+def _field(formats: tuple[Format, ...], option: Option) -> Any:
+    """An option of some formats as a field of a route."""
 
-    kind: Any = Annotated[type(option.default), AfterValidator(option.check)]
-    return kind, Field(option.default, description=f"{format}: {option.about}.")
+    of: Any = Literal[option.choices] if option.choices else type(option.default)
+    kind: Any = Annotated[StrictFloat if of is float else of, AfterValidator(option.check)]
+    return kind, Field(option.default, description=f"{', '.join(each.name for each in formats)}: {option.about}.")
 
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ else:
     _FormatOptions = create_model(
         "_FormatOptions",
         __base__=_Uploads,
-        **{name: _field(format.name, option) for name, (format, option) in options_of_all().items()},
+        **{name: _field(formats, option) for name, (formats, option) in options_of_all().items()},
     )
 
 
@@ -131,6 +133,10 @@ class RouteSettings(_FormatOptions):
         alias="schema",
         min_length=1,
         description='The columns as Spark DDL: "id bigint not null, name string".',
+    )
+    unknown: Literal["report", "refuse", "ignore"] = Field(
+        "report",
+        description=f"{UNKNOWN.about[0].upper()}{UNKNOWN.about[1:]}. See docs/formats.md.",
     )
     partition_by: tuple[str, ...] = Field(
         (), description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region".'
@@ -195,11 +201,26 @@ class RouteSettings(_FormatOptions):
 
     @model_validator(mode="after")
     def _options_of_its_format(self) -> Self:
-        for name, (format, _) in options_of_all().items():
-            if name in self.model_fields_set and format.name != self.format:
-                complaint = f"this is an option of {format.name} files, and the route's format is {self.format}"
+        for name, (formats, _) in options_of_all().items():
+            of = [format.name for format in formats]
+            if name in self.model_fields_set and self.format not in of:
+                complaint = f"this is an option of {' and '.join(of)} files, and the route's format is {self.format}"
                 raise misplaced(complaint, name)
+        if "bad_rows_share" in self.model_fields_set and dict(self)["bad_rows"] != SET_ASIDE:
+            raise misplaced(f'it says nothing without bad_rows = "{SET_ASIDE}"', "bad_rows_share")
         return self
+
+    @field_validator("table")
+    @classmethod
+    def _no_table_of_rejected_rows(cls, table: str) -> str:
+        if table.endswith(REJECTED):
+            raise ValueError(f"a name that ends in {REJECTED} is that of a table of rejected rows")
+        return table
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Its table, and that of its rejected rows, if they are set aside."""
+        return (self.table, *((self.table + REJECTED,) if dict(self)["bad_rows"] == SET_ASIDE else ()))
 
     def route(self) -> Route:
         """This route as `tidegate.core` has it."""

@@ -11,6 +11,7 @@ import typer
 from pydantic import ByteSize, TypeAdapter, ValidationError
 
 from tidegate.cli.options import bucket_and_key, moment
+from tidegate.cli.printed import runnable
 from tidegate.core.batches import State
 from tidegate.core.file_states import PENDING
 from tidegate.core.times import iso
@@ -164,7 +165,7 @@ def _only(upload: Mapping[str, Any]) -> str:
 def _command(given: Given) -> str:
     """The verb that does the same."""
     options = " ".join(f"--{name} {shlex.quote(given[name])}" for name in _FIELDS if given.get(name))
-    return f"tidegate quarantine release {options}".strip()
+    return runnable(f"tidegate quarantine release {options}".strip())
 
 
 def trace(questions: Questions, given: Given, now: int) -> Page:

@@ -9,8 +9,8 @@ a verb cannot say different things.
     quarantine    the flow of `quarantine ls`, 100 uploads at most  when it is opened
     cost          the flow of `status`                              when it is opened
 
-One question at a time, a release too: pages that are open side by side do not multiply what is asked, and boto3 makes
-its clients in one thread, as it wants (https://docs.aws.amazon.com/boto3/latest/guide/clients.html).
+One question of a kind at a time: pages that are open side by side do not multiply what is asked, and a slow question
+does not hold the pages that ask something else. A release is of the same kind as the list of the quarantine.
 """
 
 import time
@@ -46,7 +46,7 @@ from tidegate.wiring import BATCH_IDS, Deployment
 LISTED = 100
 """Uploads in quarantine on one page."""
 RELEASED = 500
-"""Uploads that the page releases at once. It answers one question at a time, and each batch costs four requests."""
+"""Uploads that the page releases at once: each batch costs four requests, and the list of the quarantine waits."""
 BATCHES = 30
 """Batches on one page."""
 FILES = 30
@@ -98,7 +98,7 @@ class Questions:
 
     deployed: Deployment
     monotonic: Callable[[], float] = time.monotonic
-    _one_at_a_time: Lock = field(default_factory=Lock)
+    _turns: dict[str, Lock] = field(default_factory=dict)
     _seen: tuple[float, Seen] | None = None
 
     @property
@@ -109,9 +109,12 @@ class Questions:
     def routes(self) -> Mapping[str, Route]:
         return self.deployed.routes
 
+    def _turn(self, kind: str) -> Lock:
+        return self._turns.setdefault(kind, Lock())
+
     def status(self) -> Seen:
         """As `tidegate status`."""
-        with self._one_at_a_time:
+        with self._turn("status"):
             if self._seen is None or self.monotonic() - self._seen[0] >= FRESH:
                 found = overview(
                     self.deployed.routes, self.deployed.ports(), self.deployed.letters(), most_waiting=MOST_WAITING
@@ -122,7 +125,7 @@ class Questions:
     def batches(self, wanted: Wanted, after: str) -> Document:
         """As `tidegate batches --json`. Raises BadParameter for a route that is not there, or an `after` that is no
         batch."""
-        with self._one_at_a_time:
+        with self._turn("batches"):
             ports = self.deployed.ports()
             if wanted.route:
                 check_route(wanted.route, known_names(self.deployed.routes, ports))
@@ -131,7 +134,7 @@ class Questions:
 
     def trace(self, bucket: str, key: str) -> Document:
         """As `tidegate trace --json`, and whether a route takes the key today."""
-        with self._one_at_a_time:
+        with self._turn("trace"):
             ports = self.deployed.ports()
             traces = trace(bucket, key, ports)
             taken = route_of(Upload(bucket, key, version="", size=0), self.routes.values())
@@ -141,24 +144,24 @@ class Questions:
     def files(self, words: str) -> Document:
         """As `tidegate files --json`: those whose keys have these words in them, or match them as a pattern."""
         pattern = words if any(each in words for each in "*?[") else f"*{words}*"
-        with self._one_at_a_time:
+        with self._turn("files"):
             page = files_page(self.deployed.ports(), BATCH_IDS, WantedFiles(key=pattern), limit=FILES)
             return json_output.files(page)
 
     def quarantine(self, wanted: WantedQuarantine) -> Document:
         """As `tidegate quarantine ls --json`."""
-        with self._one_at_a_time:
+        with self._turn("quarantine"):
             coming = self._found(self.deployed.ports(), wanted)
             found = list(islice(coming, LISTED))
             return json_output.quarantine(found, more=next(coming, None) is not None)
 
     def names(self) -> Sequence[str]:
         """The routes that quarantine may be of."""
-        with self._one_at_a_time:
+        with self._turn("names"):
             return known_names(self.deployed.routes, self.deployed.ports())
 
     def releasable(self, wanted: WantedQuarantine) -> Releasable:
-        with self._one_at_a_time:
+        with self._turn("quarantine"):
             ports = self.deployed.ports()
             asked_at = ports.clock()
             found = list(islice(self._found(ports, wanted), RELEASED + 1))
@@ -168,13 +171,14 @@ class Questions:
 
     def release(self, wanted: WantedQuarantine) -> int:
         """As `tidegate quarantine release`, `RELEASED` uploads at most. Returns how many were sent."""
-        with self._one_at_a_time:
+        with self._turn("quarantine"):
             ports = self.deployed.ports(f"release-{uuid.uuid4().hex}")
             began = ports.clock()
             coming = islice(self._found(ports, wanted), RELEASED)
             done = release(coming, ports, run=ports.new_id(), configured=self.deployed.routes, began=began)
+        with self._turn("status"):  # what was being read meanwhile may be from before
             self._seen = None
-            return done.sent
+        return done.sent
 
     def _found(self, ports: Ports, wanted: WantedQuarantine) -> Iterator[Any]:
         return found_in(self.deployed, ports, wanted.route, wanted.selection)

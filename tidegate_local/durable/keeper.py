@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from tidegate_local.durable import objects
 from tidegate_local.durable.changes import CHANGES, Touched
 from tidegate_local.durable.database import Database, Transaction, stop
+from tidegate_local.durable.dead_letters import named_later
 from tidegate_local.durable.definitions import KeptDefinitions, WsgiApplication, subscriptions_keep_their_names
 from tidegate_local.durable.items import KeptItems
 from tidegate_local.durable.messages import KeptMessages
@@ -31,8 +33,12 @@ class Keeper:
 
     def fill(self, application: WsgiApplication, *, receivers_are_gone: bool) -> dict[str, int]:
         """Fill moto from the file, and keep what changes from now on. How much there was. Raises LocalError."""
+        with named_later() as missing:
+            definitions = self._definitions.make(application)
+        for each in missing:
+            print(each, file=sys.stderr, flush=True)
         counts = {
-            "definitions": self._definitions.make(application),
+            "definitions": definitions,
             "versions": self._objects.fill(),
             "messages": self._messages.fill(receivers_are_gone=receivers_are_gone),
             "items": self._items.fill(),

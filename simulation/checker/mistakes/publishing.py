@@ -10,6 +10,7 @@ from simulation.world.faults import Kind
 from tidegate.core.manifests import floor_name
 from tidegate.core.publication import NotPublished, Published, verdict
 from tidegate.core.receipts import encode_floor
+from tidegate.flows.rejected import land_rejected
 from tidegate.sinks.iceberg.table import BRANCHES
 
 VERDICT = "tidegate.core.publication:verdict"
@@ -146,7 +147,35 @@ def _absent_or_not(parameters: dict[str, Any]) -> dict[str, Any]:
     return parameters
 
 
+def _land_first(real: Any) -> Any:
+    def publish(attempt: Any, staged: int, floor: Any) -> Any:
+        land_rejected(attempt, Published(staged, staged))
+        return real(attempt, staged, floor)
+
+    return publish
+
+
 BUGS = (
+    Bug(
+        "ended without its rejected rows",
+        "The receipt is written before the rejected rows have landed, and nobody lands them.",
+        (replaced("tidegate.flows.rejected:land_rejected", lambda real: lambda *_: None),),
+        "bad_rows",
+    ),
+    Bug(
+        "rejected rows above a floor of the moment",
+        "Each driver takes the position of the table of rejected rows as its floor.",
+        (replaced("tidegate.flows.rejected:_floor", lambda real: lambda attempt, position: position),),
+        "bad_rows",
+        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 6),),
+    ),
+    Bug(
+        "rejected rows first, the batch second",
+        "A driver lands its rejected rows before it publishes the batch.",
+        (replaced("tidegate.flows.publish:Attempt.publish", _land_first),),
+        "bad_rows_given_up",
+        (Strike("driver iceberg.swap", Kind.PAUSE),),
+    ),
     Bug(
         "straight into the table",
         "Rows are written to `main` (in the model of the table; in the product Spark writes them).",

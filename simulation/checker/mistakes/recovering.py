@@ -32,9 +32,9 @@ def _done_already(real: Any) -> Any:
 
 
 def _the_last_one(real: Any) -> Any:
-    def decide_published(batch: str, staged: int | None, ports: Any) -> Decision:
-        decision: Decision = real(batch, staged, ports)
-        return real(batch, decision.staged[-1], ports) if decision.staged else decision
+    def decide_published(batch: str, staged: int | None, ports: Any, **said: Any) -> Decision:
+        decision: Decision = real(batch, staged, ports, **said)
+        return real(batch, decision.staged[-1], ports, **said) if decision.staged else decision
 
     return decide_published
 

@@ -111,7 +111,7 @@ def _check(connection: duckdb.DuckDBPyConnection, query: str) -> None:
     kinds = [each.type.name for each in statements]
     if wrong := [kind for kind in kinds if kind not in READS]:
         raise BadQuery(
-            f"`tidegate sql` only reads, and this is a statement of the kind {wrong[0]}. Rows come into a table by"
+            f"this verb only reads, and this is a statement of the kind {wrong[0]}. Rows come into a table by"
             " uploads; `tidegate shell` has Spark's SQL, which alters tables"
         )
     if len(kinds) != 1:

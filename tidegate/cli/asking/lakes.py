@@ -166,7 +166,7 @@ def of_deployment(settings: "Settings") -> Lake:
         raise SettingsError(credential_advice(catalog))
     who = caller()
     name = os.environ.get(DEPLOYMENT) or settings.deployment.name
-    tables = sorted({route.table for route in settings.routes})
+    tables = sorted({table for route in settings.routes for table in route.tables})
     beside, locate = _glue(catalog) if catalog.type == "glue" else _rest(catalog, who)
     return Lake(
         where=f"the catalog {catalog.name} of deployment {name} ({catalog.type}, {who.region})",

@@ -21,6 +21,7 @@ from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
 from tidegate.formats.type_names import type_name
+from tidegate.formats.unknown import listed
 from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.reading.decoding import Decoding
 from tidegate.reading.trial import FileTrial, tried
@@ -132,9 +133,17 @@ def show(one: TriedFile, route: Route) -> None:
         rows = "1 row" if trial.rows == 1 else f"{trial.rows:,} rows"
         piecewise = ", decoded piece by piece" if trial.piecewise else ""
         out.print(Text.assemble((f"{rows}: ", "green"), f"{one.sample.name} ({size}{piecewise})"), soft_wrap=True)
+    if trial.rejected:
+        several = "1 row" if trial.rejected == 1 else f"{trial.rejected:,} rows"
+        out.print(Text.assemble(("    set aside: ", "yellow"), f"{several}, in {route.dataset.rejected_table}"))
+        for each in trial.bad:
+            out.print(Text(f"      {as_cell(each.error)}"), soft_wrap=True)
     if trial.nulls:
         nulls = f"{', '.join(trial.nulls)}. The file has no such column, calls it otherwise, or has no value in it"
         out.print(Text.assemble(("    null in every row: ", "yellow"), nulls), soft_wrap=True)
+    if trial.unknown:
+        names = f"{listed(trial.unknown)}. Add them to the schema, if somebody wants them"
+        out.print(Text.assemble(("    not in the schema: ", "yellow"), names), soft_wrap=True)
     if advice := misplaced(one, route):
         out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
 
@@ -195,7 +204,10 @@ def as_document(route: Route, decoding: Decoding, done: Sequence[TriedFile]) -> 
                 "taken_by": list(each.taken_by),
                 "bytes": each.sample.source.size,
                 "rows": each.trial.rows,
+                "rejected_rows": each.trial.rejected,
+                "rejected": [{"place": bad.place, "text": bad.text, "error": bad.error} for bad in each.trial.bad],
                 "null_columns": list(each.trial.nulls),
+                "unknown_columns": list(each.trial.unknown),
                 "error": each.trial.reason or None,
                 "where": each.trial.where or None,
                 "first": [plain(row) for row in each.trial.first.to_pylist()],

@@ -1,13 +1,11 @@
 """One driver's access to an Iceberg table: it reads and stages with Spark, on a branch of its own."""
 
 import datetime
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
-from py4j.protocol import Py4JJavaError
 from pyspark.errors import (
     AnalysisException,
     ArithmeticException,
@@ -21,20 +19,23 @@ from pyspark.sql.functions import lit
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_task
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
+from tidegate.core.receipts import RejectedRows
 from tidegate.core.routes import Dataset
-from tidegate.flows.sink import Hopeless, ReaderDied, Staged
+from tidegate.flows.sink import Hopeless, Staged
 from tidegate.formats.decode import decoder
+from tidegate.formats.registry import share_of_bad_rows
 from tidegate.reading.reader import Reader, with_lineage
-from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
+from tidegate.sinks.iceberg.causes import TaskFailed, cause
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
+from tidegate.sinks.iceberg.rejected import create_rejected, rejected_rows
 from tidegate.sinks.iceberg.splits import Splits, SplitTask, endings_of, in_splits, read_whole, split_tasks, survey
 from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
+from tidegate.sinks.iceberg.target import IcebergTarget, asking
 
 TASK_BYTES = 64_000_000
 TASK_OBJECTS = 10_000
@@ -52,6 +53,8 @@ class IcebergSink:
     attempt: int
     driver: str
     landing_owner: str = ""
+    opened: list[str] = field(default_factory=list)
+    """The tables of rejected rows that this driver has used, once for each time."""
 
     @property
     def table(self) -> str:
@@ -59,7 +62,19 @@ class IcebergSink:
 
     @property
     def iceberg(self) -> IcebergTable:
-        return IcebergTable(self.spark, self.dataset.table)
+        return self.iceberg_of(self.table)
+
+    def iceberg_of(self, name: str) -> IcebergTable:
+        return IcebergTable(self.spark, name)
+
+    @property
+    def target(self) -> IcebergTarget:
+        return IcebergTarget(self.iceberg, self.batch, self.marks)
+
+    @property
+    def sets_aside(self) -> bool:
+        """Whether rows that do not fit are set aside."""
+        return share_of_bad_rows(self.dataset.options) is not None
 
     @property
     def marks(self) -> dict[str, str]:
@@ -80,11 +95,11 @@ class IcebergSink:
 
     @property
     def exists(self) -> bool:
-        with _asking():
-            return self.iceberg.exists
+        return self.target.exists
 
     def prepare(self) -> None:
-        """Create the table if it is absent; refuse one whose columns do not fit the route's schema."""
+        """Create the table if it is absent; refuse one whose columns do not fit the route's schema. The same of the
+        table of rejected rows, if the route has one."""
         struct = _struct(self.dataset.schema)
         try:
             decoder(self.dataset.format, to_arrow_schema(struct), self.dataset.options)
@@ -95,13 +110,15 @@ class IcebergSink:
             ) from error
         self.create_if_absent()
         self.require_columns()
+        if self.sets_aside:
+            create_rejected(self.iceberg_of(self.dataset.rejected_table))
 
     def create_if_absent(self) -> None:
         if self.exists:
             return
         # an unreachable catalog is a temporary error; these are mistakes in the configuration
         mistakes = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
-        with _asking():
+        with asking():
             try:
                 self.iceberg.create_if_absent(with_lineage(self.dataset.schema), self.dataset.partition_by)
             except mistakes as error:
@@ -111,56 +128,60 @@ class IcebergSink:
                 ) from error
 
     def require_columns(self) -> None:
-        with _asking():
-            there = {field.name: field for field in self.iceberg.schema}
-        wanted = {field.name: field for field in _struct(with_lineage(self.dataset.schema))}
-        for name, field in wanted.items():
+        with asking():
+            there = {column.name: column for column in self.iceberg.schema}
+        wanted = {column.name: column for column in _struct(with_lineage(self.dataset.schema))}
+        for name, column in wanted.items():
             if name not in there:
                 raise Hopeless(
                     f"table {self.dataset.table} has no column {name}, which the route's schema has. Run: ALTER TABLE"
-                    f" {self.dataset.table} ADD COLUMN {name} {field.dataType.simpleString()}"
+                    f" {self.dataset.table} ADD COLUMN {name} {column.dataType.simpleString()}"
                 )
-            if there[name].dataType.simpleString() != field.dataType.simpleString():
+            if there[name].dataType.simpleString() != column.dataType.simpleString():
                 raise Hopeless(
                     f"column {name} of table {self.dataset.table} is {there[name].dataType.simpleString()}, in the"
-                    f" route's schema it is {field.dataType.simpleString()}. Make them the same"
+                    f" route's schema it is {column.dataType.simpleString()}. Make them the same"
                 )
-            if field.nullable and not there[name].nullable:
+            if column.nullable and not there[name].nullable:
                 raise Hopeless(
                     f"column {name} of table {self.dataset.table} takes no nulls, in the route's schema it may be null."
                     f" Say `not null` there, or run: ALTER TABLE {self.dataset.table} ALTER COLUMN {name} DROP NOT NULL"
                 )
-        for name, field in there.items():
-            if name not in wanted and not field.nullable:
+        for name, column in there.items():
+            if name not in wanted and not column.nullable:
                 raise Hopeless(
                     f"table {self.dataset.table} demands a value for column {name}, which the route's schema lacks."
                     f" Add it to the schema, or run: ALTER TABLE {self.dataset.table} ALTER COLUMN {name} DROP NOT NULL"
                 )
 
     def position(self) -> Floor:
-        with _asking():
-            position = self.iceberg.position()
-            if position.head is None:
-                self.iceberg.begin()
-                position = self.iceberg.position()
-            return position
+        return self.target.position()
 
     def history(self, floor: Floor) -> History:
-        with _asking():
-            return self.iceberg.history(floor)
+        return self.target.history(floor)
 
     def in_line(self, version: int) -> bool:
-        with _asking():
+        with asking():
             return self.iceberg.in_line(version)
 
     def held(self, position: Floor) -> int:
-        with _asking():
+        with asking():
             return self.iceberg.rows_of(self.batch, position)
 
     # ---- staging
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
-        reader = Reader(
+        reader = self._reader(careful)
+        with asking():
+            splits = survey(self.spark.sparkContext, reader, items, TASK_BYTES)
+        staged = without_spoiled(items, partial(self._stage_once, reader, splits))
+        bad = [item for position, item in enumerate(items) if (read := staged.reads.get(position)) and read.rejected]
+        if not bad:
+            return staged
+        return replace(staged, rejected=self._stage_rejected(reader, bad, self.dataset.rejected_table))
+
+    def _reader(self, careful: bool) -> Reader:
+        return Reader(
             self.dataset,
             to_arrow_schema(_struct(self.dataset.schema)),
             self.batch,
@@ -168,9 +189,28 @@ class IcebergSink:
             self.landing_owner,
             careful,
         )
-        with _asking():
-            splits = survey(self.spark.sparkContext, reader, items, TASK_BYTES)
-        return without_spoiled(items, partial(self._stage_once, reader, splits))
+
+    def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
+        if not self.sets_aside:
+            raise Hopeless(
+                f"batch {self.batch} has rows for table {table} that have to be read again, and the route does not set"
+                ' bad rows aside any more. Set bad_rows = "set aside" and resume the batch, or see `tidegate decide'
+                " --help`"
+            )
+        return self._stage_rejected(self._reader(careful=True), items, table)
+
+    def _stage_rejected(self, reader: Reader, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
+        self.opened.append(table)
+        iceberg = self.iceberg_of(table)
+        create_rejected(iceberg)
+        with asking():
+            rows = self._rejected_rows(reader, items)
+            # a driver stages anew if the table was created anew, which has none of its branches
+            staged, added = iceberg.stage(rows, f"{self.branch}_{len(self.opened)}", self.marks)
+            return RejectedRows(table, iceberg.position().table_uuid, staged, added)
+
+    def _rejected_rows(self, reader: Reader, items: Sequence[OwnedUpload]) -> Any:
+        return rejected_rows(self.spark, reader, items, TASK_BYTES, TASK_OBJECTS)
 
     def _stage_once(self, reader: Reader, splits: Splits, items: Sequence[OwnedUpload], time: int) -> Staged:
         """Stage the rows of `items` on a new branch, the `time`-th of this driver. A file that is not to be read in
@@ -179,9 +219,9 @@ class IcebergSink:
         endings: Any = context.accumulator({}, Endings[int]())
         of_splits: Any = context.accumulator({}, Endings[tuple[int, int]]())
         branch = self.branch if time == 1 else f"{self.branch}_{time}"
-        with _asking():
+        with asking():
             rows = self._rows(reader, items, splits, endings, of_splits)
-            for name in (field.name for field in self.iceberg.schema if field.name not in rows.columns):
+            for name in (each.name for each in self.iceberg.schema if each.name not in rows.columns):
                 rows = rows.withColumn(name, lit(None))
             staged, added = self.iceberg.stage(rows, branch, self.marks)
             reports = Endings.plain(of_splits.value)
@@ -189,7 +229,7 @@ class IcebergSink:
         return Staged(staged, added, {**Endings.plain(endings.value), **reads})
 
     def stage_nothing(self) -> int:
-        with _asking():
+        with asking():
             return self.iceberg.stage_nothing(self.branch, self.marks)
 
     def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Splits, endings: Any, of_splits: Any) -> Any:
@@ -228,28 +268,20 @@ class IcebergSink:
     # ---- publishing
 
     def hold(self, version: int) -> None:
-        with _asking():
+        with asking():
             self.iceberg.hold(version, self.branch)
 
     def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
-        try:
-            return self.iceberg.publish(staged, self.batch, floor, self.marks)
-        except (Py4JJavaError, PySparkException) as error:
-            raise OutcomeUnknown(cause(error)) from error
+        return self.target.publish(staged, floor)
+
+    def rejected(self, table: str) -> IcebergTarget:
+        self.opened.append(table)
+        return IcebergTarget(self.iceberg_of(table), self.batch, self.marks)
 
     def tidy(self) -> None:
-        with _asking():
-            self.iceberg.drop_branches(self.branches)
-
-
-@contextmanager
-def _asking() -> Iterator[None]:
-    """Around calls of Spark and Iceberg: an error becomes Retryable, with its cause in one line. What is published does
-    not depend on whether such a call took effect."""
-    try:
-        yield
-    except (Py4JJavaError, PySparkException) as error:
-        raise (ReaderDied if reader_died(error) else Retryable)(cause(error)) from error
+        for table in dict.fromkeys((self.table, *self.opened)):
+            with asking():
+                self.iceberg_of(table).drop_branches(self.branches)
 
 
 def _struct(ddl: str) -> StructType:
