@@ -10,7 +10,7 @@ PINS := requirements.txt pyproject.toml tidegate_local/toolchain.py tidegate_loc
 export UV_SYSTEM_CERTS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bundle sim sim-all model replay evidence bench chaos mutants clean setup
+.PHONY: help demo test lint format lock bundle sim faults sim-all model replay evidence bench chaos mutants clean setup
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -18,6 +18,8 @@ help: ## Show this list
 demo: setup ## Run the whole path on this machine, duplicates, deletions and garbage included
 	@$(BIN)/tidegate demo
 
+# Hundreds of processes of one run import the same modules: what Python compiles of them is kept, whatever the shell says.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint ## Lint, then run every test
 	$(BIN)/pytest tests --numprocesses=auto
 
@@ -32,6 +34,9 @@ bundle: setup ## Build what Lambda and EMR run into build/, and hold it against 
 
 sim: setup ## Simulate schedules by seed: make sim SEEDS=0-2000, or SEEDS=184 to replay one
 	@$(BIN)/python -m simulation seeds $(or $(SEEDS),0-2000)
+
+faults: setup ## Simulate every fault at every call of the scenarios that `make test` takes a share of (minutes)
+	@$(BIN)/python -m simulation singles
 
 sim-all: setup ## Simulate every fault, every recovery, every pair (hours)
 	@$(BIN)/python -m simulation all

@@ -4,6 +4,7 @@ python -m simulation seeds 0-2000         random schedules and faults, for the s
 python -m simulation seeds 184            one seed, with its trace (and ONLY=12,40 WITHOUT=twins: as a failure prints)
 python -m simulation at core 12:late      a scenario with these faults, with its trace
 python -m simulation singles core         every fault at every call of a scenario, and the faults left untried
+                                          (without a name: of those that `make test` takes a share of)
 python -m simulation pairs core 3/10      every fault at every call of every recovery, so all pairs: a tenth of them,
                                           from 0/10 to 9/10
 python -m simulation states 0-2000        which states were met, which faults struck in them, and which were never met

@@ -200,8 +200,12 @@ def cdk() -> list[str]:
 
 
 def cdk_environment() -> dict[str, str]:
-    """The variables that make a CDK app use our Node, to be laid over `os.environ`."""
-    return {"JSII_NODE": str(node().path)}
+    """The variables that make a CDK app use our Node, to be laid over `os.environ`.
+
+    jsii unpacks the CDK's library once for each folder that it caches in, 200 MB and some 15 s of a processor. Its own
+    choice of that folder depends on HOME, so whoever changes HOME would wait again.
+    """
+    return {"JSII_NODE": str(node().path), "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(_share() / "jsii")}
 
 
 def lambda_emulator() -> Path:

@@ -17,9 +17,9 @@ from simulation.checker.explore import (
     simulation,
     singles,
 )
-from simulation.checker.extra_scenarios import BEYOND, EXTRA
+from simulation.checker.extra_scenarios import BEYOND, EXTRA, SHARED
 from simulation.checker.purge import compared
-from simulation.checker.scenarios import CHANCE, CORE, PLAIN, SCENARIOS
+from simulation.checker.scenarios import CHANCE, PLAIN, SCENARIOS
 from simulation.checker.sometimes import SOMETIMES
 from simulation.world.faults import Kind
 from simulation.world.knobs import Knobs
@@ -49,7 +49,7 @@ def _done(arguments: list[str]) -> int | None:
         case ["at", scenario, *faults]:
             return _replay(Case(_scenario(scenario), tuple(map(_fault, faults))))
         case ["singles", *scenarios]:
-            return _report(everywhere([_scenario(each) for each in scenarios] or CORE))
+            return _report(everywhere([_scenario(each) for each in scenarios] or SHARED))
         case ["pairs", scenario, *part]:
             return _report(pairs(_scenario(scenario), *_part(*part)), complete=False)
         case ["states", text]:

@@ -127,6 +127,29 @@ def singles(scenario: str, kinds: Collection[Kind] = tuple(Kind)) -> list[Case]:
     return [case for case in after(run(Case(scenario))) if case.faults[-1][1] in kinds]
 
 
+def thinned(cases: Iterable[Case], one_in: int, struck: set[tuple[str, Kind]] | None = None) -> list[Case]:
+    """A share of these singles: at each call one fault in `one_in`, by turns, and at least one.
+
+    Besides these, each fault at the first call of each call site that it can strike. `struck` has what was struck
+    before, in other scenarios, and is added to. Only within `simulation()`.
+    """
+    struck = set() if struck is None else struck
+    by_call: dict[tuple[str, int], list[Case]] = {}
+    for case in cases:
+        by_call.setdefault((case.scenario, case.faults[-1][0]), []).append(case)
+    calls = {scenario: run(Case(scenario)).calls for scenario in dict.fromkeys(scenario for scenario, _ in by_call)}
+    found = []
+    for turn, ((scenario, number), here) in enumerate(by_call.items()):
+        site, _ = calls[scenario][number]
+        every = min(one_in, len(here))
+        for place, case in enumerate(here):
+            what = site, case.faults[-1][1]
+            if (turn + place) % every == 0 or what not in struck:
+                found.append(case)
+                struck.add(what)
+    return found
+
+
 def after(result: Result) -> list[Case]:
     """The case of `result` with one more fault, at every call that came after its last one."""
     faults = result.case.faults
@@ -294,14 +317,16 @@ def run_all(
     return report
 
 
-def everywhere(scenarios: Iterable[str]) -> Report:
-    """Every fault at every call of these scenarios, then at whatever call sites only recoveries have."""
+def everywhere(scenarios: Iterable[str], *, one_in: int = 1, processes: int | None = None) -> Report:
+    """Every fault at every call of these scenarios, or a share of them (`thinned`), then at whatever call sites only
+    recoveries have."""
+    struck: set[tuple[str, Kind]] = set()
     with simulation():
-        cases = [case for scenario in scenarios for case in singles(scenario)]
-    report = run_all(cases)
+        cases = [case for scenario in scenarios for case in thinned(singles(scenario), one_in, struck)]
+    report = run_all(cases, processes=processes)
     while gaps := report.gaps():
         before = len(report.untried)
-        report.merge(run_all(gaps))
+        report.merge(run_all(gaps, processes=processes))
         if len(report.untried) >= before:
             break
     return report

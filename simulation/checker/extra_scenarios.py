@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from simulation.checker.scenarios import ALL_BAD, BAD, GOOD, MORE, Scenario
+from simulation.checker.scenarios import ALL_BAD, BAD, CORE, GOOD, MORE, Scenario
 from simulation.world import audits, backfills, foreign, maintaining, people, redriving, republishing
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
@@ -1108,6 +1108,11 @@ EXTRA: dict[str, Scenario] = {
 BEYOND = frozenset({"stuck_behind_the_topic", "notices_purged", "a_job_that_takes_days"})
 """Their accident destroys a notice, or makes the ledger lose a record before its expiry. Without an audit Tidegate does
 not promise to recover from that. Here it does, because nothing else happens; so no faults are added."""
+
+CROSSED = ("returning", "again_in_company", "again_while_it_is_claimed", "told_while_given_up")
+"""Scenarios in which an upload comes again while it is open how the first one ends."""
+SHARED = (*CORE, *CROSSED, "announced", "unannounced", "screened")
+"""Of the faults of these `make test` tries a share, `make faults` every one."""
 
 # ---- means
 

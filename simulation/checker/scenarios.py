@@ -91,4 +91,4 @@ SCENARIOS: dict[str, Scenario] = {each.__name__: each for each in (core, growing
 PLAIN = ("core", "growing", "outcomes", "returning")
 """The scenarios without an accident. Those with one are in `extra_scenarios`."""
 CORE = ("core", "outcomes")
-"""`make test` strikes each of their calls, `make sim-all` those of all others."""
+"""`make test` strikes each of their calls with a share of the faults, and each of their call sites with every fault."""

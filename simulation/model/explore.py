@@ -2,8 +2,9 @@
 
 An actor is a flow of the product, run as it is. Each call of a port is one step. Between two steps any other actor
 may take any number of its own, or the actor may stop for good: that is a crash. An actor has no state but what it
-was answered so far, because a flow is deterministic. So an actor is replayed from its answers up to its next call,
-and two states are the same if everything that is shared is, and every actor was answered the same.
+was answered so far, because a flow is deterministic. So an actor is replayed from its answers up to its next call, once
+for all states in which it was answered that, and two states are the same if everything that is shared is, and every
+actor was answered the same.
 
 `apply_each` is as many steps as it has transitions: on DynamoDB, each of them happens at a time of its own. An actor
 takes them in their order, or in the opposite one; of two, these are all orders.
@@ -127,24 +128,27 @@ class Shared:
         return before
 
 
-class _Caller:
-    """Replays what an actor was answered, takes one step more, and then pauses it."""
+@dataclass(frozen=True)
+class PortCall:
+    """A call of a port: an actor's next step."""
 
-    def __init__(self, shared: Shared, answers: Sequence[Any]) -> None:
-        self.shared = shared
-        self.answers = answers
-        self.at = 0
-        self.taken: list[Any] = []
+    method: str
+    arguments: tuple[Any, ...]
+
+
+class _Caller:
+    """Replays what an actor was answered, and pauses it at the call after that."""
+
+    def __init__(self, answers: Sequence[Any]) -> None:
+        self._answers = iter(answers)
+        self.asked: PortCall | None = None
 
     def __call__(self, method: str, *arguments: Any) -> Any:
-        if self.at < len(self.answers):
-            self.at += 1
-            return self.answers[self.at - 1]
-        if self.taken:
-            raise Paused
-        answer = getattr(self.shared, method)(*arguments)
-        self.taken.append(answer)
-        return answer
+        for answer in self._answers:
+            return answer
+        # a flow that goes on after its pause may make no call: the first one counts
+        self.asked = self.asked or PortCall(method, arguments)
+        raise Paused
 
 
 class _StoreOfSteps:
@@ -343,16 +347,20 @@ def explore(
     what is wrong once all faults stop and fresh actors run one after the other. `ends_well` is given cells of its
     own, and the names of the actors that have acknowledged."""
     numbers = _Numbers()
+    each_step = _Actors(actors, numbers)
     first = Moment(begins, ((),) * len(actors))
-    came: dict[Any, tuple[Any, str]] = {numbers.key(first): (None, "")}
+    came: dict[Any, tuple[Any, str]] = {(key := numbers.key(first)): (None, "")}
     seen_shared: set[Any] = set()
-    queue = deque([first])
+    judged: set[Any] = set()
+    queue = deque([(first, key)])
     found = Explored()
     while queue:
-        state = queue.popleft()
+        state, key = queue.popleft()
         found.states += 1
-        key = numbers.key(state)
-        wrong = safe(state.cells)
+        wrong = ""
+        if key[0] not in judged:
+            judged.add(key[0])
+            wrong = safe(state.cells)
         acknowledged = frozenset(
             actor.name for actor, answers in zip(actors, state.answers, strict=True) if answers is End.ACKNOWLEDGED
         )
@@ -366,34 +374,59 @@ def explore(
             found.complete = False
             break
         for position, actor in enumerate(actors):
-            after = step(state, position, actor)
+            after = each_step.step(state, position)
             if after is not None and (reached := numbers.key(after)) not in came:
                 came[reached] = (key, actor.name)
-                queue.append(after)
+                queue.append((after, reached))
     found.shared = len(seen_shared)
     return found
 
 
-def step(state: Moment, position: int, actor: Actor) -> Moment | None:
-    """One step of one actor; None if it has ended, or waits."""
-    answers = state.answers[position]
-    if answers is End.DONE:
-        return _with(state, position, End.ACKNOWLEDGED, state.cells)
-    if isinstance(answers, End):
-        return None
-    shared = Shared(dict(state.cells))
-    call = _Caller(shared, answers)
-    after: tuple[Any, ...] | End
+class _Actors:
+    """The actors, and what each of them does after each sequence of answers that it was given: equal ones once."""
+
+    def __init__(self, actors: Sequence[Actor], numbers: _Numbers) -> None:
+        self._actors = actors
+        self._numbers = numbers
+        self._known: dict[tuple[int, ...], PortCall | End] = {}
+
+    def step(self, state: Moment, position: int) -> Moment | None:
+        """One step of one actor; None if it has ended, or waits."""
+        answers = state.answers[position]
+        if answers is End.DONE:
+            return _with(state, position, End.ACKNOWLEDGED, state.cells)
+        if isinstance(answers, End):
+            return None
+        todo = self._next(position, answers)
+        if isinstance(todo, End):
+            # it ends without a call: there is nothing that could come between
+            return _with(state, position, End.ACKNOWLEDGED if todo is End.DONE else todo, state.cells)
+        shared = Shared(dict(state.cells))
+        try:
+            answered = (*answers, getattr(shared, todo.method)(*todo.arguments))
+        except NotYet:
+            return None
+        after = self._next(position, answered)
+        return _with(state, position, after if isinstance(after, End) else answered, shared.cells)
+
+    def _next(self, position: int, answers: tuple[Any, ...]) -> PortCall | End:
+        """What an actor does once it was answered this: its next call, or how it ends."""
+        key = (position, *map(self._numbers.of, answers))
+        if key not in self._known:
+            self._known[key] = _replayed(self._actors[position], answers)
+        return self._known[key]
+
+
+def _replayed(actor: Actor, answers: Sequence[Any]) -> PortCall | End:
+    call = _Caller(answers)
     try:
         actor.run(ports(call, actor))
-        after = End.DONE if call.taken else End.ACKNOWLEDGED
     except Paused:
-        after = (*answers, *call.taken)
-    except NotYet:
-        return None
+        assert call.asked is not None
+        return call.asked
     except TidegateError:
-        after = End.GIVEN_BACK
-    return _with(state, position, after, shared.cells)
+        return End.GIVEN_BACK
+    return End.DONE
 
 
 def _with(state: Moment, position: int, after: tuple[Any, ...] | End, cells: Mapping[Cell, Any]) -> Moment:

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import boto3
 import pytest
@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from tests.support.patience import HANGING
+from tests.support.patience import HANGING, eventually
 from tests.support.world import memory_ports
 from tidegate.cli import json_output
 from tidegate.core.records import audit_key
@@ -115,6 +115,13 @@ retry_wait = "1s"
 """
 
 
+T = TypeVar("T")
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks of settle while a test waits. A look keeps two processes busy for a tenth of a second, and
+the job that is waited for needs the processor."""
+
+
 @dataclass
 class LocalStack:
     folder: Path
@@ -170,6 +177,10 @@ class LocalStack:
         )
         with urllib.request.urlopen(request, timeout=HANGING) as answer:
             return bool(answer.status == 200)
+
+    def once(self, ask: Callable[[], T], done: Callable[[T], bool] = bool, *, waiting_for: str) -> T:
+        """The first answer that is `done`. Before each question settle looks."""
+        return eventually(lambda: (self.look(), ask())[1], done, waiting_for=waiting_for, every=LOOK_EVERY)
 
     def let_an_hour_pass(self, route: str) -> None:
         """For the audit of a route: its next run begins an hour after the last one began, by the record of that one."""

@@ -82,11 +82,10 @@ def ended(stack: LocalStack, route: str) -> dict[str, Any]:
         counts = [sqs.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"].values() for url in urls]
         return sum(int(each) for count in counts for each in count)
 
-    return eventually(
-        lambda: (queued(), stack.look() and stack.status(route)),
+    return stack.once(
+        lambda: (queued(), stack.status(route)),
         lambda seen: seen[0] == 0 and seen[1]["uploads"]["pending"] == 0,
         waiting_for=f"all uploads of route {route} to end",
-        every=0.5,
     )[1]
 
 
@@ -99,11 +98,10 @@ def test_killed_in_the_middle_of_uploads_and_jobs_it_loses_and_repeats_nothing(t
     try:
         for moment in ("uploads", "a job", "a job"):
             if moment == "a job":
-                eventually(
-                    lambda: stack.look() and stack.status("events")["unfinished"],
+                stack.once(
+                    lambda: stack.status("events")["unfinished"],
                     lambda batches: any(batch["state"] == "SUBMITTED" for batch in batches),
                     waiting_for="a job",
-                    every=0.3,
                 )
             else:
                 eventually(lambda: uploader.answered, lambda done: len(done) > 10, waiting_for="uploads")
@@ -137,11 +135,10 @@ def test_killed_in_the_middle_of_uploads_and_jobs_it_loses_and_repeats_nothing(t
         local_stack.detach(config, folder, on_progress=print)
         body = b"id\n%d\n" % int(kept[0]["Key"][:-4])
         stack.client("s3").put_object(Bucket=PLAIN, Key=kept[0]["Key"], Body=body)  # the same upload, by its ETag
-        refused = eventually(
-            lambda: stack.look() and stack.status("plain"),
+        refused = stack.once(
+            lambda: stack.status("plain"),
             lambda now: now["duplicates_refused"] > plain["duplicates_refused"],
             waiting_for="the same bytes to be refused",
-            every=0.3,
         )
         assert refused["uploads"] == plain["uploads"]
         assert stack.status("events") == status
@@ -163,10 +160,9 @@ def test_resume_runs_a_corrected_file_and_a_renamed_route_lands_all_that_it_took
         stack.catalog.create_table("e2e.stuck", pa.schema([pa.field("note", pa.string()), *LINEAGE]))
         s3.put_object(Bucket="landing-stuck", Key="a.json", Body=b'{"note": "x"}\n')
         s3.put_object(Bucket="landing-old", Key="a.json", Body=b'{"id": 1, "text": "x"}\n')
-        halted = eventually(
-            lambda: stack.look() and [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]],
+        halted = stack.once(
+            lambda: [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]],
             waiting_for="the halt",
-            every=0.3,
         )
         text = config.read_text()
         table = 'table = "lake.e2e.stuck"\nschema = '
@@ -178,11 +174,10 @@ def test_resume_runs_a_corrected_file_and_a_renamed_route_lands_all_that_it_took
         assert [row["note"] for row in stack.rows("e2e.stuck")] == ["x"]
 
         s3.put_object(Bucket="landing-old", Key="b.json", Body=b'{"id": 2, "text": "x"}\n')
-        eventually(
-            lambda: stack.look() and stack.ids("e2e.old"),
+        stack.once(
+            lambda: stack.ids("e2e.old"),
             lambda ids: ids == [1, 2],
             waiting_for="both uploads to land",
-            every=0.5,
         )
         routes = {each["route"]: each["uploads"] for each in stack.printed_statuses()["routes"]}
         assert routes["renamed"]["committed"] >= 1

@@ -24,6 +24,8 @@ from tidegate_local.continuing import Past
 from tidegate_local.errors import LocalError
 
 pytestmark = pytest.mark.e2e
+MANY = 300
+"""Uploads that gather while a job runs."""
 
 
 def put(stack: LocalStack, bucket: str, key: str, body: bytes) -> dict[str, str]:
@@ -57,11 +59,10 @@ def unannounced(stack: LocalStack, bucket: str) -> Iterator[None]:
 
 def settled(stack: LocalStack, route: str, notified: int) -> dict[str, object]:
     """The route's status once so many uploads were notified in all, and none is pending."""
-    eventually(
-        lambda: stack.look() and stack.status(route),
+    stack.once(
+        lambda: stack.status(route),
         lambda now: now["uploads"]["notified"] == notified and now["uploads"]["pending"] == 0,
         waiting_for=f"{notified} uploads of route {route} to end",
-        every=0.3,
     )
     return stack.status(route, printed=True)
 
@@ -144,14 +145,12 @@ def test_an_unversioned_bucket_tells_superseded_and_vanished(stack: LocalStack) 
     assert stack.cli("status", "--check", check=False).returncode == 1
 
 
-def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStack) -> None:
+def test_with_a_job_running_hundreds_of_uploads_become_one_batch(stack: LocalStack) -> None:
     bucket = "landing-e2e"
     before = stack.status("events")
     done = before["uploads"]["notified"]
     put(stack, bucket, "events/first.json", lines(1000))
-    batch = eventually(
-        lambda: stack.look() and stack_batch(stack), waiting_for="the first upload's batch to be submitted"
-    )
+    batch = stack.once(lambda: stack_batch(stack), waiting_for="the first upload's batch to be submitted")
     driver = eventually(lambda: pids(f"--batch={batch}"), waiting_for="its driver to start")
     # the job runs for as long as the test wants, however fast this machine is: also what it was just starting
     for _ in range(4):
@@ -159,11 +158,11 @@ def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStac
         time.sleep(0.3)
         driver = pids(f"--batch={batch}") or driver
     try:
-        for number in range(1000):
+        for number in range(MANY):
             put(stack, bucket, f"events/many{number}.json", lines(2000 + number))
         eventually(
             lambda: stack.status("events")["uploads"]["notified"],
-            lambda now: now == done + 1001,
+            lambda now: now == done + MANY + 1,
             waiting_for="the notices",
         )
         stack.look()
@@ -171,15 +170,15 @@ def test_with_a_job_running_a_thousand_uploads_become_one_batch(stack: LocalStac
         assert gathered["jobs"] == before["jobs"] + 1, "the running job is the only one"
     finally:
         signal_all(driver, signal.SIGCONT)
-    settled(stack, "events", done + 1001)
+    settled(stack, "events", done + MANY + 1)
     assert stack.status("events")["jobs"] == before["jobs"] + 2
     ids = stack.ids("e2e.events")
-    assert len(ids) == len(set(ids)) == done + 1001
+    assert len(ids) == len(set(ids)) == done + MANY + 1
     traced = [
         json.loads(stack.cli("trace", f"s3://{bucket}/events/many{number}.json", "--json").stdout)["versions"][0]
-        for number in (0, 999)
+        for number in (0, MANY - 1)
     ]
-    assert [version["batch"]["objects"] for version in traced] == [1000, 1000]
+    assert [version["batch"]["objects"] for version in traced] == [MANY, MANY]
 
 
 def test_a_halted_batch_says_why_and_goes_on_when_a_person_has_acted(stack: LocalStack) -> None:
@@ -188,9 +187,8 @@ def test_a_halted_batch_says_why_and_goes_on_when_a_person_has_acted(stack: Loca
     catalog.create_namespace_if_not_exists("e2e")
     table = catalog.create_table("e2e.stuck", pa.schema([pa.field("note", pa.string()), *LINEAGE]))
     put(stack, "landing-stuck", "a.json", lines(1))
-    halted = eventually(
-        lambda: stack.look() and [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]],
-        waiting_for="the halt",
+    halted = stack.once(
+        lambda: [batch for batch in stack.status("stuck")["unfinished"] if batch["halted"]], waiting_for="the halt"
     )
     assert stack.cli("status", check=False).returncode == 1
     assert "ADD COLUMN id bigint" in halted[0]["halted"]
@@ -211,10 +209,8 @@ def test_killed_functions_and_a_killed_job_change_nothing(stack: LocalStack) -> 
         put(stack, bucket, f"events/kill{number}.json", lines(number))
         if position in (15, 30, 45):
             kill_functions(stack)
-    submitted = eventually(
-        lambda: stack.look() and (batch := stack_batch(stack)) and pids(f"--batch={batch}"),
-        waiting_for="spark-submit to run",
-    )
+    batch = stack.once(lambda: stack_batch(stack), waiting_for="the batch to be submitted")
+    submitted = eventually(lambda: pids(f"--batch={batch}"), waiting_for="spark-submit to run")
     signal_all(submitted, signal.SIGKILL)
     settled(stack, "events", done + len(numbers))
     ids = stack.ids("e2e.events")

@@ -115,11 +115,10 @@ def test_what_was_quarantined_lands_once_when_the_schema_is_mended_and_it_is_rel
     kill_functions(stack)  # that is how they get their settings
     for _ in range(2):  # the second finds nothing new to do
         stack.cli("quarantine", "release", "--route", ROUTE, "--key", "wide.json", "--yes")
-    after = eventually(
-        lambda: stack.look() and stack.status(ROUTE)["uploads"],
+    after = stack.once(
+        lambda: stack.status(ROUTE)["uploads"],
         lambda now: now["committed"] == sums["committed"] + 1 and not now["pending"],
         waiting_for="the released upload to land",
-        every=0.3,
     )
     assert (after["notified"], after["quarantined"]) == (sums["notified"], sums["quarantined"] - 1)
     assert stack.ids(TABLE).count(WIDE) == 1
@@ -159,15 +158,14 @@ def test_services_that_fail_for_a_while_delay_uploads_and_lose_none(stack: Local
 def test_a_batch_is_given_up_and_its_driver_wakes_later_and_changes_nothing(stack: LocalStack) -> None:
     bucket, route, table = "landing-given-up", "given-up", "e2e.given_up"
     put(stack, bucket, "a.json", lines(1, 2))
-    batch = eventually(
-        lambda: stack.look() and next((each["id"] for each in stack.status(route)["unfinished"]), ""),
-        waiting_for="its batch",
+    batch = stack.once(
+        lambda: next((each["id"] for each in stack.status(route)["unfinished"] if each["state"] == "SUBMITTED"), ""),
+        waiting_for="its batch to be submitted",
     )
-    work = stack.environment["TIDEGATE_WORK"]
+    work, s3 = stack.environment["TIDEGATE_WORK"], stack.client("s3")
     begun = eventually(
         lambda: (
-            stack.look()
-            and stack.client("s3").list_objects_v2(Bucket=work, Prefix=f"batches/{batch}/floor.json")["KeyCount"]
+            s3.list_objects_v2(Bucket=work, Prefix=f"batches/{batch}/floor.json")["KeyCount"]
             and pids(f"--batch={batch}")
         ),
         waiting_for="its driver to begin",
@@ -176,9 +174,7 @@ def test_a_batch_is_given_up_and_its_driver_wakes_later_and_changes_nothing(stac
     signal_all(begun, signal.SIGSTOP)
     try:
         stack.cli("abort", batch, "--yes")
-        eventually(
-            lambda: stack.look() and not stack.status(route)["unfinished"], waiting_for="the fence to be recorded"
-        )
+        stack.once(lambda: not stack.status(route)["unfinished"], waiting_for="the fence to be recorded")
         assert stack.status(route)["batches"]["abandoned"] == 1
         fenced = stack.catalog.load_table(table).current_snapshot()
     finally:
@@ -190,7 +186,5 @@ def test_a_batch_is_given_up_and_its_driver_wakes_later_and_changes_nothing(stac
     assert stack.status(route)["batches"]["abandoned"] == 1
     # its uploads are still there to be sent again
     stack.cli("redrive", batch)
-    eventually(
-        lambda: stack.look() and stack.status(route)["uploads"]["committed"] == 1, waiting_for="the upload to land"
-    )
+    stack.once(lambda: stack.status(route)["uploads"]["committed"] == 1, waiting_for="the upload to land")
     assert stack.ids(table) == [1, 2]

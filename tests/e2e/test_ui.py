@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.conftest import LocalStack
 from tests.e2e.test_path import put, settled
-from tests.support.patience import HANGING, eventually
+from tests.support.patience import HANGING
 from tests.support.ui import Element, fields, tree
 
 pytestmark = pytest.mark.e2e
@@ -70,10 +70,9 @@ def test_the_page_shows_the_stack_and_releases_what_is_in_quarantine(stack: Loca
     assert question.all("h1")[0].words == "Release 1 upload?"
     assert "1 upload is released" in visitor.page("/quarantine/release", fields(question)).words
     # it is read again by a new batch, and still cannot be decoded; it counts once
-    again = eventually(
-        lambda: stack.look() and stack.status("plain"),
+    again = stack.once(
+        lambda: stack.status("plain"),
         lambda now: now["jobs"] > status["jobs"] and now["uploads"]["pending"] == 0,
         waiting_for="what was released to end again",
-        every=0.3,
     )
     assert again["uploads"] == uploads

@@ -279,15 +279,40 @@ def every_path(stage: Stage) -> None:
     stage.look()
 
 
+@dataclass(frozen=True)
+class Played:
+    """What came of `every_path`: what each function asked for, what jobs were given, and what left the ledger."""
+
+    asked: dict[str, Asked]
+    resources: wiring.Resources
+    jobs: list[dict[str, Any]]
+    deleted: list[dict[str, Any]]
+
+
+_PLAYED: list[Played] = []
+
+
 @pytest.fixture
-def played(stage: Stage) -> Stage:
-    every_path(stage)
-    return stage
+def played(request: pytest.FixtureRequest) -> Played:
+    """Played once, for whoever asks first."""
+    if not _PLAYED:
+        stage: Stage = request.getfixturevalue("stage")
+        deleted: list[dict[str, Any]] = []
+
+        def note(params: dict[str, Any], **_: Any) -> None:
+            deleted.append(params["Key"])
+
+        hooks = wiring._client("dynamodb").meta.events
+        hooks.register("provide-client-params.dynamodb.DeleteItem", note)
+        every_path(stage)
+        hooks.unregister("provide-client-params.dynamodb.DeleteItem", note)
+        there = stage.deployment
+        _PLAYED.append(Played(stage.asked, there.resources, [*there.emr.asked], deleted))
+    return _PLAYED[0]
 
 
-def allowed(template: Any, who: str, there: Deployment) -> set[tuple[str, str]]:
+def allowed(template: Any, who: str, resources: wiring.Resources) -> set[tuple[str, str]]:
     """What the role allows, with the ARNs that the resources have on this stage."""
-    resources = there.resources
     arns = {
         "BufferDeadLetters": queue_arn(resources.dead_letters),
         "BusDeadLetters": queue_arn(resources.notices_dead_letters),
@@ -318,34 +343,31 @@ def covers(rule: tuple[str, str], asked: tuple[str, str]) -> bool:
 
 @pytest.mark.parametrize("who", PLATFORM)
 def test_a_function_may_do_all_that_it_does(simple, played, who):
-    rules = allowed(simple, who, played.deployment)
+    rules = allowed(simple, who, played.resources)
     assert played.asked[who]
     assert not {asked for asked in played.asked[who] if not any(covers(rule, asked) for rule in rules)}
 
 
 @pytest.mark.parametrize("who", PLATFORM)
 def test_a_function_may_do_nothing_that_it_does_not_do(simple, played, who):
-    rules = {rule for rule in allowed(simple, who, played.deployment) if rule[0] not in PLATFORM[who]}
+    rules = {rule for rule in allowed(simple, who, played.resources) if rule[0] not in PLATFORM[who]}
     assert not {rule for rule in rules if not any(covers(rule, asked) for asked in played.asked[who])}
 
 
 @pytest.mark.parametrize("who", PLATFORM)
 def test_what_lambda_does_for_a_function_is_allowed_on_its_own_log_and_queue_only(simple, stage, who):
-    rules = {rule for rule in allowed(simple, who, stage.deployment) if rule[0] in PLATFORM[who]}
+    rules = {rule for rule in allowed(simple, who, stage.deployment.resources) if rule[0] in PLATFORM[who]}
     assert {action for action, _ in rules} == PLATFORM[who]
     assert {on for _, on in rules} == {f"<{who.capitalize()}Log>", QUEUES.get(who, "")} - {""}
 
 
-def test_what_is_deleted_from_the_ledger_is_a_hand_off_or_was_announced(stage):
-    deleted = []
-    events = wiring._client("dynamodb").meta.events
-    events.register("provide-client-params.dynamodb.DeleteItem", lambda params, **_: deleted.append(params["Key"]))
-    every_path(stage)
-    assert {key["pk"]["S"] for key in deleted} == {"h#hand-off", "outbox"}
+def test_what_is_deleted_from_the_ledger_is_a_hand_off_or_was_announced(played):
+    assert {key["pk"]["S"] for key in played.deleted} == {"h#hand-off", "outbox"}
 
 
 def test_the_job_is_told_whose_buckets_it_reads(played):
-    for asked in played.deployment.emr.asked:
+    assert played.jobs
+    for asked in played.jobs:
         arguments = asked["jobDriver"]["sparkSubmit"]["entryPointArguments"]
         assert f"--account={ACCOUNT}" in arguments
         assert f"--landing-owner={ACCOUNT}" in arguments or arguments[0] in ("screen", "maintain")

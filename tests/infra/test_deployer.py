@@ -16,16 +16,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import cfnlint
 import pytest
 
 from tests.infra.account import ACCOUNT, REGION, Account, Policy
 from tests.infra.conftest import KEY_ARN, SIMPLE, VARIANTS
 from tests.infra.evaluator import ALLOWED, DENIED, Request, evaluate
+from tests.infra.schemas import packed_schemas
 from tests.infra.test_authorization import action
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
-SCHEMAS = Path(cfnlint.__file__).parent / "data" / "schemas"
+SCHEMAS = packed_schemas()
 LONGEST_POLICY = 6_144
 """Characters of a managed policy, without white space
 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html)."""

@@ -3,8 +3,6 @@
 import json
 
 import pytest
-from cfnlint import api
-from cfnlint.config import ManualArgs
 
 from tests.infra.conftest import VARIANTS
 
@@ -15,6 +13,9 @@ IGNORED = {
 
 
 def findings(body: dict) -> list[str]:
+    from cfnlint import api  # takes seconds, and every worker imports this file
+    from cfnlint.config import ManualArgs
+
     matches = api.lint(json.dumps(body), config=ManualArgs(regions=[REGION]))
     return [f"{each.rule.id} {each.message}" for each in matches]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from infra.ledger import OUTBOX as OUTBOX_KEY
 from infra.roster import ROSTER, Feed, FeedQueue, May
 from tidegate.core.records import OUTBOX
 
@@ -150,6 +149,8 @@ def test_settle_announces_on_one_bus_and_on_none_if_that_is_off(simple, synthesi
     off = synthesize("[announce]\nenabled = false\n" + simple.toml)
     assert resources(off, "settle", "events:PutEvents") == []
     assert len(resources(off, "settle", "dynamodb:DeleteItem")) == 1
+    from infra.ledger import OUTBOX as OUTBOX_KEY  # starts Node, so only here
+
     assert OUTBOX_KEY == OUTBOX
 
 

@@ -3,15 +3,14 @@ whose properties change that cannot be changed."""
 
 import json
 from hashlib import md5
-from pathlib import Path
 from typing import Any
 
-import cfnlint
 import pytest
 
 from infra import bundling
 from infra.roster import ROSTER
 from tests.infra.conftest import SIMPLE, VARIANTS
+from tests.infra.schemas import packed_schemas
 
 KEPT = {
     "LedgerTable9343E4AA": "AWS::DynamoDB::Table",
@@ -118,7 +117,7 @@ target_objects = 5
 
 def resource_schema(kind: str) -> dict[str, Any]:
     """As cfn-lint ships it."""
-    folder = Path(cfnlint.__file__).parent / "data" / "schemas"
+    folder = packed_schemas()
     names = json.loads((folder / "providers" / "us-east-1.json").read_text())
     found: dict[str, Any] = json.loads((folder / "resources" / f"{names[kind]}.json").read_text())
     return found

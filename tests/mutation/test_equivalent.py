@@ -15,13 +15,12 @@ LISTED = load()
 def functions(module: str) -> dict[str, str]:
     """The source of each function of the module by its full name, every line without its indentation."""
     source = (ROOT / module).read_text()
+    lines = source.splitlines()  # ast.get_source_segment would split them again for each function
     inside: list[tuple[str, ast.stmt]] = [("", each) for each in ast.parse(source).body]
     inside += [(f"{of.name}.", each) for _, of in inside if isinstance(of, ast.ClassDef) for each in of.body]
     name = module.removesuffix(".py").replace("/", ".")
     return {
-        f"{name}.{of}{each.name}": " ".join(
-            line.strip() for line in (ast.get_source_segment(source, each) or "").splitlines()
-        )
+        f"{name}.{of}{each.name}": " ".join(line.strip() for line in lines[each.lineno - 1 : each.end_lineno])
         for of, each in inside
         if isinstance(each, ast.FunctionDef)
     }

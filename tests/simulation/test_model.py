@@ -39,7 +39,7 @@ def test_a_transition_that_no_set_up_takes_is_named():
         for name in there:
             patch.setattr(transitions, name, _noting(getattr(transitions, name), name, taken))
         for setup in SMALL:
-            explore(setup.begins(), setup.actors, safe=lambda cells: "", at_most=4_000)
+            explore(setup.begins(), setup.actors, safe=lambda cells: "", at_most=1_000)
     assert there - taken == {
         "put_notice_right",  # recovering: every moment of a history is restored in tests/functional/test_recover.py
         "put_batch_right",

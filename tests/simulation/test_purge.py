@@ -12,7 +12,7 @@ from simulation.checker.purge import Pair, compared, outcome
 from simulation.world.dynamodb import DynamoDb, Ttl
 from simulation.world.kernel import Kernel
 
-SEEDS = 40
+SEEDS = 20
 """A pair takes half a second."""
 
 MET = {

@@ -1,6 +1,7 @@
-"""The whole path in the simulated world: every fault at every call, and some schedules by chance.
+"""The whole path in the simulated world: faults at every call, and some schedules by chance.
 
-`make sim` runs thousands of schedules.
+Of the faults at a call a share is tried here (`thinned`), `make faults` tries every one. `make sim` runs thousands of
+schedules.
 """
 
 import re
@@ -16,7 +17,8 @@ from simulation import checker
 from simulation.__main__ import main
 from simulation.checker.bugs import BUGS
 from simulation.checker.draws import drawn
-from simulation.checker.explore import Case, Report, everywhere, run, run_all, seeds, simulation, singles
+from simulation.checker.explore import Case, Report, everywhere, run, run_all, seeds, simulation, singles, thinned
+from simulation.checker.extra_scenarios import CROSSED
 from simulation.checker.found import FOUND
 from simulation.checker.planting import planted
 from simulation.checker.scenarios import CHANCE, CORE, PLAIN
@@ -24,7 +26,13 @@ from simulation.checker.sometimes import SOMETIMES
 from simulation.world.faults import Kind
 from simulation.world.knobs import Knobs
 
-SEEDS = 300
+SEEDS = 200
+ONE_IN = 5
+"""Of the faults that can strike a call, one in so many is tried here, by turns."""
+HERE = 1
+"""Processes that run the cases. The tests have a worker of pytest-xdist for each processor already."""
+CROSSING = (Kind.DIE_AFTER, Kind.LATE, Kind.LOSE, Kind.SLOW)
+"""The faults that have others act in between: after them a call is half done, done late, done twice, or under way."""
 CHECKER = Path(checker.__path__[0])
 
 
@@ -108,22 +116,39 @@ def test_what_was_found_and_mended_stays_mended(world: object, bug: str, case: C
 
 
 @pytest.mark.timeout(600)
-def test_every_fault_at_every_call_of_the_core_scenarios_is_recovered_from():
-    report = everywhere(CORE)
+def test_faults_at_every_call_of_the_core_scenarios_are_recovered_from():
+    report = everywhere(CORE, one_in=ONE_IN, processes=HERE)
     assert not report.failures, told(report)
     assert report.untried == []
 
 
-CROSSING = (Kind.DIE_AFTER, Kind.LATE, Kind.LOSE, Kind.SLOW)
-"""The faults that have others act in between: after them a call is half done, done late, done twice, or under way."""
-CROSSED = ("returning", "again_in_company", "again_while_it_is_claimed", "told_while_given_up")
-"""Scenarios in which an upload comes again while it is open how the first one ends. All others' in `make sim-all`."""
+@pytest.mark.parametrize("kinds", [tuple(Kind), CROSSING], ids=["every kind", "what crosses"])
+def test_a_share_strikes_every_call_and_every_call_site_with_every_fault(world: object, kinds: tuple[Kind, ...]):
+    whole = [(name, singles(name, kinds)) for name in CORE]
+    struck: set[tuple[str, Kind]] = set()
+    taken = [case for _, cases in whole for case in thinned(cases, ONE_IN, struck)]
+    everything = [case for _, cases in whole for case in cases]
+    assert set(taken) < set(everything)
+    assert {(each.scenario, each.faults[0][0]) for each in taken} == {
+        (each.scenario, each.faults[0][0]) for each in everything
+    }
+    calls = {name: run(Case(name)).calls for name in CORE}
+    assert struck == {(calls[each.scenario][each.faults[0][0]][0], each.faults[0][1]) for each in everything}
+    assert struck == {(calls[each.scenario][each.faults[0][0]][0], each.faults[0][1]) for each in taken}
+    # the share beyond the first call of each call site
+    assert len(taken) < len(struck) + len(everything) / ONE_IN + sum(map(len, calls.values()))
+
+
+def test_a_share_of_one_in_one_is_everything(world: object):
+    assert thinned(singles("core"), 1) == singles("core")
 
 
 @pytest.mark.timeout(600)
 def test_what_crosses_any_call_of_an_upload_that_comes_again_is_recovered_from(world: object):
-    report = run_all([case for name in CROSSED for case in singles(name, CROSSING)])
-    assert report.runs > 1_000
+    struck: set[tuple[str, Kind]] = set()
+    cases = [case for name in CROSSED for case in thinned(singles(name, CROSSING), len(CROSSING), struck)]
+    report = run_all(cases, processes=HERE)
+    assert report.runs > 500
     assert not report.failures, told(report)
 
 
@@ -131,16 +156,16 @@ def test_what_crosses_any_call_of_an_upload_that_comes_again_is_recovered_from(w
 @pytest.mark.parametrize("scenario", ["unannounced", "screened"])
 def test_what_ends_or_delays_any_call_of_an_audit_is_recovered_from(world: object, scenario: str):
     calls = run(Case(scenario)).calls
-    report = Report()
-    for case in singles(scenario, (Kind.DIE_AFTER, Kind.LATE)):
-        number = case.faults[0][0]
+
+    def counts(case: Case) -> bool:
+        site = calls[case.faults[0][0]][0]
         # of a screening each call counts that no other driver makes
-        screens = scenario == "screened" and calls[number][0].startswith(
-            ("driver s3.ListObjectVersions", "driver dynamodb")
-        )
-        if calls[number][0].startswith("audit ") or screens:
-            report.add(run(case))
-    assert report.runs > 50
+        screens = site.startswith(("driver s3.ListObjectVersions", "driver dynamodb"))
+        return site.startswith("audit ") or (scenario == "screened" and screens)
+
+    cases = [case for case in singles(scenario, (Kind.DIE_AFTER, Kind.LATE)) if counts(case)]
+    report = run_all(thinned(cases, 2), processes=HERE)
+    assert report.runs > 40
     assert not report.failures, told(report)
 
 
@@ -148,17 +173,15 @@ def test_what_ends_or_delays_any_call_of_an_audit_is_recovered_from(world: objec
 def test_whatever_strikes_what_announces_and_what_consumes_every_batch_is_announced_and_counted(world: object):
     calls = run(Case("announced")).calls
     about = ("settle events.", "settle dynamodb.DeleteItem", "consumer ", "platform consumer ")
-    report = Report()
-    for case in singles("announced"):
-        if calls[case.faults[0][0]][0].startswith(about):
-            report.add(run(case))
-    assert report.runs > 100
+    cases = [case for case in singles("announced") if calls[case.faults[0][0]][0].startswith(about)]
+    report = run_all(thinned(cases, ONE_IN), processes=HERE)
+    assert report.runs > 50
     assert not report.failures, told(report)
 
 
 @pytest.mark.timeout(600)
 def test_schedules_by_chance_break_no_promise():
-    report = run_all(seeds(0, SEEDS))
+    report = run_all(seeds(0, SEEDS), processes=HERE)
     assert report.runs == SEEDS
     assert not report.failures, told(report)
     never = [name for name in SOMETIMES if not report.happened[name]]

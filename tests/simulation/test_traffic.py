@@ -1,4 +1,4 @@
-"""The measured traffic: the generator has the published figures, and one part in fifty of it balances to the row."""
+"""The measured traffic: the generator has the published figures, and one part in 100 of it balances to the row."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -25,7 +25,7 @@ from simulation.comparison.traffic import (
 from tests.simulation.test_counting import assert_that_the_model_comes_out
 from tidegate.schedule import intake_window
 
-PART = 50
+PART = 100
 WAIT = 60
 """Seconds that a batch gathers."""
 
@@ -131,5 +131,5 @@ def test_the_record_that_the_prices_are_for_is_of_this_product(run: Replayed) ->
 
 def test_what_it_costs_is_what_the_model_says() -> None:
     with simulation(f"{WAIT}s"):
-        run = replay(generate(2 * PART), window=intake_window(WAIT))
+        run = replay(generate(PART), window=intake_window(WAIT))
     assert_that_the_model_comes_out(run, WAIT)

@@ -339,10 +339,10 @@ def test_a_history_of_thousands_becomes_short(grows: World) -> None:
     table = IcebergTable(grows.spark, grows.dataset.table)
     metadata = Path(urllib.parse.urlparse(table._load().operations().current().metadataFileLocation()).path)
     _, _, name = table.name.partition(".")
-    grows.sql(f"CALL lake.system.register_table(table => '{name}_long', metadata_file => '{grown(metadata, 3_000)}')")
+    grows.sql(f"CALL lake.system.register_table(table => '{name}_long', metadata_file => '{grown(metadata, 2_000)}')")
     long = replace(grows, dataset=replace(grows.dataset, table=f"{table.name}_long"))
     done = maintain(long, limits=replace(AT_ONCE, keep_last=100))
-    assert done.expired >= 2_900
+    assert done.expired >= 1_900
     assert len(long.main()) == 100
     assert long.ids() == BEFORE
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import boto3
+import botocore.session
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,13 @@ Given = dict[str, Any] | No
 Scripted = Given | Callable[[dict[str, Any]], Given]
 
 
+@cache
+def _models() -> Any:
+    """What reads the models of the services, and keeps them. A session of its own would read them again, 0.3 s for ten
+    services; these tests make hundreds of sessions."""
+    return botocore.session.Session().get_component("data_loader")
+
+
 @dataclass
 class Answers:
     """The answers of some operations, by the API's name, such as `HeadBucket`. Other calls are sent on."""
@@ -35,7 +44,14 @@ class Answers:
 
     def session(self) -> boto3.Session:
         """A session whose clients get these answers."""
-        made = boto3.Session(region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing")
+        core = botocore.session.Session()
+        core.register_component("data_loader", _models())
+        made = boto3.Session(
+            botocore_session=core,
+            region_name="us-east-1",
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
         # what botocore's own Stubber does, for every client at once
         made.events.register("before-parameter-build.*.*", self._note)
         made.events.register("before-call.*.*", self._answer)

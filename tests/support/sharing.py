@@ -19,11 +19,8 @@ SHARES: Mapping[str, tuple[str, ...]] = {
     "simulation": ("tests/simulation/test_simulation.py",),
     "deployments": (
         "tests/infra/test_deploy.py",
-        "tests/infra/test_deployer.py",
-        "tests/infra/test_iam.py",
         "tests/infra/test_ledger_page.py",
     ),
-    "doctor": ("tests/infra/test_doctor.py",),
     "schemes": ("tests/simulation/test_schemes.py",),
     "emulators": ("tests/rie/",),
     "bundles": ("tests/infra/test_budgets.py", "tests/infra/test_bundling.py"),

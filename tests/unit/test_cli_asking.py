@@ -4,14 +4,10 @@ import io
 import stat
 from pathlib import Path
 
-import aws_cdk as cdk
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from infra.buckets import Buckets
-from infra.catalogs import make_catalog
-from infra.encryption import Encryption
 from tests.support import maven
 from tidegate.cli.asking.grid import chosen, fitted, narrowed
 from tidegate.cli.asking.lakes import credential_advice, credential_variable, has_credential
@@ -42,12 +38,21 @@ def test_the_columns_of_the_lineage_are_those_that_rows_get():
 
 
 @pytest.mark.parametrize("kind", CATALOGS)
-def test_a_person_and_the_job_reach_the_same_tables(kind: str):
+def test_a_person_and_the_job_reach_the_same_tables(kind: str, monkeypatch: pytest.MonkeyPatch):
     """What differs is what a person has not: the name of the warehouse bucket, and EMR's way to read a secret."""
+    for name, value in toolchain.cdk_environment().items():
+        monkeypatch.setenv(name, value)
+    import aws_cdk as cdk  # starts Node, so only here
+
+    from infra.buckets import Buckets
+    from infra.catalogs import make_catalog
+    from infra.encryption import Encryption
+
     catalog = CATALOGS[kind]
     text = '[[route]]\nname = "r"\nbucket = "landing"\nformat = "json"\ntable = "lake.a.b"\nschema = "id int"\n'
     settings = parse(text).model_copy(update={"catalog": catalog})
     stack = cdk.Stack(cdk.App(), "s")
+
     buckets = Buckets(Encryption(stack, "Encryption", security=settings.security, dev=False), None, dev=False)
     job = stack.resolve(make_catalog(stack, settings, buckets).properties)
     person = of_spark(catalog, "of the shell" if catalog.credential_secret else "")
