@@ -20,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.formats import places
+from tidegate.formats.byte_counts import FEED, count, may_have_blank_lines
 from tidegate.formats.columns import conform
+from tidegate.formats.json_numbers import at_once
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
@@ -39,16 +41,22 @@ LINE_END, OPENS, CLOSES, QUOTE = b'\n{}"'
 def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if JSON cannot hold such a column."""
     line = msgspec.json.Decoder(_struct_type(list(schema)))
-    reading = [(attrgetter(f"f{number}"), field.name, _maker(field.type)) for number, field in enumerate(schema)]
+    reading = [
+        (attrgetter(f"f{number}"), field.name, at_once(field.type), _maker(field.type))
+        for number, field in enumerate(schema)
+    ]
 
     def decode(body: bytes) -> pa.Table:
         check_text(len(body))
-        check_cells(body.count(b"\n") + 1, len(schema), max_bytes)
-        parts: list[list[pa.Array]] = [[make([])] for _, _, make in reading]
-        count = 0
+        check_cells(count(body, FEED) + 1, len(schema), max_bytes)
+        parts: list[list[pa.Array]] = [[make([])] for *_, make in reading]
+        total = 0
         for block in _blocks(body):
-            rows = _rows(line, block, body, count, schema)
-            for part, (member, name, make) in zip(parts, reading, strict=True):
+            rows = _rows(line, block, body, total, schema)
+            for part, (member, name, fast, make) in zip(parts, reading, strict=True):
+                if (found := fast(member, rows)) is not None:
+                    part.append(found)
+                    continue
                 values = list(map(member, rows))
                 try:
                     part.append(make(values))
@@ -58,10 +66,10 @@ def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Tabl
                     refused = _first_refused(values, make)
                     if refused is None:
                         raise Undecodable(f"column {name}: {first_line(error)}") from error
-                    raise _refused(body, count + refused, schema, error) from error
-            count += len(rows)
+                    raise _refused(body, total + refused, schema, error) from error
+            total += len(rows)
         columns = [pa.concat_arrays(part) for part in parts]
-        if count and all(column.null_count == count for column in columns):
+        if total and all(column.null_count == total for column in columns):
             _check_fields(body, schema)
         table = pa.Table.from_arrays(columns, names=schema.names)
         try:
@@ -78,7 +86,7 @@ def make_piece(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], Piece | N
     rows of several files are those of their lines one after the other."""
 
     def piece(body: bytes) -> Piece | None:
-        if not fit_cells(body.count(b"\n") + 1, len(schema), max_bytes):
+        if not fit_cells(count(body, FEED) + 1, len(schema), max_bytes):
             return None
         text = body if body.endswith(b"\n") or not body else body + b"\n"
         return Piece(b"", text, count_rows(text))
@@ -88,9 +96,8 @@ def make_piece(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], Piece | N
 
 def count_rows(text: bytes) -> int:
     """The lines that are not blank, of a text that ends with a line."""
-    rows = text.count(b"}\n{") + 1
-    if rows == text.count(b"\n") and text.startswith(b"{"):
-        return rows
+    if not may_have_blank_lines(text):
+        return count(text, FEED)
     return sum(not line.isspace() for line in io.BytesIO(text))
 
 
