@@ -3,7 +3,7 @@
 import datetime
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -32,6 +32,9 @@ FETCH_THREADS = 64
 FETCH_AHEAD_BYTES = 64_000_000
 EMIT_BYTES = 16_000_000
 EMIT_ROWS = 16_384
+LINEAGE_ROWS = 1 << 20
+"""The most rows of a file that get their lineage at once: the uri may have 1,093 bytes, and Arrow counts the bytes of a
+column of text in 32 bits. It notices no overflow if it repeats a value (pyarrow 26.0.1)."""
 
 log = logging.getLogger("tidegate.reading")
 
@@ -44,12 +47,26 @@ LINEAGE = pa.schema(
         pa.field("_ingested_at", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
-LINEAGE_DDL = ", ".join(f"{name} {kind} not null" for name, kind in LINEAGE_COLUMNS.items())
+OF_THE_BATCH = ("_batch_id", "_ingested_at")
+"""The columns of the lineage that are the same in every row. No reader emits them: Spark adds them."""
+OF_EACH_ROW = pa.schema([field for field in LINEAGE if field.name not in OF_THE_BATCH])
+
+
+def _ddl(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {LINEAGE_COLUMNS[name]} not null" for name in names)
+
+
+LINEAGE_DDL = _ddl(LINEAGE.names)
 
 
 def with_lineage(ddl: str) -> str:
     """The columns of a route with those of the lineage. The DDL may end in a comment, even in one that continues."""
     return f"{ddl}\n\n, {LINEAGE_DDL}"
+
+
+def as_emitted(ddl: str) -> str:
+    """The columns of a route with those of the lineage that a reader emits."""
+    return f"{ddl}\n\n, {_ddl(OF_EACH_ROW.names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +86,16 @@ class Reader:
     def decoding(self) -> Decoding:
         return Decoding(self.dataset, self.schema)
 
+    @property
+    def in_every_row(self) -> Mapping[str, str | datetime.datetime]:
+        """The values of the columns `OF_THE_BATCH`."""
+        return dict(zip(OF_THE_BATCH, (self.batch, self.ingested_at), strict=True))
+
     def read(
         self, items: Sequence[tuple[int, OwnedUpload]], report: Callable[[int, Read], None]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema` plus lineage. `report` receives each item's ending before its rows are emitted, and after
-        them if the item is decoded piece by piece (`tidegate.reading.streamed`)."""
+        """Batches of `schema` plus `OF_EACH_ROW`. `report` receives each item's ending before its rows are emitted, and
+        after them if the item is decoded piece by piece (`tidegate.reading.streamed`)."""
         decoding = self.decoding
         if not self.careful:
             yield from self._read(items, Together(decoding), decoding, report)
@@ -120,7 +142,7 @@ class Reader:
         return None if isinstance(body, TooLarge) and body.size != item.upload.size else body
 
     def _emitted(self, item: OwnedUpload, before: int, table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
-        return _batches([self._with_lineage(Span(table, [0], [table.num_rows]), [item], before + first)])
+        return _batches(list(self._with_lineage(Span(table, [0], [table.num_rows]), [item], before + first)))
 
     def _read(
         self,
@@ -149,11 +171,12 @@ class Reader:
                 for span in decoded.spans:
                     for number, count in zip(span.files, span.counts, strict=True):
                         report(found[number][0], Read(Outcome.COMMITTED, count))
-                    waiting.append(self._with_lineage(span, [found[number][1] for number in span.files]))
-                    size += waiting[-1].nbytes
-                    if size >= EMIT_BYTES:
-                        yield from _batches(waiting)
-                        waiting, size = [], 0
+                    for table in self._with_lineage(span, [found[number][1] for number in span.files]):
+                        waiting.append(table)
+                        size += table.nbytes
+                        if size >= EMIT_BYTES:
+                            yield from _batches(waiting)
+                            waiting, size = [], 0
             for position, item, body in larger:
                 yield from _batches(waiting)
                 waiting, size = [], 0
@@ -217,21 +240,35 @@ class Reader:
             return Read(Outcome.QUARANTINED, 0, too_large(body.size, limit))
         return body
 
-    def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> pa.Table:
-        """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the first file
-        came before these."""
-        count = span.table.num_rows
+    def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> Iterator[pa.Table]:
+        """The rows of a span with the lineage that is of each row; `items` are its files. `before`: so many rows of the
+        first file came before these. Only what has one file may have many rows: it comes in several tables."""
+        rows = span.table.num_rows
+        if rows <= LINEAGE_ROWS or len(items) > 1:
+            yield self._joined(span, items, before)
+            return
+        for start in range(0, rows, LINEAGE_ROWS):
+            table = span.table.slice(start, LINEAGE_ROWS)
+            yield self._joined(Span(table, [0], [table.num_rows]), items, before + start)
+
+    def _joined(self, span: Span, items: Sequence[OwnedUpload], before: int) -> pa.Table:
         counts = np.asarray(span.counts, np.int64)
-        file = np.repeat(np.arange(len(items)), counts)
-        first = np.repeat(np.cumsum(counts) - counts, counts)
+        numbers = np.arange(before, before + span.table.num_rows)
+        if len(items) > 1:
+            numbers -= np.repeat(np.cumsum(counts) - counts, counts)
         values = (
-            pa.array([item.upload.uri for item in items], pa.string()).take(pa.array(file)),
-            pa.array([item.upload.version for item in items], pa.string()).take(pa.array(file)),
-            pa.array(np.arange(count) - first + before, pa.int64()),
-            pa.repeat(self.batch, count),
-            pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), count),
+            _for_each_row([item.upload.uri for item in items], counts),
+            _for_each_row([item.upload.version for item in items], counts),
+            pa.array(numbers, pa.int64()),
         )
-        return pa.Table.from_arrays([*span.table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
+        return pa.Table.from_arrays([*span.table.columns, *values], schema=pa.schema([*self.schema, *OF_EACH_ROW]))
+
+
+def _for_each_row(values: Sequence[str], counts: np.ndarray) -> pa.Array:
+    """The value of each row's file. To repeat one value is cheaper than to take from several."""
+    if len(values) == 1:
+        return pa.repeat(values[0], counts[0])
+    return pa.array(values, pa.string()).take(pa.array(np.repeat(np.arange(len(values)), counts)))
 
 
 def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -81,7 +81,9 @@ def survey(context: SparkContext, reader: Reader, items: Sequence[OwnedUpload], 
                 yield item.upload, reader.survey(item, start, end)
 
     found: dict[Upload, list[Any]] = {}
-    for upload, surveyed in context.parallelize(ranges, len(ranges)).mapPartitions(read).collect():
+    # to begin a task takes as long as to survey 100 MB, so there are no more of them than run at once
+    tasks = min(len(ranges), _slots(context))
+    for upload, surveyed in context.parallelize(ranges, tasks).mapPartitions(read).collect():
         found.setdefault(upload, []).append(surveyed)
     cut = {
         upload: splitter.cut(surveys, upload.size, task_bytes)
