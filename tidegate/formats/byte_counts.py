@@ -1,13 +1,15 @@
 """How many bytes of one kind a text has, and where lines may be blank, without a look at each byte in Python.
 
-`bytes.count` of one byte takes some 0.5 ms for a megabyte of lines, numpy a seventh of that. Of a small text numpy's
-calls cost more than they save.
+`bytes.count` of one byte takes some 0.5 ms for a megabyte of lines, numpy a fifth of that. It goes some kilobytes at a
+time: what it makes on the way must fit into a processor's cache. Of a small text its calls cost more than they save.
 """
 
 import numpy as np
 
 SMALL = 8_192
 """A text of fewer bytes is counted by `bytes.count`."""
+AT_ONCE = 262_144
+"""Bytes."""
 FEED, RETURN, SPACE = b"\n\r "
 
 
@@ -15,7 +17,8 @@ def count(text: bytes, byte: int) -> int:
     """How often `byte` is in the text."""
     if len(text) < SMALL:
         return text.count(byte)
-    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == byte))
+    codes = np.frombuffer(text, np.uint8)
+    return sum(int(np.count_nonzero(codes[at : at + AT_ONCE] == byte)) for at in range(0, len(codes), AT_ONCE))
 
 
 def may_have_blank_lines(text: bytes) -> bool:
@@ -24,4 +27,6 @@ def may_have_blank_lines(text: bytes) -> bool:
     if not text:
         return False
     codes = np.frombuffer(text, np.uint8)
-    return bool(codes[0] <= SPACE or ((codes[:-1] == FEED) & (codes[1:] <= SPACE)).any())
+    # each part has the first byte of the next one, so that every line feed is seen with what follows it
+    parts = (codes[at : at + AT_ONCE + 1] for at in range(0, len(codes), AT_ONCE))
+    return bool(codes[0] <= SPACE or any(((part[:-1] == FEED) & (part[1:] <= SPACE)).any() for part in parts))

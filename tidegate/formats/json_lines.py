@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from tidegate.formats import places
 from tidegate.formats.byte_counts import FEED, count, may_have_blank_lines
 from tidegate.formats.columns import conform
-from tidegate.formats.json_numbers import at_once
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
@@ -41,22 +40,16 @@ LINE_END, OPENS, CLOSES, QUOTE = b'\n{}"'
 def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
     """Raises ValueError if JSON cannot hold such a column."""
     line = msgspec.json.Decoder(_struct_type(list(schema)))
-    reading = [
-        (attrgetter(f"f{number}"), field.name, at_once(field.type), _maker(field.type))
-        for number, field in enumerate(schema)
-    ]
+    reading = [(attrgetter(f"f{number}"), field.name, _maker(field.type)) for number, field in enumerate(schema)]
 
     def decode(body: bytes) -> pa.Table:
         check_text(len(body))
         check_cells(count(body, FEED) + 1, len(schema), max_bytes)
-        parts: list[list[pa.Array]] = [[make([])] for *_, make in reading]
+        parts: list[list[pa.Array]] = [[make([])] for _, _, make in reading]
         total = 0
         for block in _blocks(body):
             rows = _rows(line, block, body, total, schema)
-            for part, (member, name, fast, make) in zip(parts, reading, strict=True):
-                if (found := fast(member, rows)) is not None:
-                    part.append(found)
-                    continue
+            for part, (member, name, make) in zip(parts, reading, strict=True):
                 values = list(map(member, rows))
                 try:
                     part.append(make(values))
