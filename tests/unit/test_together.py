@@ -423,9 +423,7 @@ class TestReader:
             ("s3://b/5", "etag:5", 1),
             ("s3://b/5", "etag:5", 2),
         ]
-        reader = reading.Reader(decoding().dataset, SCHEMA, "B1", self.NOW)
-        assert reader.in_every_row == {"_batch_id": "B1", "_ingested_at": self.NOW}
-        assert [*rows[0], *reader.in_every_row] == [*SCHEMA.names, *reading.LINEAGE.names]
+        assert {(row["_batch_id"], row["_ingested_at"]) for row in rows} == {("B1", self.NOW)}
         assert [reported[10 + number].rows for number in range(6)] == [2, 0, 0, 1, 0, 3]
         assert [number for number in range(6) if reported[10 + number].outcome is Outcome.QUARANTINED] == [2, 4]
 

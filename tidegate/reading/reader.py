@@ -3,7 +3,7 @@
 import datetime
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -47,26 +47,12 @@ LINEAGE = pa.schema(
         pa.field("_ingested_at", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
-OF_THE_BATCH = ("_batch_id", "_ingested_at")
-"""The columns of the lineage that are the same in every row. No reader emits them: Spark adds them."""
-OF_EACH_ROW = pa.schema([field for field in LINEAGE if field.name not in OF_THE_BATCH])
-
-
-def _ddl(names: Iterable[str]) -> str:
-    return ", ".join(f"{name} {LINEAGE_COLUMNS[name]} not null" for name in names)
-
-
-LINEAGE_DDL = _ddl(LINEAGE.names)
+LINEAGE_DDL = ", ".join(f"{name} {kind} not null" for name, kind in LINEAGE_COLUMNS.items())
 
 
 def with_lineage(ddl: str) -> str:
     """The columns of a route with those of the lineage. The DDL may end in a comment, even in one that continues."""
     return f"{ddl}\n\n, {LINEAGE_DDL}"
-
-
-def as_emitted(ddl: str) -> str:
-    """The columns of a route with those of the lineage that a reader emits."""
-    return f"{ddl}\n\n, {_ddl(OF_EACH_ROW.names)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +72,11 @@ class Reader:
     def decoding(self) -> Decoding:
         return Decoding(self.dataset, self.schema)
 
-    @property
-    def in_every_row(self) -> Mapping[str, str | datetime.datetime]:
-        """The values of the columns `OF_THE_BATCH`."""
-        return dict(zip(OF_THE_BATCH, (self.batch, self.ingested_at), strict=True))
-
     def read(
         self, items: Sequence[tuple[int, OwnedUpload]], report: Callable[[int, Read], None]
     ) -> Iterator[pa.RecordBatch]:
-        """Batches of `schema` plus `OF_EACH_ROW`. `report` receives each item's ending before its rows are emitted, and
-        after them if the item is decoded piece by piece (`tidegate.reading.streamed`)."""
+        """Batches of `schema` plus lineage. `report` receives each item's ending before its rows are emitted, and after
+        them if the item is decoded piece by piece (`tidegate.reading.streamed`)."""
         decoding = self.decoding
         if not self.careful:
             yield from self._read(items, Together(decoding), decoding, report)
@@ -241,7 +222,7 @@ class Reader:
         return body
 
     def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> Iterator[pa.Table]:
-        """The rows of a span with the lineage that is of each row; `items` are its files. `before`: so many rows of the
+        """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the
         first file came before these. Only what has one file may have many rows: it comes in several tables."""
         rows = span.table.num_rows
         if rows <= LINEAGE_ROWS or len(items) > 1:
@@ -260,8 +241,10 @@ class Reader:
             _for_each_row([item.upload.uri for item in items], counts),
             _for_each_row([item.upload.version for item in items], counts),
             pa.array(numbers, pa.int64()),
+            pa.repeat(self.batch, len(numbers)),
+            pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), len(numbers)),
         )
-        return pa.Table.from_arrays([*span.table.columns, *values], schema=pa.schema([*self.schema, *OF_EACH_ROW]))
+        return pa.Table.from_arrays([*span.table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
 
 
 def _for_each_row(values: Sequence[str], counts: np.ndarray) -> pa.Array:

@@ -28,7 +28,7 @@ from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.routes import Dataset
 from tidegate.flows.sink import Hopeless, ReaderDied, Staged
 from tidegate.formats.decode import decoder
-from tidegate.reading.reader import Reader, as_emitted, with_lineage
+from tidegate.reading.reader import Reader, with_lineage
 from tidegate.sinks.iceberg.causes import TaskFailed, cause, reader_died
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
@@ -206,7 +206,7 @@ class IcebergSink:
         packed = pack_tasks(items, [[whole[number] for number in task] for task in tasks])
         tasks_of_all: list[bytes | SplitTask] = [*packed, *split_tasks(items, splits)]
         shipped = context.broadcast(tasks_of_all)
-        schema = _struct(as_emitted(self.dataset.schema))
+        schema = _struct(with_lineage(self.dataset.schema))
 
         def report_split(task: SplitTask, ended: Read) -> None:
             of_splits.add({(task.position, task.number): ended})
@@ -223,8 +223,7 @@ class IcebergSink:
                             )
 
         count = len(tasks_of_all)
-        rows = self.spark.range(0, count, 1, max(1, count)).mapInArrow(read, schema)
-        return rows.withColumns({name: lit(value) for name, value in reader.in_every_row.items()})
+        return self.spark.range(0, count, 1, max(1, count)).mapInArrow(read, schema)
 
     # ---- publishing
 
