@@ -25,8 +25,9 @@ def test_bytes_are_counted_in_short_and_in_long_texts(text: bytes, more: int, pa
         assert count(long, ord("\r")) == long.count(b"\r")
 
 
-@given(TEXTS, PARTS)
-def test_rows_are_the_lines_that_are_not_blank(text: bytes, part: int):
+@given(TEXTS, PARTS, st.sampled_from([0, SMALL]))
+def test_rows_are_the_lines_that_are_not_blank(text: bytes, part: int, more: int):
+    text += b"{}" * more
     lines = (text + b"\n").split(b"\n")[:-1]
     with patch.object(byte_counts, "AT_ONCE", part):
         assert count_rows(text + b"\n") == sum(bool(line.strip()) for line in lines)
