@@ -82,6 +82,21 @@ def test_the_rows_of_a_large_file_have_their_numbers(read: Any, careful: bool):
     assert ended == {0: Read(Outcome.COMMITTED, 100)}
 
 
+@pytest.mark.parametrize("most", [1, 7, 100])
+def test_a_file_of_many_rows_gets_its_lineage_in_portions(read: Any, monkeypatch: pytest.MonkeyPatch, most: int):
+    monkeypatch.setattr(reading, "LINEAGE_ROWS", most)
+    monkeypatch.setattr(reading, "STORED_BYTES", 1 << 20)
+    for body in (lines(100), lines(5)):
+        rows, _ = read(Bucket(body))
+        assert [(row["id"], row["_source_row"]) for row in rows] == [(row, row) for row in range(body.count(b"\n"))]
+        assert {(row["_source_uri"], row["_source_version"]) for row in rows} == {("s3://landing/in/a.json", "v1")}
+
+
+def test_the_uris_of_one_portion_fit_into_a_column_of_text():
+    longest = Upload("b" * 63, "k" * 1024, "v1", 1).uri
+    assert reading.LINEAGE_ROWS * len(longest) < 1 << 31
+
+
 def test_the_report_comes_after_the_rows(monkeypatch: pytest.MonkeyPatch):
     bucket = Bucket(lines(100))
     monkeypatch.setattr(reading, "fetch", bucket.fetch)

@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import math
 import pickle
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 from unittest.mock import patch
 
@@ -19,11 +21,11 @@ from hypothesis import strategies as st
 from tests.unit.test_stream_decode import Body
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
-from tidegate.core.splits import joined, to_split
+from tidegate.core.splits import LEAST_SPLIT, joined, split_bytes, to_split
 from tidegate.formats import csv_splits, json_splits, streams
 from tidegate.formats.decode import splitter
 from tidegate.formats.reasons import Undecodable
-from tidegate.formats.splits import Split, even_ranges
+from tidegate.formats.splits import GroupSplitter, Split, StoredGroup, even_ranges
 from tidegate.reading.decoding import Decoding
 
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
@@ -175,7 +177,7 @@ def test_parquet_is_split_between_row_groups(most: int) -> None:
     body = parquet(1_000, 90)
     of_parquet = decoding("parquet")
     splits = cut(of_parquet, body, most)
-    assert len(splits) == {1: 12, 800: 12, 2_000: 11}[most]
+    assert len(splits) == {1: 12, 800: 12, 2_000: 6}[most]
     assert in_splits(of_parquet, body, splits) == whole(of_parquet, body)
     assert (splits[0].start, splits[-1].end) == (0, 12)
 
@@ -249,6 +251,41 @@ def test_ranges_cover_a_file() -> None:
 )
 def test_files_are_split_that_would_keep_one_task_busy_for_long(sizes: list[int], slots: int, split: list[int]) -> None:
     assert to_split(sizes, slots=slots, task_bytes=10) == split
+
+
+@given(size=st.integers(1, 1 << 40), slots=st.integers(0, 300), task_bytes=st.sampled_from([1_000, 64_000_000]))
+def test_splits_keep_all_slots_busy_or_would_be_small(size: int, slots: int, task_bytes: int) -> None:
+    each = split_bytes(size, slots=slots, task_bytes=task_bytes)
+    assert 0 < each <= task_bytes
+    count = math.ceil(Fraction(size, task_bytes))
+    even = math.ceil(Fraction(count, max(1, slots))) * max(1, slots)
+    if size >= even * LEAST_SPLIT:
+        assert -(-size // each) == even
+    else:
+        assert -(-size // each) == count
+
+
+def test_a_file_of_three_tasks_is_four_on_two_slots() -> None:
+    assert split_bytes(0, slots=2, task_bytes=64_000_000) == 1
+    assert split_bytes(150_000_000, slots=2, task_bytes=64_000_000) == 37_500_000
+    assert split_bytes(200_000_000, slots=64, task_bytes=64_000_000) == 50_000_000
+
+
+@given(st.lists(st.integers(0, 40), max_size=30), st.integers(1, 100))
+def test_groups_are_cut_into_splits_of_about_equal_size(sizes: list[int], most: int) -> None:
+    groups = [StoredGroup(1, size) for size in sizes]
+    splitter = GroupSplitter(lambda source: groups, lambda stream, chosen: iter(()))
+    weight = splitter.weight([groups], 1_000)
+    assert weight == sum(sizes)
+    splits = splitter.cut([groups], 1_000, most)
+    if not splits:
+        assert len(sizes) < 2 or weight <= most or max(sizes) * 2 >= weight
+        return
+    assert [split.start for split in splits] == [0, *(split.end for split in splits[:-1])]
+    assert splits[-1].end == len(sizes)
+    assert len(splits) <= -(-weight // most)
+    largest = max(sum(sizes[split.start : split.end]) for split in splits)
+    assert largest <= weight / -(-weight // most) + max(sizes)
 
 
 LANDED, REFUSED = Read(Outcome.COMMITTED, 5), Read(Outcome.QUARANTINED, 0, "bad")

@@ -5,12 +5,24 @@ from collections.abc import Sequence
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.unknown import few
 
+LEAST_SPLIT = 16_000_000
+"""Bytes. To begin a task takes as long as to read some 3 MB."""
+
 
 def to_split(sizes: Sequence[int], *, slots: int, task_bytes: int) -> list[int]:
     """The positions in `sizes` (bytes) of the files that are worth it: those of more than a task's bytes, which would
     keep one of `slots` tasks busy for more than half of the time that all files take."""
     fair = sum(sizes) // (2 * max(1, slots))
     return [position for position, size in enumerate(sizes) if size > max(task_bytes, fair)]
+
+
+def split_bytes(size: int, *, slots: int, task_bytes: int) -> int:
+    """How many bytes a split of a file shall have, if its splits have `size` bytes together: at most `task_bytes`. If
+    that makes no small splits, they are so many that all of `slots` tasks have equally many: three on two slots would
+    take as long as four."""
+    count = max(1, -(-size // task_bytes))
+    even = -(-count // max(1, slots)) * max(1, slots)
+    return max(1, -(-size // (even if size >= even * LEAST_SPLIT else count)))
 
 
 def joined(reads: Sequence[Read | None]) -> Read | None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
+from tidegate.formats.byte_counts import FEED, RETURN, count
 from tidegate.formats.columns import conform, row_number
 from tidegate.formats.csv_refusals import of_arrow, other_delimiter
 from tidegate.formats.pieces import Piece
@@ -25,6 +26,7 @@ from tidegate.formats.reasons import (
     first_line,
     fit_cells,
 )
+from tidegate.formats.records import ends_of_lines
 from tidegate.formats.registry import UTF_8
 from tidegate.formats.transcode import in_utf8, is_of_bytes
 
@@ -94,15 +96,15 @@ def make_piece(
 
 def _has_regular_ends(body: bytes, end: bytes) -> bool:
     """Whether all lines end with `end`, and none is blank."""
-    ends = body.count(b"\n")
-    same = end == b"\n" or (body.count(b"\r") == ends and body.count(end) == ends)
+    ends = count(body, FEED)
+    same = end == b"\n" or (count(body, RETURN) == ends and body.count(end) == ends)
     return same and end + end not in body and not body.startswith(end)
 
 
 def _rows(text: bytes, delimiter: str) -> int | None:
     """The line ends outside of quotes; None if the quotes are not regular."""
     if b'"' not in text:
-        return text.count(b"\n")
+        return count(text, FEED)
     quotes = quotes_in(text)
     if not is_regular(text, quotes, delimiter):
         return None
@@ -197,8 +199,7 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
 
 def _lines(body: bytes) -> int:
     """The most lines there can be: Arrow ends a line at a line feed, a carriage return, or both."""
-    returns = body.count(b"\r") - body.count(b"\r\n") if b"\r" in body else 0
-    return body.count(b"\n") + returns + 1
+    return ends_of_lines(body) + 1
 
 
 def header(body: bytes, delimiter: str) -> list[str]:

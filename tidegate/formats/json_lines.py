@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.formats import places
+from tidegate.formats.byte_counts import FEED, SMALL, count, may_have_blank_lines
 from tidegate.formats.columns import conform
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.json_unknown import ABSENT, OF_LINES, LineTypes, SeenNames
@@ -47,12 +48,12 @@ def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Ca
 
     def decode(body: bytes) -> pa.Table:
         check_text(len(body))
-        check_cells(body.count(b"\n") + 1, len(schema), max_bytes)
+        check_cells(count(body, FEED) + 1, len(schema), max_bytes)
         parts: list[list[pa.Array]] = [[make([])] for _, _, make in reading]
-        count = 0
+        total = 0
         seen = None if types is None else SeenNames(types)
         for block in _blocks(body):
-            rows = _rows(line, block, body, count, schema, seen)
+            rows = _rows(line, block, body, total, schema, seen)
             for part, (member, name, make) in zip(parts, reading, strict=True):
                 values = list(map(member, rows))
                 try:
@@ -63,10 +64,10 @@ def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Ca
                     refused = _first_refused(values, make)
                     if refused is None:
                         raise Undecodable(f"column {name}: {first_line(error)}") from error
-                    raise _refused(body, count + refused, schema, error) from error
-            count += len(rows)
+                    raise _refused(body, total + refused, schema, error) from error
+            total += len(rows)
         columns = [pa.concat_arrays(part) for part in parts]
-        if count and all(column.null_count == count for column in columns):
+        if total and all(column.null_count == total for column in columns):
             _check_fields(body, schema)
         table = pa.Table.from_arrays(columns, names=schema.names)
         try:
@@ -89,7 +90,7 @@ def make_piece(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Call
     rows of several files are those of their lines one after the other."""
 
     def piece(body: bytes) -> Piece | None:
-        if not fit_cells(body.count(b"\n") + 1, len(schema), max_bytes):
+        if not fit_cells(count(body, FEED) + 1, len(schema), max_bytes):
             return None
         text = body if body.endswith(b"\n") or not body else body + b"\n"
         return Piece(b"", text, count_rows(text))
@@ -99,9 +100,13 @@ def make_piece(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Call
 
 def count_rows(text: bytes) -> int:
     """The lines that are not blank, of a text that ends with a line."""
-    rows = text.count(b"}\n{") + 1
-    if rows == text.count(b"\n") and text.startswith(b"{"):
-        return rows
+    if len(text) < SMALL:
+        # of a small file numpy's calls would take longer than the decoder
+        rows = text.count(b"}\n{") + 1
+        if rows == text.count(b"\n") and text.startswith(b"{"):
+            return rows
+    if not may_have_blank_lines(text):
+        return count(text, FEED)
     return sum(not line.isspace() for line in io.BytesIO(text))
 
 

@@ -48,6 +48,9 @@ class JsonSplitter:
             line = line or not (rest.isspace() or not rest)
         return LineSurvey(first, end_of_last, rows, head, line)
 
+    def weight(self, surveys: Sequence[LineSurvey], size: int) -> int:
+        return size
+
     def cut(self, surveys: Sequence[LineSurvey], size: int, most: int) -> list[Split]:
         return cut_lines(surveys, size)
 

@@ -119,12 +119,13 @@ def _within_memory(table: pa.Table, stream: Stream) -> Iterator[pa.Table]:
     """The table, divided as long as the copies of its texts need more than `PIECE_MEMORY`."""
     size = unfolded_bytes(table)
     stream.allowance.take(size)
-    parts = [table]
+    # counting takes as long as copying the texts: the whole is counted once
+    parts = [(table, size)]
     while parts:
-        part = parts.pop()
-        if part.num_rows > 1 and unfolded_bytes(part) > PIECE_MEMORY:
+        part, size = parts.pop()
+        if part.num_rows > 1 and size > PIECE_MEMORY:
             half = part.num_rows // 2
-            parts += [part.slice(half), part.slice(0, half)]
+            parts += [(each, unfolded_bytes(each)) for each in (part.slice(half), part.slice(0, half))]
         else:
             yield part
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tidegate.formats.byte_counts import FEED, RETURN, count
 from tidegate.formats.quotes import QUOTE, is_regular
 from tidegate.formats.reasons import CELL_BYTES, Undecodable
 from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY
@@ -35,15 +36,15 @@ class Lines:
 
     def add(self, text: bytes) -> None:
         if self._feeds:
-            self.ended += text.count(b"\n")
+            self.ended += count(text, FEED)
             return
         self.ended += ends_of_lines(text) - (self._returned and text.startswith(b"\n"))
         self._returned = text.endswith(b"\r") if text else self._returned
 
 
 def ends_of_lines(text: bytes) -> int:
-    returns = text.count(b"\r") - text.count(b"\r\n") if b"\r" in text else 0
-    return text.count(b"\n") + returns
+    returns = count(text, RETURN) - text.count(b"\r\n") if b"\r" in text else 0
+    return count(text, FEED) + returns
 
 
 def pieces(text: Iterable[bytes], records: Records, *, ended: Callable[[], int]) -> Iterator[bytes]:

@@ -54,8 +54,13 @@ class Splitter(Protocol):
         be read as a whole."""
         ...
 
+    def weight(self, surveys: Sequence[Any], size: int) -> int:
+        """The bytes that all splits have together, of a file of `size` bytes."""
+        ...
+
     def cut(self, surveys: Sequence[Any], size: int, most: int) -> list[Split]:
-        """The splits, which together are the file; none if it is to be read as a whole."""
+        """The splits, which together are the file, with some `most` bytes of its weight each; none if it is to be read
+        as a whole."""
         ...
 
     def tables(self, stream: Stream, split: Split) -> Iterator[pa.Table]:
@@ -157,6 +162,10 @@ class GroupSplitter:
     def survey(self, source: ByteSource, start: int, end: int) -> Sequence[StoredGroup]:
         return self.groups(source)
 
+    def weight(self, surveys: Sequence[Sequence[StoredGroup]], size: int) -> int:
+        (groups,) = surveys
+        return sum(group.size for group in groups)
+
     def cut(self, surveys: Sequence[Sequence[StoredGroup]], size: int, most: int) -> list[Split]:
         (groups,) = surveys
         return _cut_groups(groups, size, most)
@@ -166,14 +175,18 @@ class GroupSplitter:
 
 
 def _cut_groups(groups: Sequence[StoredGroup], size: int, most: int) -> list[Split]:
-    """Splits of some groups each: at most `most` bytes, or one group. Its decoder reads footers, so it may ask for any
-    byte."""
+    """Splits of some groups each, of some `most` bytes, or of one group. They have about equally many bytes, because
+    the largest one is waited for. Its decoder reads footers, so it may ask for any byte."""
+    total = sum(group.size for group in groups)
+    count = -(-total // most)
     bounds = [0]
-    held = 0
+    held = part = 0
     for number, group in enumerate(groups):
-        if held and held + group.size > most:
+        # a group is of the part in which its middle is
+        begins = (2 * held + group.size) * count // (2 * total) if total else 0
+        if begins > part and number:
             bounds.append(number)
-            held = 0
+        part = begins
         held += group.size
     bounds.append(len(groups))
     if len(bounds) < 3:

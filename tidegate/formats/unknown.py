@@ -176,6 +176,9 @@ class Judging:
     def survey(self, source: ByteSource, start: int, end: int) -> Any:
         return self.splitter.survey(source, start, end)
 
+    def weight(self, surveys: Sequence[Any], size: int) -> int:
+        return self.splitter.weight(surveys, size)
+
     def cut(self, surveys: Sequence[Any], size: int, most: int) -> list[Split]:
         return self.splitter.cut(surveys, size, most)
 

@@ -34,6 +34,9 @@ FETCH_THREADS = 64
 FETCH_AHEAD_BYTES = 64_000_000
 EMIT_BYTES = 16_000_000
 EMIT_ROWS = 16_384
+LINEAGE_ROWS = 1 << 20
+"""The most rows of a file that get their lineage at once: the uri may have 1,093 bytes, and Arrow counts the bytes of a
+column of text in 32 bits. It notices no overflow if it repeats a value (pyarrow 26.0.1)."""
 
 log = logging.getLogger("tidegate.reading")
 
@@ -167,7 +170,7 @@ class Reader:
         return None if isinstance(body, TooLarge) and body.size != item.upload.size else body
 
     def _emitted(self, item: OwnedUpload, before: int, table: pa.Table, first: int) -> Iterator[pa.RecordBatch]:
-        return _batches([self._with_lineage(Span(table, [0], [table.num_rows], [()]), [item], before + first)])
+        return _batches(list(self._with_lineage(Span(table, [0], [table.num_rows], [()]), [item], before + first)))
 
     def _read(
         self,
@@ -197,11 +200,12 @@ class Reader:
                     bad = len(said_of(span.table).bad)
                     for number, count, unknown in zip(span.files, span.counts, span.unknown, strict=True):
                         report(found[number][0], Read(Outcome.COMMITTED, count, rejected=bad, unknown=unknown))
-                    waiting.append(self._with_lineage(span, [found[number][1] for number in span.files]))
-                    size += waiting[-1].nbytes
-                    if size >= EMIT_BYTES:
-                        yield from _batches(waiting)
-                        waiting, size = [], 0
+                    for table in self._with_lineage(span, [found[number][1] for number in span.files]):
+                        waiting.append(table)
+                        size += table.nbytes
+                        if size >= EMIT_BYTES:
+                            yield from _batches(waiting)
+                            waiting, size = [], 0
             for position, item, body in larger:
                 yield from _batches(waiting)
                 waiting, size = [], 0
@@ -269,23 +273,42 @@ class Reader:
             return Read(Outcome.QUARANTINED, 0, too_large(body.size, limit))
         return body
 
-    def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> pa.Table:
-        """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the first file
-        came before these. Rows that were left out keep their numbers."""
-        count = span.table.num_rows
-        counts = np.asarray(span.counts, np.int64)
-        file = np.repeat(np.arange(len(items)), counts)
+    def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> Iterator[pa.Table]:
+        """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the
+        first file came before these. Rows that were left out keep their numbers. Only what has one file may have many
+        rows: it comes in several tables."""
         # only a file that was decoded alone has bad rows, and then its rows count from its first
-        numbers = places_of(span.table)
-        first = np.repeat(np.cumsum(counts) - counts, counts)
+        places = places_of(span.table) + before
+        if len(places) <= LINEAGE_ROWS or len(items) > 1:
+            yield self._joined(span.table, span.counts, places, items)
+            return
+        for start in range(0, len(places), LINEAGE_ROWS):
+            table = span.table.slice(start, LINEAGE_ROWS)
+            yield self._joined(table, [table.num_rows], places[start : start + LINEAGE_ROWS], items)
+
+    def _joined(
+        self, table: pa.Table, of_each: Sequence[int], places: np.ndarray, items: Sequence[OwnedUpload]
+    ) -> pa.Table:
+        """`of_each` is how many rows each file has, `places` the numbers of the rows in the first file."""
+        counts = np.asarray(of_each, np.int64)
+        numbers = places
+        if len(items) > 1:
+            numbers = places - np.repeat(np.cumsum(counts) - counts, counts)
         values = (
-            pa.array([item.upload.uri for item in items], pa.string()).take(pa.array(file)),
-            pa.array([item.upload.version for item in items], pa.string()).take(pa.array(file)),
-            pa.array(numbers - first + before, pa.int64()),
-            pa.repeat(self.batch, count),
-            pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), count),
+            _for_each_row([item.upload.uri for item in items], counts),
+            _for_each_row([item.upload.version for item in items], counts),
+            pa.array(numbers, pa.int64()),
+            pa.repeat(self.batch, len(numbers)),
+            pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), len(numbers)),
         )
-        return pa.Table.from_arrays([*span.table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
+        return pa.Table.from_arrays([*table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
+
+
+def _for_each_row(values: Sequence[str], counts: np.ndarray) -> pa.Array:
+    """The value of each row's file. To repeat one value is cheaper than to take from several."""
+    if len(values) == 1:
+        return pa.repeat(values[0], counts[0])
+    return pa.array(values, pa.string()).take(pa.array(np.repeat(np.arange(len(values)), counts)))
 
 
 def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

@@ -18,13 +18,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pyspark import SparkContext
 
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
-from tidegate.core.splits import joined, to_split
+from tidegate.core.splits import joined, split_bytes, to_split
 from tidegate.core.uploads import Upload
 from tidegate.formats.splits import Split
 from tidegate.reading.reader import Reader
@@ -67,11 +68,14 @@ def survey(context: SparkContext, reader: Reader, items: Sequence[OwnedUpload], 
     if splitter is None or reader.careful:
         return {}
     sizes = [item.upload.size for item in items]
-    large = [items[at] for at in to_split(sizes, slots=_slots(context), task_bytes=task_bytes)]
+    slots = _slots(context)
+    most = partial(split_bytes, slots=slots, task_bytes=task_bytes)
+    large = [items[at] for at in to_split(sizes, slots=slots, task_bytes=task_bytes)]
     # one that is too large for the route is refused by whoever reads it as a whole
     limit = reader.dataset.max_object_bytes
     large = [item for item in large if item.upload.size <= limit and decoding.splits(item.upload.key)]
-    ranges = [(item, start, end) for item in large for start, end in splitter.ranges(item.upload.size, task_bytes)]
+    sized = [(item, item.upload.size) for item in large]
+    ranges = [(item, start, end) for item, size in sized for start, end in splitter.ranges(size, most(size))]
     if not ranges:
         return {}
 
@@ -81,10 +85,11 @@ def survey(context: SparkContext, reader: Reader, items: Sequence[OwnedUpload], 
                 yield item.upload, reader.survey(item, start, end)
 
     found: dict[Upload, list[Any]] = {}
-    for upload, surveyed in context.parallelize(ranges, len(ranges)).mapPartitions(read).collect():
+    # to begin a task takes as long as to survey 100 MB, so there are no more of them than run at once
+    for upload, surveyed in context.parallelize(ranges, min(len(ranges), slots)).mapPartitions(read).collect():
         found.setdefault(upload, []).append(surveyed)
     cut = {
-        upload: splitter.cut(surveys, upload.size, task_bytes)
+        upload: splitter.cut(surveys, upload.size, most(splitter.weight(surveys, upload.size)))
         for upload, surveys in found.items()
         if all(each is not None for each in surveys)
     }
