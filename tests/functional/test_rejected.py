@@ -1,6 +1,8 @@
 """Rows that do not fit land in a table of their own: once, when the batch is published, and never if it is fenced."""
 
+import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from tidegate.core.outcomes import Outcome, Read, Tally
 from tidegate.core.receipts import decode_failure, decode_outcomes, decode_receipt
 from tidegate.flows import publish
 from tidegate.flows.publish import run
-from tidegate.flows.sink import Hopeless
+from tidegate.flows.sink import RejectedUndecided
 
 BAD = [f"bad row of {key}" for key in KEYS[1:]]
 
@@ -176,10 +178,24 @@ class TestTheTableIsGone:
         def otherwise(item: OwnedUpload) -> tuple[Read, list[Any]]:
             return Read(Outcome.COMMITTED, 1), [item.upload.key]
 
-        with pytest.raises(Hopeless, match=r"2 of its rows are not.*Reading the files again found 0"):
+        with pytest.raises(RejectedUndecided, match=r"2 of its rows are not.*as the route has it now, found 0"):
             tables.attempt(2, sink=tables.sink(otherwise)).ingest()
         assert run(tables.attempt(3), "ingest") == 0
         assert tables.rejected == BAD
+
+    def test_files_that_a_route_reads_otherwise_now_are_for_a_person(self, tables: TwoTables):
+        published_only(tables)
+        tables.drop_rejected()
+
+        class Changed(SmallSink):
+            def stage_rejected(self, items: Any, table: str) -> Any:
+                return replace(super().stage_rejected(items, table), reading="another schema")
+
+        with pytest.raises(RejectedUndecided) as halted:
+            tables.attempt(2, sink=Changed(tables.path, BATCH, with_bad_rows)).ingest()
+        outcomes = decode_outcomes(tables.file(outcomes_name("", halted.value.staged)))
+        assert outcomes.rejected is not None
+        assert tables.rejected == []
 
     def test_after_they_landed_it_is_nothing_to_the_batch(self, tables: TwoTables):
         tables.attempt().ingest()
@@ -187,6 +203,26 @@ class TestTheTableIsGone:
         receipt = tables.file("receipt.json")
         assert run(tables.attempt(2), "ingest") == 0
         assert tables.file("receipt.json") == receipt
+
+
+def test_what_landed_is_found_by_the_history_although_what_was_staged_is_gone(tables: TwoTables):
+    """The driver died before the receipt; then a clean-up took the staged version, and the files vanished."""
+
+    def dies(moment: str) -> None:
+        if moment == "after":
+            raise Died
+
+    with pytest.raises(Died):
+        run(tables.attempt(sink=tables.sink(meanwhile=after_rejected(dies))), "ingest")
+    assert tables.rejected == BAD
+    with sqlite3.connect(tables.path.with_name("rejected.db")) as database:
+        database.execute("DELETE FROM versions WHERE publishes = '' AND rows != '[]'")
+
+    def vanished(item: OwnedUpload) -> tuple[Read, list[Any]]:
+        return Read(Outcome.VANISHED), []
+
+    assert run(tables.attempt(2, sink=tables.sink(vanished)), "ingest") == 0
+    assert (tables.rows, tables.rejected) == (KEYS, BAD)
 
 
 def test_a_history_that_was_cut_is_for_a_person(tables: TwoTables):

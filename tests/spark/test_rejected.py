@@ -61,7 +61,7 @@ def test_they_land_once_with_their_file_line_text_and_error(setting_aside: World
     assert receipt.tally == Tally(committed=3, quarantined=2, rows=5, rejected=2)
     endings = {each.key: each.error for each in world.outcomes(batch).endings}
     assert "id = 'y' is text" in endings["in/all-bad.json"]
-    assert endings["in/too-many.json"].startswith("3 of 4 rows do not fit, and bad_rows_share of the route is 0.5")
+    assert endings["in/too-many.json"].startswith("more than 2 rows do not fit")
     assert world.outcomes(batch).rejected_rows == ((0, 0, 1, 1, 0),)  # in the order of the part, which is that of keys
     assert world.branches() == []
     assert replace(world, dataset=replace(world.dataset, table=world.dataset.rejected_table)).branches() == []

@@ -51,8 +51,28 @@ class TestJson:
             rows(json(("id", pa.int64())), body)
 
     def test_depth_is_refused_also_in_a_field_that_nobody_reads(self):
-        with pytest.raises(Undecodable, match="recursion"):
+        with pytest.raises(Undecodable, match="line 1: it nests deeper than 200 levels"):
             rows(json(("id", pa.int64())), b'{"z": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
+
+    @pytest.mark.parametrize("inner", [b"[%s]", b'{"a": %s}', b'[{"a\\"[": "]", "b": %s}]', b'["[{", %s]'])
+    def test_the_same_depth_is_taken_however_deep_the_callers_are(self, inner: bytes):
+        """The decoder's own limit counts their frames, too."""
+        decode = json(("id", pa.int64()))
+        each = inner.count(b"[%s") + inner.count(b": %s") + inner.count(b", %s") + inner.startswith(b'[{"a\\')
+
+        def line(levels: int) -> bytes:
+            value = b"1"
+            for _ in range(levels // each):
+                value = inner.replace(b"%s", value)
+            return b'{"id": 1, "z": ' + value + b"}\n"
+
+        def within(frames: int, body: bytes) -> Any:
+            return within(frames - 1, body) if frames else decode(body).num_rows
+
+        for frames in (0, 300):
+            assert within(frames, b'{"id": 2}\n' + line(198)) == 2
+            with pytest.raises(Undecodable, match="line 2: it nests deeper"):
+                within(frames, b'{"id": 2}\n' + line(202))
 
     def test_null_in_a_nested_field_that_must_not_be(self):
         inner = pa.struct([pa.field("x", pa.int32(), nullable=False)])

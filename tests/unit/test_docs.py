@@ -224,9 +224,9 @@ def test_every_reason_to_give_a_batch_up_is_explained() -> None:
     there = [
         *reasons("tidegate/core/publication.py", "Unprovable"),
         *reasons("tidegate/flows/publish.py", "Hopeless"),
-        *reasons("tidegate/flows/rejected.py", "Hopeless"),
         *reasons("tidegate/flows/rejected.py", "RejectedUndecided"),
         *reasons("tidegate/sinks/iceberg/sink.py", "Hopeless"),
+        *reasons("tidegate/sinks/iceberg/sink.py", "RejectedUndecided"),
         *reasons("tidegate/sinks/iceberg/rejected.py", "Hopeless"),
     ]
     assert len(there) >= 12

@@ -48,12 +48,13 @@ def given_up(of: OwnedUpload) -> Ending:
 @dataclass(frozen=True, slots=True)
 class RejectedRows:
     """The rows of a batch that do not fit, staged in a table of their own, which has this uuid: `staged` is the
-    snapshot, `rows` how many they are."""
+    snapshot, `rows` how many they are. `reading` tells how the files were read (`core.routes.reading_of`)."""
 
     table: str
     table_uuid: str
     staged: int
     rows: int
+    reading: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,8 @@ def decode_receipt(body: bytes) -> Receipt:
 class Failure:
     """Why an attempt gave up. `hopeless`: another attempt would fail alike, and a person must act. `undecided`: the
     person must decide whether the batch is in the table; or, if `rejected`, whether its rejected rows are in theirs.
-    `died`: a process that read files died, or lacked memory."""
+    `died`: a process that read files died, or lacked memory. `staged` is what the batch was published from, if that is
+    known."""
 
     attempt: int
     reason: str
@@ -206,6 +208,7 @@ class Failure:
     undecided: bool = False
     died: bool = False
     rejected: bool = False
+    staged: int = 0
 
     def encode(self) -> bytes:
         return json.dumps({"v": VERSION, **asdict(self)}, indent=1).encode()
@@ -222,6 +225,7 @@ def decode_failure(body: bytes) -> Failure:
         undecided,
         data.get("died", False),
         data.get("rejected", False),
+        data.get("staged", 0),
     )
 
 

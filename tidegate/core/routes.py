@@ -1,8 +1,9 @@
 """A route: which uploads go to which table, and how they are gathered into batches."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tidegate.core.batches import BatchLimits
@@ -109,6 +110,11 @@ class RouteIndex:
 def encode_dataset(dataset: Dataset) -> str:
     """Compact JSON, the same text for the same dataset."""
     return _json(_fields(dataset))
+
+
+def reading_of(dataset: Dataset) -> str:
+    """The same for datasets by which a file becomes the same rows, whatever their table is."""
+    return hashlib.sha256(encode_dataset(replace(dataset, table="", partition_by=())).encode()).hexdigest()[:16]
 
 
 def decode_dataset(text: str) -> Dataset:

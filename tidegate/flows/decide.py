@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.manifests import batch_folder, failure_name
-from tidegate.core.receipts import Outcomes, Receipt, RejectedRows, decode_failure, decode_outcomes
+from tidegate.core.receipts import Failure, Outcomes, Receipt, RejectedRows, decode_failure, decode_outcomes
 from tidegate.flows.ports import Ports
 
 
@@ -49,8 +49,7 @@ def decide_unpublished(batch_id: str, ports: Ports) -> Decision:
     batch = _halted(batch_id, ports)
     if not isinstance(batch, Batch):
         return Decision(batch)
-    failure = ports.work.get(failure_name(batch_folder(batch_id), batch.attempt))
-    if failure and decode_failure(failure).rejected:
+    if _failure(batch, ports).rejected:
         return Decision(Decided.REJECTED)
     done = ports.ledger.resume(batch_id, batch.route, batch.attempt + 1, batch.fencing, batch.floors + 1)
     return Decision(Decided.DONE if done else Decided.MOVED_ON)
@@ -70,6 +69,9 @@ def decide_published(batch_id: str, staged: int | None, ports: Ports, *, rejecte
         return Decision(Decided.NOT_STAGED)
     if staged is None and len(found) == 1:
         (staged,) = found
+    if staged is None:
+        # whoever halted over the rejected rows knew what the batch was published from
+        staged = _failure(batch, ports).staged or None
     if staged not in found:
         return Decision(Decided.WHICH, tuple(found))
     outcomes = found[staged]
@@ -79,6 +81,12 @@ def decide_published(batch_id: str, staged: int | None, ports: Ports, *, rejecte
     receipt = Receipt.of(outcomes, batch_id, staged)
     ports.work.put_if_absent(batch_folder(batch_id) + "receipt.json", receipt.encode())
     return Decision(Decided.DONE)
+
+
+def _failure(batch: Batch, ports: Ports) -> Failure:
+    """Why the batch's last attempt gave up."""
+    body = ports.work.get(failure_name(batch_folder(batch.id), batch.attempt))
+    return decode_failure(body) if body else Failure(batch.attempt, "", False)
 
 
 def _halted(batch_id: str, ports: Ports) -> Batch | Decided:

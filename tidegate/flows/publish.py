@@ -412,7 +412,8 @@ def run_verb(attempt: Attempt, verb: Callable[[Attempt], Receipt]) -> int:
         log.error("attempt %s of batch %s gave up: %s", attempt.attempt, attempt.batch, reason, exc_info=not hopeless)
         undecided, died = isinstance(error, Undecided), isinstance(error, (ReaderDied, MemoryError))
         rejected = isinstance(error, RejectedUndecided)
-        failure = Failure(attempt.attempt, reason, hopeless, undecided, died, rejected)
+        staged = error.staged if isinstance(error, RejectedUndecided) else 0
+        failure = Failure(attempt.attempt, reason, hopeless, undecided, died, rejected, staged)
         try:
             attempt.work.put(attempt.failure_name, failure.encode())
         except Exception:

@@ -11,21 +11,23 @@ none.
       there rejected rows?
     2 the floor of their table, for   the next driver finds it              one writes it, both read it; it is written
       this table's uuid                                                     before anything is published
-    3 publish them, on the condition  the next attempt finds it at 3        the table accepts one of them
+    3 does their table's history      the same                              the same
+      have the batch?
+    4 publish them, on the condition  the next attempt finds it at 3        the table accepts one of them
       of decision 3
-    4 if what was staged is gone:     branches that nobody publishes        each stages its own, and 3 accepts one
+    5 if what was staged is gone:     branches that nobody publishes        each stages its own, and 4 accepts one
       read the uploads again, stage
-      them anew, then 2 and 3
-    5 the receipt                     the batch ends                        the same bytes
+      them anew, then 2 to 4
+    6 the receipt                     the batch ends                        the same bytes
 
-- The condition at 3 is asked of the other table's own history: the batch is not in it, since this floor. What is staged
+- The condition at 4 is asked of the other table's own history: the batch is not in it, since this floor. What is staged
   by a driver whose snapshot was not published is never published there, because no outcomes that count name it.
 - If the table was dropped and created again, it has another uuid, and a floor of its own. What the former one had is
   gone with it: the batch's rows land in the new one.
-- If the settings change in between, nothing changes: the outcomes name the table and the snapshot. Only step 4 reads
+- If the settings change in between, nothing changes: the outcomes name the table and the snapshot. Only step 5 reads
   files, and it refuses to if the rows are not as many as the outcomes say.
-- If its history proves nothing, a person says that they are there, or does without them (`flows.decide`). The batch's
-  own rows are in the table all the while.
+- If its history proves nothing, or step 5 cannot find the rows any more, a person says that they are there, or does
+  without them (`flows.decide`). The batch's own rows are in the table all the while.
 """
 
 import logging
@@ -33,9 +35,9 @@ from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload, rejected_floor_name
-from tidegate.core.publication import Floor, Published
+from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, verdict
 from tidegate.core.receipts import Outcomes, RejectedRows, decode_floor, encode_floor
-from tidegate.flows.sink import Hopeless, RejectedUndecided, StagedIsGone
+from tidegate.flows.sink import RejectedUndecided, StagedIsGone
 
 if TYPE_CHECKING:
     from tidegate.flows.publish import Attempt
@@ -51,35 +53,46 @@ def land_rejected(attempt: "Attempt", decided: Published) -> None:
     if rejected is None:
         return
     try:
-        landed = _publish(attempt, rejected)
+        landed = _publish(attempt, rejected, decided)
     except StagedIsGone:
-        again = attempt.sink.stage_rejected(_committed(attempt, outcomes), rejected.table)
-        if again.rows != rejected.rows:
-            raise Hopeless(
+        again = attempt.sink.stage_rejected(_with_rejected(attempt, outcomes), rejected.table)
+        if (again.rows, again.reading) != (rejected.rows, rejected.reading):
+            raise RejectedUndecided(
                 f"batch {attempt.batch} is in table {attempt.sink.table}, and {rejected.rows} of its rows are not: they"
-                f" were staged for {rejected.table}, and are gone from it. Reading the files again found {again.rows}."
-                " Set bad_rows and schema of the route as they were and resume the batch, or see `tidegate decide"
-                " --help`"
+                f" were staged for {rejected.table}, and are gone from it. Reading the files again, as the route has it"
+                f" now, found {again.rows}."
+                " Set bad_rows and schema of the route as they were and resume the batch, or do without them: see"
+                " `tidegate decide --help`",
+                decided.staged,
             ) from None
-        landed = _publish(attempt, again)
+        landed = _publish(attempt, again, decided)
     log.info("batch %s: its rejected rows are in %s as snapshot %s", attempt.batch, rejected.table, landed.snapshot)
 
 
-def _publish(attempt: "Attempt", rejected: RejectedRows) -> Published:
+def _publish(attempt: "Attempt", rejected: RejectedRows, decided: Published) -> Published:
+    """What the history says comes first: what landed once need not be there any more as it was staged."""
     target = attempt.sink.rejected(rejected.table)
     if not target.exists:
         raise StagedIsGone(f"table {rejected.table} is gone")
-    position = target.position()
-    if position.table_uuid != rejected.table_uuid:
-        raise StagedIsGone(f"table {rejected.table} is another one than when rows were staged in it")
 
-    def undecided(reason: str, perhaps: int) -> RejectedUndecided:
+    def undecided(reason: str, perhaps: int = 0) -> RejectedUndecided:
         return RejectedUndecided(
             f"batch {attempt.batch} is in table {attempt.sink.table}. Whether its {rejected.rows} rejected rows are in"
-            f" {rejected.table} cannot be proven: {reason}. A person has to decide: see `tidegate decide --help`"
+            f" {rejected.table} cannot be proven: {reason}. A person has to decide: see `tidegate decide --help`",
+            decided.staged,
         )
 
-    return attempt.publish_to(target, rejected.staged, _floor(attempt, position), undecided)
+    position = target.position()
+    floor = _floor(attempt, position)
+    match verdict(target.history(floor), attempt.batch, floor):
+        case Published() as landed:
+            return landed
+        case Unprovable(reason):
+            raise undecided(reason)
+        case NotPublished():
+            if position.table_uuid != rejected.table_uuid:
+                raise StagedIsGone(f"table {rejected.table} is another one than when rows were staged in it")
+            return attempt.publish_to(target, rejected.staged, floor, undecided)
 
 
 def _floor(attempt: "Attempt", position: Floor) -> Floor:
@@ -93,7 +106,7 @@ def _floor(attempt: "Attempt", position: Floor) -> Floor:
     return decode_floor(known)
 
 
-def _committed(attempt: "Attempt", outcomes: Outcomes) -> list[OwnedUpload]:
-    """The uploads that may have rejected rows."""
-    ended = {(each.bucket, each.key, each.version) for each in outcomes.endings}
-    return [item for item in attempt.manifest() if item.upload.identity not in ended]
+def _with_rejected(attempt: "Attempt", outcomes: Outcomes) -> list[OwnedUpload]:
+    """The uploads that have rejected rows, as the outcomes count them."""
+    counts = [count for part in outcomes.rejected_rows for count in part]
+    return [item for item, count in zip(attempt.manifest(), counts, strict=True) if count]

@@ -25,7 +25,12 @@ class Undecided(Hopeless):
 
 
 class RejectedUndecided(Undecided):
-    """The batch is published. The table of its rejected rows cannot prove whether these are."""
+    """The batch is published, from the snapshot `staged`. Its rejected rows are not provably in their table, or cannot
+    be brought there any more."""
+
+    def __init__(self, reason: str, staged: int = 0) -> None:
+        super().__init__(reason)
+        self.staged = staged
 
 
 class ReaderDied(Retryable):
@@ -121,7 +126,7 @@ class Sink(PublishTarget, Protocol):
 
     def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
         """Read these uploads once more, and stage their rows that do not fit in `table`, which is created if it is
-        absent. Raises Hopeless if the route does not set such rows aside any more."""
+        absent. Raises RejectedUndecided if the route does not set such rows aside any more."""
         ...
 
     def tidy(self) -> None:

@@ -16,6 +16,7 @@ from tidegate.formats.quotes import check_quotes
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.records import Lines, ends_of_lines, pieces, records_of_csv, within_memory
 from tidegate.formats.registry import UTF_8
+from tidegate.formats.said import said_of
 from tidegate.formats.salvage import TextRecord, rows_with_bad, salvaged
 from tidegate.formats.streams import Stream
 from tidegate.formats.transcode import in_utf8
@@ -30,11 +31,13 @@ def make_streaming(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> 
     return lambda stream: tables(_text(stream, encoding), schema, delimiter)
 
 
-def make_salvaging(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> Callable[[Stream], Iterator[pa.Table]]:
-    """As `make_streaming`, but for the rows that do not fit: see `formats.salvage`. A quote that is never closed still
-    refuses the file, because it is not known where rows end."""
+def make_salvaging(
+    schema: pa.Schema, delimiter: str, encoding: str = UTF_8
+) -> Callable[[Stream, int], Iterator[pa.Table]]:
+    """As `make_streaming`, but for the rows that do not fit, if they are so many at the most: see `formats.salvage`. A
+    quote that is never closed still refuses the file, because it is not known where rows end."""
     make_decoder(schema, NO_LIMIT, delimiter)
-    return lambda stream: tables(_text(stream, encoding), schema, delimiter, salvages=True)
+    return lambda stream, most: tables(_text(stream, encoding), schema, delimiter, most_bad=most)
 
 
 def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
@@ -60,7 +63,7 @@ def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
 
 
 def tables(
-    text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str, head: bytes = b"", *, salvages: bool = False
+    text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str, head: bytes = b"", *, most_bad: int | None = None
 ) -> Iterator[pa.Table]:
     """The rows of a file, or of a part of one that lacks its header: then that is `head`, and rows and lines in a
     refusal count from the part's beginning. Raises Undecodable."""
@@ -68,7 +71,7 @@ def tables(
     lines = Lines()
     lines.add(head)
     columns = max(len(header(head, delimiter)), len(schema))
-    rows = 0
+    rows = bad = 0
     begun = text_of_file if head else _from_header(text_of_file, lines)
     for text in pieces(begun, records, ended=lambda: lines.ended):
         if not head:
@@ -87,15 +90,19 @@ def tables(
             try:
                 table = read(head + piece, schema, delimiter, NO_LIMIT, before)
             except Undecodable:
-                if not salvages:
+                if most_bad is None:
                     raise
-                table = _salvaged(piece, head, schema, delimiter, before)
+                table = _salvaged(piece, head, schema, delimiter, before, (most_bad, bad))
+                bad += len(said_of(table).bad)
             rows += rows_with_bad(table)
             lines.add(piece)
             yield table
 
 
-def _salvaged(piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, before: Before) -> pa.Table:
+def _salvaged(
+    piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, before: Before, bad: tuple[int, int]
+) -> pa.Table:
+    """`bad`: so many rows of the file may be, and so many are in earlier pieces."""
     check_quotes(head + piece, delimiter, before.lines)
 
     def decode(some: Sequence[TextRecord]) -> pa.Table:
@@ -112,6 +119,7 @@ def _salvaged(piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, befo
         decode,
         lambda record: f"line {first + record.line}",
         schema.empty_table(),
+        *bad,
     )
 
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
-from tidegate.formats.reasons import Oversized, Undecodable
+from tidegate.formats.reasons import AnotherFormat, Oversized, Undecodable
 from tidegate.formats.recognize import HEAD_BYTES, instead
 from tidegate.formats.registry import ENCODING, FORMATS, REFUSE, REPORT, UNKNOWN, UTF_8, share_of_bad_rows
-from tidegate.formats.salvage import limited
+from tidegate.formats.salvage import allowed, limited
 from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
 from tidegate.formats.unknown import Judging, judge
@@ -57,7 +57,7 @@ def decoder(
             raise
         except Undecodable as error:
             if other := instead(format, settled.get(ENCODING.name, UTF_8), body[:HEAD_BYTES]):
-                raise Undecodable(other) from error
+                raise AnotherFormat(other) from error
             raise
         return judged(table)
 
@@ -99,13 +99,17 @@ def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
             raise
         except Undecodable as error:
             if other := instead(format, settled.get(ENCODING.name, UTF_8), head_of(stream)):
-                raise Undecodable(other) from error
+                raise AnotherFormat(other) from error
             raise
 
     return decode
 
 
-def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> StreamDecoder | None:
+SalvageDecoder = Callable[[Stream, int], Iterator[pa.Table]]
+"""As a StreamDecoder, and the number of rows that the file has at the most."""
+
+
+def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> SalvageDecoder | None:
     """As `streaming`, but rows that do not fit are left out, and said of the tables (`formats.salvage`). None if the
     options do not say that they are set aside. Raises ValueError as `decoder` does."""
     share = share_of_bad_rows(options)
@@ -115,9 +119,22 @@ def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
     settled = found.settled(dict(options))
     # a row with an unknown name is no bad row: the file is refused for it, or not
     looks = {**settled, UNKNOWN.name: REPORT if settled[UNKNOWN.name] == REFUSE else settled[UNKNOWN.name]}
-    made: StreamDecoder = import_module(found.stream).make_salvaging(schema, **found.for_modules(looks))
+    made: SalvageDecoder = import_module(found.stream).make_salvaging(schema, **found.for_modules(looks))
     judged = judge(settled[UNKNOWN.name])
-    return lambda stream: map(judged, limited(made(stream), share))
+
+    def decode(stream: Stream, rows: int) -> Iterator[pa.Table]:
+        # with so many bad rows it is refused, whatever the others are
+        most = allowed(rows, share)
+        try:
+            yield from map(judged, limited(made(stream, most), share))
+        except Oversized:
+            raise
+        except Undecodable as error:
+            if other := instead(format, settled.get(ENCODING.name, UTF_8), head_of(stream)):
+                raise AnotherFormat(other) from error
+            raise
+
+    return decode
 
 
 def splitter(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> Splitter | None:

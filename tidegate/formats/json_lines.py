@@ -24,6 +24,7 @@ from tidegate.formats.byte_counts import FEED, SMALL, count, may_have_blank_line
 from tidegate.formats.columns import conform
 from tidegate.formats.json_refusals import refusal
 from tidegate.formats.json_unknown import ABSENT, OF_LINES, LineTypes, SeenNames
+from tidegate.formats.nesting import DEEPEST, first_deep_line
 from tidegate.formats.pieces import Piece
 from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, first_line, fit_cells
 from tidegate.formats.registry import IGNORE, REFUSE, REPORT
@@ -132,7 +133,12 @@ def _first_refused(values: Sequence[Any], make: Callable[[Sequence[Any]], pa.Arr
 
 def _refused(body: bytes, row: int, schema: pa.Schema, error: Exception) -> Undecodable:
     number, text = _line(body, row)
-    return Undecodable(refusal(number, text, schema, error), where=_where(body, row))
+    return Undecodable(refusal(number, text, schema, error), row=row, where=_where(body, row))
+
+
+def _too_deep(body: bytes, row: int) -> Undecodable:
+    why = f"{line_of(body, row)}: it nests deeper than {DEEPEST} levels: write the inner part as text"
+    return Undecodable(why, row=row, where=_where(body, row))
 
 
 def _where(body: bytes, row: int | None) -> str:
@@ -163,6 +169,9 @@ def _rows(
 ) -> list[Any]:
     """One row for each line of the block that is not blank. `before` rows of `body` come before the block. `seen`
     gathers what the schema lacks."""
+    if (deep := first_deep_line(block)) is not None:
+        above = sum(not text.isspace() for text in islice(io.BytesIO(block), deep))
+        raise _too_deep(body, before + above)
     at_once = _in_one_call(line if seen is None else seen.decoder, block)
     if at_once is None and seen is not None and seen.has_many and (at_once := _in_one_call(line, block)) is not None:
         seen.whole(block)

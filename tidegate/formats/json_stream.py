@@ -19,6 +19,7 @@ from tidegate.formats.json_lines import make_decoder
 from tidegate.formats.reasons import Misnamed, Undecodable, check_names
 from tidegate.formats.records import RECORDS_OF_JSON, Lines, pieces, within_memory
 from tidegate.formats.registry import REPORT
+from tidegate.formats.said import said_of
 from tidegate.formats.salvage import TextRecord, salvaged
 from tidegate.formats.streams import Stream
 
@@ -32,20 +33,21 @@ LINE = re.compile(r"line ([0-9]+): ")
 def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if JSON cannot hold such a column."""
     decode = make_decoder(schema, NO_LIMIT, unknown)
-    return lambda stream: _tables(stream, schema, decode, salvages=False)
+    return lambda stream: _tables(stream, schema, decode)
 
 
-def make_salvaging(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
-    """As `make_streaming`, but for the lines that do not fit: see `formats.salvage`."""
+def make_salvaging(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream, int], Iterator[pa.Table]]:
+    """As `make_streaming`, but for the lines that do not fit, if they are not too many: see `formats.salvage`."""
     decode = make_decoder(schema, NO_LIMIT, unknown)
-    return lambda stream: _tables(stream, schema, decode, salvages=True)
+    return lambda stream, most: _tables(stream, schema, decode, most)
 
 
 def _tables(
-    stream: Stream, schema: pa.Schema, decode: Callable[[bytes], pa.Table], *, salvages: bool
+    stream: Stream, schema: pa.Schema, decode: Callable[[bytes], pa.Table], most_bad: int | None = None
 ) -> Iterator[pa.Table]:
     lines = Lines(feeds=True)
     names = _Names()
+    bad = 0
 
     def decoded(piece: bytes, before: int = 0) -> pa.Table:
         """`before` lines are between the end of the piece before and this one."""
@@ -65,14 +67,17 @@ def _tables(
             try:
                 table = decoded(piece)
             except Undecodable:
-                if not salvages:
+                if most_bad is None:
                     raise
                 table = salvaged(
                     _records(piece),
                     lambda some: decoded(b"".join(each.text for each in some), some[0].line),
                     lambda record: f"line {lines.ended + record.line + 1}",
                     schema.empty_table(),
+                    most_bad,
+                    bad,
                 )
+                bad += len(said_of(table).bad)
             lines.add(piece)
             yield table
     if not names.known and names.strange is not None:

@@ -29,6 +29,14 @@ class Oversized(Undecodable):
     """The file is too large to be decoded whole. It may be decoded piece by piece, if its format can be."""
 
 
+class AnotherFormat(Undecodable):
+    """The file is of another format, encoding or compression than its route's."""
+
+
+class TooManyBad(Undecodable):
+    """More rows do not fit than are set aside (`formats.salvage`)."""
+
+
 class Misnamed(Undecodable):
     """The names in the file do not fit the schema's. Of a piece of a file that is no verdict on the whole of it."""
 

@@ -1,8 +1,9 @@
 """Rows that do not fit are left out of a piece of text, and the others are kept (`bad_rows = "set aside"`).
 
-It begins with a piece that the decoder has refused. Its records are decoded in halves, each half in halves again, down
-to the records that are refused alone. So a row is left out only if the strict decoder refuses it alone, and what is
-kept is what the strict decoder makes of it.
+It begins with a piece that the decoder has refused. The row that the refusal names is decoded alone, and so are those
+before and after it; or the records are decoded in halves, each half in halves again, down to those that are refused
+alone. So a row is left out only if the strict decoder refuses it alone, and what is kept is what the strict decoder
+makes of it.
 
 What is wrong with a file as a whole is not asked of rows: its header, its names, its compression, quotes that are
 never closed. That still refuses the file.
@@ -14,12 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from tidegate.formats.reasons import Oversized, Undecodable
+from tidegate.formats.reasons import Oversized, TooManyBad, Undecodable
 from tidegate.formats.said import BadRow, concat, said_of, say
 
 MOST_BAD = 1_000
 """So many rows of a file are set aside at the most, whatever the share. Finding one costs some twenty decodings, and
 nobody looks at more."""
+TRUSTED = 8
+"""Of so many bad rows of a piece the refusal says which they are. Of more it is cheaper to look for them in halves."""
 LONGEST_TEXT = 4_000
 """Characters of a row's text that are kept."""
 
@@ -33,7 +36,7 @@ class TextRecord:
     line: int
 
 
-class NoneLeft(Undecodable):
+class NoneLeft(TooManyBad):
     """No row of the file fits: it is of another kind, and not one with bad rows."""
 
 
@@ -42,10 +45,16 @@ DecodeRecords = Callable[[Sequence[TextRecord]], pa.Table]
 
 
 def salvaged(
-    records: Sequence[TextRecord], decode: DecodeRecords, place: Callable[[TextRecord], str], none: pa.Table
+    records: Sequence[TextRecord],
+    decode: DecodeRecords,
+    place: Callable[[TextRecord], str],
+    none: pa.Table,
+    most: int = MOST_BAD,
+    before: int = 0,
 ) -> pa.Table:
     """The rows of the records of a piece that fit, with what is said of the others. `place` says where a record is in
-    the file; `none` is a table without rows. Raises Undecodable if more than `MOST_BAD` do not fit, and Oversized."""
+    the file; `none` is a table without rows. Raises TooManyBad if more than `most` of the file do not fit, of which
+    `before` are in earlier pieces; and Oversized."""
     tables: list[pa.Table] = []
     bad: list[BadRow] = []
     first: Undecodable | None = None
@@ -62,17 +71,26 @@ def salvaged(
         except Undecodable as error:
             refused = error
         if end - begin > 1:
-            middle = (begin + end) // 2
-            waiting += [(middle, end), (begin, middle)]
+            waiting += _parts(begin, end, refused.row if len(bad) < TRUSTED else None)
             continue
         first = first or refused
-        if len(bad) == MOST_BAD:
-            raise Undecodable(_too_many(f"more than {MOST_BAD} rows", "that is the most of a file", str(first)))
+        if before + len(bad) == most:
+            raise TooManyBad(_beyond(most, str(first)))
         record = records[begin]
         text = record.text.decode("utf-8", "replace").rstrip("\r\n")[:LONGEST_TEXT]
         bad.append(BadRow(record.row, place(record), text, str(refused)))
     kept = concat(tables) if tables else none
     return say(kept, replace(said_of(kept), bad=tuple(bad)))
+
+
+def _parts(begin: int, end: int, row: int | None) -> list[tuple[int, int]]:
+    """What is decoded instead of these records, the last of them first. `row` is the one that the refusal names, from
+    `begin`: it is decoded alone, and so are the others, which saves most of the halving. It is no more than a hint."""
+    if row is None or not 0 <= row < end - begin:
+        middle = (begin + end) // 2
+        return [(middle, end), (begin, middle)]
+    at = begin + row
+    return [(at + 1, end), (at, at + 1), (begin, at)]
 
 
 def rows_with_bad(table: pa.Table) -> int:
@@ -85,6 +103,11 @@ def places_of(table: pa.Table) -> np.ndarray:
     return np.delete(np.arange(rows_with_bad(table)), [each.row for each in said_of(table).bad])
 
 
+def allowed(rows: int, share: float) -> int:
+    """How many of so many rows may be bad: 29 of 100 if the share is 0.29, which as a float is a little less."""
+    return min(MOST_BAD, int(rows * share + 1e-9))
+
+
 def limited(tables: Iterable[pa.Table], share: float) -> Iterator[pa.Table]:
     """The tables of a file, as they come. Raises Undecodable as soon as too many rows are bad: after the last table, if
     they are more than `share` of all rows, or if no row is left."""
@@ -95,14 +118,20 @@ def limited(tables: Iterable[pa.Table], share: float) -> Iterator[pa.Table]:
         rows, bad = rows + table.num_rows, bad + len(found)
         first = first or next(iter(found), None)
         if bad > MOST_BAD and first:
-            raise Undecodable(_too_many(f"more than {MOST_BAD} rows", "that is the most of a file", first.error))
+            raise TooManyBad(_beyond(MOST_BAD, first.error))
         yield table
-    if first and (not rows or bad > share * (rows + bad)):
-        how_many = f"{bad} of {rows + bad} rows"
+    if first and (not rows or bad > allowed(rows + bad, share)):
+        how_many = f"{bad} of {rows + bad} rows {'does' if bad == 1 else 'do'} not fit"
         if not rows:
-            raise NoneLeft(_too_many(how_many, "no row is left", first.error))
-        raise Undecodable(_too_many(how_many, f"bad_rows_share of the route is {share:g}", first.error))
+            raise NoneLeft(_too_many(f"{how_many}, and no row is left", first.error))
+        raise TooManyBad(_too_many(f"{how_many}, and bad_rows_share of the route is {share:g}", first.error))
 
 
-def _too_many(how_many: str, most: str, first: str) -> str:
-    return f"{how_many} do not fit, and {most}: correct the file. The first: {first}"
+def _beyond(most: int, first: str) -> str:
+    if not most:
+        return _too_many("a row does not fit, and bad_rows_share allows none in a file of so few", first)
+    return _too_many(f"more than {most} rows do not fit, which is the most that may be set aside of this file", first)
+
+
+def _too_many(what: str, first: str) -> str:
+    return f"{what}: correct the file, or raise bad_rows_share. The first: {first}"

@@ -9,9 +9,9 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from tidegate.core.routes import Dataset
-from tidegate.formats.decode import Decoder, StreamDecoder, decoder, salvaging, splitter, streaming
+from tidegate.formats.decode import Decoder, SalvageDecoder, StreamDecoder, decoder, salvaging, splitter, streaming
 from tidegate.formats.paths import unplaceable
-from tidegate.formats.reasons import Oversized, Undecodable, first_line
+from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable, first_line
 from tidegate.formats.said import concat
 from tidegate.formats.salvage import NoneLeft, rows_with_bad
 from tidegate.formats.splits import Split, Splitter
@@ -20,6 +20,8 @@ from tidegate.reading.decompress import codec_of, decompress
 from tidegate.reading.sources import Watched
 
 T = TypeVar("T")
+MOST_ROWS = 1 << 62
+"""Of a file of which it is not known how many it has."""
 
 log = logging.getLogger("tidegate.reading")
 
@@ -84,7 +86,7 @@ class Decoding:
             try:
                 table = self._decode(unpacked)
             except Undecodable as refused:
-                if isinstance(refused, Oversized) or self._salvage is None:
+                if isinstance(refused, Oversized | AnotherFormat) or self._salvage is None:
                     raise
                 table = self._salvaged(self._salvage, unpacked, refused)
             why = self.unplaceable(table)
@@ -92,12 +94,21 @@ class Decoding:
 
         return self._judged(key, placed)
 
-    def _salvaged(self, salvage: StreamDecoder, unpacked: bytes, refused: Undecodable) -> pa.Table:
+    def _salvaged(self, salvage: SalvageDecoder, unpacked: bytes, refused: Undecodable) -> pa.Table:
         """The rows of a refused file that fit, if so few do not that they are set aside. Raises Undecodable."""
         allowance = Allowance(self.whole_bytes, "max_object_bytes")
         try:
-            return concat(list(salvage(Stream(HeldBytes(unpacked), None, allowance))))
-        except NoneLeft:
+            rows = unpacked.count(b"\n") + unpacked.count(b"\r") + 1
+            return concat(list(salvage(Stream(HeldBytes(unpacked), None, allowance), rows)))
+        except TooManyBad as error:
+            if isinstance(error, NoneLeft):
+                raise refused from None
+            error.where = refused.where
+            raise
+        except Oversized:
+            raise
+        except Undecodable:
+            # of the file as a whole, the strict decoder says it better
             raise refused from None
 
     def _judged(self, key: str, read: Callable[[], T]) -> T | Refused | Larger:
@@ -123,7 +134,9 @@ class Decoding:
         if self._stream is None:
             raise Undecodable(f"too large: more than {WHOLE_BYTES} bytes, and files of this format are decoded whole")
         allowance = Allowance.of(source.size, self.dataset.max_object_bytes)
-        yield from self._tables(key, source, self._salvage or self._stream, allowance)
+        salvage = self._salvage
+        decode = self._stream if salvage is None else lambda stream: salvage(stream, MOST_ROWS)
+        yield from self._tables(key, source, decode, allowance)
 
     @cached_property
     def splitter(self) -> Splitter | None:
@@ -179,7 +192,7 @@ class Decoding:
         return streaming(self.dataset.format, self.schema, self.dataset.options)
 
     @cached_property
-    def _salvage(self) -> StreamDecoder | None:
+    def _salvage(self) -> SalvageDecoder | None:
         return salvaging(self.dataset.format, self.schema, self.dataset.options)
 
 

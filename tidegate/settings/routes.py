@@ -214,7 +214,7 @@ class RouteSettings(_FormatOptions):
     @classmethod
     def _no_table_of_rejected_rows(cls, table: str) -> str:
         if table.endswith(REJECTED):
-            raise ValueError(f"a name that ends in {REJECTED} is that of a table of rejected rows")
+            raise ValueError(f"a name that ends in {REJECTED} is that of a table of rejected rows: choose another one")
         return table
 
     @property

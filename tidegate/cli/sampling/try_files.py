@@ -30,6 +30,9 @@ from tidegate.settings import SettingsError, load
 MOST_FILES = 1_000
 """Of a folder or of a prefix."""
 
+SHOWN_TEXT = 200
+"""Characters of a bad row that are shown."""
+
 
 @dataclass(frozen=True, slots=True)
 class TriedFile:
@@ -138,6 +141,7 @@ def show(one: TriedFile, route: Route) -> None:
         out.print(Text.assemble(("    set aside: ", "yellow"), f"{several}, in {route.dataset.rejected_table}"))
         for each in trial.bad:
             out.print(Text(f"      {as_cell(each.error)}"), soft_wrap=True)
+            out.print(Text(f"        {each.place}: {as_cell(each.text[:SHOWN_TEXT])}", "dim"), soft_wrap=True)
     if trial.nulls:
         nulls = f"{', '.join(trial.nulls)}. The file has no such column, calls it otherwise, or has no value in it"
         out.print(Text.assemble(("    null in every row: ", "yellow"), nulls), soft_wrap=True)

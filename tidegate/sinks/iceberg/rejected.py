@@ -21,7 +21,7 @@ PARTITION_BY = ("days(_ingested_at)",)
 def create_rejected(iceberg: IcebergTable) -> None:
     """Create the table if it is absent. Raises Hopeless if it cannot be created, or is a table of something else."""
     mistakes = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
-    with asking():
+    with asking(f"table {iceberg.name}, for rejected rows: "):
         if not iceberg.exists:
             try:
                 iceberg.create_if_absent(COLUMNS, PARTITION_BY)

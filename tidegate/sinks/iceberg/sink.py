@@ -23,8 +23,8 @@ from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_ta
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.receipts import RejectedRows
-from tidegate.core.routes import Dataset
-from tidegate.flows.sink import Hopeless, Staged
+from tidegate.core.routes import Dataset, reading_of
+from tidegate.flows.sink import Hopeless, RejectedUndecided, Staged
 from tidegate.formats.decode import decoder
 from tidegate.formats.registry import share_of_bad_rows
 from tidegate.reading.reader import Reader, with_lineage
@@ -192,7 +192,7 @@ class IcebergSink:
 
     def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
         if not self.sets_aside:
-            raise Hopeless(
+            raise RejectedUndecided(
                 f"batch {self.batch} has rows for table {table} that have to be read again, and the route does not set"
                 ' bad rows aside any more. Set bad_rows = "set aside" and resume the batch, or see `tidegate decide'
                 " --help`"
@@ -207,7 +207,7 @@ class IcebergSink:
             rows = self._rejected_rows(reader, items)
             # a driver stages anew if the table was created anew, which has none of its branches
             staged, added = iceberg.stage(rows, f"{self.branch}_{len(self.opened)}", self.marks)
-            return RejectedRows(table, iceberg.position().table_uuid, staged, added)
+            return RejectedRows(table, iceberg.position().table_uuid, staged, added, reading_of(self.dataset))
 
     def _rejected_rows(self, reader: Reader, items: Sequence[OwnedUpload]) -> Any:
         return rejected_rows(self.spark, reader, items, TASK_BYTES, TASK_OBJECTS)

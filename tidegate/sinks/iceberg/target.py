@@ -15,13 +15,13 @@ from tidegate.sinks.iceberg.table import IcebergTable
 
 
 @contextmanager
-def asking() -> Iterator[None]:
-    """Around calls of Spark and Iceberg: an error becomes Retryable, with its cause in one line. What is published does
-    not depend on whether such a call took effect."""
+def asking(what: str = "") -> Iterator[None]:
+    """Around calls of Spark and Iceberg: an error becomes Retryable, with its cause in one line, after `what`. What is
+    published does not depend on whether such a call took effect."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
-        raise (ReaderDied if reader_died(error) else Retryable)(cause(error)) from error
+        raise (ReaderDied if reader_died(error) else Retryable)(f"{what}{cause(error)}") from error
 
 
 @dataclass(frozen=True)
