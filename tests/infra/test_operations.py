@@ -383,7 +383,7 @@ def written(
         "weather/b.json": (Outcome.SUPERSEDED, ""),
         "weather/c.json": (Outcome.VANISHED, ""),
     }
-    play_publishing(work, batch, ends, unknown=UnknownNames(1, {"coupon": 1}))
+    play_publishing(work, batch, ends, unknown=UnknownNames(1, {"coupon": 1}), rejected=1)
     run()
     # one that halts and is fenced
     arrive("weather/e.json", "weather/f.json")

@@ -252,6 +252,7 @@ def play_publishing(
     receipt: bool = True,
     manifest: str | None = None,
     unknown: UnknownNames = NO_NAMES,
+    rejected: int = 0,
 ) -> Receipt:
     """Write what a job writes that published the batch. `ends` are the keys that were not plain success. `manifest` is
     the digest that the job got; None for that of the existing manifest."""
@@ -266,7 +267,7 @@ def play_publishing(
         if outcome is not Outcome.COMMITTED:
             found = item.upload
             endings.append(Ending(item.notice, found.bucket, found.key, found.version, outcome, error))
-    tally = tally_of(outcomes, rows * outcomes.count(Outcome.COMMITTED))
+    tally = tally_of(outcomes, rows * outcomes.count(Outcome.COMMITTED), rejected)
     by_part = rows_by_part(counts)
     staged = Outcomes(
         snapshot - 1,
