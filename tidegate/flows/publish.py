@@ -136,8 +136,9 @@ class Attempt:
 
     def end(self, decided: Published) -> Receipt:
         """After the table has decided: land the rows that do not fit, and write the receipt."""
-        land_rejected(self, decided)
-        return self.write_receipt(decided)
+        outcomes = self.outcomes_of(decided)
+        land_rejected(self, decided, outcomes)
+        return self.write_receipt(decided, outcomes)
 
     def tidy(self) -> None:
         """Drop the staged branches of a decided batch. If it fails, a later batch of the table drops them."""
@@ -379,9 +380,9 @@ class Attempt:
 
     # ---- the receipt
 
-    def write_receipt(self, decided: Published) -> Receipt:
+    def write_receipt(self, decided: Published, known: Outcomes | None = None) -> Receipt:
         """Write the table's decision, whichever driver published. To overwrite it writes the same bytes."""
-        outcomes = self.outcomes_of(decided)
+        outcomes = known or self.outcomes_of(decided)
         receipt = Receipt.of(outcomes, self.batch, decided.snapshot)
         self.work.put(self.folder + "receipt.json", receipt.encode())
         return receipt

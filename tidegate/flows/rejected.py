@@ -45,10 +45,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("tidegate")
 
 
-def land_rejected(attempt: "Attempt", decided: Published) -> None:
+def land_rejected(attempt: "Attempt", decided: Published, outcomes: Outcomes) -> None:
     """Land the rejected rows of what was published, or find that they landed. Raises Hopeless, Retryable or
     OutcomeUnknown: then the batch does not end in this attempt."""
-    outcomes = attempt.outcomes_of(decided)
     rejected = outcomes.rejected
     if rejected is None:
         return

@@ -149,7 +149,8 @@ def _absent_or_not(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _land_first(real: Any) -> Any:
     def publish(attempt: Any, staged: int, floor: Any) -> Any:
-        land_rejected(attempt, Published(staged, staged))
+        ahead = Published(staged, staged)
+        land_rejected(attempt, ahead, attempt.outcomes_of(ahead))
         return real(attempt, staged, floor)
 
     return publish
