@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.sharing import Shares, rank_of
+from tidegate.cli import printed
 
 # Before anything imports `lambdas`, whose logger and metrics read them once.
 os.environ.update(
@@ -40,6 +41,10 @@ settings.load_profile("tidegate")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank_of(item.nodeid))  # it keeps the order within a share
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    printed.forget()  # the stack that a verb in an earlier test was told to work on: it is of the process
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:

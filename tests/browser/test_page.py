@@ -165,11 +165,12 @@ def test_a_deployment_that_does_not_answer_is_told_and_what_it_had_stays(
     def fails(*_: Any) -> Any:
         raise Retryable("could not read the ledger: the token has expired")
 
-    real = type(served.world.store).get
-    monkeypatch.setattr(type(served.world.store), "get", fails)
+    store = type(served.world.store)
+    real = store.get_many
+    monkeypatch.setattr(store, "get_many", fails)
     browser.run("await page.locator('#stale').filter({hasText: 'the token has expired'}).waitFor()")
     assert browser.run(COUNT)["gathering"] == 3
-    monkeypatch.setattr(type(served.world.store), "get", real)
+    monkeypatch.setattr(store, "get_many", real)
     browser.run("await page.waitForFunction(() => document.getElementById('stale').textContent === '')")
 
 

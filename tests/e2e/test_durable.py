@@ -179,9 +179,12 @@ def test_resume_runs_a_corrected_file_and_a_renamed_route_lands_all_that_it_took
             lambda ids: ids == [1, 2],
             waiting_for="both uploads to land",
         )
-        routes = {each["route"]: each["uploads"] for each in stack.printed_statuses()["routes"]}
-        assert routes["renamed"]["committed"] >= 1
-        assert not any(each["pending"] for each in routes.values())
+        # a reader sees the rows before the ledger has the outcomes
+        stack.once(
+            lambda: {each["route"]: each["uploads"] for each in stack.printed_statuses()["routes"]},
+            lambda routes: routes["renamed"]["committed"] and not any(each["pending"] for each in routes.values()),
+            waiting_for="the outcomes of both uploads",
+        )
         # `local up` beside it finds that nothing has changed any more
         again = stack.cli("local", "up", "--dir", str(folder), "--config", str(config))
         assert f"nothing has changed in {config}" in " ".join(again.stdout.split())

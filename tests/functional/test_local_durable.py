@@ -226,13 +226,19 @@ def attributes_of(services, url):
     return services.client("sqs").get_queue_attributes(QueueUrl=url, AttributeNames=["All"])["Attributes"]
 
 
-def test_a_queue_whose_dead_letter_queue_was_deleted_is_there_again_and_it_is_said(services):
+def queue_without_its_dead_letters(services):
+    """A queue with a message, whose dead-letter queue was deleted; that one's address; and the redrive policy."""
     dead = queue(services, "dead")
     policy = {"deadLetterTargetArn": f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead", "maxReceiveCount": 1}
     url = queue(services, RedrivePolicy=json.dumps(policy))
     sqs = services.client("sqs")
     sqs.send_message(QueueUrl=url, MessageBody="m")
     sqs.delete_queue(QueueUrl=dead)
+    return url, dead, policy
+
+
+def test_a_queue_whose_dead_letter_queue_was_deleted_is_there_again_and_it_is_said(services):
+    url, _, policy = queue_without_its_dead_letters(services)
     services.again()
     assert "queue q names the dead-letter queue dead, which was deleted" in services.said()
     assert json.loads(attributes_of(services, url)["RedrivePolicy"]) == policy
@@ -244,12 +250,7 @@ def test_a_queue_whose_dead_letter_queue_was_deleted_is_there_again_and_it_is_sa
 
 
 def test_a_dead_letter_queue_that_was_made_anew_gets_what_is_given_up(services):
-    dead = queue(services, "dead")
-    policy = {"deadLetterTargetArn": f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead", "maxReceiveCount": 1}
-    url = queue(services, RedrivePolicy=json.dumps(policy))
-    sqs = services.client("sqs")
-    sqs.send_message(QueueUrl=url, MessageBody="m")
-    sqs.delete_queue(QueueUrl=dead)
+    url, dead, _ = queue_without_its_dead_letters(services)
     queue(services, "dead")
     services.again()
     assert "was deleted" not in services.said()

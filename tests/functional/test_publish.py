@@ -2,9 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from tenacity import wait_none
@@ -129,21 +129,30 @@ def test_after_an_error_of_the_commit_the_history_is_asked(table: Table, trouble
     assert table.rows == KEYS
 
 
-@pytest.mark.parametrize("mode", ["ingest", "fence"])
-def test_whenever_a_driver_dies_the_next_one_ends_the_batch_once(tmp_path: Path, mode: str):
+T = TypeVar("T", bound=Table)
+
+
+def after_each_death(folder: Path, make: Callable[[Path], T], mode: str) -> Iterator[T]:
+    """A table for each request of a driver to the work bucket, before and after it: its driver died there."""
     life = Life()
-    counted = Table(tmp_path / "counted") if (tmp_path / "counted").mkdir() is None else None
-    assert counted is not None
+    (folder / "counted").mkdir()
+    counted = make(folder / "counted")
     attempt = counted.attempt()
     attempt.work = life.wrap(counted.work)
     assert run(attempt, mode) == 0
     for number, death in enumerate(every_death(life.made)):
-        (tmp_path / str(number)).mkdir()
-        table = Table(tmp_path / str(number))
+        (folder / str(number)).mkdir()
+        table = make(folder / str(number))
         dying = table.attempt()
         dying.work = Life(death.calls, death.after).wrap(table.work)
         with pytest.raises(Died):
             run(dying, mode)
+        yield table
+
+
+@pytest.mark.parametrize("mode", ["ingest", "fence"])
+def test_whenever_a_driver_dies_the_next_one_ends_the_batch_once(tmp_path: Path, mode: str):
+    for table in after_each_death(tmp_path, Table, mode):
         assert run(table.attempt(2), "ingest") == 0
         fenced = decode_receipt(table.file("receipt.json")).fence
         assert table.rows == ([] if fenced else KEYS)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tenacity import wait_none
 
-from tests.functional.test_publish import BATCH, KEYS, Table
-from tests.support.fakes import Died, Life, every_death
+from tests.functional.test_publish import BATCH, KEYS, Table, after_each_death
+from tests.support.fakes import Died
 from tests.support.small_sink import SmallSink, conflict, lost_answer
 from tidegate.core.errors import Rejected
 from tidegate.core.manifests import OwnedUpload, outcomes_name
@@ -78,19 +78,8 @@ def test_code_that_knows_nothing_of_them_does_not_end_the_batch(tables: TwoTable
 @pytest.mark.parametrize("mode", ["ingest", "fence"])
 def test_whenever_a_driver_dies_they_land_with_the_batch_or_not_at_all(tmp_path: Path, mode: str):
     """A death at each request to the work bucket; those between the commits of the two tables are among them."""
-    (tmp_path / "counted").mkdir()
-    counted, life = TwoTables(tmp_path / "counted"), Life()
-    attempt = counted.attempt()
-    attempt.work = life.wrap(counted.work)
-    assert run(attempt, mode) == 0
     between = 0
-    for number, death in enumerate(every_death(life.made)):
-        (tmp_path / str(number)).mkdir()
-        tables = TwoTables(tmp_path / str(number))
-        dying = tables.attempt()
-        dying.work = Life(death.calls, death.after).wrap(tables.work)
-        with pytest.raises(Died):
-            run(dying, mode)
+    for tables in after_each_death(tmp_path, TwoTables, mode):
         between += bool(tables.path.exists() and tables.rows and not tables.rejected)
         assert run(tables.attempt(2), "ingest") == 0
         fenced = decode_receipt(tables.file("receipt.json")).fence

@@ -95,11 +95,9 @@ def _halted(batch_id: str, ports: Ports) -> Batch | Decided:
         return Decided.NO_SUCH_BATCH
     if batch.state is not State.SUBMITTED or not batch.halted:
         return Decided.NOT_HALTED
-    folder = batch_folder(batch_id)
-    if ports.work.get(folder + "receipt.json"):
+    if ports.work.get(batch_folder(batch_id) + "receipt.json"):
         return Decided.RECEIPT
-    failure = ports.work.get(failure_name(folder, batch.attempt))
-    return batch if failure and decode_failure(failure).undecided else Decided.NOT_ASKED
+    return batch if _failure(batch, ports).undecided else Decided.NOT_ASKED
 
 
 def _outcomes(batch_id: str, ports: Ports) -> list[Outcomes]:

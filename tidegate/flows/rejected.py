@@ -25,7 +25,7 @@ none.
 - If the table was dropped and created again, it has another uuid, and a floor of its own. What the former one had is
   gone with it: the batch's rows land in the new one.
 - If the settings change in between, nothing changes: the outcomes name the table and the snapshot. Only step 5 reads
-  files, and it refuses to if the rows are not as many as the outcomes say.
+  files. It lands nothing if the route reads them otherwise now, or if the rows are not as many as the outcomes say.
 - If its history proves nothing, or step 5 cannot find the rows any more, a person says that they are there, or does
   without them (`flows.decide`). The batch's own rows are in the table all the while.
 """
@@ -52,7 +52,16 @@ def land_rejected(attempt: "Attempt", decided: Published, outcomes: Outcomes) ->
     if rejected is None:
         return
     try:
-        landed = _publish(attempt, rejected, decided)
+        landed = _land(attempt, rejected, outcomes)
+    except RejectedUndecided as error:
+        error.staged = decided.staged
+        raise
+    log.info("batch %s: its rejected rows are in %s as snapshot %s", attempt.batch, rejected.table, landed.snapshot)
+
+
+def _land(attempt: "Attempt", rejected: RejectedRows, outcomes: Outcomes) -> Published:
+    try:
+        return _publish(attempt, rejected)
     except StagedIsGone:
         again = attempt.sink.stage_rejected(_with_rejected(attempt, outcomes), rejected.table)
         if (again.rows, again.reading) != (rejected.rows, rejected.reading):
@@ -61,14 +70,12 @@ def land_rejected(attempt: "Attempt", decided: Published, outcomes: Outcomes) ->
                 f" were staged for {rejected.table}, and are gone from it. Reading the files again, as the route has it"
                 f" now, found {again.rows}."
                 " Set bad_rows and schema of the route as they were and resume the batch, or do without them: see"
-                " `tidegate decide --help`",
-                decided.staged,
+                " `tidegate decide --help`"
             ) from None
-        landed = _publish(attempt, again, decided)
-    log.info("batch %s: its rejected rows are in %s as snapshot %s", attempt.batch, rejected.table, landed.snapshot)
+        return _publish(attempt, again)
 
 
-def _publish(attempt: "Attempt", rejected: RejectedRows, decided: Published) -> Published:
+def _publish(attempt: "Attempt", rejected: RejectedRows) -> Published:
     """What the history says comes first: what landed once need not be there any more as it was staged."""
     target = attempt.sink.rejected(rejected.table)
     if not target.exists:
@@ -77,8 +84,7 @@ def _publish(attempt: "Attempt", rejected: RejectedRows, decided: Published) -> 
     def undecided(reason: str, perhaps: int = 0) -> RejectedUndecided:
         return RejectedUndecided(
             f"batch {attempt.batch} is in table {attempt.sink.table}. Whether its {rejected.rows} rejected rows are in"
-            f" {rejected.table} cannot be proven: {reason}. A person has to decide: see `tidegate decide --help`",
-            decided.staged,
+            f" {rejected.table} cannot be proven: {reason}. A person has to decide: see `tidegate decide --help`"
         )
 
     position = target.position()

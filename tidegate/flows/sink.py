@@ -28,9 +28,7 @@ class RejectedUndecided(Undecided):
     """The batch is published, from the snapshot `staged`. Its rejected rows are not provably in their table, or cannot
     be brought there any more."""
 
-    def __init__(self, reason: str, staged: int = 0) -> None:
-        super().__init__(reason)
-        self.staged = staged
+    staged = 0
 
 
 class ReaderDied(Retryable):

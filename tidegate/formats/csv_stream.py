@@ -92,7 +92,7 @@ def tables(
             except Undecodable:
                 if most_bad is None:
                     raise
-                table = _salvaged(piece, head, schema, delimiter, before, (most_bad, bad))
+                table = _salvaged(piece, head, schema, delimiter, before, most_bad, bad)
                 bad += len(said_of(table).bad)
             rows += rows_with_bad(table)
             lines.add(piece)
@@ -100,9 +100,9 @@ def tables(
 
 
 def _salvaged(
-    piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, before: Before, bad: tuple[int, int]
+    piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, before: Before, most: int, bad: int
 ) -> pa.Table:
-    """`bad`: so many rows of the file may be, and so many are in earlier pieces."""
+    """`most` rows of the file may be bad, of which `bad` are in earlier pieces."""
     check_quotes(head + piece, delimiter, before.lines)
 
     def decode(some: Sequence[TextRecord]) -> pa.Table:
@@ -119,7 +119,8 @@ def _salvaged(
         decode,
         lambda record: f"line {first + record.line}",
         schema.empty_table(),
-        *bad,
+        most,
+        bad,
     )
 
 

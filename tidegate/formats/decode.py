@@ -6,7 +6,7 @@ them takes them back if it is refused (docs/adr/0061). Both ways take and refuse
 `Undecodable`; any other error is a bug. `docs/formats.md` lists what is taken and what is refused.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -89,20 +89,19 @@ def streaming(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
     made: StreamDecoder = import_module(found.stream).make_streaming(schema, **found.for_modules(settled))
     judged = judge(settled[UNKNOWN.name])
 
-    def decode(stream: Stream) -> Iterator[pa.Table]:
-        return map(judged, tables(stream))
+    return lambda stream: map(judged, _telling(format, settled, stream, made(stream)))
 
-    def tables(stream: Stream) -> Iterator[pa.Table]:
-        try:
-            yield from made(stream)
-        except Oversized:
-            raise
-        except Undecodable as error:
-            if other := instead(format, settled.get(ENCODING.name, UTF_8), head_of(stream)):
-                raise AnotherFormat(other) from error
-            raise
 
-    return decode
+def _telling(format: str, settled: Mapping[str, Any], stream: Stream, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The tables of a file; if it is refused, and is of another format, it is called what it is."""
+    try:
+        yield from tables
+    except Oversized:
+        raise
+    except Undecodable as error:
+        if other := instead(format, settled.get(ENCODING.name, UTF_8), head_of(stream)):
+            raise AnotherFormat(other) from error
+        raise
 
 
 SalvageDecoder = Callable[[Stream, int], Iterator[pa.Table]]
@@ -124,15 +123,8 @@ def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
 
     def decode(stream: Stream, rows: int) -> Iterator[pa.Table]:
         # with so many bad rows it is refused, whatever the others are
-        most = allowed(rows, share)
-        try:
-            yield from map(judged, limited(made(stream, most), share))
-        except Oversized:
-            raise
-        except Undecodable as error:
-            if other := instead(format, settled.get(ENCODING.name, UTF_8), head_of(stream)):
-                raise AnotherFormat(other) from error
-            raise
+        tables = limited(made(stream, allowed(rows, share)), share)
+        return map(judged, _telling(format, settled, stream, tables))
 
     return decode
 

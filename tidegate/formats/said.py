@@ -11,7 +11,7 @@ import pyarrow as pa
 KEY = b"tidegate.said"
 
 RowRanges = tuple[tuple[int, int], ...]
-"""RowRanges of a table as ranges, each from the first up to the one after the last; in order."""
+"""Rows of a table as ranges, each from the first up to the one after the last; in order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ from tidegate.formats.reasons import Oversized, TooManyBad, Undecodable
 from tidegate.formats.said import BadRow, concat, said_of, say
 
 MOST_BAD = 1_000
-"""So many rows of a file are set aside at the most, whatever the share. Finding one costs some twenty decodings, and
-nobody looks at more."""
+"""So many rows of a file are set aside at the most, whatever the share. Finding one costs up to some fifteen decodings,
+and nobody looks at more."""
 TRUSTED = 8
 """Of so many bad rows of a piece the refusal says which they are. Of more it is cheaper to look for them in halves."""
 LONGEST_TEXT = 4_000
@@ -100,7 +100,9 @@ def rows_with_bad(table: pa.Table) -> int:
 
 def places_of(table: pa.Table) -> np.ndarray:
     """The number of each row of the table among the rows that it comes from, from 0."""
-    return np.delete(np.arange(rows_with_bad(table)), [each.row for each in said_of(table).bad])
+    bad = [each.row for each in said_of(table).bad]
+    places = np.arange(table.num_rows + len(bad))
+    return np.delete(places, bad) if bad else places
 
 
 def allowed(rows: int, share: float) -> int:
@@ -109,16 +111,14 @@ def allowed(rows: int, share: float) -> int:
 
 
 def limited(tables: Iterable[pa.Table], share: float) -> Iterator[pa.Table]:
-    """The tables of a file, as they come. Raises Undecodable as soon as too many rows are bad: after the last table, if
-    they are more than `share` of all rows, or if no row is left."""
+    """The tables of a file, as they come. Raises TooManyBad after the last one, if more than `share` of all rows are
+    bad, or none is left."""
     rows = bad = 0
     first: BadRow | None = None
     for table in tables:
         found = said_of(table).bad
         rows, bad = rows + table.num_rows, bad + len(found)
         first = first or next(iter(found), None)
-        if bad > MOST_BAD and first:
-            raise TooManyBad(_beyond(MOST_BAD, first.error))
         yield table
     if first and (not rows or bad > allowed(rows + bad, share)):
         how_many = f"{bad} of {rows + bad} rows {'does' if bad == 1 else 'do'} not fit"

@@ -12,6 +12,7 @@ from tidegate.core.routes import Dataset
 from tidegate.formats.decode import Decoder, SalvageDecoder, StreamDecoder, decoder, salvaging, splitter, streaming
 from tidegate.formats.paths import unplaceable
 from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable, first_line
+from tidegate.formats.records import ends_of_lines
 from tidegate.formats.said import concat
 from tidegate.formats.salvage import NoneLeft, rows_with_bad
 from tidegate.formats.splits import Split, Splitter
@@ -98,7 +99,7 @@ class Decoding:
         """The rows of a refused file that fit, if so few do not that they are set aside. Raises Undecodable."""
         allowance = Allowance(self.whole_bytes, "max_object_bytes")
         try:
-            rows = unpacked.count(b"\n") + unpacked.count(b"\r") + 1
+            rows = ends_of_lines(unpacked) + 1
             return concat(list(salvage(Stream(HeldBytes(unpacked), None, allowance), rows)))
         except TooManyBad as error:
             if isinstance(error, NoneLeft):

@@ -10,9 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 
 _MARK = "tidegate-task-failed:"
+
+MISTAKES = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
+"""What Spark raises if a table cannot be created as it is described. An unreachable catalog is a temporary error."""
 
 
 class TaskFailed(Exception):

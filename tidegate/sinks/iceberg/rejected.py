@@ -1,17 +1,17 @@
 """The table of rejected rows, and how they are staged (`tidegate.flows.rejected`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, UnsupportedOperationException
 from pyspark.sql import SparkSession
 
 from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_task
 from tidegate.flows.sink import Hopeless
 from tidegate.reading.reader import REJECTED_COLUMNS, Reader
-from tidegate.sinks.iceberg.causes import TaskFailed, cause
+from tidegate.sinks.iceberg.causes import MISTAKES, cause
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.sinks.iceberg.target import asking
+from tidegate.sinks.iceberg.tasks import rows_of_tasks
 
 COLUMNS = ", ".join(f"{name} {kind} not null" for name, kind in REJECTED_COLUMNS.items())
 PARTITION_BY = ("days(_ingested_at)",)
@@ -20,12 +20,11 @@ PARTITION_BY = ("days(_ingested_at)",)
 
 def create_rejected(iceberg: IcebergTable) -> None:
     """Create the table if it is absent. Raises Hopeless if it cannot be created, or is a table of something else."""
-    mistakes = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
     with asking(f"table {iceberg.name}, for rejected rows: "):
         if not iceberg.exists:
             try:
                 iceberg.create_if_absent(COLUMNS, PARTITION_BY)
-            except mistakes as error:
+            except MISTAKES as error:
                 raise Hopeless(f"table {iceberg.name}, for rejected rows, cannot be created: {cause(error)}") from error
         there = {field.name: field.dataType.simpleString() for field in iceberg.schema}
     for name, kind in REJECTED_COLUMNS.items():
@@ -46,13 +45,5 @@ def rejected_rows(
         task_bytes=task_bytes,
         task_objects=task_objects,
     )
-    packed = spark.sparkContext.broadcast(list(pack_tasks(items, tasks)))
-
-    def read(batches: Any) -> Iterator[Any]:
-        with TaskFailed.told():
-            for numbers in batches:
-                for number in numbers.column(0).to_pylist():
-                    yield from reader.read_rejected(unpack_task(packed.value[number]))
-
-    count = len(packed.value)
-    return spark.range(0, count, 1, max(1, count)).mapInArrow(read, COLUMNS)
+    packed = pack_tasks(items, tasks)
+    return rows_of_tasks(spark, packed, lambda task: reader.read_rejected(unpack_task(task)), COLUMNS)

@@ -1,18 +1,15 @@
 """One driver's access to an Iceberg table: it reads and stages with Spark, on a branch of its own."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
 from pyspark.errors import (
-    AnalysisException,
     ArithmeticException,
-    IllegalArgumentException,
     ParseException,
     PySparkException,
-    UnsupportedOperationException,
 )
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import lit
@@ -28,7 +25,7 @@ from tidegate.flows.sink import Hopeless, RejectedUndecided, Staged
 from tidegate.formats.decode import decoder
 from tidegate.formats.registry import share_of_bad_rows
 from tidegate.reading.reader import Reader, with_lineage
-from tidegate.sinks.iceberg.causes import TaskFailed, cause
+from tidegate.sinks.iceberg.causes import MISTAKES, cause
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
 from tidegate.sinks.iceberg.rejected import create_rejected, rejected_rows
@@ -36,6 +33,7 @@ from tidegate.sinks.iceberg.splits import Splits, SplitTask, endings_of, in_spli
 from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
 from tidegate.sinks.iceberg.target import IcebergTarget, asking
+from tidegate.sinks.iceberg.tasks import rows_of_tasks
 
 TASK_BYTES = 64_000_000
 TASK_OBJECTS = 10_000
@@ -116,12 +114,10 @@ class IcebergSink:
     def create_if_absent(self) -> None:
         if self.exists:
             return
-        # an unreachable catalog is a temporary error; these are mistakes in the configuration
-        mistakes = (ParseException, AnalysisException, IllegalArgumentException, UnsupportedOperationException)
         with asking():
             try:
                 self.iceberg.create_if_absent(with_lineage(self.dataset.schema), self.dataset.partition_by)
-            except mistakes as error:
+            except MISTAKES as error:
                 raise Hopeless(
                     f"table {self.dataset.table} cannot be created from the route's schema and partition_by:"
                     f" {cause(error)}. Correct them in tidegate.toml"
@@ -233,37 +229,27 @@ class IcebergSink:
             return self.iceberg.stage_nothing(self.branch, self.marks)
 
     def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Splits, endings: Any, of_splits: Any) -> Any:
-        """The rows as a DataFrame: one partition for each task, no listing, no shuffle of the manifest."""
-        context = self.spark.sparkContext
+        """The rows as a DataFrame."""
         split = set(in_splits(items, splits))
         whole = [position for position in range(len(items)) if position not in split]
         tasks = bin_pack(
             [items[position].upload.size for position in whole],
-            parallelism=context.defaultParallelism,
+            parallelism=self.spark.sparkContext.defaultParallelism,
             task_bytes=TASK_BYTES,
             task_objects=TASK_OBJECTS,
         )
         packed = pack_tasks(items, [[whole[number] for number in task] for task in tasks])
         tasks_of_all: list[bytes | SplitTask] = [*packed, *split_tasks(items, splits)]
-        shipped = context.broadcast(tasks_of_all)
-        schema = _struct(with_lineage(self.dataset.schema))
 
         def report_split(task: SplitTask, ended: Read) -> None:
             of_splits.add({(task.position, task.number): ended})
 
-        def read(batches: Any) -> Any:
-            with TaskFailed.told():
-                for numbers in batches:
-                    for task in (shipped.value[number] for number in numbers.column(0).to_pylist()):
-                        if isinstance(task, SplitTask):
-                            yield from reader.read_split(task.item, task.split, partial(report_split, task))
-                        else:
-                            yield from reader.read(
-                                unpack_task(task), lambda position, ended: endings.add({position: ended})
-                            )
+        def read(task: bytes | SplitTask) -> Iterator[Any]:
+            if isinstance(task, SplitTask):
+                return reader.read_split(task.item, task.split, partial(report_split, task))
+            return reader.read(unpack_task(task), lambda position, ended: endings.add({position: ended}))
 
-        count = len(tasks_of_all)
-        return self.spark.range(0, count, 1, max(1, count)).mapInArrow(read, schema)
+        return rows_of_tasks(self.spark, tasks_of_all, read, _struct(with_lineage(self.dataset.schema)))
 
     # ---- publishing
 
