@@ -6,7 +6,7 @@ the table's history costs, by the number of snapshots since the floor.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,10 +16,13 @@ from bench.files import DDL, BenchFiles, make_files
 from bench.findings import BenchFindings, BenchLimit, BenchTable
 from bench.ingesting import PRODUCT, Workshop, workshop
 from bench.measure import Rounds, take_turns
+from tidegate.core.manifests import unpack_task
 from tidegate.reading.reader import LINEAGE_DDL, Reader
+from tidegate.sinks.iceberg.data_files.layout import Layout, layout
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.sink import _struct
 from tidegate.sinks.iceberg.table import IcebergTable
+from tidegate.sinks.iceberg.tasks import files_of_tasks
 
 APPEND = "the same read, plain append"
 SHARE, SECONDS = 0.10, 0.5
@@ -44,16 +47,23 @@ def run(small: bool) -> BenchFindings:
 
 
 def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
-    """The product's read of the same uploads, and Spark's own append."""
+    """The product's read of the same uploads to data files, as the product writes them, and Iceberg's own append."""
 
     def run() -> str:
         table = shop.table(f"{DDL}, {LINEAGE_DDL}")
         sink = shop.sink(files, table)
         items = shop.attempt(files, table).manifest()
         schema = to_arrow_schema(_struct(DDL))
-        reader = Reader(sink.dataset, schema, "B", datetime.now(UTC), "", False)
+        reader = Reader(sink.dataset, schema, "B", datetime.now(UTC), encoded=True)
         endings: Any = shop.spark.sparkContext.accumulator({}, Endings[int]())
-        sink._rows(reader, items, {}, endings, endings).writeTo(table).append()
+        loaded = sink.iceberg.loaded()
+        found = layout(loaded.facts(), reader.emitted, {})
+        assert isinstance(found, Layout), found
+
+        def read(task: Any) -> Iterator[Any]:
+            return reader.read(unpack_task(task), lambda position, ended: endings.add({position: ended}))
+
+        loaded.append(files_of_tasks(shop.spark, sink._tasks(items, {}), read, found, "bench"), "main", {})
         return table
 
     return run

@@ -49,6 +49,10 @@ LINEAGE = pa.schema(
         pa.field("_ingested_at", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
+LINEAGE_ENCODED = pa.schema(
+    field.with_type(pa.dictionary(pa.int32(), field.type)) if pa.types.is_string(field.type) else field
+    for field in LINEAGE
+)
 REJECTED = pa.schema(
     [
         pa.field("place", pa.string(), nullable=False),
@@ -80,6 +84,14 @@ class Reader:
     """The account that the uploads' bucket must belong to; see `fetch`."""
     careful: bool = False
     """Decode each file in a process of its own; see `tidegate.reading.careful`."""
+    encoded: bool = False
+    """Emit the lineage's texts as dictionaries: a text for each file, and a number for each row. Arrow writes them as
+    they are, Spark cannot read them."""
+
+    @property
+    def emitted(self) -> pa.Schema:
+        """The schema of the batches of rows."""
+        return pa.schema([*self.schema, *(LINEAGE_ENCODED if self.encoded else LINEAGE)])
 
     @property
     def decoding(self) -> Decoding:
@@ -294,14 +306,15 @@ class Reader:
         numbers = places
         if len(items) > 1:
             numbers = places - np.repeat(np.cumsum(counts) - counts, counts)
+        for_each_row = _encoded if self.encoded else _for_each_row
         values = (
-            _for_each_row([item.upload.uri for item in items], counts),
-            _for_each_row([item.upload.version for item in items], counts),
+            for_each_row([item.upload.uri for item in items], counts),
+            for_each_row([item.upload.version for item in items], counts),
             pa.array(numbers, pa.int64()),
-            pa.repeat(self.batch, len(numbers)),
+            for_each_row([self.batch], np.array([len(numbers)])),
             pa.repeat(pa.scalar(self.ingested_at, LINEAGE.field("_ingested_at").type), len(numbers)),
         )
-        return pa.Table.from_arrays([*table.columns, *values], schema=pa.schema([*self.schema, *LINEAGE]))
+        return pa.Table.from_arrays([*table.columns, *values], schema=self.emitted)
 
 
 def _for_each_row(values: Sequence[str], counts: np.ndarray) -> pa.Array:
@@ -309,6 +322,11 @@ def _for_each_row(values: Sequence[str], counts: np.ndarray) -> pa.Array:
     if len(values) == 1:
         return pa.repeat(values[0], counts[0])
     return pa.array(values, pa.string()).take(pa.array(np.repeat(np.arange(len(values)), counts)))
+
+
+def _encoded(values: Sequence[str], counts: np.ndarray) -> pa.Array:
+    numbers = pa.array(np.repeat(np.arange(len(values), dtype=np.int32), counts))
+    return pa.DictionaryArray.from_arrays(numbers, pa.array(values, pa.string()))
 
 
 def _batches(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:

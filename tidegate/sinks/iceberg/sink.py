@@ -1,6 +1,7 @@
 """One driver's access to an Iceberg table: it reads and stages with Spark, on a branch of its own."""
 
 import datetime
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +27,8 @@ from tidegate.formats.decode import decoder
 from tidegate.formats.registry import share_of_bad_rows
 from tidegate.reading.reader import Reader, with_lineage
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
+from tidegate.sinks.iceberg.data_files.layout import BySpark, Layout, layout
+from tidegate.sinks.iceberg.data_files.write import MOST_PARTITIONS
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import ATTEMPT, BATCH, DRIVER
 from tidegate.sinks.iceberg.rejected import create_rejected, rejected_rows
@@ -33,10 +36,14 @@ from tidegate.sinks.iceberg.splits import Splits, SplitTask, endings_of, in_spli
 from tidegate.sinks.iceberg.spoiled import without_spoiled
 from tidegate.sinks.iceberg.table import BRANCHES, IcebergTable
 from tidegate.sinks.iceberg.target import IcebergTarget, asking
-from tidegate.sinks.iceberg.tasks import rows_of_tasks
+from tidegate.sinks.iceberg.tasks import files_of_tasks, rows_of_tasks
 
+Task = bytes | SplitTask
+"""What a task of Spark reads: packed uploads, or a split of one."""
 TASK_BYTES = 64_000_000
 TASK_OBJECTS = 10_000
+
+log = logging.getLogger("tidegate.sinks")
 
 
 @dataclass
@@ -211,25 +218,42 @@ class IcebergSink:
     def _stage_once(self, reader: Reader, splits: Splits, items: Sequence[OwnedUpload], time: int) -> Staged:
         """Stage the rows of `items` on a new branch, the `time`-th of this driver. A file that is not to be read in
         splits again leaves `splits`."""
-        context = self.spark.sparkContext
-        endings: Any = context.accumulator({}, Endings[int]())
-        of_splits: Any = context.accumulator({}, Endings[tuple[int, int]]())
         branch = self.branch if time == 1 else f"{self.branch}_{time}"
         with asking():
-            rows = self._rows(reader, items, splits, endings, of_splits)
-            for name in (each.name for each in self.iceberg.schema if each.name not in rows.columns):
-                rows = rows.withColumn(name, lit(None))
-            staged, added = self.iceberg.stage(rows, branch, self.marks)
-            reports = Endings.plain(of_splits.value)
-            reads = endings_of(items, splits, reports, partial(read_whole, context, reader))
-        return Staged(staged, added, {**Endings.plain(endings.value), **reads})
+            staged, added, told = self._stage_rows(reader, self._tasks(items, splits), branch)
+            whole = partial(read_whole, self.spark.sparkContext, reader)
+            reads = endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
+        return Staged(staged, added, {**Endings.plain(told.endings.value), **reads})
 
     def stage_nothing(self) -> int:
         with asking():
             return self.iceberg.stage_nothing(self.branch, self.marks)
 
-    def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Splits, endings: Any, of_splits: Any) -> Any:
-        """The rows as a DataFrame."""
+    def _stage_rows(self, reader: Reader, tasks: Sequence[Task], branch: str) -> tuple[int, int, "_Told"]:
+        """Stage the rows of the tasks on a new branch: the snapshot, how many rows Iceberg counted, and how the reading
+        ended."""
+        iceberg = self.iceberg
+        loaded = iceberg.loaded()
+        encoded = replace(reader, encoded=True)
+        found = layout(loaded.facts(), encoded.emitted, dict(self.spark.conf.getAll))
+        if isinstance(found, Layout):
+            told = self._told()
+            files = files_of_tasks(self.spark, tasks, partial(told.read, encoded), found, branch)
+            if files is not None:
+                return (*iceberg.stage_files(loaded, files, branch, self.marks), told)
+            found = BySpark(f"the rows of a task are in more than {MOST_PARTITIONS} partitions, or of strange years")
+        log.info("Spark writes the data files of table %s: %s", self.table, found.reason)
+        told = self._told()
+        rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), _struct(with_lineage(self.dataset.schema)))
+        for name in (each.name for each in iceberg.schema if each.name not in rows.columns):
+            rows = rows.withColumn(name, lit(None))
+        return (*iceberg.stage(rows, branch, self.marks), told)
+
+    def _told(self) -> "_Told":
+        context = self.spark.sparkContext
+        return _Told(context.accumulator({}, Endings[int]()), context.accumulator({}, Endings[tuple[int, int]]()))
+
+    def _tasks(self, items: Sequence[OwnedUpload], splits: Splits) -> list[Task]:
         split = set(in_splits(items, splits))
         whole = [position for position in range(len(items)) if position not in split]
         tasks = bin_pack(
@@ -239,17 +263,7 @@ class IcebergSink:
             task_objects=TASK_OBJECTS,
         )
         packed = pack_tasks(items, [[whole[number] for number in task] for task in tasks])
-        tasks_of_all: list[bytes | SplitTask] = [*packed, *split_tasks(items, splits)]
-
-        def report_split(task: SplitTask, ended: Read) -> None:
-            of_splits.add({(task.position, task.number): ended})
-
-        def read(task: bytes | SplitTask) -> Iterator[Any]:
-            if isinstance(task, SplitTask):
-                return reader.read_split(task.item, task.split, partial(report_split, task))
-            return reader.read(unpack_task(task), lambda position, ended: endings.add({position: ended}))
-
-        return rows_of_tasks(self.spark, tasks_of_all, read, _struct(with_lineage(self.dataset.schema)))
+        return [*packed, *split_tasks(items, splits)]
 
     # ---- publishing
 
@@ -268,6 +282,26 @@ class IcebergSink:
         for table in dict.fromkeys((self.table, *self.opened)):
             with asking():
                 self.iceberg_of(table).drop_branches(self.branches)
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What the tasks of one job tell of the uploads, and of the splits of some."""
+
+    endings: Any
+    of_splits: Any
+
+    def read(self, reader: Reader, task: Task) -> Iterator[Any]:
+        """The rows of a task, on an executor."""
+        if isinstance(task, SplitTask):
+            return reader.read_split(task.item, task.split, partial(self._report_split, task))
+        return reader.read(unpack_task(task), self._report)
+
+    def _report(self, position: int, ended: Read) -> None:
+        self.endings.add({position: ended})
+
+    def _report_split(self, task: SplitTask, ended: Read) -> None:
+        self.of_splits.add({(task.position, task.number): ended})
 
 
 def _struct(ddl: str) -> StructType:

@@ -25,6 +25,8 @@ from pyspark.sql.types import StructType
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, down_to, verdict
 from tidegate.flows.sink import StagedIsGone
 from tidegate.sinks.iceberg.ancestry import ancestry, stored
+from tidegate.sinks.iceberg.data_files.append import LoadedTable
+from tidegate.sinks.iceberg.data_files.write import DataFile
 from tidegate.sinks.iceberg.marks import PUBLISHED_WAP_ID, SOURCE_SNAPSHOT_ID, IcebergSnapshot
 
 BEGUN = "tidegate.begun"
@@ -137,6 +139,26 @@ class IcebergTable:
         for name, value in properties.items():
             writer = writer.option(f"snapshot-property.{name}", value)
         writer.append()
+        return self._staged(branch)
+
+    def loaded(self) -> LoadedTable:
+        """The table as it is now, for data files that tasks write themselves."""
+        table = self._load()
+        return LoadedTable(self._jvm, self._gateway, table, table.spec())
+
+    def stage_files(
+        self,
+        loaded: LoadedTable,
+        files: Sequence[DataFile],
+        branch: str,
+        properties: Mapping[str, str],
+    ) -> tuple[int, int]:
+        """Add these files to the new branch `branch` of the loaded table. Otherwise as `stage`."""
+        self._create_branch(branch)
+        loaded.append(files, branch, properties)
+        return self._staged(branch)
+
+    def _staged(self, branch: str) -> tuple[int, int]:
         table = self._load()
         staged = self._stored(table.snapshot(table.refs().get(branch).snapshotId()))
         return staged.id, int(staged.summary.get("added-records", "0"))

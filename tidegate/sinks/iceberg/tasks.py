@@ -1,4 +1,4 @@
-"""Rows that the executors' tasks yield, as a DataFrame."""
+"""Rows that the executors' tasks yield: as a DataFrame, or as the data files to which they write them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
@@ -6,19 +6,46 @@ from typing import Any, TypeVar
 from pyspark.sql import SparkSession
 
 from tidegate.sinks.iceberg.causes import TaskFailed
+from tidegate.sinks.iceberg.data_files.layout import Layout
+from tidegate.sinks.iceberg.data_files.write import WRITTEN, DataFile, try_to_remove, write
 
 T = TypeVar("T")
 
 
+def files_of_tasks(
+    spark: SparkSession, tasks: Sequence[T], read: Callable[[T], Iterator[Any]], layout: Layout, name: str
+) -> list[DataFile] | None:
+    """The data files to which the tasks write their rows; `name` begins their names. None if the rows of a task are
+    scattered over many partitions: then no table may have any of the files, and those that are there are removed."""
+    found = _of_tasks(spark, tasks, lambda number, task: write(layout, f"{name}-{number:05}", read(task)), WRITTEN)
+    told = [each.asDict() for each in found.collect()]
+    files = [
+        DataFile(**{**each, "offsets": tuple(each["offsets"]), "partition": tuple(each["partition"])})
+        for each in told
+        if each["location"]
+    ]
+    if len(files) == len(told):
+        return files
+    for each in files:
+        try_to_remove(layout, each.location)
+    return None
+
+
 def rows_of_tasks(spark: SparkSession, tasks: Sequence[T], read: Callable[[T], Iterator[Any]], schema: Any) -> Any:
-    """One partition for each task, without a listing and without a shuffle of the manifest. `read` yields the Arrow
-    batches of a task, on an executor; `schema` is theirs, as Spark has it."""
+    """The rows as a DataFrame. `read` yields the Arrow batches of a task, on an executor; `schema` is theirs, as Spark
+    has it."""
+    return _of_tasks(spark, tasks, lambda _, task: read(task), schema)
+
+
+def _of_tasks(spark: SparkSession, tasks: Sequence[T], run: Callable[[int, T], Iterator[Any]], schema: Any) -> Any:
+    """One partition for each task, without a listing and without a shuffle of the manifest. `run` gets the number of a
+    task, and the task."""
     shipped = spark.sparkContext.broadcast(list(tasks))
 
     def of_tasks(batches: Any) -> Iterator[Any]:
         with TaskFailed.told():
             for numbers in batches:
                 for number in numbers.column(0).to_pylist():
-                    yield from read(shipped.value[number])
+                    yield from run(number, shipped.value[number])
 
     return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(of_tasks, schema)

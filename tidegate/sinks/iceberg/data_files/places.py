@@ -1,0 +1,67 @@
+"""Where data files are put: in S3, or in a folder of this machine. A file is put there whole, or not at all."""
+
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import obstore
+from obstore.auth.boto3 import Boto3CredentialProvider
+from obstore.store import S3Store
+
+from tidegate.reading.fetch import CREDENTIALS_LIVE
+from tidegate.sinks.iceberg.data_files.layout import Layout, key_of
+
+PART_BYTES = 16 * 1024 * 1024
+"""S3 takes 10,000 parts, so a file may have 160 GB."""
+PARTS_AT_ONCE = 4
+
+
+def put(layout: Layout, file: Path, location: str) -> None:
+    """Put a finished file there. A location is used once. Raises whatever S3 or the file system raises."""
+    if location.startswith("file:"):
+        _move(file, _path(location))
+        return
+    bucket, key = key_of(location)
+    store = _store(bucket, layout.endpoint, layout.region, layout.path_style)
+    obstore.put(store, key, file, chunk_size=PART_BYTES, max_concurrency=PARTS_AT_ONCE)
+
+
+def remove(layout: Layout, location: str) -> None:
+    """Remove a file that no table will have."""
+    if location.startswith("file:"):
+        _path(location).unlink(missing_ok=True)
+        return
+    bucket, key = key_of(location)
+    obstore.delete(_store(bucket, layout.endpoint, layout.region, layout.path_style), key)
+
+
+def _move(file: Path, to: Path) -> None:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    # whoever lists the folder meanwhile sees no half of it
+    waiting = to.with_name(f".{to.name}.tmp")
+    shutil.move(file, waiting)
+    os.replace(waiting, to)
+
+
+def _path(location: str) -> Path:
+    """As Hadoop reads it: what looks encoded is not decoded."""
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
+
+@cache
+def _store(bucket: str, endpoint: str, region: str, path_style: bool) -> S3Store:
+    """A bucket, as Iceberg's S3FileIO finds it: by its settings, then by the environment."""
+    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
+    # boto3's credentials, because boto3 finds them in every place of AWS, and renews them
+    config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider(ttl=CREDENTIALS_LIVE)}
+    client_options: Any = {"allow_http": endpoint.startswith("http://")}
+    if region:
+        config["region"] = region
+    if endpoint:
+        config["endpoint"] = endpoint
+    # a name with dots is no name of a host with a certificate; at an endpoint, only S3 knows buckets by hosts
+    config["virtual_hosted_style_request"] = not (path_style or endpoint or "." in bucket)
+    return S3Store(bucket, client_options=client_options, **config)
