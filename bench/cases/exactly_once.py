@@ -6,9 +6,9 @@ the table's history costs, by the number of snapshots since the floor.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -16,10 +16,8 @@ from bench.files import DDL, BenchFiles, make_files
 from bench.findings import BenchFindings, BenchLimit, BenchTable
 from bench.ingesting import PRODUCT, Workshop, workshop
 from bench.measure import Rounds, take_turns
-from tidegate.core.manifests import unpack_task
 from tidegate.reading.reader import LINEAGE_DDL, Reader
 from tidegate.sinks.iceberg.data_files.layout import Layout, layout
-from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.sink import _struct
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.sinks.iceberg.tasks import files_of_tasks
@@ -55,15 +53,13 @@ def appended(shop: Workshop, files: BenchFiles) -> Callable[[], str]:
         items = shop.attempt(files, table).manifest()
         schema = to_arrow_schema(_struct(DDL))
         reader = Reader(sink.dataset, schema, "B", datetime.now(UTC), encoded=True)
-        endings: Any = shop.spark.sparkContext.accumulator({}, Endings[int]())
         loaded = sink.iceberg.loaded()
         found = layout(loaded.facts(), reader.emitted, {})
         assert isinstance(found, Layout), found
-
-        def read(task: Any) -> Iterator[Any]:
-            return reader.read(unpack_task(task), lambda position, ended: endings.add({position: ended}))
-
-        loaded.append(files_of_tasks(shop.spark, sink._tasks(items, {}), read, found, "bench"), "main", {})
+        read = partial(sink._told().read, reader)
+        written = files_of_tasks(shop.spark, sink._tasks(items, {}), read, found, "bench")
+        assert written is not None
+        loaded.append(written, "main", {})
         return table
 
     return run

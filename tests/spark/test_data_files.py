@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 
 from tests.spark.world import World
 from tidegate.core.errors import Retryable
+from tidegate.core.routes import Dataset
 from tidegate.flows.publish import run
 from tidegate.sinks.iceberg import sink as sinks
 from tidegate.sinks.iceberg import tasks
@@ -97,24 +98,32 @@ def writers(world: World) -> set[str]:
 TASKS, SPARK = {"parquet-cpp-arrow"}, {"parquet-mr"}
 
 
+def both(dataset: Dataset, spark: SparkSession, batch: str, files: dict[str, bytes]) -> tuple[World, World]:
+    """The same files, landed by tasks and by Spark's writer."""
+    ours, sparks = (World(replace(dataset, table=f"{dataset.table}{end}"), spark) for end in "os")
+    sparks.attempt(batch, 1).sink.prepare()
+    sparks.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{WRITER}' = 'spark')")
+    for number, each in enumerate((ours, sparks)):
+        landed(each, f"{batch}{number}", files)
+    assert (writers(ours), writers(sparks)) == (TASKS, SPARK)
+    return ours, sparks
+
+
 # ---- the same as Spark's
 
 
 def test_rows_and_metrics_are_those_of_sparks_writer(wide: World, batch: str) -> None:
     files = {f"in/{number}.parquet": body(rows) for number, rows in enumerate(FILES)}
-    other = World(replace(wide.dataset, table=f"{wide.dataset.table}s"), wide.spark)
-    other.attempt(batch, 1).sink.prepare()
-    other.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{WRITER}' = 'spark')")
-    for number, each in enumerate((wide, other)):
-        landed(each, f"{batch}{number}", files)
-    assert (writers(wide), writers(other)) == (TASKS, SPARK)
+    landings = both(wide.dataset, wide.spark, batch, files)
     columns = [
-        name for name in wide.spark.table(wide.dataset.table).columns if name not in ("_batch_id", "_ingested_at")
+        name
+        for name in wide.spark.table(landings[0].dataset.table).columns
+        if name not in ("_batch_id", "_ingested_at")
     ]
-    ours, sparks = ([[row[name] for name in columns] for row in each.rows()] for each in (wide, other))
+    ours, sparks = ([[row[name] for name in columns] for row in each.rows()] for each in landings)
     assert repr(ours) == repr(sparks)
     assert len(ours) == sum(map(len, FILES))
-    assert metrics(wide) == metrics(other)
+    assert metrics(landings[0]) == metrics(landings[1])
 
 
 def metrics(world: World) -> list[str]:
@@ -239,12 +248,7 @@ def test_rows_are_in_the_partitions_in_which_iceberg_puts_them(
     world: World, batch: str, partition_by: tuple[str, ...]
 ) -> None:
     dataset = replace(world.dataset, schema=TIMES, format="parquet", partition_by=partition_by)
-    ours, sparks = (World(replace(dataset, table=f"{dataset.table}{end}"), world.spark) for end in "os")
-    sparks.attempt(batch, 1).sink.prepare()
-    sparks.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{WRITER}' = 'spark')")
-    for number, each in enumerate((ours, sparks)):
-        landed(each, f"{batch}{number}", {"in/a.parquet": moments(MOMENTS)})
-    assert (writers(ours), writers(sparks)) == (TASKS, SPARK)
+    ours, sparks = both(dataset, world.spark, batch, {"in/a.parquet": moments(MOMENTS)})
     assert placed(ours) == placed(sparks)
     assert [row.id for row in ours.sql("SELECT id FROM {t} ORDER BY id")] == list(range(len(MOMENTS)))
     for condition in ("t >= TIMESTAMP '2026-11-21 12:00:00'", "day < DATE '1970-01-01'", "z IS NULL"):
@@ -274,12 +278,7 @@ def test_the_session_may_have_any_zone(world: World, batch: str, zone: str) -> N
     world.spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         dataset = replace(world.dataset, schema=TIMES, format="parquet", partition_by=("days(t)", "years(day)"))
-        ours, sparks = (World(replace(dataset, table=f"{dataset.table}{end}"), world.spark) for end in "os")
-        sparks.attempt(batch, 1).sink.prepare()
-        sparks.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{WRITER}' = 'spark')")
-        for number, each in enumerate((ours, sparks)):
-            landed(each, f"{batch}{number}", {"in/a.parquet": moments(MOMENTS)})
-        assert (writers(ours), writers(sparks)) == (TASKS, SPARK)
+        ours, sparks = both(dataset, world.spark, batch, {"in/a.parquet": moments(MOMENTS)})
         assert placed(ours) == placed(sparks)
         question = "SELECT id FROM {t} WHERE t >= TIMESTAMP '2026-11-21 00:00:00' ORDER BY id"
         assert ours.sql(question) == sparks.sql(question)

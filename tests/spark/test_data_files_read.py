@@ -17,17 +17,16 @@ from tests.spark.test_data_files import (
     FULL,
     LARGEST,
     SCHEMA,
-    SPARK,
     STRANGE,
     TASKS,
     body,
+    both,
     created,
     landed,
     writers,
 )
 from tests.spark.world import World
 from tidegate.flows.publish import run
-from tidegate.sinks.iceberg.data_files.layout import WRITER
 
 pytestmark = pytest.mark.spark
 
@@ -38,16 +37,9 @@ def parquet(columns: Mapping[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def both(world: World, batch: str, schema: str, files: dict[str, bytes]) -> tuple[World, World]:
-    """The same files, landed by tasks and by Spark's writer."""
+def of_parquet(world: World, batch: str, schema: str, files: dict[str, bytes]) -> tuple[World, World]:
     dataset = replace(world.dataset, schema=schema, format="parquet", max_object_bytes=1_000_000_000)
-    ours, sparks = (World(replace(dataset, table=f"{dataset.table}{end}"), world.spark) for end in "os")
-    sparks.attempt(batch, 1).sink.prepare()
-    sparks.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{WRITER}' = 'spark')")
-    for number, each in enumerate((ours, sparks)):
-        landed(each, f"{batch}{number}", files)
-    assert (writers(ours), writers(sparks)) == (TASKS, SPARK)
-    return ours, sparks
+    return both(dataset, world.spark, batch, files)
 
 
 NAN = float("nan")
@@ -55,7 +47,7 @@ FLOATS = {"id": [1, 2, 3], "f": [0.5, NAN, None], "g": [NAN] * 3}
 
 
 def test_nan_is_neither_deleted_nor_missed_by_bounds(world: World, batch: str) -> None:
-    for each in both(world, batch, "id bigint, f double, g double", {"in/a.parquet": parquet(FLOATS)}):
+    for each in of_parquet(world, batch, "id bigint, f double, g double", {"in/a.parquet": parquet(FLOATS)}):
         assert repr(each.sql("SELECT max(f), min(f), max(g) FROM {t}")[0][:]) == "(nan, 0.5, nan)"
         each.sql("DELETE FROM {t} WHERE f < 1.0D")
         assert each.ids() == [2, 3]
@@ -113,7 +105,7 @@ def test_other_readers(world: World, batch: str) -> None:
     rows = ([FULL, {}, EMPTY], [LARGEST, STRANGE], [small, STRANGE])
     files = {f"in/{number}.parquet": body(each) for number, each in enumerate(rows)}
     told: list[dict[str, Any]] = []
-    for each in both(world, batch, SCHEMA, files):
+    for each in of_parquet(world, batch, SCHEMA, files):
         log = each.sql("SELECT file FROM {t}.metadata_log_entries ORDER BY timestamp DESC LIMIT 1")
         table = StaticTable.from_metadata(log[0].file)
         paths = [row.file_path.removeprefix("file:") for row in each.sql("SELECT file_path FROM {t}.files")]

@@ -4,27 +4,21 @@ obstore (Rust) takes a fifth of boto3's processor time, but its paths cannot exp
 and `/a` or `a/` silently become `a`, another object. boto3 reads such keys. See docs/adr/.
 """
 
-import os
 import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import cache
 from typing import Any
 
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
-from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.exceptions import GenericError, NotFoundError, PermissionDeniedError, PreconditionError
 from obstore.store import S3Store
 
 from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload, neighbourhood
-
-CREDENTIALS_LIVE = timedelta(minutes=10)
-"""How long obstore may use credentials before it requests them again: boto3 renews them only in their last 15
-minutes."""
+from tidegate.reading.s3_store import s3_store
 
 
 class BucketMissing(Exception):
@@ -206,20 +200,7 @@ def _with_boto3(upload: Upload, max_bytes: int, owner: str, part: Range | None) 
 
 @cache
 def _store(bucket: str, owner: str) -> S3Store:
-    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    # boto3's credentials, because boto3 finds them in every place of AWS, and renews them
-    config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider(ttl=CREDENTIALS_LIVE)}
-    client_options: Any = {}
-    if owner:
-        # object_store signs default headers along with its own, as S3 demands of every x-amz-* header
-        client_options["default_headers"] = {"x-amz-expected-bucket-owner": owner}
-    if region:
-        config["region"] = region
-    if endpoint:
-        client_options["allow_http"] = endpoint.startswith("http://")
-        config |= {"endpoint": endpoint, "virtual_hosted_style_request": False}
-    return S3Store(bucket, client_options=client_options, **config)
+    return s3_store(bucket, headers={"x-amz-expected-bucket-owner": owner} if owner else None)
 
 
 @cache

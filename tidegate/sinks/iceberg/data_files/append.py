@@ -20,6 +20,7 @@
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from tidegate.core.errors import Retryable
@@ -69,15 +70,16 @@ class LoadedTable:
         append = self.table.newAppend().toBranch(branch)
         for name, value in properties.items():
             append = append.set(name, value)
+        config = self.jvm.org.apache.iceberg.MetricsConfig.forTable(self.table)
         with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
-            for found in pool.map(self._found, files):
+            for found in pool.map(partial(self._found, config), files):
                 append = append.appendFile(found)
         append.commit()
 
-    def _found(self, file: DataFile) -> Any:
+    def _found(self, config: Any, file: DataFile) -> Any:
         iceberg = self.jvm.org.apache.iceberg
         stored = self.table.io().newInputFile(file.location, file.bytes)
-        metrics = iceberg.parquet.ParquetUtil.fileMetrics(stored, iceberg.MetricsConfig.forTable(self.table))
+        metrics = iceberg.parquet.ParquetUtil.fileMetrics(stored, config)
         if (rows := int(metrics.recordCount())) != file.rows:
             raise Retryable(f"{file.location} has {rows} rows, and its task has written {file.rows}")
         return (

@@ -10,7 +10,6 @@ So rows of such values go to files without the statistics of these columns, and 
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,8 +22,8 @@ def statistics(schema: pa.Schema, boundless: frozenset[str]) -> bool | list[str]
     """What `ParquetWriter` takes: the Parquet columns with statistics, by their paths."""
     if not boundless:
         return True
-    leaves = {leaf for field in schema for leaf in _leaves(field.name, field.type)}
-    return sorted(leaves - boundless) or False
+    all_of_them = {path for field in schema for path, _ in _parts(field.name, pa.array([], field.type))}
+    return sorted(all_of_them - boundless) or False
 
 
 def boundless(rows: pa.Table) -> frozenset[str]:
@@ -58,16 +57,3 @@ def _parts(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
         yield path, values.dictionary
     else:
         yield path, values
-
-
-def _leaves(path: str, kind: Any) -> Iterator[str]:
-    if pa.types.is_struct(kind):
-        for field in kind:
-            yield from _leaves(f"{path}.{field.name}", field.type)
-    elif pa.types.is_list(kind):
-        yield from _leaves(f"{path}.list.element", kind.value_type)
-    elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type)
-    else:
-        yield path

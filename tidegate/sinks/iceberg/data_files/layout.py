@@ -43,7 +43,8 @@ _LEVEL = "write.parquet.compression-level"
 _TARGET = "write.target-file-size-bytes"
 _TARGET_DEFAULT = 536_870_912
 _DISTRIBUTION = "write.distribution-mode"
-_HONOURED = frozenset({_FORMAT, _CODEC, _LEVEL, _TARGET, _DISTRIBUTION})
+_OBJECT_STORAGE = "write.object-storage.enabled"
+_HONOURED = frozenset({_FORMAT, _CODEC, _LEVEL, _TARGET, _DISTRIBUTION, _OBJECT_STORAGE})
 _OF_OTHERS = (
     "write.avro.",
     "write.data.path",
@@ -72,7 +73,6 @@ _OF_READERS = tuple(
     )
 )
 """Settings of the session that mean nothing for what is written (`SparkSQLProperties`, 1.11.0)."""
-_NO_DELAY = ("", "false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +165,10 @@ def _asked(facts: TableFacts) -> str:
 def _of_settings(properties: Mapping[str, str], settings: Mapping[str, str]) -> str:
     if (kind := properties.get(_FORMAT, "parquet").lower()) != "parquet":
         return f"{_FORMAT} is {kind}"
-    if properties.get("write.object-storage.enabled", "").lower() not in _NO_DELAY:
-        return "write.object-storage.enabled is set"
+    if properties.get(_OBJECT_STORAGE, "").lower() not in ("", "false"):
+        return f"{_OBJECT_STORAGE} is set"
     for name in sorted(properties):
-        known = name in _HONOURED or name.startswith(_OF_OTHERS) or name == "write.object-storage.enabled"
+        known = name in _HONOURED or name.startswith(_OF_OTHERS)
         if name.startswith(("write.", "encryption.")) and not known:
             return f"{name} is set"
     of_session = (name for name in sorted(settings) if name.startswith(_SESSION))

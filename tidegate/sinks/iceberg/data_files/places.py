@@ -4,13 +4,11 @@ import os
 import shutil
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import obstore
-from obstore.auth.boto3 import Boto3CredentialProvider
 from obstore.store import S3Store
 
-from tidegate.reading.fetch import CREDENTIALS_LIVE
+from tidegate.reading.s3_store import s3_store
 from tidegate.sinks.iceberg.data_files.layout import Layout, key_of
 
 PART_BYTES = 16 * 1024 * 1024
@@ -53,15 +51,5 @@ def _path(location: str) -> Path:
 @cache
 def _store(bucket: str, endpoint: str, region: str, path_style: bool) -> S3Store:
     """A bucket, as Iceberg's S3FileIO finds it: by its settings, then by the environment."""
-    endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-    region = region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
-    # boto3's credentials, because boto3 finds them in every place of AWS, and renews them
-    config: dict[str, Any] = {"credential_provider": Boto3CredentialProvider(ttl=CREDENTIALS_LIVE)}
-    client_options: Any = {"allow_http": endpoint.startswith("http://")}
-    if region:
-        config["region"] = region
-    if endpoint:
-        config["endpoint"] = endpoint
-    # a name with dots is no name of a host with a certificate; at an endpoint, only S3 knows buckets by hosts
-    config["virtual_hosted_style_request"] = not (path_style or endpoint or "." in bucket)
-    return S3Store(bucket, client_options=client_options, **config)
+    # a name with dots is no name of a host with a certificate
+    return s3_store(bucket, endpoint=endpoint, region=region, hosted=not path_style and "." not in bucket)
