@@ -67,7 +67,8 @@ class _Accumulator:
 
 
 def _spark() -> Any:
-    return SimpleNamespace(sparkContext=SimpleNamespace(accumulator=_Accumulator), stop=lambda: None)
+    context = SimpleNamespace(accumulator=_Accumulator, defaultParallelism=1)
+    return SimpleNamespace(sparkContext=context, stop=lambda: None)
 
 
 DEADLY = b'{"id": 1}\n{"deadly'
@@ -116,19 +117,22 @@ class SimulatedSink(sink.IcebergSink):
         full = of_rejected if name.endswith(REJECTED) else with_lineage(self.dataset.schema)
         return ModelTable(CATALOG.of(HERE.network), HERE.network, name, lambda: _struct(full))
 
-    def _rows(self, reader: Reader, items: Sequence[OwnedUpload], splits: Any, endings: Any, of_splits: Any) -> Any:
-        assert not splits, "no upload of the simulation is large"
+    def _stage_rows(self, reader: Reader, tasks: Sequence[sink.Task], branch: str) -> tuple[int, int, Any]:
+        """The tasks write data files, the driver adds them to the table that it has loaded before."""
+        loaded, told = self.iceberg.loaded(), self._told()
         try:
             read = [
                 tuple(row.values())
-                for batch in reader.read(list(enumerate(items)), lambda position, ended: endings.add({position: ended}))
+                for task in tasks
+                for batch in told.read(replace(reader, encoded=True), task)
                 for row in batch.select(["_source_uri", "_source_version", "_source_row", "id"]).to_pylist()
             ]
         except _Killed:
             assert HERE.network is not None
             HERE.network.readers_died += 1
             raise ReaderDied("SparkException: Python worker exited unexpectedly (crashed)") from None
-        return Rows(("id", *LINEAGE.names), tuple(read))
+        rows = Rows(("id", *LINEAGE.names), tuple(read))
+        return (*self.iceberg.stage_files(loaded, rows, branch, self.marks), told)
 
     def _rejected_rows(self, reader: Reader, items: Sequence[OwnedUpload]) -> Any:
         read = [

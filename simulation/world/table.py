@@ -291,11 +291,21 @@ class ModelTable:
         return sum(len(self.catalog.files[name]) for at, name in metadata.held() if added[at] == batch_id)
 
     def stage(self, rows: Rows, branch: str, properties: Mapping[str, str]) -> tuple[int, int]:
+        return self.stage_files(None, rows, branch, properties)
+
+    def loaded(self) -> Metadata:
+        return self._load()
+
+    def stage_files(
+        self, loaded: Metadata | None, rows: Rows, branch: str, properties: Mapping[str, str]
+    ) -> tuple[int, int]:
+        """As `stage`. The commit of the rows is refused if the table is not the one that was loaded."""
         number = next(self.catalog.ids)
         name = f"file-{number}"
         self.catalog.files[name] = rows.rows
         self.catalog.written_at[name] = self.network.kernel.now
-        self._stage(branch, number, {**properties, "added-records": str(len(rows.rows))}, (name,))
+        summary = {**properties, "added-records": str(len(rows.rows))}
+        self._stage(branch, number, summary, (name,), loaded.uuid if loaded else "")
         return number, len(rows.rows)
 
     def stage_nothing(self, branch: str, properties: Mapping[str, str]) -> int:
@@ -351,7 +361,7 @@ class ModelTable:
 
     # ---- how Iceberg does it
 
-    def _stage(self, branch: str, number: int, summary: dict[str, str], files: tuple[str, ...]) -> None:
+    def _stage(self, branch: str, number: int, summary: dict[str, str], files: tuple[str, ...], uuid: str = "") -> None:
         first: int | None = None
 
         def created(base: Metadata) -> Metadata:
@@ -376,7 +386,7 @@ class ModelTable:
             except CommitFailed:
                 if not tries_left:
                     raise
-        self._commit(appended)
+        self._commit(appended, uuid)
 
     def _commit(
         self,

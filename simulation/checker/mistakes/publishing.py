@@ -179,8 +179,8 @@ BUGS = (
     ),
     Bug(
         "straight into the table",
-        "Rows are written to `main` (in the model of the table; in the product Spark writes them).",
-        (replaced("simulation.world.table:ModelTable.stage", _into_main),),
+        "Rows are written to `main` (in the model of the table; in the product Iceberg does it).",
+        (replaced("simulation.world.table:ModelTable.stage_files", _into_main),),
     ),
     Bug(
         "the first staged snapshot is published",
@@ -215,7 +215,7 @@ BUGS = (
             replaced(VERDICT, lambda real: lambda *_: NotPublished(), within="simulation.world.table"),
         ),
         "twins",
-        (Strike("driver iceberg.load", Kind.PAUSE, 6),),
+        (Strike("driver iceberg.load", Kind.PAUSE, 7),),
     ),
     Bug(
         "a fence that is only staged",
@@ -267,14 +267,14 @@ BUGS = (
         "The staged snapshots of a batch are dropped before one of them is published.",
         (replaced("tidegate.flows.publish:Attempt.publish", _tidied_first),),
         "cleaned_under_way",
-        (Strike("driver iceberg.load", Kind.PAUSE, 8),),
+        (Strike("driver iceberg.load", Kind.PAUSE, 9),),
     ),
     Bug(
         "everybody's branches are dropped",
         "A driver that has finished drops the branches of other batches, too.",
         (replaced("simulation.world.table:ModelTable.drop_branches", _all_branches),),
         "cleaned_under_way",
-        (Strike("driver iceberg.load", Kind.PAUSE, 6),),
+        (Strike("driver iceberg.load", Kind.PAUSE, 7),),
     ),
 )
 
