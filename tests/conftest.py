@@ -1,6 +1,8 @@
 """The set-up of every test: no access to a real AWS account, no deadlines, and which tests share a worker."""
 
 import os
+import signal
+import threading
 from typing import Any
 
 import pytest
@@ -26,6 +28,10 @@ os.environ.update(
 # COLUMNS: what is printed must not depend on the terminal of whoever runs the tests, which pytest-xdist passes on
 for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "COLUMNS"):
     os.environ.pop(name, None)
+
+# A shell that runs the tests in the background has them ignore SIGINT, and every process that they start would.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A slow machine must not fail a property, and a failure must be repeatable.
 settings.register_profile(

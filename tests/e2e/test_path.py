@@ -320,7 +320,6 @@ def test_ctrl_c_leaves_no_process_behind(beside: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         eventually(

@@ -453,8 +453,6 @@ def test_however_it_ends_no_process_stays_behind(tmp_path, number):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        # whoever runs the tests in the background ignores SIGINT, and so would every child
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     pids = [int(pid) for pid in supervisor.stdout.readline().split()]
     assert len(pids) == 7
