@@ -179,8 +179,9 @@ def sums_of(table: pa.Table) -> Sums:
 
 
 @contextmanager
-def workshop() -> Iterator[Workshop]:
-    """Spark on two cores with a catalog on SQLite, and the server; all of it in a temporary folder."""
+def workshop(memory: str = "3g") -> Iterator[Workshop]:
+    """Spark on two cores with a catalog on SQLite, and the server; all of it in a temporary folder. `memory` is that of
+    Spark's JVM."""
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "landing").mkdir()
@@ -194,7 +195,7 @@ def workshop() -> Iterator[Workshop]:
                 "AWS_SECRET_ACCESS_KEY": "testing",
                 "PYTHONPATH": os.getcwd(),
             }
-            spark = _session(folder)
+            spark = _session(folder, memory)
             try:
                 with multiprocessing.get_context("spawn").Pool(PROCESSES) as pool:
                     yield Workshop(spark, folder, pool)
@@ -202,7 +203,7 @@ def workshop() -> Iterator[Workshop]:
                 spark.stop()
 
 
-def _session(folder: Path) -> SparkSession:
+def _session(folder: Path, memory: str) -> SparkSession:
     catalog = "spark.sql.catalog.lake"
     settings: Mapping[str, str] = {
         "spark.jars": ",".join(map(str, toolchain.jars())),
@@ -212,7 +213,7 @@ def _session(folder: Path) -> SparkSession:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "3g",
+        "spark.driver.memory": memory,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         catalog: "org.apache.iceberg.spark.SparkCatalog",

@@ -53,5 +53,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     printed.forget()  # the stack that a verb in an earlier test was told to work on: it is of the process
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are processors: a worker with a stack waits for half of its time."""
+    return 1 + (os.cpu_count() or 1)
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Shares:
     return Shares(config, log)

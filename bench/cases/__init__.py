@@ -13,8 +13,11 @@ CASES = {
     "large_files": "few large files, from a manifest to a published snapshot",
     "exactly_once": "what exactly once costs beside the same read with a plain append",
     "latency": "from a put to a visible row, by stage, on the local stack",
+    "year": "a table of one-minute batches, from its first day to day 365 (half an hour or more)",
 }
 """By name, in the order in which they run: what each measures."""
+ALONE = ("year",)
+"""Those that run only if they are named: they do not fit into the time of all the others."""
 
 
 def run_case(name: str, *, small: bool) -> BenchFindings:
