@@ -20,7 +20,8 @@ def _any(value: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a route for its files: a value of the default's type. `check` returns it, or raises ValueError with
-    what is allowed; `choices` are all values, if they are few.
+    what is allowed; `choices` are all values, if they are few. Of a number, `within` says: more than the one, at most
+    the other.
 
     `later`: there were datasets before the option. They have the default, which must never change, and no dataset has
     it in writing: so the record of a dataset does not depend on the version that wrote it."""
@@ -31,6 +32,7 @@ class Option:
     check: Callable[[Any], Any] = _any
     later: bool = False
     choices: tuple[str, ...] = ()
+    within: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +130,12 @@ def _of_bad_rows(choice: str) -> str:
     return choice
 
 
+SHARES = (0, 1)
+
+
 def _share(share: float) -> float:
-    if not 0 < share <= 1:
+    more_than, at_most = SHARES
+    if not more_than < share <= at_most:
         raise ValueError("a share is more than 0, and 1 at the most: 0.01 is one row in a hundred")
     return share
 
@@ -150,6 +156,7 @@ BAD_ROWS_SHARE = Option(
     " than 1000, or with no other row is quarantined",
     _share,
     later=True,
+    within=SHARES,
 )
 OF_ROWS = (BAD_ROWS, BAD_ROWS_SHARE)
 

@@ -112,7 +112,10 @@ def _field(formats: tuple[Format, ...], option: Option) -> Any:
 
     of: Any = Literal[option.choices] if option.choices else type(option.default)
     kind: Any = Annotated[StrictFloat if of is float else of, AfterValidator(option.check)]
-    return kind, Field(option.default, description=f"{', '.join(each.name for each in formats)}: {option.about}.")
+    about = f"{', '.join(each.name for each in formats)}: {option.about}."
+    # for editors only: what is out of bounds is told in words by `check`
+    bounds: Any = dict(zip(("exclusiveMinimum", "maximum"), option.within, strict=True)) if option.within else None
+    return kind, Field(option.default, description=about, json_schema_extra=bounds)
 
 
 if TYPE_CHECKING:

@@ -241,7 +241,9 @@ class IcebergSink:
             files = files_of_tasks(self.spark, tasks, partial(told.read, encoded), found, branch)
             if files is not None:
                 return (*iceberg.stage_files(loaded, files, branch, self.marks), told)
-            found = BySpark(f"the rows of a task are in more than {MOST_PARTITIONS} partitions, or of strange years")
+            found = BySpark(
+                f"the rows of a task are in more than {MOST_PARTITIONS} partitions, or of years before 1 or after 9999"
+            )
         log.info("Spark writes the data files of table %s: %s", self.table, found.reason)
         told = self._told()
         rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), _struct(with_lineage(self.dataset.schema)))

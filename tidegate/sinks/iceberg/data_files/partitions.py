@@ -24,7 +24,7 @@ NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Scattered(Exception):
-    """The rows of a task are in partitions that Spark has to make: too many, or of strange years."""
+    """The rows of a task are in partitions that Spark has to make: too many, or of years before 1 or after 9999."""
 
 
 @dataclass(frozen=True, slots=True)
