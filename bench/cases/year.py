@@ -42,7 +42,7 @@ BELOW = 3
 
 
 @dataclass(frozen=True)
-class Pace:
+class BatchRate:
     """So many batches a day, for so many days, and the days whose figures are printed."""
 
     name: str
@@ -52,10 +52,10 @@ class Pace:
 
 
 PACES = (
-    Pace("a batch every ten minutes", 144, 20, (1, 3, 5, 7, 10, 15, 20)),
-    Pace("a batch an hour", 24, 365, (1, 7, 30, 90, 180, 270, 365)),
+    BatchRate("a batch every ten minutes", 144, 20, (1, 3, 5, 7, 10, 15, 20)),
+    BatchRate("a batch an hour", 24, 365, (1, 7, 30, 90, 180, 270, 365)),
 )
-SMALL = (Pace("a batch an hour", 24, 2, (1, 2)),)
+SMALL = (BatchRate("a batch an hour", 24, 2, (1, 2)),)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _grown(shop: Workshop, snapshots: int) -> TableCost:
 # ---- day by day
 
 
-def _days(shop: Workshop, pace: Pace) -> Iterator[DayCost]:
+def _days(shop: Workshop, pace: BatchRate) -> Iterator[DayCost]:
     table = _table(shop)
     folder = _metadata(table).parents[1]
     (first,) = folder.glob("data/*.parquet")
@@ -234,7 +234,7 @@ def _history(found: Sequence[TableCost]) -> BenchTable:
     return BenchTable("unmaintained", HEAD, [_cells(each) for each in found], note)
 
 
-def _table_of(pace: Pace, found: Sequence[DayCost]) -> BenchTable:
+def _table_of(pace: BatchRate, found: Sequence[DayCost]) -> BenchTable:
     head = ("day", *HEAD, "data files", "metadata files", "maintaining, s")
     rows = [
         (
@@ -261,7 +261,7 @@ def _cells(cost: TableCost) -> tuple[str, ...]:
     )
 
 
-def _limits(pace: Pace, found: Sequence[DayCost]) -> Sequence[BenchLimit]:
+def _limits(pace: BatchRate, found: Sequence[DayCost]) -> Sequence[BenchLimit]:
     """What the last day may cost, to the day from which on the table should not grow. Of what can be counted: the times
     are for reading."""
     early = next((each for each in found if each.day >= SETTLED), found[-1])
