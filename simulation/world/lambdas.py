@@ -141,6 +141,16 @@ class EventSource:
         if hidden and self.enabled:
             self.wake(min(hidden) - self.kernel.now)
 
+    def _look_again(self) -> None:
+        """After an invocation. What came during it waits for company, unless it is a whole batch
+        (https://docs.aws.amazon.com/lambda/latest/dg/invocation-eventsourcemapping.html)."""
+        waits = [message.visible_at - self.kernel.now for message in self.queue.messages.values()]
+        come = sum(wait <= 0 for wait in waits)
+        if not self.window or come >= self.batch_size:
+            self.wake(0.0)
+        elif waits:
+            self.wake(None if come else min(waits))
+
     def _deliver(self, messages: list[Message]) -> None:
         groups = {message.group for message in messages} if self.queue.fifo else set()
         receipts = {message.id: message.receipt for message in messages}
@@ -161,7 +171,7 @@ class EventSource:
                         self.queue.delete(message.id, receipts[message.id])
                         if struck is Kind.TWICE:
                             self.queue.put_back(message)
-            self.wake(0.0)
+            self._look_again()
 
         self.function.invoke({"Records": [_record(message, self.queue) for message in messages]}, answered)
 

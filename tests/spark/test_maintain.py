@@ -1,10 +1,12 @@
 """Maintaining a real table on a real Spark, beside publishing: rows land once, and what attempts need stays."""
 
+import datetime
 import os
 import re
 import threading
 import time
 import urllib.parse
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -306,7 +308,7 @@ def test_a_main_with_a_retention_of_its_own_keeps_what_a_live_batch_needs(grows:
 @pytest.mark.parametrize("whose", ["the table", "the branch"])
 def test_a_retention_of_branches_keeps_the_branch_of_a_live_driver(grows: World, batch: str, whose: str) -> None:
     sealed(grows, batch)
-    one = grows.attempt(batch, 1)
+    one = grows.attempt(batch, 1, driver=uuid.uuid4().hex)
     floor, staged = one.floor(), one.stage()
     if whose == "the table":
         grows.sql("ALTER TABLE {t} SET TBLPROPERTIES ('history.expire.max-ref-age-ms'='1')")
@@ -357,3 +359,105 @@ def test_one_table_that_fails_does_not_stop_the_next(grows: World, monkeypatch: 
     late = iter((0.0, 1.0, AT_ONCE.begin_for + 1.0))
     _, second = maintain_tables(grows.spark, MaintenanceRequest(1, tables, (), AT_ONCE), lambda: next(late)).tables
     assert "took too long" in second.trouble
+
+
+def aged(folder: Path) -> None:
+    """Eight days pass."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            os.utime(file, (time.time() - 8 * DAY,) * 2)
+
+
+@pytest.mark.parametrize("renamed", [True, False], ids=["renamed", "dropped"])
+def test_a_table_that_left_its_files_where_the_new_one_is_keeps_them(grows: World, batch: str, renamed: bool) -> None:
+    assert grows.spark is not None
+    name, other = grows.dataset.table, f"{grows.dataset.table}_2025"
+    folder = folder_of(grows)
+    if renamed:
+        grows.spark.sql(f"ALTER TABLE {name} RENAME TO {other.removeprefix('lake.')}")
+    else:
+        metadata = IcebergTable(grows.spark, name)._load().operations().current().metadataFileLocation()
+        grows.spark.sql(f"DROP TABLE {name}")
+    publish_other(grows, f"{batch}x", 106)
+    assert folder_of(grows) == folder
+    aged(folder)
+    for dry_run in (True, False):
+        done = maintain(grows, dry_run=dry_run)
+        assert done.orphans == 0
+        assert "orphan files stay: in this table's folder are files of another table" in done.remarks[-1]
+        assert not done.behind
+    if not renamed:
+        grows.spark.sql(f"CALL lake.system.register_table(table => '{other}', metadata_file => '{metadata}')")
+    assert sorted(row.id for row in grows.spark.table(other).select("id").collect()) == BEFORE
+    assert grows.ids() == [106]
+    # who does not need it deletes its metadata, and the next run takes the rest
+    grows.spark.sql(f"DROP TABLE {other}")
+    known = {Path(each).name for each in current_metadata(grows)}
+    for file in folder.glob("metadata/*.metadata.json"):
+        if file.name not in known:
+            file.unlink()
+    done = maintain(grows)
+    assert done.orphans > 6
+    assert done.remarks == ()
+    assert grows.ids() == [106]
+
+
+def current_metadata(world: World) -> list[str]:
+    assert world.spark is not None
+    assert world.spark._jvm is not None
+    table = IcebergTable(world.spark, world.dataset.table)._load()
+    return list(world.spark._jvm.org.apache.iceberg.ReachableFileUtil.metadataFileLocations(table, True))
+
+
+def test_metadata_that_a_failed_commit_left_is_an_orphan(grows: World) -> None:
+    folder = folder_of(grows)
+    last = max(folder.glob("metadata/*.metadata.json"))
+    for number in range(3):
+        last.with_name(f"99999-{number}.metadata.json").write_bytes(last.read_bytes())
+    aged(folder)
+    done = maintain(grows)
+    assert done.remarks == ()
+    assert done.orphans >= 3
+    assert not list(folder.glob("metadata/99999-*"))
+    assert grows.ids() == BEFORE
+
+
+def test_a_small_file_that_is_alone_in_its_partition_is_not_waited_for(world: World, batch: str) -> None:
+    """Compaction leaves it as it is, in every run: it must take no share of a run's bytes, and be no remark."""
+    partitioned = replace(world, dataset=replace(world.dataset, schema="id bigint, day date", partition_by=("day",)))
+    assert partitioned.spark is not None
+    partitioned.attempt(batch, 1).sink.prepare()
+    files_of_days(partitioned, {day: 1 for day in range(300)})
+    small = Upkeep(partitioned.spark, partitioned.dataset.table).small_files
+    assert small() == (0, 0)
+    done = maintain(partitioned, dry_run=True, limits=replace(AT_ONCE, compact_bytes=10**9))
+    assert (done.small, done.remarks, done.behind) == (0, (), False)
+    # four are left alone as well, and five are not
+    files_of_days(partitioned, {400: 4, 401: 5})
+    assert small() == (5, 5 * 300_000)
+    # and two that are more than a file should have
+    partitioned.sql("ALTER TABLE {t} SET TBLPROPERTIES ('write.target-file-size-bytes' = '500000')")
+    files_of_days(partitioned, {402: 2})
+    assert small() == (11, 11 * 300_000)
+    # when the partitions change, all files of the earlier ones are one group
+    partitioned.sql("ALTER TABLE {t} ADD PARTITION FIELD bucket(4, id)")
+    assert small()[0] == 311
+
+
+def files_of_days(world: World, counts: dict[int, int]) -> None:
+    """So many files of 300 KB of each day, in the metadata only."""
+    assert world.spark is not None
+    table = IcebergTable(world.spark, world.dataset.table)._load()
+    append = table.newAppend()
+    for day, count in counts.items():
+        for number in range(count):
+            append = append.appendFile(
+                world.spark._jvm.org.apache.iceberg.DataFiles.builder(table.spec())  # type: ignore[union-attr]
+                .withPath(f"{table.location()}/data/{day}-{number}.parquet")
+                .withFormat("PARQUET")
+                .withFileSizeInBytes(300_000)
+                .withRecordCount(1_000)
+                .withPartitionPath(f"day={datetime.date(2025, 1, 1) + datetime.timedelta(day)}")
+                .build()
+            )
+    append.commit()

@@ -8,7 +8,10 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +24,9 @@ from tidegate.core.publication import NotPublished, Published
 from tidegate.core.receipts import Receipt
 from tidegate.core.routes import encode_dataset
 from tidegate.flows.publish import Attempt, run
+from tidegate.flows.publish_again import publish_again
 from tidegate.flows.sink import Hopeless
+from tidegate.sinks.iceberg import table as tables
 from tidegate.sinks.iceberg.table import IcebergTable
 
 pytestmark = pytest.mark.spark
@@ -580,3 +585,75 @@ class TestAPersonHasDecided:
             decided.floors = 1
             assert run(decided, "ingest") == 0
         assert world.ids() == [*IDS, 100, 101, 102]
+
+
+def test_old_branches_of_other_drivers_go_and_those_of_people_stay(
+    world: World, batch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_other(world, f"{batch}w", 100)
+    world.sql("ALTER TABLE {t} CREATE TAG `tidegate_v1`")
+    world.sql("ALTER TABLE {t} CREATE BRANCH `tidegate_whatif`")
+    sealed = f"{batch}x"
+    world.seal(sealed, world.put({"in/200.json": b'{"id": 200}'}))
+    dies = world.attempt(sealed, 1, driver=uuid.uuid4().hex)
+    dies.floor()
+    dies.stage()
+    month_later = SimpleNamespace(time=lambda: time.time() + 31 * 86_400)
+    monkeypatch.setattr(tables, "time", month_later)
+    # its own too, though a tag has the name of one
+    own = f"{batch}y"
+    world.sql(f"ALTER TABLE {{t}} CREATE TAG `tidegate_{own}_mine`")
+    publish_other(world, own, 101)
+    assert world.branches() == ["tidegate_whatif"]
+    refs = {row.name for row in world.sql("SELECT name FROM {t}.refs WHERE type = 'TAG'")}
+    assert refs == {"tidegate_v1", f"tidegate_{own}_mine"}
+    assert world.ids() == [100, 101]
+
+
+def test_a_column_that_somebody_renamed_is_told_with_its_way_back(world: World, batch: str) -> None:
+    for column in ("_batch_id", "text"):
+        publish_other(world, f"{batch}{column[1]}", 100 + len(column))
+        world.sql(f"ALTER TABLE {{t}} RENAME COLUMN {column} TO `new-{column}`")
+        with pytest.raises(Hopeless, match=f"It is called new-{column} now") as refused:
+            world.attempt(batch, 1).sink.prepare()
+        world.sql(str(refused.value).partition("un: ")[2])
+        world.attempt(batch, 1).sink.prepare()
+    assert world.ids() == [104, 109]
+
+
+def test_what_has_lost_its_batch_is_not_published_again(world: World, batch: str) -> None:
+    """Whoever drops the column and adds it takes from all rows what says whether a batch is there."""
+    sealed(world, batch)
+    assert run(world.attempt(batch, 1), "ingest") == 0
+    publish_other(world, f"{batch}x", 106)
+    world.sql("ALTER TABLE {t} DROP COLUMN _batch_id")
+    with pytest.raises(Hopeless, match="It was dropped") as refused:
+        world.attempt(batch, 1).sink.prepare()
+    world.sql(str(refused.value).partition("run: ")[2])
+    publish_other(world, f"{batch}y", 107)
+    world.expire()
+    with pytest.raises(Hopeless, match=r"has 9 rows with a _source_uri and without a _batch_id"):
+        publish_again(world.attempt(batch, 0))
+    assert world.ids() == [*IDS, 106, 107]
+
+
+def test_a_column_that_differs_in_case_is_no_column_to_add(world: World, batch: str) -> None:
+    world.attempt(batch, 1).sink.prepare()
+    world.sql("ALTER TABLE {t} RENAME COLUMN text TO text_")
+    world.sql("ALTER TABLE {t} RENAME COLUMN text_ TO Text")
+    with pytest.raises(Hopeless, match="It has Text, and Spark does not tell these apart") as refused:
+        world.attempt(batch, 1).sink.prepare()
+    for statement in str(refused.value).partition("Run: ")[2].split("; "):
+        world.sql(statement)
+    world.attempt(batch, 1).sink.prepare()
+
+
+def test_a_wider_type_is_told_with_its_statement(world: World, batch: str) -> None:
+    narrow = replace(world, dataset=replace(world.dataset, schema="id int, f float, d decimal(9,2)"))
+    narrow.attempt(batch, 1).sink.prepare()
+    wide = replace(world, dataset=replace(world.dataset, schema="id bigint, f double, d decimal(12,2)"))
+    for _ in range(3):
+        with pytest.raises(Hopeless, match="Run: ALTER TABLE") as refused:
+            wide.attempt(batch, 1).sink.prepare()
+        wide.sql(str(refused.value).partition("Run: ")[2])
+    wide.attempt(batch, 1).sink.prepare()

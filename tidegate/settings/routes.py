@@ -142,7 +142,9 @@ class RouteSettings(_FormatOptions):
         description=f"{UNKNOWN.about[0].upper()}{UNKNOWN.about[1:]}. See docs/formats.md.",
     )
     partition_by: tuple[str, ...] = Field(
-        (), description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region".'
+        (),
+        description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region". They count when the job '
+        "creates the table. Later changes are made in the table: ALTER TABLE ... ADD PARTITION FIELD.",
     )
     expect_every: Duration | None = Field(
         None,

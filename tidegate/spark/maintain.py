@@ -149,8 +149,17 @@ def _expire(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable) 
 
 
 def _remove_orphans(upkeep: Upkeep, request: MaintenanceRequest, done: MaintainedTable) -> MaintainedTable:
+    if other := upkeep.other_table():
+        return replace(done, remarks=(*done.remarks, _SHARED.format(file=other.file, uuid=other.uuid)))
     older_than = request.at - request.limits.orphans_after
     return replace(done, orphans=upkeep.remove_orphans(older_than, dry_run=request.dry_run))
+
+
+_SHARED = (
+    "orphan files stay: in this table's folder are files of another table too ({file} is of table uuid {uuid}), and"
+    " they would go with the orphans. A table that was renamed, or dropped without its files, leaves them there"
+    " (docs/operations.md, Old tables)"
+)
 
 
 def _behind(done: MaintainedTable, text: str) -> MaintainedTable:

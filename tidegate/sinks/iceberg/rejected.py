@@ -9,6 +9,7 @@ from tidegate.core.manifests import OwnedUpload, bin_pack, pack_tasks, unpack_ta
 from tidegate.flows.sink import Hopeless
 from tidegate.reading.reader import REJECTED_COLUMNS, Reader
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
+from tidegate.sinks.iceberg.columns import rename_column
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.sinks.iceberg.target import asking
 from tidegate.sinks.iceberg.tasks import rows_of_tasks
@@ -27,12 +28,21 @@ def create_rejected(iceberg: IcebergTable) -> None:
             except MISTAKES as error:
                 raise Hopeless(f"table {iceberg.name}, for rejected rows, cannot be created: {cause(error)}") from error
         there = {field.name: field.dataType.simpleString() for field in iceberg.schema}
-    for name, kind in REJECTED_COLUMNS.items():
-        if there.get(name) != kind:
-            raise Hopeless(
-                f"table {iceberg.name} is to have the rejected rows, and its column {name} is"
-                f" {there.get(name, 'not there')}, not {kind}. Rename that table: Tidegate creates it anew"
-            )
+        for name, kind in REJECTED_COLUMNS.items():
+            if there.get(name) != kind:
+                raise Hopeless(
+                    f"table {iceberg.name} is to have the rejected rows, and its column {name} is"
+                    f" {there.get(name, 'not there')}, not {kind}. {_remedy(iceberg, name)}"
+                )
+
+
+def _remedy(iceberg: IcebergTable, column: str) -> str:
+    if now := iceberg.now_called(column):
+        return f"It is called {now} now. Run: {rename_column(iceberg.name, now, column)}" if now != column else _ANEW
+    return _ANEW
+
+
+_ANEW = "Rename that table: Tidegate creates it anew"
 
 
 def rejected_rows(

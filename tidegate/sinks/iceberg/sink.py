@@ -27,6 +27,7 @@ from tidegate.formats.decode import decoder
 from tidegate.formats.registry import share_of_bad_rows
 from tidegate.reading.reader import Reader, with_lineage
 from tidegate.sinks.iceberg.causes import MISTAKES, cause
+from tidegate.sinks.iceberg.columns import ColumnFacts, misfit
 from tidegate.sinks.iceberg.data_files.layout import BySpark, Layout, layout
 from tidegate.sinks.iceberg.data_files.write import MOST_PARTITIONS
 from tidegate.sinks.iceberg.endings import Endings
@@ -132,30 +133,10 @@ class IcebergSink:
 
     def require_columns(self) -> None:
         with asking():
-            there = {column.name: column for column in self.iceberg.schema}
-        wanted = {column.name: column for column in _struct(with_lineage(self.dataset.schema))}
-        for name, column in wanted.items():
-            if name not in there:
-                raise Hopeless(
-                    f"table {self.dataset.table} has no column {name}, which the route's schema has. Run: ALTER TABLE"
-                    f" {self.dataset.table} ADD COLUMN {name} {column.dataType.simpleString()}"
-                )
-            if there[name].dataType.simpleString() != column.dataType.simpleString():
-                raise Hopeless(
-                    f"column {name} of table {self.dataset.table} is {there[name].dataType.simpleString()}, in the"
-                    f" route's schema it is {column.dataType.simpleString()}. Make them the same"
-                )
-            if column.nullable and not there[name].nullable:
-                raise Hopeless(
-                    f"column {name} of table {self.dataset.table} takes no nulls, in the route's schema it may be null."
-                    f" Say `not null` there, or run: ALTER TABLE {self.dataset.table} ALTER COLUMN {name} DROP NOT NULL"
-                )
-        for name, column in there.items():
-            if name not in wanted and not column.nullable:
-                raise Hopeless(
-                    f"table {self.dataset.table} demands a value for column {name}, which the route's schema lacks."
-                    f" Add it to the schema, or run: ALTER TABLE {self.dataset.table} ALTER COLUMN {name} DROP NOT NULL"
-                )
+            there = facts_of(self.iceberg.schema)
+            wanted = facts_of(_struct(with_lineage(self.dataset.schema)))
+            if reason := misfit(self.dataset.table, there, wanted, self.iceberg.now_called):
+                raise Hopeless(reason)
 
     def position(self) -> Floor:
         return self.target.position()
@@ -169,7 +150,14 @@ class IcebergSink:
 
     def held(self, position: Floor) -> int:
         with asking():
-            return self.iceberg.rows_of(self.batch, position)
+            held = self.iceberg.rows_of(self.batch, position)
+            if not held and (lost := self.iceberg.rows_without_batch(position)):
+                raise Hopeless(
+                    f"table {self.table} has {lost} rows with a _source_uri and without a _batch_id: whether those of"
+                    f" batch {self.batch} are among them cannot be told. The column was renamed or dropped, or the rows"
+                    " were changed. Give them their _batch_id again, from a column or a snapshot that has it"
+                )
+        return held
 
     # ---- staging
 
@@ -304,6 +292,10 @@ class _Told:
 
     def _report_split(self, task: SplitTask, ended: Read) -> None:
         self.of_splits.add({(task.position, task.number): ended})
+
+
+def facts_of(struct: StructType) -> dict[str, ColumnFacts]:
+    return {column.name: ColumnFacts(column.dataType.simpleString(), column.nullable) for column in struct}
 
 
 def _struct(ddl: str) -> StructType:

@@ -11,15 +11,16 @@ tables would read it twice.
 """
 
 import json
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, down_to, verdict
@@ -33,6 +34,8 @@ BEGUN = "tidegate.begun"
 """In the summary of the first snapshot of a table that was empty: a floor needs a snapshot."""
 BRANCHES = "tidegate_"
 """The prefix of the names of all drivers' branches."""
+DRIVERS_BRANCH = re.compile(rf"{BRANCHES}.+_[0-9a-f]{{32}}(_\d+)?")
+"""A batch and a driver, as `sinks.iceberg.sink` names its branches. A person's branch may have the prefix too."""
 BRANCH_LIVES = timedelta(days=30)
 """A branch whose driver died is dropped after this time by the next driver that tidies up. It gets no retention of its
 own: S3 Tables would then stop expiring the table's snapshots
@@ -80,6 +83,13 @@ class IcebergTable:
     def schema(self) -> StructType:
         return self._spark.table(quoted(self.name)).schema
 
+    def now_called(self, name: str) -> str | None:
+        """What the column is called now that an earlier schema of this table called `name`: "" if it was dropped, None
+        if no earlier schema had it. The latest of them counts."""
+        table = self._load()
+        earlier = [found for each in table.operations().current().schemas() if (found := each.findField(name))]
+        return str(table.schema().findColumnName(earlier[-1].fieldId()) or "") if earlier else None
+
     def position(self) -> Floor:
         """Where the table stands now."""
         metadata = self._load().operations().current()
@@ -114,10 +124,19 @@ class IcebergTable:
 
     def rows_of(self, batch_id: str, position: Floor) -> int:
         """How many rows at this position are marked with the batch."""
+        return self._count(position, lambda rows: rows["_batch_id"] == batch_id)
+
+    def rows_without_batch(self, position: Floor) -> int:
+        """How many rows at this position say which upload they are from, and not which batch: somebody has taken that
+        from them."""
+        return self._count(position, lambda rows: rows["_batch_id"].isNull() & rows["_source_uri"].isNotNull())
+
+    def _count(self, position: Floor, condition: Callable[[DataFrame], Column]) -> int:
         if position.head is None:
             return 0
-        rows = self._spark.sql(f"SELECT _batch_id FROM {quoted(self.name)} VERSION AS OF {position.head}")
-        return int(rows.where(rows["_batch_id"] == batch_id).count())
+        sql = f"SELECT _batch_id, _source_uri FROM {quoted(self.name)} VERSION AS OF {position.head}"
+        rows = self._spark.sql(sql)
+        return int(rows.where(condition(rows)).count())
 
     def main(self) -> list[IcebergSnapshot]:
         """All ancestors of `main`, its head first: for people and tests. Its cost grows with the history."""
@@ -203,15 +222,21 @@ class IcebergTable:
 
     def drop_branches(self, prefix: str) -> None:
         """Drop the branches with this prefix, and old branches of other drivers. Staged snapshots on them that were not
-        published are left to expiry."""
+        published are left to expiry. A tag, and a branch that no driver made, stay."""
         table = self._load()
         refs = table.refs()
         old = int((time.time() - BRANCH_LIVES.total_seconds()) * 1_000)
         names = [
             name
             for name in refs
-            if name.startswith(prefix)
-            or (name.startswith(BRANCHES) and table.snapshot(refs.get(name).snapshotId()).timestampMillis() < old)
+            if refs.get(name).isBranch()
+            and (
+                name.startswith(prefix)
+                or (
+                    DRIVERS_BRANCH.fullmatch(name)
+                    and table.snapshot(refs.get(name).snapshotId()).timestampMillis() < old
+                )
+            )
         ]
         if names:
             branches = table.manageSnapshots()

@@ -25,11 +25,15 @@ from pyspark.sql import SparkSession
 
 from tidegate.core.maintenance import MILLI, AgedSnapshot, Retention
 from tidegate.sinks.iceberg.ancestry import ancestry
-from tidegate.sinks.iceberg.table import BRANCHES, MAINTAIN, quoted
+from tidegate.sinks.iceberg.sharing import OtherTable, other_table
+from tidegate.sinks.iceberg.table import DRIVERS_BRANCH, MAINTAIN, quoted
 
 SMALL = 0.75
 """A data file is small below this share of the target: what rewrite_data_files takes by default
 (`min-file-size-bytes`)."""
+WORTHWHILE = 5
+"""So many small files of a partition are rewritten together, or fewer if they are more than the target
+(`min-input-files`; org.apache.iceberg.actions.BinPackRewriteFilePlanner, 1.11.0)."""
 TARGET = "write.target-file-size-bytes"
 TARGET_DEFAULT = 512 * 1024 * 1024
 GROUP_BYTES = 10 * 1024**3
@@ -98,7 +102,7 @@ class Upkeep:
             )
         to_json = self._spark._jvm.org.apache.iceberg.SnapshotRefParser.toJson
         refs = metadata.refs()
-        for name in sorted(each for each in refs if each == MAIN or each.startswith(BRANCHES)):
+        for name in sorted(each for each in refs if each == MAIN or DRIVERS_BRANCH.fullmatch(each)):
             told = json.loads(to_json(refs.get(name)))
             own = [f"{each} {told[each]}" for each in (OF_SNAPSHOTS if name == MAIN else OF_A_BRANCH) if each in told]
             if own:
@@ -108,11 +112,19 @@ class Upkeep:
                 )
 
     def small_files(self) -> tuple[int, int]:
-        """How many data files of `main` are small, and their bytes."""
-        target = int(self._table().properties().getOrDefault(TARGET, str(TARGET_DEFAULT)))
+        """How many small data files of `main` a compaction would rewrite, and their bytes. A few small files that are
+        alone in their partition stay as they are."""
+        table = self._table()
+        target = int(table.properties().getOrDefault(TARGET, str(TARGET_DEFAULT)))
+        files = f"{quoted(self.name)}.files"
+        # files of an earlier spec are taken together
+        partitioned = "partition" in self._spark.table(files).columns
+        partition = f"CASE WHEN spec_id = {int(table.spec().specId())} THEN partition END" if partitioned else "spec_id"
         row = self._spark.sql(
-            f"SELECT count(*) AS files, coalesce(sum(file_size_in_bytes), 0) AS bytes FROM {quoted(self.name)}.files"
-            f" WHERE content = 0 AND file_size_in_bytes < {int(SMALL * target)}"
+            "SELECT coalesce(sum(files), 0) AS files, coalesce(sum(bytes), 0) AS bytes FROM"
+            f" (SELECT count(*) AS files, sum(file_size_in_bytes) AS bytes FROM {files}"
+            f" WHERE content = 0 AND file_size_in_bytes < {int(SMALL * target)} GROUP BY {partition})"
+            f" WHERE files >= {WORTHWHILE} OR (files > 1 AND bytes > {target})"
         ).collect()[0]
         return int(row.files), int(row.bytes)
 
@@ -150,6 +162,10 @@ class Upkeep:
             "stream_results => true",
         )
         return sum(int(count or 0) for count in row)
+
+    def other_table(self) -> OtherTable | None:
+        """Another table whose files are in this one's folder: removing orphans would delete them."""
+        return other_table(self._spark._jvm, self._spark.sparkContext._gateway, self._table())
 
     def remove_orphans(self, older_than: int, *, dry_run: bool) -> int:
         """Delete the files under the table's location that no snapshot names, and that are older than `older_than`

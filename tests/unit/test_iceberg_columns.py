@@ -1,0 +1,69 @@
+"""What is said of a table whose columns do not fit, and what to run."""
+
+import pytest
+
+from tidegate.sinks.iceberg.columns import ColumnFacts, misfit
+
+TABLE = "lake.web-shop.orders"
+ALTER = "ALTER TABLE lake.`web-shop`.orders"
+TEXT, NUMBER = ColumnFacts("string", True), ColumnFacts("bigint", True)
+
+
+def said(there: dict[str, ColumnFacts], wanted: dict[str, ColumnFacts], **earlier: str) -> str:
+    return misfit(TABLE, there, wanted, earlier.get)
+
+
+def test_columns_that_fit():
+    assert said({"id": NUMBER, "more": TEXT}, {"id": NUMBER}) == ""
+    assert said({"id": ColumnFacts("bigint", False)}, {"id": ColumnFacts("bigint", False)}) == ""
+
+
+def test_a_column_that_never_was():
+    assert said({}, {"order-id": TEXT}) == (
+        f"table {TABLE} has no column order-id, which the route's schema has. Run: {ALTER} ADD COLUMN `order-id` string"
+    )
+
+
+def test_a_column_that_was_renamed_is_renamed_back_or_called_so():
+    assert said({"b d": TEXT}, {"a`c": TEXT}, **{"a`c": "b d"}).endswith(
+        f"It is called b d now. Call it `b d` in the schema, or run: {ALTER} RENAME COLUMN `b d` TO `a``c`"
+    )
+
+
+def test_a_column_that_differs_in_case():
+    assert said({"Id": NUMBER}, {"id": NUMBER}).endswith(
+        "It has Id, and Spark does not tell these apart, so it takes two steps. Run:"
+        f" {ALTER} RENAME COLUMN Id TO id_; {ALTER} RENAME COLUMN id_ TO id"
+    )
+
+
+def test_a_column_of_the_lineage_is_only_ever_renamed_back():
+    """A new one would be null in all rows that are there."""
+    found = said({"batch": TEXT}, {"_batch_id": TEXT}, _batch_id="batch")
+    assert found == (
+        f"table {TABLE} has no column _batch_id, which Tidegate fills. It is called batch now."
+        f" Run: {ALTER} RENAME COLUMN batch TO _batch_id"
+    )
+
+
+@pytest.mark.parametrize(("name", "warned"), [("_batch_id", "cannot tell them apart any more"), ("id", "do not come")])
+def test_what_was_dropped_does_not_come_back(name: str, warned: str):
+    found = said({}, {name: TEXT}, **{name: ""})
+    assert "It was dropped" in found
+    assert warned in found
+    assert found.endswith(f"run: {ALTER} ADD COLUMN {name} string") or found.endswith(
+        f"Run: {ALTER} ADD COLUMN {name} string"
+    )
+
+
+def test_types_and_nulls():
+    assert "is string, in the route's schema it is bigint. Make them the same" in said({"a": TEXT}, {"a": NUMBER})
+    for before, after in (("int", "bigint"), ("float", "double"), ("decimal(9,2)", "decimal(12,2)")):
+        found = said({"a": ColumnFacts(before, True)}, {"a": ColumnFacts(after, True)})
+        assert found.endswith(f"Run: {ALTER} ALTER COLUMN a TYPE {after}")
+        assert "Run" not in said({"a": ColumnFacts(after, True)}, {"a": ColumnFacts(before, True)})
+    for after in ("decimal(12,3)", "bigint"):
+        assert "Run" not in said({"a": ColumnFacts("decimal(9,2)", True)}, {"a": ColumnFacts(after, True)})
+    strict = ColumnFacts("string", False)
+    assert said({"a-b": strict}, {"a-b": TEXT}).endswith(f"run: {ALTER} ALTER COLUMN `a-b` DROP NOT NULL")
+    assert said({"a": TEXT, "b": strict}, {"a": TEXT}).endswith(f"run: {ALTER} ALTER COLUMN b DROP NOT NULL")

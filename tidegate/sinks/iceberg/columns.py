@@ -1,0 +1,104 @@
+"""Whether a table's columns fit those that a route wants to write, and what to do if they do not. Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tidegate.core.lineage import LINEAGE_COLUMNS
+from tidegate.formats.type_names import quoted_name
+
+WasCalled = Callable[[str], str | None]
+"""What the column that an earlier schema of the table called so is called now: "" if it was dropped, None if no earlier
+schema had it."""
+
+
+WIDER = frozenset({("int", "bigint"), ("float", "double")})
+"""Changes of a type that Iceberg makes in place, and those of a decimal to more digits
+(https://iceberg.apache.org/spec/#schema-evolution)."""
+DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnFacts:
+    """`type` as Spark calls it."""
+
+    type: str
+    nullable: bool
+
+
+def misfit(
+    table: str, there: Mapping[str, ColumnFacts], wanted: Mapping[str, ColumnFacts], was_called: WasCalled
+) -> str:
+    """Why rows of the `wanted` columns cannot be written to a table of these columns, by their names; empty if they
+    can."""
+    for name, column in wanted.items():
+        if name not in there:
+            return _absent(table, there, name, column, was_called)
+        if there[name].type != column.type:
+            wider = (there[name].type, column.type) in WIDER or _is_wider_decimal(there[name].type, column.type)
+            return (
+                f"column {name} of table {table} is {there[name].type}, in the route's schema it is {column.type}. "
+                + (
+                    f"Run: {_alter(table)} ALTER COLUMN {quoted_name(name)} TYPE {column.type}"
+                    if wider
+                    else "Make them the same: a table takes no such change, so change the schema, or the route's table"
+                )
+            )
+        if column.nullable and not there[name].nullable:
+            return (
+                f"column {name} of table {table} takes no nulls, in the route's schema it may be null. Say `not null`"
+                f" there, or run: {_alter(table)} ALTER COLUMN {quoted_name(name)} DROP NOT NULL"
+            )
+    for name, column in there.items():
+        if name not in wanted and not column.nullable:
+            return (
+                f"table {table} demands a value for column {name}, which the route's schema lacks. Add it to the"
+                f" schema, or run: {_alter(table)} ALTER COLUMN {quoted_name(name)} DROP NOT NULL"
+            )
+    return ""
+
+
+def _absent(table: str, there: Mapping[str, ColumnFacts], name: str, column: ColumnFacts, was_called: WasCalled) -> str:
+    missing = f"table {table} has no column {name}, which the route's schema has."
+    ours = name in LINEAGE_COLUMNS
+    if ours:
+        missing = f"table {table} has no column {name}, which Tidegate fills."
+    alike = next((each for each in there if each.lower() == name.lower()), "")
+    if alike:
+        between = f"{name}_"
+        return (
+            f"{missing} It has {alike}, and Spark does not tell these apart, so it takes two steps. Run:"
+            f" {rename_column(table, alike, between)}; {rename_column(table, between, name)}"
+        )
+    now = was_called(name)
+    if now:
+        return f"{missing} It is called {now} now. {_rename(table, now, name, ours)}"
+    add = f"{_alter(table)} ADD COLUMN {quoted_name(name)} {column.type}"
+    if now is None:
+        return f"{missing} Run: {add}"
+    if ours:
+        return (
+            f"{missing} It was dropped, and what it said of the rows that are there is lost with it: `tidegate"
+            " reconcile` and `tidegate republish` cannot tell them apart any more. Roll the table back to before that,"
+            f" or, to go on without it, run: {add}"
+        )
+    return f"{missing} It was dropped: values that it had do not come back. Run: {add}"
+
+
+def _is_wider_decimal(there: str, wanted: str) -> bool:
+    has, wants = DECIMAL.fullmatch(there), DECIMAL.fullmatch(wanted)
+    return bool(has and wants and has[2] == wants[2] and int(wants[1]) > int(has[1]))
+
+
+def rename_column(table: str, name: str, to: str) -> str:
+    """The statement that does it."""
+    return f"{_alter(table)} RENAME COLUMN {quoted_name(name)} TO {quoted_name(to)}"
+
+
+def _rename(table: str, name: str, to: str, ours: bool) -> str:
+    run = rename_column(table, name, to)
+    return f"Run: {run}" if ours else f"Call it {quoted_name(name)} in the schema, or run: {run}"
+
+
+def _alter(table: str) -> str:
+    return f"ALTER TABLE {'.'.join(map(quoted_name, table.split('.')))}"
