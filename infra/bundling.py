@@ -3,7 +3,7 @@
     functions   tidegate/  lambdas/  tidegate.toml  dependencies, unless the stack is for this machine
     spark       tidegate/  dependencies
 
-tidegate/ui/ is in neither.
+tidegate/cli/ and tidegate/ui/ are in neither.
 
 CDK receives the finished folder. Its own bundling would name a Docker image that is never pulled, and wrap every error
 in a JavaScript one.
@@ -136,8 +136,8 @@ def _fault(path: Path, target: Target) -> str:
 
 
 def _copy(root: Path, sources: Path, *packages: str) -> None:
-    # the page is for a person's machine, and its libraries are in no bundle
-    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "ui")
+    # the command line and the page are for a person's machine, and their libraries are in no bundle
+    left_out = shutil.ignore_patterns("__pycache__", "*.pyc", "cli", "ui")
     for package in packages:
         shutil.copytree(sources / package, root / package, ignore=left_out)
 

@@ -72,12 +72,13 @@ def test_functions_carry_nothing_of_other_parts(functions):
 
 
 def test_neither_bundle_carries_the_stack_of_one_machine(functions, spark):
-    """Nor does anything in them import it, or anything that only it needs."""
+    """Nor the command line and the page. Nor does anything in them import these, or anything that only they need."""
     for folder in (functions, spark):
         assert present(folder, "tidegate")
         assert not present(folder, "tidegate_local")
         ours = [each for each in (folder / "tidegate", folder / "lambdas") if each.exists()]
         assert not {"tidegate_local", "moto", "flask", "werkzeug", "jinja2"} & imported(*ours)
+        assert not (folder / "tidegate" / "cli").exists()
         assert not (folder / "tidegate" / "ui").exists()
         assert sum(path.stat().st_size for each in ours for path in each.rglob("*.py")) < OUR_BYTES
 
