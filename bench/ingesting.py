@@ -1,7 +1,7 @@
 """Files become rows of an Iceberg table: through the product, and as people do it without.
 
-The product's driver reads over HTTP from a small S3 server on this machine. Its peers read the same files from the
-disk, which is a little cheaper for them. All write to new tables of the same catalog; the one with pyarrow writes
+The product reads them twice: from the disk, as its peers do, and over HTTP from a small S3 server on the same
+processors, as it does in AWS. All write to new tables of the same catalog; the one with pyarrow writes
 through pyiceberg, to a catalog of the same kind. The product's rows carry five columns more: where each comes from.
 """
 
@@ -23,8 +23,9 @@ from pyiceberg.table import Table as ArrowTable
 from pyspark.sql import SparkSession
 
 from bench.arrow import SCHEMA, read_all
+from bench.disk import DiskSink
 from bench.files import DDL, BenchFiles, make_files
-from bench.findings import BarChart, BenchFindings, BenchTable, WrongAnswer
+from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, WrongAnswer
 from bench.inputs import BUCKET, Sums
 from bench.measure import Peers, Rounds, take_turns
 from bench.servers import LandingServer, serving
@@ -36,7 +37,8 @@ from tidegate.sinks.iceberg.sink import IcebergSink
 from tidegate_local import toolchain
 from tidegate_local.emr.sharing import installed_archive, sharing_options
 
-PRODUCT, PATHS, FOLDER = "Tidegate", "spark.read, path list", "spark.read, folder"
+PRODUCT, OVER_HTTP = "Tidegate", "Tidegate, over HTTP"
+PATHS, FOLDER = "spark.read, path list", "spark.read, folder"
 STREAM, ARROW = "structured streaming, availableNow", "pyarrow, file by file, 2 processes"
 PROCESSES = 2
 PART = 1_000
@@ -56,9 +58,10 @@ class Workshop:
     def landing(self) -> Path:
         return self.folder / "landing"
 
-    def table(self, columns: str = DDL) -> str:
+    def table(self, columns: str = DDL, partitions: Sequence[str] = ()) -> str:
         name = f"lake.bench.t{next(self._numbers)}"
-        self.spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg")
+        partitioned = f" PARTITIONED BY ({', '.join(partitions)})" if partitions else ""
+        self.spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg{partitioned}")
         return name
 
     def sums(self, table: str) -> Sums:
@@ -72,27 +75,24 @@ class Workshop:
 
     # ---- the product
 
-    def sink(self, files: BenchFiles, table: str, batch: str = "B") -> IcebergSink:
-        dataset = Dataset(table, DDL, files.format)
-        return IcebergSink(self.spark, dataset, batch, 1, f"{batch}-{next(self._numbers)}")
+    def sink(self, files: BenchFiles, table: str, batch: str = "B", *, over_http: bool = True) -> IcebergSink:
+        dataset = Dataset(table, files.columns, files.format, files.partitions)
+        driver = f"{batch}-{next(self._numbers)}"
+        if over_http:
+            return IcebergSink(self.spark, dataset, batch, 1, driver)
+        return DiskSink(self.spark, dataset, batch, 1, driver, folder=str(self.landing))
 
-    def attempt(self, files: BenchFiles, table: str, batch: str = "B") -> Attempt:
+    def attempt(self, files: BenchFiles, table: str) -> Attempt:
         """One attempt at a sealed batch of these files."""
-        work = MemoryWork()
-        parts = [
-            make_part(f"{start:040x}", BUCKET, files.uploads[start : start + PART])
-            for start in range(0, len(files.uploads), PART)
-        ]
-        for part in parts:
-            work.put(batch_folder(batch) + part.name, part.body)
-        sealed = Sealed(batch, "events", tuple(part.name for part in parts), len(files.uploads), files.size)
-        work.put(batch_folder(batch) + "sealed.json", sealed.encode())
-        return Attempt(self.sink(files, table, batch), work, batch, 1)
+        return Attempt(self.sink(files, table), sealed_batch(files, "B"), "B", 1)
 
-    def product(self, files: BenchFiles) -> Callable[[], str]:
+    def product(self, files: BenchFiles, *, over_http: bool = True) -> Callable[[], str]:
+        sealed = sealed_batch(files, "B")
+
         def run() -> str:
             table = f"lake.bench.t{next(self._numbers)}"
-            receipt = self.attempt(files, table).ingest()
+            work = MemoryWork(dict(sealed.objects))
+            receipt = Attempt(self.sink(files, table, over_http=over_http), work, "B", 1).ingest()
             if receipt.tally.committed != len(files.uploads):
                 raise WrongAnswer(f"{files.title}: {receipt.tally}")
             return table
@@ -102,7 +102,7 @@ class Workshop:
     # ---- its peers
 
     def read(self, files: BenchFiles, where: Any) -> Any:
-        reader = self.spark.read.schema(DDL)
+        reader = self.spark.read.schema(files.columns)
         if files.format == "csv":
             return reader.option("header", True).csv(where)
         if files.format == "json":
@@ -111,7 +111,7 @@ class Workshop:
 
     def plain(self, files: BenchFiles, where: Any) -> Callable[[], str]:
         def run() -> str:
-            table = self.table()
+            table = self.table(files.columns, files.partitions)
             self.read(files, where).writeTo(table).append()
             return table
 
@@ -152,7 +152,8 @@ class Workshop:
 
     def peers(self, files: BenchFiles) -> Peers:
         return {
-            PRODUCT: self.product(files),
+            PRODUCT: self.product(files, over_http=False),
+            OVER_HTTP: self.product(files),
             PATHS: self.plain(files, files.paths),
             FOLDER: self.plain(files, str(files.bucket / "events")),
             STREAM: self.streaming(files),
@@ -172,6 +173,20 @@ class Workshop:
         return checked
 
 
+def sealed_batch(files: BenchFiles, batch: str) -> MemoryWork:
+    """The work bucket as sealing leaves it: a batch of these files, with its manifest and its parts."""
+    work = MemoryWork()
+    parts = [
+        make_part(f"{start:040x}", BUCKET, files.uploads[start : start + PART])
+        for start in range(0, len(files.uploads), PART)
+    ]
+    for part in parts:
+        work.put(batch_folder(batch) + part.name, part.body)
+    sealed = Sealed(batch, "events", tuple(part.name for part in parts), len(files.uploads), files.size)
+    work.put(batch_folder(batch) + "sealed.json", sealed.encode())
+    return work
+
+
 def sums_of(table: pa.Table) -> Sums:
     letters = pc.sum(pc.utf8_length(table["text"])).as_py()
     cents = pc.sum(pc.cast(table["cents"], pa.int64())).as_py()
@@ -179,13 +194,13 @@ def sums_of(table: pa.Table) -> Sums:
 
 
 @contextmanager
-def workshop(memory: str = "3g") -> Iterator[Workshop]:
-    """Spark on two cores with a catalog on SQLite, and the server; all of it in a temporary folder. `memory` is that of
-    Spark's JVM."""
+def workshop(memory: str = "3g", wait: float = 0.0) -> Iterator[Workshop]:
+    """Spark on two cores with a catalog on SQLite, and the server, which answers after `wait` seconds; all of it in a
+    temporary folder. `memory` is that of Spark's JVM."""
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         (folder / "landing").mkdir()
-        with serving(LandingServer(folder / "landing")) as endpoint:
+        with serving(LandingServer(folder / "landing"), wait) as endpoint:
             os.environ |= {
                 **toolchain.spark_environment(),
                 "AWS_ENDPOINT_URL_S3": endpoint,
@@ -237,7 +252,8 @@ def _session(folder: Path, memory: str) -> SparkSession:
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """So many files of about `size` bytes, read `rounds` times by each peer."""
+    """So many files of about `size` bytes, read `rounds` times by each peer. `goals` has peers that should take so many
+    times as long as the product."""
 
     title: str
     format: str
@@ -246,26 +262,41 @@ class FileKind:
     rounds: int
     peers: Sequence[str]
     packed: bool = False
+    days: int = 0
+    """The rows are of so many days, and the table has a partition for each."""
+    goals: Mapping[str, float] = field(default_factory=dict)
 
 
 def ingested(name: str, kinds: Sequence[FileKind], count: int = 0, *, size: int = 0) -> BenchFindings:
     """Every kind by every peer. With `count` so many files of each kind, of `size` bytes, in one round."""
     found: dict[str, tuple[BenchFiles, Rounds]] = {}
+    limits: list[BenchLimit] = []
     with workshop() as shop:
         if not count:
-            _warm(shop)
+            warmed(shop)
         for kind in kinds:
             files = make_files(
-                shop.landing, kind.title, kind.format, count or kind.count, size or kind.size, packed=kind.packed
+                shop.landing,
+                kind.title,
+                kind.format,
+                count or kind.count,
+                size or kind.size,
+                packed=kind.packed,
+                days=kind.days,
             )
             peers = {peer: run for peer, run in shop.peers(files).items() if peer in kind.peers}
-            found[kind.title] = files, take_turns(peers, 1 if count else kind.rounds, shop.check(files))
+            rounds = take_turns(peers, 1 if count else kind.rounds, shop.check(files))
+            found[kind.title] = files, rounds
+            limits += [
+                BenchLimit(f"{kind.title}: time, to {peer}", rounds.ratio(PRODUCT, peer), 1 / times, "")
+                for peer, times in kind.goals.items()
+            ]
             shop.clear()
     table, chart = compared(name, found)
-    return BenchFindings((table,), (chart,))
+    return BenchFindings((table,), (chart,), limits)
 
 
-def _warm(shop: Workshop) -> None:
+def warmed(shop: Workshop) -> None:
     """The first run of anything in a session takes seconds more."""
     for format in ("json", "csv", "parquet"):
         files = make_files(shop.landing, "warm", format, 20, 2_000)

@@ -8,12 +8,14 @@ CASES = {
     "claims": "decision 1 against a bare loop of conditional puts",
     "intake": "from notifications to notices, for an upload",
     "growth": "time, memory and requests from 1,000 to 1,000,000 uploads",
-    "requests": "the AWS requests of three traffics, counted, and what they cost",
+    "requests": "the AWS requests of four traffics, counted, and what they cost",
     "small_files": "many small files, from a manifest to a published snapshot",
     "large_files": "few large files, from a manifest to a published snapshot",
+    "first_byte": "many small files from a server with the latency of S3",
+    "partitions": "small files into a table with partitions",
     "exactly_once": "what exactly once costs beside the same read with a plain append",
     "latency": "from a put to a visible row, by stage, on the local stack",
-    "year": "a table of one-minute batches, from its first day to day 365 (half an hour or more)",
+    "year": "a table in its first year, day by day (half an hour or more)",
 }
 """By name, in the order in which they run: what each measures."""
 ALONE = ("year",)

@@ -8,10 +8,10 @@ Two questions, on a real catalog with real Spark and Iceberg:
   and a generated snapshot for each batch but one. Then the table gets older by a day: every time in its metadata moves
   back, and that of every file. Then the daily job runs as it is (`tidegate.spark.maintain`), with the default limits.
 
-Snapshots are kept for five days, so a table has its full size after a week. The year is that of a table with a batch
-every two hours: Iceberg's expiry starts a task for each snapshot that is kept, and a year of minutes would take ten
-hours here. The rows are counted every day. The figures of a day are those before its maintenance, when the table is
-largest.
+Snapshots are kept for five days, so a table has its full size after a week, and a day is like the next from then on.
+The year is that of a table with a batch every two hours: Iceberg's expiry starts a task for each snapshot that is kept,
+and a year of minutes would take ten hours here. The rows are counted every day. The figures of a day are those before
+its maintenance, when the table is largest.
 """
 
 import contextlib
@@ -35,8 +35,6 @@ from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.spark.maintain import maintain_tables
 
 SNAPSHOTS = (10, 1_000, 100_000)
-SETTLED = 7
-"""The day from which on nothing may grow: snapshots are kept for five days."""
 DAY = 86_400
 BELOW = 3
 """The floor of the attempt that asks is so many snapshots below the head."""
@@ -44,19 +42,22 @@ BELOW = 3
 
 @dataclass(frozen=True)
 class BatchRate:
-    """So many batches a day, for so many days, and the days whose figures are printed."""
+    """So many batches a day, for so many days, and the days whose figures are printed. From the day `settled` on
+    nothing may grow: snapshots are kept for five days, and at least 100 of them."""
 
     name: str
     batches: int
     days: int
+    settled: int
     shown: Sequence[int]
 
 
 PACES = (
-    BatchRate("a batch every ten minutes", 144, 12, (1, 3, 5, 7, 9, 12)),
-    BatchRate("a batch every two hours", 12, 365, (1, 7, 30, 90, 180, 270, 365)),
+    BatchRate("a batch every minute", 1_440, 9, 7, (1, 3, 5, 6, 7, 8, 9)),
+    BatchRate("a batch every ten minutes", 144, 12, 7, (1, 3, 5, 7, 9, 12)),
+    BatchRate("a batch every two hours", 12, 365, 30, (1, 7, 30, 90, 180, 270, 365)),
 )
-SMALL = (BatchRate("a batch every two hours", 12, 2, (1, 2)),)
+SMALL = (BatchRate("a batch every two hours", 12, 2, 2, (1, 2)),)
 
 
 @dataclass(frozen=True)
@@ -267,7 +268,7 @@ def _cells(cost: TableCost) -> tuple[str, ...]:
 def _limits(pace: BatchRate, found: Sequence[DayCost]) -> Sequence[BenchLimit]:
     """What the last day may cost, to the day from which on the table should not grow. Of what can be counted: the times
     are for reading."""
-    early = next((each for each in found if each.day >= SETTLED), found[-1])
+    early = next((each for each in found if each.day >= pace.settled), found[-1])
     last = found[-1]
     days = f"with {pace.name}, day {last.day} to day {early.day}"
     return (
