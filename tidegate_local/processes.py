@@ -142,7 +142,9 @@ def spawn(
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", module, *arguments]
+    """The command that runs a module with this Python. It imports nothing from the folder in which it runs: that may be
+    a bundle, which has a `tidegate` without the command line."""
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def inherited_listener() -> socket.socket | None:

@@ -22,7 +22,7 @@ from tidegate_local.continuing import Past
 from tidegate_local.environment import client
 from tidegate_local.errors import LocalError
 from tidegate_local.loader import load, read_assembly
-from tidegate_local.processes import listen
+from tidegate_local.processes import listen, python_module
 
 CONFIG = Path(__file__).parents[2] / "tidegate.toml"
 
@@ -635,3 +635,13 @@ def test_a_stack_that_cannot_start_says_why_and_leaves_nothing(tmp_path, monkeyp
     with pytest.raises(LocalError, match=r"timer ended with code 1(.|\n)*AttributeError"):
         stack.up(CONFIG, tmp_path / "dir", on_progress=lambda step: None)
     assert not stack.is_running(tmp_path / "dir")
+
+
+def test_a_process_of_ours_imports_nothing_from_the_folder_it_runs_in(tmp_path):
+    """A function's bundle has a `tidegate` of its own, and a folder of data may have any module's name."""
+    (tmp_path / "tidegate").mkdir()
+    (tmp_path / "tidegate" / "__init__.py").write_text("raise SystemExit('of the folder')")
+    (tmp_path / "psutil.py").write_text("raise SystemExit('of the folder')")
+    command = python_module("tidegate_local.guard", sys.executable, "-c", "print('ran')")
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=HANGING, check=False)
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
