@@ -10,7 +10,7 @@ PINS := requirements.txt pyproject.toml tidegate_local/toolchain.py tidegate_loc
 export UV_SYSTEM_CERTS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format lock bundle sim faults sim-all model replay evidence bench chaos mutants clean setup
+.PHONY: help demo test test-all lint format lock bundle sim faults sim-all model replay evidence bench chaos mutants clean setup
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -20,8 +20,12 @@ demo: setup ## Run the whole path on this machine, duplicates, deletions and gar
 
 # Hundreds of processes of one run import the same modules: what Python compiles of them is kept, whatever the shell says.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: lint ## Lint, then run every test
-	$(BIN)/pytest tests --numprocesses=auto
+test: lint ## Lint, then run the tests that a contributor waits for
+	$(BIN)/pytest tests --numprocesses=auto -m "not long"
+
+test-all: export PYTHONDONTWRITEBYTECODE :=
+test-all: setup ## Run all other tests: chaos, benches, the browser, all of Spark and of the simulation (half an hour)
+	$(BIN)/pytest tests --numprocesses=auto -m long
 
 lint: setup ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -32,10 +36,10 @@ lint: setup ## Check style, types and the direction of imports
 bundle: setup ## Build what Lambda and EMR run into build/, and hold it against its budgets
 	@$(BIN)/python -m infra.budgets
 
-sim: setup ## Simulate schedules by seed: make sim SEEDS=0-2000, or SEEDS=184 to replay one
-	@$(BIN)/python -m simulation seeds $(or $(SEEDS),0-2000)
+sim: setup ## Simulate the schedules of today's seeds: make sim, or SEEDS=0-2000, or SEEDS=184 to replay one
+	@$(BIN)/python -m simulation seeds $(SEEDS)
 
-faults: setup ## Simulate every fault at every call of the scenarios that `make test` takes a share of (minutes)
+faults: setup ## Simulate every fault at every call of the scenarios that `make test-all` takes a share of (minutes)
 	@$(BIN)/python -m simulation singles
 
 sim-all: setup ## Simulate every fault, every recovery, every pair (hours)
@@ -74,7 +78,8 @@ clean: ## Remove .venv and everything that was built
 
 # An older $(PYTHON) is passed over for the first newer one found. A .venv that was made by another Python, or moved from
 # elsewhere, is made anew. uv's own pin is cut out of requirements.txt, hashes and all, so that it is pinned once.
-setup: ## Set up .venv, and nothing more
+setup: ## Set up .venv, and a first tidegate.toml
+	@[ -e tidegate.toml ] || cp tidegate.example.toml tidegate.toml
 	@for python in "$(PYTHON)" python3.13 python3.12 python3.11 none; do \
 	  "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && break; \
 	done; \

@@ -19,6 +19,9 @@ SOURCES = Path(__file__).resolve().parent
 # Here and not in cdk.json, so that the app gives the same template with and without the CDK CLI.
 CONTEXT = {
     "@aws-cdk/aws-iam:minimizePolicies": True,
+    # What a role may do stays within IAM's limits (tidegate.settings.scale). The CDK cannot know how long an ARN is,
+    # takes each for 150 characters, and would move statements to managed policies, which the deployer may not create.
+    "@aws-cdk/aws-iam.arnSizeEstimate": 1,
     "aws:cdk:enable-asset-metadata": True,
     "aws:cdk:enable-path-metadata": True,
 }

@@ -75,6 +75,7 @@ def idle_minute(looks: int = 10) -> RequestCounts:
     counts, calls = Counts(), Calls()
     with simulation():
         world = World(lasts=1.0)
+        world.asked = False
         world.network.calls = calls  # type: ignore[assignment]
         counts.watch(world)
         for number in range(looks + 1):

@@ -21,8 +21,8 @@ class BenchTable:
 
     def __str__(self) -> str:
         """As Markdown: the first column to the left, the others to the right."""
-        lines = [self.head, ["---", *("---:" for _ in self.head[1:])], *self.rows]
-        text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        head, *rows = (f"| {' | '.join(line)} |" for line in (self.head, *self.rows))
+        text = "\n".join([head, f"|---|{'---:|' * len(self.head[1:])}", *rows])
         return f"{self.note}\n\n{text}" if self.note else text
 
 

@@ -325,7 +325,7 @@ def compared(name: str, found: Mapping[str, tuple[BenchFiles, Rounds]]) -> tuple
             )
         groups.append((title, [(peer, rounds.seconds(peer)) for peer in rounds.runs]))
     times = " and ".join(sorted({str(len(rounds.runs[PRODUCT])) for _, rounds in found.values()}))
-    note = f"Medians of {times} rounds, peers in turns. Rows are counted and summed after each run."
+    note = f"Medians of {times} rounds."
     head = ("files", "", "seconds", "files a second", "MB a second", "time, to Tidegate")
     return BenchTable(name, head, rows, note), BarChart(
         name, "From a list of files to a published snapshot", "s", groups

@@ -1,19 +1,26 @@
 """The results in docs/performance.md: tables between markers, and charts beside the page.
 
 A marker is `<!-- bench: NAME -->`, and `<!-- end -->` ends its section. NAME is a bench. Between them stands what the
-bench found last, and nothing else: the prose around it is written by hand.
+bench found last, and nothing else: the prose around it is written by hand. Long tables are shortened
+(`bench/shortened.py`), and of the limits that hold only the number is told: latest.json has everything. Between
+`<!-- measured -->` and `<!-- end -->` stands when and where all of it was measured.
 """
 
 import re
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.findings import BenchFindings, decode_findings
+from bench.findings import BenchFindings, BenchLimit, decode_findings
 from bench.picture import draw
+from bench.shortened import shortened
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+WIDTH = 120
 SECTION = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MEASURED = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def write(record: Mapping[str, Any]) -> None:
@@ -31,18 +38,35 @@ def rendered(page: str, record: Mapping[str, Any]) -> str:
         begin, name, end = found.groups()
         return f"{begin}{section(record[name])}\n{end}" if name in record else found[0]
 
-    return SECTION.sub(filled, page)
+    dated = MEASURED.sub(lambda found: f"{found[1]}{measured(record)}\n{found[2]}", page)
+    return SECTION.sub(filled, dated)
+
+
+def measured(record: Mapping[str, Any]) -> str:
+    """When and where. If not all of it is of one day and one machine, with the names of the benches."""
+    names: dict[str, list[str]] = {}
+    for name, result in record.items():
+        said = (
+            f"Measured on {result['date']} on {result['processors']} processors ({result['processor']}),"
+            f" Python {result['versions']['python']}"
+        )
+        names.setdefault(said, []).append(name)
+    if len(names) == 1:
+        return f"{next(iter(names))}."
+    return "\n".join(f"- {said}: {', '.join(of)}" for said, of in names.items())
 
 
 def section(result: Mapping[str, Any]) -> str:
     findings = decode_findings(result)
-    measured = (
-        f"Measured on {result['date']} on {result['processors']} processors ({result['processor']}),"
-        f" Python {result['versions']['python']}."
-    )
-    limits = "\n".join(f"- {limit}" for limit in findings.limits)
+    tables = [str(replace(table, note=textwrap.fill(table.note, WIDTH))) for table in shortened(findings.tables)]
     pictures = "\n".join(f"![{chart.title}]({_file(chart.name)})" for chart in findings.charts)
-    return "\n\n".join(part for part in (measured, *map(str, findings.tables), limits, pictures) if part)
+    return "\n\n".join(part for part in (*tables, _limits(findings.limits), pictures) if part)
+
+
+def _limits(limits: Sequence[BenchLimit]) -> str:
+    """How many hold, and those that do not."""
+    broken = [f"- {limit}" for limit in limits if not limit.holds]
+    return "\n".join([f"Limits: {len(limits) - len(broken)} of {len(limits)} hold.", *broken]) if limits else ""
 
 
 def charts(record: Mapping[str, Any]) -> dict[str, str]:

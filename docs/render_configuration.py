@@ -3,6 +3,7 @@
 Run it to write the page again. A test compares the page with the models.
 """
 
+import textwrap
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -49,44 +50,22 @@ HEAD = """\
 
 <!-- Rendered by docs/render_configuration.py from tidegate/settings/. Change those, then run it. -->
 
-One file, `tidegate.toml`, describes a deployment. Every field is optional unless its default is *required*. An unknown
-field is a mistake. `tidegate check` reports every mistake with its line and with what is allowed there, types and
-partitions included. It needs no stack. `docs/tidegate.schema.json` is the JSON Schema of the file: the first line of
-the `tidegate.toml` in the checkout names it for editors.
-
-The CDK app, the functions and the command line read the same file:
+One file, `tidegate.toml`, describes a deployment. Every field is optional unless its default is *required*. What is
+allowed is in italics; else it is any value like the default. `tidegate check` reports every mistake with its line,
+unknown fields included. `make setup` copies `tidegate.example.toml` to `tidegate.toml` if there is none; git ignores
+the copy. Editors find `docs/tidegate.schema.json` by the first line of the example.
 
 - The CDK app reads `tidegate.toml` in the checkout, or the file that the context `tidegate:config` names.
-- A function reads the copy that was deployed with its code. The file is part of the bundle, so a change of it
-  needs a deployment ([why](adr/0015-settings-travel-in-the-bundle.md)).
-- The command line reads `--config`, else the file that `TIDEGATE_CONFIG` names, else `tidegate.toml` in the current
-  folder.
+- A function reads the copy in its bundle, so a change of it needs a deployment
+  ([why](adr/0015-settings-travel-in-the-bundle.md)).
+- The command line: [which file](cli.md#which-deployment).
 
 A *duration* is a whole number and a unit in quotes: `"60s"`, `"15m"`, `"12h"`, `"14d"`. A *size* is a number of bytes,
 or text with a unit: `"256MB"` is 256,000,000 bytes, `"1GiB"` is 1,073,741,824.
 
-An example with every section:
-
 ```toml
-[deployment]
-name = "tidegate"
-
 [retention]
 claims = "90d"
-
-[[route]]
-name = "orders"
-bucket = "example-landing"
-prefix = "shop/orders/"
-suffix = ".json.gz"
-format = "json"
-table = "lake.shop.orders"
-schema = "id bigint not null, placed_at timestamp, total decimal(12,2)"
-partition_by = ["days(placed_at)"]
-
-[route.batch]
-max_wait = "5m"
-in_flight = 2
 
 [[route]]
 name = "stock"
@@ -96,55 +75,46 @@ suffix = ".csv"
 format = "csv"
 delimiter = ";"
 table = "lake.shop.stock"
-schema = "sku string, amount int"
+schema = "sku string not null, amount int, price decimal(12,2)"
 ```
 """
 
 TAIL = """
-[formats.md](formats.md) lists what files of each `format` may hold, type by type.
+[formats.md](formats.md) says what files of each `format` may hold.
 
 ## What is checked across fields
 
-When the file is read (`tidegate.settings.model.Settings`, `tidegate.settings.sections.RetentionSettings`):
+When the file is read, among others:
 
-- There is at least one route. Names of routes differ.
-- A route has options of its own format only.
-- No key can belong to two routes of one bucket: prefixes or suffixes must exclude each other. Otherwise its rows would
-  land twice. A `retired` route does not count, because it takes no uploads.
+- No key can belong to two routes of one bucket, or its rows would land twice: prefixes or suffixes exclude each other.
+  A `retired` route does not count.
 - Routes of one bucket agree on `existing`, `versioned`, `source` and `bucket_owner`.
-- A catalog has the fields that its `type` needs, and no others. `[network]` has both of its fields or neither.
-- Every table is in the catalog of `[catalog]`.
-- `messages` and `dead_letters` are 14 days at most. SQS keeps no message longer
-  ([Amazon SQS message quotas](https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html)).
-- `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, the time that a message can travel.
-- `claims` is longer than `look_back`, by a day at least.
-- `lanes` of a route is not more than `dispatch_concurrency` of `[limits]`. Each lane needs an invocation of its own.
-- With a catalog of type s3tables, neither `enabled` of `[maintain]` nor `maintain` of a route is true. S3 Tables
-  maintains its tables itself.
-- `max_age` of `[audit]` is not longer than `look_back`, and `min_age` is shorter than it.
+- Without `subnets` there is no catalog of type rest, and no `linger`:
+  [what a job reaches](https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.html).
+- `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, and `claims` longer by a day at least
+  ([why](architecture.md#how-long-things-are-remembered)).
+- `max_age` of `[audit]` is not longer than `look_back`, nor are `every` and `min_age` together. `min_age` is shorter
+  than `max_age`.
 
-Not checked: what the settings were before. If you raise `claims`, the ledger has kept older claims for the old time
-only. Raise `look_back` or `max_age` beyond the old `claims` only after the old claims have expired. Otherwise an audit
-takes uploads that the ledger has forgotten for lost ones, and their rows land twice.
+When the stack is synthesized:
 
-When the stack is synthesized (`infra.sizing.check`):
+- `messages` is longer than a failing message is delivered again: for a notice 5 times 720 s. `dead_letters` is longer.
+- `vcpu`, `memory_gb` and `disk_gb` hold a driver and one executor; with `concurrent_jobs`, that many drivers.
+- `queue_timeout` and `job_timeout` are less than 24 hours together: the record of a started job lasts that long.
 
-- `messages` is longer than a failing message is delivered again: 5 deliveries of 720 s each for a notice.
-- `dead_letters` is longer than `messages`.
-- `vcpu`, `memory_gb` and `disk_gb` hold a driver and one executor: 6 vCPU, 24 GB, 40 GB.
-- `concurrent_jobs`, if given, leaves room for an executor beside the drivers of that many jobs.
-- `queue_timeout` and `job_timeout` are less than 24 hours together: the hand-off's record of a started job lasts that
-  long.
+Not checked:
 
-Not checked: two deployments that take uploads from the same bucket. S3 refuses notifications that overlap; EventBridge
-and existing buckets' rules do not, and every row would land in both.
+- **What the settings were before.** If you raise `claims`, older claims still expire after the old time. Until then
+  raise neither `look_back` nor `max_age` beyond it. An audit would take forgotten uploads for lost ones, and their rows
+  would land twice ([more](operations.md#how-long-things-are-kept)).
+- **Two deployments that take uploads from one bucket.** S3 refuses notifications that overlap. EventBridge and existing
+  buckets' rules do not, and every row would land in both.
 
 ## The policy of a key of your own
 
-With `kms_key_arn` the stack uses a key that it did not create, and whose policy it cannot change. That policy must
-
-- leave the permissions of the account's roles to IAM, as the default key policy does;
-- let services use the key in their own name. A key of `encryption = "customer"` gets these statements for that:
+The stack cannot change the policy of the key of `kms_key_arn`. It must leave the permissions of the account's roles to
+IAM, as the default key policy does, and let services use the key in their own name, as a key of
+`encryption = "customer"` does:
 
 ```json
 @KEY_POLICY@
@@ -152,8 +122,6 @@ With `kms_key_arn` the stack uses a key that it did not create, and whose policy
 
 `REGION` and `ACCOUNT` are yours. The first statement also lists the accounts of `bucket_owner`. An uploader into a
 bucket that the stack created needs `kms:GenerateDataKey` on the key, and `kms:Decrypt` for multipart uploads.
-
-[architecture.md](architecture.md#how-long-things-are-remembered) explains the relations between the times.
 """
 
 
@@ -186,22 +154,24 @@ KEY_POLICY = """\
 def render() -> str:
     parts = [HEAD]
     for header, model in SECTIONS:
-        about = " ".join((model.__doc__ or "").split()).replace("see docs/architecture.md", "see below")
+        about = textwrap.fill(" ".join((model.__doc__ or "").split()), 120)
         parts.append(f"\n## {header}\n\n{about}\n")
-        parts.append("\n| field | default | allowed | meaning |\n|---|---|---|---|\n")
+        parts.append("\n| field | default | meaning |\n|---|---|---|\n")
         for name, field in model.model_fields.items():
-            cells = (
-                f"`{field.alias or name}`",
-                _default(field),
-                _allowed(field.annotation, field.metadata),
-                field.description or "",
-            )
+            cells = (f"`{field.alias or name}`", _default(field), _meaning(field))
             parts.append(f"| {' | '.join(map(_cell, cells))} |\n")
     return "".join(parts) + TAIL.replace("@KEY_POLICY@", KEY_POLICY)
 
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def _meaning(field: FieldInfo) -> str:
+    about = field.description or ""
+    if _shows_its_kind(field) or _names_its_choices(field):
+        return about
+    return f"{about} *{_allowed(field.annotation, field.metadata)}*"
 
 
 def _default(field: FieldInfo) -> str:
@@ -221,6 +191,20 @@ def _default(field: FieldInfo) -> str:
     if isinstance(value, tuple):
         return f"`[{', '.join(map(repr, value))}]`"
     return f"`{value}`"
+
+
+def _shows_its_kind(field: FieldInfo) -> bool:
+    """Whether the default says what else is allowed: a duration, a size, true or false, a list, any text."""
+    if field.default is None:
+        return False
+    a_duration = any(type(each).__name__ == "BeforeValidator" for each in field.metadata)
+    any_text = isinstance(field.default, str) and _allowed(field.annotation, field.metadata) == "text"
+    return a_duration or any_text or isinstance(field.default, bool | ByteSize | tuple | BaseModel)
+
+
+def _names_its_choices(field: FieldInfo) -> bool:
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    return bool(choices) and all(len(each) > 1 and each in (field.description or "") for each in choices)
 
 
 def _size(count: int) -> str:

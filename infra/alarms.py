@@ -4,8 +4,7 @@ Thresholds are computed where they can be: from the queues and the schedule (`in
 times are in seconds.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -16,17 +15,14 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
-from infra.measures import PERIOD, Parts, WatchedRoute
+from infra.measures import PERIOD, Parts
 from infra.permissions import only_this_account
-from infra.roster import ROSTER, Feed, Schedule
-from infra.runbook import LOOKS, Advice, Alarm, errors, silent, throttled
+from infra.roster import ROSTER, Feed
+from infra.runbook import LOOKS, Advice, Alarm, scheduled, silent
 from infra.sizing import DISPATCH, SizingError, Source
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
 from tidegate.settings import DAY, HOUR, MINUTE
-
-ORDINARY_JOB = HOUR
-"""A job takes minutes. A job that hangs is ended only after hours. The alarm comes in between."""
 
 _VISIBILITY = max(row.started_by.source.visibility for row in ROSTER if isinstance(row.started_by, Feed))
 LASTING = -(-_VISIBILITY // PERIOD)
@@ -35,9 +31,6 @@ it throttled."""
 
 TROUBLED_LOOKS = 3
 """A conflict in the ledger is gone at the next run. So three of five runs in a row must report an error."""
-
-STILL = HOUR // PERIOD
-"""After an hour the alarm on what is halted sounds once more, and stays on as long as its cause."""
 
 UNANNOUNCED_TOO_LONG = 15 * MINUTE
 """Settling announces what it has committed in the same run, and repeats what fails every minute."""
@@ -64,12 +57,6 @@ def stuck_after(source: Source) -> float:
     return 1.5 * source.visibility
 
 
-def pending_too_long(route: WatchedRoute) -> int:
-    """An age that no batch reaches in ordinary operation: `max_wait`, one interval of the schedule, the job that holds
-    the slot, and the batch's own job."""
-    return route.max_wait + SCHEDULE + 2 * ORDINARY_JOB
-
-
 def silence(seconds: int) -> tuple[int, int]:
     """The period, and the number of periods, that cover a silence of `seconds`. Raises SizingError if CloudWatch cannot
     cover it."""
@@ -81,7 +68,11 @@ def silence(seconds: int) -> tuple[int, int]:
 
 class Alarms(Construct):
     """The alarms. `emails`, and any other subscribers of `topic`, receive them. `announces`: the deployment announces
-    batches.
+    batches. `expected`: see `infra.operations`.
+
+    There is one for each kind, however many routes and functions there are. Where several things are watched by an
+    expression, its value says that one of them is in trouble, and the dashboard shows which. Of routes, each is a
+    contributor of the alarm, and its messages name the route.
 
     The policy of a customer `key` must let CloudWatch use it; that of `infra.encryption` does. The policy of SNS's own
     key does not, and no alarm would arrive.
@@ -93,7 +84,7 @@ class Alarms(Construct):
         id: str,
         *,
         parts: Parts,
-        routes: Iterable[WatchedRoute],
+        expected: Mapping[str, int],
         announces: bool = True,
         emails: Iterable[str] = (),
         key: kms.IKey | None = None,
@@ -105,15 +96,12 @@ class Alarms(Construct):
         for email in emails:
             self.topic.add_subscription(subscriptions.EmailSubscription(email))
         self.all: list[cloudwatch.Alarm] = []
-        self._watch_queues(parts)
         self._watch_functions(parts)
-        self._watch_path(parts)
-        if announces:
-            waiting = parts.own(Metric.OLDEST_UNANNOUNCED_SECONDS)
-            alarm = Alarm.BATCHES_UNANNOUNCED.value
-            self._add(alarm, waiting, threshold=UNANNOUNCED_TOO_LONG, missing=UNCHANGED)
-        for route in routes:
-            self._watch_route(parts, route)
+        self._watch_queues(parts)
+        self._watch_path(parts, announces=announces)
+        self._watch_routes(parts)
+        for route, seconds in expected.items():
+            self._expect(parts, route, seconds)
 
     def _let_cloudwatch_publish(self) -> None:
         """Allow CloudWatch alarms of this account to publish, and nothing else."""
@@ -132,80 +120,70 @@ class Alarms(Construct):
             )
         )
 
-    def _watch_queues(self, parts: Parts) -> None:
-        for alarm, queue, source in (
-            (Alarm.BUFFER_STUCK, parts.buffer, parts.intake),
-            (Alarm.NOTICES_STUCK, parts.notices, DISPATCH),
-        ):
-            age = queue.metric_approximate_age_of_oldest_message(
-                statistic="Maximum", period=cdk.Duration.seconds(MINUTE)
-            )
-            self._add(alarm.value, age, threshold=stuck_after(source))
-        for alarm, queue in (
-            (Alarm.BUFFER_DEAD_LETTERS, parts.buffer_dead_letters),
-            (Alarm.NOTICES_DEAD_LETTERS, parts.notices_dead_letters),
-        ):
-            letters = queue.metric_approximate_number_of_messages_visible(
-                statistic="Maximum", period=cdk.Duration.seconds(PERIOD)
-            )
-            self._add(alarm.value, letters)
-
     def _watch_functions(self, parts: Parts) -> None:
         period = cdk.Duration.seconds(PERIOD)
-        for row in ROSTER:
-            function = parts.functions[row.name]
-            # the handlers handle every error that they expect, so one error is enough
-            self._add(errors(row), function.metric_errors(statistic="Sum", period=period))
-            throttles = function.metric_throttles(statistic="Sum", period=period)
-            self._add(throttled(row), throttles, periods=LASTING)
-        for row in ROSTER:
-            if isinstance(row.started_by, Schedule):
-                length, periods = silence(LOOKS * row.started_by.every)
-                looks = parts.functions[row.name].metric_invocations(
-                    statistic="Sum", period=cdk.Duration.seconds(length)
-                )
-                self._add(silent(row, row.started_by), looks, periods=periods, below=True, missing=BREACHING)
+        watched = [parts.functions[row.name] for row in ROSTER]
+        errors = [each.metric_errors(statistic="Sum", period=period) for each in watched]
+        throttles = [each.metric_throttles(statistic="Sum", period=period) for each in watched]
+        # the handlers handle every error that they expect, so one error is enough
+        self._add(Alarm.FUNCTION_ERRORS.value, _over("SUM", errors))
+        self._add(Alarm.FUNCTION_THROTTLED.value, _over("SUM", throttles), periods=LASTING)
+        for every, rows, schedules in scheduled():
+            silence(LOOKS * every)
+            # in a shorter period than their schedule none of them need run
+            length = max(PERIOD, every)
+            periods = -(-LOOKS * every // length)
+            looks = [
+                parts.functions[row.name].metric_invocations(statistic="Sum", period=cdk.Duration.seconds(length))
+                for row in rows
+            ]
+            self._add(silent(rows, schedules), _over("MIN", looks), periods=periods, below=True, missing=BREACHING)
 
-    def _watch_path(self, parts: Parts) -> None:
+    def _watch_queues(self, parts: Parts) -> None:
+        minute = cdk.Duration.seconds(MINUTE)
+        ages = [
+            queue.metric_approximate_age_of_oldest_message(statistic="Maximum", period=minute)
+            for queue in (parts.buffer, parts.notices)
+        ]
+        limits = [stuck_after(source) for source in (parts.intake, DISPATCH)]
+        self._add(Alarm.MESSAGES_STUCK.value, _over("MAX", ages, of=limits))
+        letters = [
+            queue.metric_approximate_number_of_messages_visible(
+                statistic="Maximum", period=cdk.Duration.seconds(PERIOD)
+            )
+            for queue in (parts.buffer_dead_letters, parts.notices_dead_letters)
+        ]
+        self._add(Alarm.DEAD_LETTERS.value, _over("MAX", letters))
+
+    def _watch_path(self, parts: Parts, *, announces: bool) -> None:
         troubles = parts.own(Metric.SETTLING_TROUBLES, period=SCHEDULE)
         self._add(Alarm.SETTLING_TROUBLES.value, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
-        self._add(Alarm.RECORDS_SET_ASIDE.value, parts.own(Metric.RECORDS_SET_ASIDE))
         self._add(Alarm.UPLOADS_OF_NO_ROUTE.value, parts.own(Metric.UPLOADS_OF_NO_ROUTE))
         self._add(Alarm.TABLES_NOT_MAINTAINED.value, parts.own(Metric.TABLES_NOT_MAINTAINED))
-        left = parts.own(Metric.UNCONFIGURED_NOW, period=SCHEDULE)
-        self._add(Alarm.ROUTE_NOT_CONFIGURED.value, left, missing=UNCHANGED)
+        if announces:
+            waiting = parts.own(Metric.OLDEST_UNANNOUNCED_SECONDS)
+            alarm = Alarm.BATCHES_UNANNOUNCED.value
+            self._add(alarm, waiting, threshold=UNANNOUNCED_TOO_LONG, missing=UNCHANGED)
 
-    def _watch_route(self, parts: Parts, route: WatchedRoute) -> None:
-        def add(alarm: Alarm, metric: Metric, *, period: int = PERIOD, **options: Any) -> None:
-            self._add(alarm.value, parts.own(metric, route.name, period=period), route.name, **options)
+    def _watch_routes(self, parts: Parts) -> None:
+        # a batch that was opened long before its first notice seems old while its job runs
+        late = parts.of_each_route(Metric.LATE_NOW)
+        self._add(Alarm.BATCH_LATE.value, late, periods=LASTING, missing=UNCHANGED)
+        halted = parts.of_each_route(Metric.HALTED_NOW, period=SCHEDULE)
+        self._add(Alarm.BATCH_HALTED.value, halted, missing=UNCHANGED)
+        for alarm, metric in (
+            (Alarm.ATTEMPTS_FAILED, Metric.ATTEMPTS_FAILED),
+            (Alarm.UPLOADS_QUARANTINED, Metric.SETTLED_QUARANTINED),
+            (Alarm.UPLOADS_LOST, Metric.UPLOADS_FOUND_LOST),
+        ):
+            self._add(alarm.value, parts.of_each_route(metric))
 
-        add(
-            Alarm.BATCH_PENDING,
-            Metric.OLDEST_PENDING_SECONDS,
-            threshold=pending_too_long(route),
-            # a batch that was opened long before its first notice seems old while its job runs
-            periods=LASTING,
-            missing=UNCHANGED,
-        )
-        # CloudWatch sends a message when an alarm begins to sound. One on the number of halted batches would go on
-        # sounding when the next one halts. This one ends within minutes, since there is no data unless a batch halts.
-        add(Alarm.BATCH_HALTED, Metric.BATCHES_HALTED, period=SCHEDULE)
-        add(Alarm.BATCH_STILL_HALTED, Metric.HALTED_NOW, periods=STILL, missing=UNCHANGED)
-        add(Alarm.ATTEMPTS_FAILED, Metric.ATTEMPTS_FAILED)
-        # after a single failure, the schedule tries again within a minute
-        add(Alarm.HAND_OFFS_FAILED, Metric.HAND_OFFS_FAILED, periods=LASTING, of_them=LASTING - 1)
-        add(Alarm.UPLOADS_QUARANTINED, Metric.SETTLED_QUARANTINED)
-        add(Alarm.UPLOADS_LOST, Metric.UPLOADS_FOUND_LOST)
-        if route.expect_every:
-            period, periods = silence(route.expect_every)
-            add(
-                Alarm.NOTHING_RECEIVED,
-                Metric.UPLOADS_NOTIFIED,
-                period=period,
-                periods=periods,
-                below=True,
-                missing=BREACHING,
-            )
+    def _expect(self, parts: Parts, route: str, seconds: int) -> None:
+        """A query looks back on three hours at most, so each of these routes has an alarm
+        (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html)."""
+        period, periods = silence(seconds)
+        notified = parts.own(Metric.UPLOADS_NOTIFIED, route, period=period)
+        self._add(Alarm.NOTHING_RECEIVED.value, notified, route, periods=periods, below=True, missing=BREACHING)
 
     def _add(
         self,
@@ -237,3 +215,19 @@ class Alarms(Construct):
         )
         made.add_alarm_action(actions.SnsAction(self.topic))
         self.all.append(made)
+
+
+def _over(function: str, metrics: Sequence[cloudwatch.Metric], *, of: Sequence[float] = ()) -> cloudwatch.IMetric:
+    """The sum, the greatest or the least of the metrics, each as a part of what it may be at most, if that is given. A
+    metric that has no data counts as 0. A single metric needs no expression."""
+    if len(metrics) == 1 and not of:
+        return metrics[0]
+    names = [f"m{number}" for number in range(len(metrics))]
+    terms = [f"FILL({name}, 0)" for name in names]
+    if of:
+        terms = [f"{term} / {most:g}" for term, most in zip(terms, of, strict=True)]
+    return cloudwatch.MathExpression(
+        expression=f"{function}([{', '.join(terms)}])",
+        using_metrics=dict(zip(names, metrics, strict=True)),
+        period=metrics[0].period,
+    )

@@ -22,7 +22,7 @@ from pathlib import Path
 from infra import bundling
 from infra.roster import ROSTER, STANDARD_LIBRARY
 from tidegate.metrics import NAMESPACE
-from tidegate.settings import DEFAULT_FILE
+from tidegate.settings import EXAMPLE_FILE
 
 RUNS = 4
 """The fastest of several runs counts, because disturbances only make a process slower."""
@@ -33,9 +33,10 @@ PROVIDED = frozenset({"boto3", "botocore", "s3transfer", "jmespath", "urllib3", 
 
 FUNCTIONS_MB = 15
 """Beyond what the runtime provides. Lambda's own limit is 250 MB in total."""
-SPARK_MB = 400
-"""EMR Serverless documents no limit for an archive. Each worker unpacks it to its disk of 20 GB, or more for a price
-(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html), before it works."""
+SPARK_MB = 240
+"""For each Python. EMR Serverless documents no limit for an archive. Each worker unpacks one of them to its disk of 20
+GB, or more for a price (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/app-behavior.html), before it
+works."""
 IMPORT_MS = 400
 """From bytecode, without the time to compile. It grows with the imports."""
 SOURCE_IMPORT_MS = 1_000
@@ -93,9 +94,11 @@ def functions_size(bundle: Path) -> Reading:
     return Reading("functions, beyond Lambda's runtime", _megabytes(*own), FUNCTIONS_MB, "MB")
 
 
-def spark_size(bundle: Path) -> Reading:
-    """The size of the archive that each worker of a job unpacks."""
-    return Reading("Spark modules, unpacked", _megabytes(bundle), SPARK_MB, "MB")
+def spark_sizes(archives: Mapping[str, Path]) -> Iterator[Reading]:
+    """The size of what each worker of a job unpacks, by the Python that it runs."""
+    for python in sorted(archives.keys() - {bundling.PACKAGE}):
+        size = _megabytes(archives[bundling.PACKAGE], archives[python])
+        yield Reading(f"Spark modules for Python {python}, unpacked", size, SPARK_MB, "MB")
 
 
 def modules(bundle: Path) -> Iterator[Reading]:
@@ -185,11 +188,11 @@ def build(sources: Path, into: Path) -> Iterator[Reading]:
 
     Of the fifty counts of modules, only those over budget are returned.
     """
-    config = sources / DEFAULT_FILE
+    config = sources / EXAMPLE_FILE
     with bundling.functions(sources, config, dependencies=True) as folder:
         yield functions_size(_keep(folder, into / "functions"))
-    with bundling.spark(sources) as folder:
-        yield spark_size(_keep(folder, into / "spark"))
+    with bundling.spark(sources) as archives:
+        yield from spark_sizes({name: _keep(folder, into / "spark" / name) for name, folder in archives.items()})
     with bundling.functions(sources, config, dependencies=True, target=bundling.THIS_MACHINE) as folder:
         yield from (reading for reading in modules(folder) if not reading.holds)
         yield from imports(folder)

@@ -1,7 +1,7 @@
 """The bundles of code for Lambda and Spark, built by this machine's Python, without Docker.
 
     functions   tidegate/  lambdas/  tidegate.toml  dependencies, unless the stack is for this machine
-    spark       tidegate/  dependencies
+    spark       tidegate/  and, apart, the dependencies for each Python that EMR's image may have
 
 tidegate/cli/ and tidegate/ui/ are in neither.
 
@@ -16,17 +16,35 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 PYTHON = "3.13"
+"""Lambda's."""
+PYTHONS = ("3.11", "3.12", "3.13")
+"""Those that EMR's image may have. For emr-spark-8.1.0 the Release Guide lists 3.11 and 3.13, and the notes of EMR
+Serverless announce 3.12. A job fetches the dependencies for the one that it runs in."""
+PACKAGE = "package"
+"""The name of the archive of our own code."""
+
+NOT_RUN = (
+    "**/tests",
+    # what C++ is compiled against, and second names of libraries, which only a compiler looks for
+    *("pyarrow/include", "pyarrow/src", "pyarrow/libarrow*.so", "pyarrow/libarrow*.so.*.*"),
+    # a job reads S3 by obstore, and speaks to no Flight server
+    *("pyarrow/*_flight*", "pyarrow/*_s3*"),
+)
+"""What the dependencies of a job hold and no job runs. Arrow's library for Substrait stays: the others load it."""
+SERVICES = frozenset({"dynamodb", "events", "s3", "secretsmanager", "sso", "sso-oidc", "sts"})
+"""The services that a job calls, by botocore's names, and those that credentials come from."""
 
 ELF = b"\x7fELF"
-# https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html, and for Arm
+# https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html (EM_X86_64), and for Arm
 # https://github.com/ARM-software/abi-aa/blob/main/aaelf64/aaelf64.rst
 AARCH64 = 183
+X86_64 = 62
 _HEADER = 20
 _CLASS_64, _LITTLE_ENDIAN = 2, 1
 
@@ -55,12 +73,21 @@ class Target:
     """`e_machine` of its ELF files; None where native files are not ELF, as on a Mac."""
 
 
-AWS = Target(
-    ("--python-version", PYTHON, "--python-platform", "aarch64-manylinux_2_28"),
-    python=PYTHON.replace(".", ""),
-    machine=AARCH64,
-)
-"""Lambda's python3.13 and EMR's images run on Amazon Linux 2023, whose glibc is 2.34."""
+def aws(python: str, processor: str = "arm64") -> Target:
+    """That Python on Lambda or EMR, on a processor by Lambda's name: both run on Amazon Linux 2023, whose glibc is
+    2.34."""
+    platform, machine = {"arm64": ("aarch64", AARCH64), "x86_64": ("x86_64", X86_64)}[processor]
+    return Target(
+        ("--python-version", python, "--python-platform", f"{platform}-manylinux_2_28"),
+        python=python.replace(".", ""),
+        machine=machine,
+    )
+
+
+AMAZON_LINUX = {processor: aws(PYTHON, processor) for processor in ("arm64", "x86_64")}
+"""The targets of the functions, by Lambda's names of the processors."""
+AWS = AMAZON_LINUX["arm64"]
+"""What is deployed: functions and jobs run on Arm."""
 THIS_MACHINE = Target(
     ("--python", sys.executable),
     python=f"{sys.version_info.major}{sys.version_info.minor}",
@@ -90,17 +117,35 @@ def functions(sources: Path, config: Path, *, dependencies: bool, target: Target
 
 
 @contextmanager
-def spark(sources: Path, *, target: Target = AWS) -> Iterator[Path]:
-    """A folder with the imports of ingest, except PySpark, which EMR's images have. It is deleted at the end.
+def spark(sources: Path, *, targets: Mapping[str, Target] | None = None) -> Iterator[dict[str, Path]]:
+    """The folders with the imports of ingest, except PySpark, which EMR's images have: our own code as `package`, and
+    the dependencies for each Python under its version. `targets` are by default those of AWS. They are deleted at the
+    end.
 
     Raises BundlingError.
     """
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
-        root = Path(folder)
-        _copy(root, sources, "tidegate")
-        _install(root, sources, target, "--extra", "spark")
-        check_native(root, target)
-        yield root
+        package = Path(folder, PACKAGE)
+        _copy(package, sources, "tidegate")
+        check_native(package, AWS)
+        made = {PACKAGE: package}
+        for python, target in (targets or {each: aws(each) for each in PYTHONS}).items():
+            made[python] = Path(folder, python)
+            made[python].mkdir()
+            _install(made[python], sources, target, "--extra", "spark")
+            leave_out(made[python])
+            check_native(made[python], target)
+        yield made
+
+
+def leave_out(root: Path) -> None:
+    """Delete what no job runs from the installed dependencies: half of what every worker would fetch and unpack."""
+    for pattern in NOT_RUN:
+        for path in sorted(root.glob(pattern)):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in (root / "botocore" / "data").glob("*/"):
+        if path.name not in SERVICES:
+            shutil.rmtree(path)
 
 
 def check_native(root: Path, target: Target) -> None:

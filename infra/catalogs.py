@@ -1,20 +1,32 @@
 """The Iceberg catalogs: Spark's properties for each, and the permissions of the job's role.
 
 glue       the account's Glue catalog; the tables' files are in a bucket of the stack's
-s3tables   a table bucket, by its Iceberg REST endpoint; S3 Tables keeps the files
+s3tables   a table bucket, by way of Glue, where it is a catalog of its own; S3 Tables keeps the files
 rest       any other REST catalog, with or without a credential
+
+The catalog's class is named, not its type: EMR's Iceberg was seen to build a GlueCatalog for `type=rest`
+(docs/adr/0027-catalogs-by-rest.md).
 """
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from infra.buckets import Buckets, Warehouse
+from infra.buckets import Buckets, Warehouse, WorkBucket
 from infra.permissions import allow
+from tidegate.environment import CREDENTIAL_SECRET
 from tidegate.settings import Settings
+from tidegate.settings.scale import glue_names
 
+GLUE = "org.apache.iceberg.aws.glue.GlueCatalog"
+REST = "org.apache.iceberg.rest.RESTCatalog"
+MANY_ROUTES = "Of many routes: the tables of the databases that they write."
+FEDERATED = "s3tablescatalog"
+"""Under this catalog of Glue each table bucket of the account is a catalog, once it is integrated with AWS analytics
+services (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-integrating-aws.html)."""
 GLUE_ACTIONS = (
     "glue:CreateDatabase",
     "glue:CreateTable",
@@ -36,8 +48,8 @@ TABLE_ACTIONS = (
     "s3tables:PutTableData",
     "s3tables:UpdateTableMetadataLocation",
 )
-"""The actions that authorize a job's operations on the REST endpoint
-(https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-integrating-open-source.html)."""
+"""In a catalog of IAM's, a role needs the actions of Glue and of S3 Tables both
+(https://docs.aws.amazon.com/glue/latest/dg/s3tables-catalog-prerequisites.html)."""
 
 
 class Catalog(Protocol):
@@ -51,13 +63,13 @@ class Catalog(Protocol):
     def grant_use(self, role: iam.Role) -> None: ...
 
 
-def make_catalog(scope: Construct, settings: Settings, buckets: Buckets) -> Catalog:
+def make_catalog(scope: Construct, settings: Settings, buckets: Buckets, work: WorkBucket) -> Catalog:
     """The catalog of the settings. Only Glue's needs a bucket, which is created in `scope`."""
     match settings.catalog.type:
         case "glue":
             return GlueCatalog(settings, Warehouse(scope, "Warehouse", buckets=buckets))
         case "s3tables":
-            return TableBucket(settings)
+            return TableBucket(settings, work)
         case "rest":
             return RestCatalog(scope, settings)
 
@@ -71,43 +83,63 @@ class GlueCatalog:
 
     @property
     def properties(self) -> dict[str, str]:
-        return _spark(self._settings, {"type": "glue", "warehouse": self._warehouse.bucket.s3_url_for_object()})
+        return _spark(self._settings, {"catalog-impl": GLUE, "warehouse": self._warehouse.bucket.s3_url_for_object()})
 
     def grant_use(self, role: iam.Role) -> None:
         self._warehouse.grant_use(role)
-        names = {"catalog"}
-        for route in self._settings.routes:
-            _, database, table = route.table.split(".")
-            names |= {f"database/{database}", f"table/{database}/{table}"}
         stack = cdk.Stack.of(role)
-        allow(role, GLUE_ACTIONS, *(stack.format_arn(service="glue", resource=name) for name in sorted(names)))
+        allow(
+            role,
+            GLUE_ACTIONS,
+            *(
+                stack.format_arn(service="glue", resource=name)
+                for name in ("catalog", *glue_names(self._settings.routes))
+            ),
+            wildcard=MANY_ROUTES,
+        )
 
 
 class TableBucket:
-    """A table bucket of S3 Tables, by its REST endpoint, for which Spark's Iceberg needs no other jar."""
+    """A table bucket of S3 Tables, as a catalog in Glue. A job without subnets reaches Glue, and not S3 Tables' own
+    endpoint."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, work: WorkBucket) -> None:
         self._settings = settings
         self._arn = str(settings.catalog.arn)
+        self._work = work
 
     @property
     def properties(self) -> dict[str, str]:
-        region = self._arn.split(":")[3]
+        region, account, bucket = self._parts
         return _spark(
             self._settings,
             {
-                "type": "rest",
-                "uri": f"https://s3tables.{region}.{cdk.Aws.URL_SUFFIX}/iceberg",
-                "warehouse": self._arn,
-                "rest.sigv4-enabled": "true",
-                "rest.signing-name": "s3tables",
-                "rest.signing-region": region,
-                # the endpoint has no such operation
-                "rest-metrics-reporting-enabled": "false",
+                "catalog-impl": GLUE,
+                "glue.id": f"{account}:{FEDERATED}/{bucket}",
+                "client.region": region,
+                # GlueCatalog wants one, and nothing was seen there: S3 Tables decides where the files of a table are
+                "warehouse": self._work.bucket.s3_url_for_object("warehouse"),
             },
         )
 
+    @property
+    def _parts(self) -> tuple[str, str, str]:
+        """Region, account and name of the table bucket."""
+        _, _, _, region, account, resource = self._arn.split(":")
+        return region, account, resource.removeprefix("bucket/")
+
     def grant_use(self, role: iam.Role) -> None:
+        region, account, bucket = self._parts
+        names = [each.replace("/", "/{}/", 1) for each in glue_names(self._settings.routes)]
+        grant_federated(
+            role,
+            bucket,
+            GLUE_ACTIONS,
+            names,
+            region=region,
+            account=account,
+            wildcard=MANY_ROUTES,
+        )
         allow(role, TABLE_BUCKET_ACTIONS, self._arn)
         allow(
             role,
@@ -127,15 +159,11 @@ class RestCatalog:
     @property
     def properties(self) -> dict[str, str]:
         catalog = self._settings.catalog
-        named = {
-            "type": "rest",
-            "uri": catalog.uri,
-            "warehouse": catalog.warehouse,
-            # EMR replaces this by the secret's text when a job starts; it finds a secret by its name
-            # (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/secrets-manager.html)
-            "credential": catalog.credential_secret and f"EMR.secret@{_name_of(catalog.credential_secret)}",
-        }
-        return _spark(self._settings, {name: value for name, value in named.items() if value})
+        named = {"catalog-impl": REST, "uri": catalog.uri, "warehouse": catalog.warehouse}
+        properties = _spark(self._settings, {name: value for name, value in named.items() if value})
+        # the job reads the secret itself
+        secret = {f"{CREDENTIAL_SECRET}{catalog.name}": catalog.credential_secret} if catalog.credential_secret else {}
+        return properties | secret
 
     def grant_use(self, role: iam.Role) -> None:
         catalog = self._settings.catalog
@@ -155,10 +183,34 @@ class RestCatalog:
             allow(role, ["s3:ListBucket"], arn)
 
 
-def _name_of(secret: str) -> str:
-    """The name in a secret's ARN, which Secrets Manager ends with a dash and six characters of its own
-    (https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html)."""
-    return secret.rpartition(":secret:")[2][:-7]
+def grant_federated(
+    role: iam.Role,
+    bucket: str,
+    actions: Sequence[str],
+    names: Sequence[str],
+    *,
+    region: str = cdk.Aws.REGION,
+    account: str = cdk.Aws.ACCOUNT_ID,
+    wildcard: str = "",
+) -> None:
+    """Let `role` do `actions` of Glue on what a table bucket holds, by its catalog in Glue. `names` are databases and
+    tables, with {} for the catalog. Glue resolves such a catalog from the root down, and hands out credentials for its
+    files through Lake Formation, even where IAM alone decides (docs/adr/0027-catalogs-by-rest.md)."""
+    stack = cdk.Stack.of(role)
+    within = f"{FEDERATED}/{bucket}"
+
+    def arn(name: str) -> str:
+        return stack.format_arn(service="glue", region=region, account=account, resource=name)
+
+    catalogs = [arn("catalog"), arn(f"catalog/{FEDERATED}"), arn(f"catalog/{within}")]
+    allow(role, ["glue:GetCatalog"], *catalogs)
+    allow(role, actions, *catalogs, *(arn(each.format(within)) for each in names), wildcard=wildcard)
+    allow(
+        role,
+        ["lakeformation:GetDataAccess"],
+        "*",
+        wildcard="Lake Formation hands out credentials, and its action takes no resource.",
+    )
 
 
 def _spark(settings: Settings, properties: dict[str, str]) -> dict[str, str]:

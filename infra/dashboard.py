@@ -1,13 +1,12 @@
-"""The dashboard: uploads, batches and jobs by route, and the state of the parts."""
+"""The dashboard: the alarms, uploads and batches of all routes and of each, and the state of the parts."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from infra.alarms import pending_too_long
-from infra.measures import PERIOD, Parts, WatchedRoute
+from infra.measures import PERIOD, Parts
 from infra.roster import ROSTER
 from tidegate.metrics import Metric
 
@@ -40,18 +39,25 @@ JOBS = {
 }
 
 
-class Dashboard(Construct):
-    """The dashboard has the deployment's name. First the alarms, then a row for each route, then the shared parts."""
+OF_EACH_ROUTE = {
+    "Uploads": Metric.UPLOADS_NOTIFIED,
+    "Rows committed": Metric.SETTLED_ROWS,
+    "Attempts that failed": Metric.ATTEMPTS_FAILED,
+    "Oldest pending batch, seconds": Metric.OLDEST_PENDING_SECONDS,
+    "Late batches": Metric.LATE_NOW,
+    "Halted batches": Metric.HALTED_NOW,
+    "In quarantine, uploads": Metric.QUARANTINED_NOW,
+    "In quarantine, age of the oldest, seconds": Metric.OLDEST_QUARANTINED_SECONDS,
+    "Found lost": Metric.UPLOADS_FOUND_LOST,
+}
+"""A graph for each, with a line for each route. A dashboard takes 2,500 metrics
+(https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html)."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        id: str,
-        *,
-        parts: Parts,
-        routes: Iterable[WatchedRoute],
-        alarms: Sequence[cloudwatch.IAlarm],
-    ) -> None:
+
+class Dashboard(Construct):
+    """The dashboard has the deployment's name. First the alarms, then all routes, then each, then the shared parts."""
+
+    def __init__(self, scope: Construct, id: str, *, parts: Parts, alarms: Sequence[cloudwatch.IAlarm]) -> None:
         super().__init__(scope, id)
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=parts.deployment)
         for start in range(0, len(alarms), ALARMS_TOGETHER):
@@ -61,34 +67,19 @@ class Dashboard(Construct):
             dashboard.add_widgets(
                 cloudwatch.AlarmStatusWidget(title="Alarms", alarms=shown, width=WIDTH, height=height)
             )
-        for route in routes:
-            dashboard.add_widgets(*_of_route(parts, route))
+        dashboard.add_widgets(
+            *(
+                _graph(
+                    title, [parts.search(metric, label=label, total=True) for label, metric in metrics.items()], of=2
+                )
+                for title, metrics in (("Uploads of all routes", UPLOADS), ("Jobs and batches of all routes", JOBS))
+            )
+        )
+        dashboard.add_widgets(
+            *(_graph(f"{title}, by route", [parts.search(metric)], of=3) for title, metric in OF_EACH_ROUTE.items())
+        )
         dashboard.add_widgets(*_of_queues(parts), _of_jobs(parts))
         dashboard.add_widgets(*(_of_function(parts, row.name) for row in ROSTER))
-
-
-def _of_route(parts: Parts, route: WatchedRoute) -> list[cloudwatch.IWidget]:
-    def counted(metrics: dict[str, Metric]) -> list[cloudwatch.Metric]:
-        return [parts.own(metric, route.name, label=label) for label, metric in metrics.items()]
-
-    return [
-        _graph(f"{route.name}: uploads", counted(UPLOADS), of=3),
-        _graph(f"{route.name}: rows", counted({"rows committed": Metric.SETTLED_ROWS}), of=3),
-        _graph(f"{route.name}: jobs and batches", counted(JOBS), of=3),
-        _graph(
-            f"{route.name}: oldest pending batch",
-            [parts.own(Metric.OLDEST_PENDING_SECONDS, route.name, label="age, seconds")],
-            of=3,
-            right=[parts.own(Metric.HALTED_NOW, route.name, label="halted")],
-            too_much=pending_too_long(route),
-        ),
-        _graph(
-            f"{route.name}: in quarantine",
-            [parts.own(Metric.OLDEST_QUARANTINED_SECONDS, route.name, label="age of the oldest, seconds")],
-            of=3,
-            right=[parts.own(Metric.QUARANTINED_NOW, route.name, label="uploads")],
-        ),
-    ]
 
 
 def _of_queues(parts: Parts) -> list[cloudwatch.IWidget]:
@@ -137,14 +128,10 @@ def _of_function(parts: Parts, name: str) -> cloudwatch.IWidget:
 
 def _graph(
     title: str,
-    left: list[cloudwatch.IMetric],
+    left: Sequence[cloudwatch.IMetric],
     *,
     of: int,
     right: Sequence[cloudwatch.IMetric] = (),
-    too_much: float = 0,
 ) -> cloudwatch.IWidget:
-    """A graph, one of `of` in its row, with a horizontal line at `too_much`, if that is not 0."""
-    line = [cloudwatch.HorizontalAnnotation(value=too_much, label="alarm")] if too_much else []
-    return cloudwatch.GraphWidget(
-        title=title, left=left, right=list(right), left_annotations=line, width=WIDTH // of, height=HEIGHT
-    )
+    """A graph, one of `of` in its row."""
+    return cloudwatch.GraphWidget(title=title, left=left, right=list(right), width=WIDTH // of, height=HEIGHT)

@@ -1,5 +1,6 @@
 """EMR Serverless: the application that runs ingest, and the role it runs under."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -11,13 +12,13 @@ from constructs import Construct
 
 from infra.announcing import DEFAULT, grant_announce
 from infra.buckets import WorkBucket
-from infra.bundling import PYTHON
 from infra.catalogs import Catalog
 from infra.encryption import Encryption
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
 from infra.permissions import allow
 from infra.sizing import IDLE_MINUTES, concurrent_jobs, spark_workers
+from tidegate.environment import ARCHIVES
 from tidegate.schedule import DECIDED_SOURCE, DECIDED_TYPE
 from tidegate.settings import MINUTE, LimitSettings, Settings
 
@@ -28,20 +29,20 @@ PRINCIPAL = "emr-serverless.amazonaws.com"
 RUNS = "The runs of this application, whose ids EMR makes."
 ENDED = ("SUCCESS", "FAILED", "CANCELLED")
 
-ICEBERG = "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
-"""On every image, whatever Spark it has
-(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/using-iceberg.html)."""
-
-MODULES = "modules"
-"""The folder of the unpacked archive of modules, in the working folder of each Spark process."""
+PYTHONPATH = "./package:./modules"
+"""The folders of the unpacked archives, in the working folder of each executor (`tidegate/spark/entry.py`)."""
 
 
 class EmrApplication(Construct):
     """An application that starts by itself for a job, and stops by itself when it is idle.
 
     EMR refuses to change a started application, and a busy one is always started. So its configuration has only what
-    stays the same, and nothing of the routes. Each job gets what depends on the code's version: `entry_point`,
-    `spark_parameters`. Another release is another application (docs/adr/0033-an-application-stays-as-it-is.md).
+    stays the same: nothing of the routes, of the catalog, or of Spark. Each job gets these with its start:
+    `entry_point`, `spark_parameters`. Another release is another application
+    (docs/adr/0033-an-application-stays-as-it-is.md).
+
+    No jar is named. The images of 8.x have Iceberg on Spark's own class path, and not where the User Guide says
+    (docs/adr/0019-dependencies-travel-with-each-job.md).
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class EmrApplication(Construct):
         id: str,
         *,
         entry_script: Path,
-        modules: Path | None,
+        archives: Mapping[str, Path],
         settings: Settings,
         landing: LandingBuckets,
         work: WorkBucket,
@@ -58,15 +59,20 @@ class EmrApplication(Construct):
         catalog: Catalog,
         encryption: Encryption,
     ) -> None:
-        """`modules` is the folder of the entry script's imports; None for a Spark that has them already."""
+        """`archives` are the folders of what the entry script imports, by the names of `tidegate.environment.ARCHIVES`;
+        none for a Spark that has all of it already."""
         super().__init__(scope, id)
         self.entry_point = assets.Asset(self, "EntryPoint", path=str(entry_script))
-        archive = assets.Asset(self, "Modules", path=str(modules)) if modules else None
-        # no Hive catalog beside Iceberg's, so no permissions for one
-        parameters = ["spark.sql.catalogImplementation=in-memory"]
-        if archive:
-            parameters.append(f"spark.archives={archive.s3_object_url}#{MODULES}")
-        self.spark_parameters = " ".join(f"--conf {each}" for each in parameters)
+        packed = {
+            name: assets.Asset(self, f"Archive-{name}", path=str(folder)) for name, folder in sorted(archives.items())
+        }
+        properties = {
+            # no Hive catalog beside Iceberg's, so no permissions for one
+            "spark.sql.catalogImplementation": "in-memory",
+            **catalog.properties,
+            **(_image(settings.limits, packed) if packed else {}),
+        }
+        self.spark_parameters = " ".join(f"--conf {name}={value}" for name, value in properties.items())
         self.application = emrserverless.CfnApplication(
             self,
             # the application of the first release has no release in its id
@@ -105,12 +111,6 @@ class EmrApplication(Construct):
                 if settings.network.subnets
                 else None
             ),
-            runtime_configuration=[
-                emrserverless.CfnApplication.ConfigurationObjectProperty(
-                    classification="spark-defaults",
-                    properties=catalog.properties | (_image(settings.limits) if archive else {}),
-                )
-            ],
         )
         self.application_id = self.application.attr_application_id
         self.job_role = iam.Role(
@@ -134,22 +134,20 @@ class EmrApplication(Construct):
         landing.grant_inventories(self.job_role)
         work.grant_maintenance(self.job_role)
         catalog.grant_use(self.job_role)
-        if settings.limits.linger:
+        if settings.linger:
             grant_announce(DEFAULT)(self.job_role)
         self._work_name = work.bucket.bucket_name
         encryption.grant_messages(self.job_role)
         # this version's, and those of the versions that jobs which queue or run were started with
-        for file, kind in [(self.entry_point, "py"), (archive, "zip")]:
-            if file:
-                earlier = file.bucket.arn_for_objects(f"*.{kind}")
-                allow(
-                    self.job_role,
-                    ["s3:GetObject"],
-                    file.bucket.arn_for_objects(file.s3_object_key),
-                    earlier,
-                    wildcard="The script and the modules of earlier deployments, by whose jobs they are still read: the"
-                    " CDK calls them by the hash of what is in them.",
-                )
+        for file, kind in [(self.entry_point, "py"), *((each, "zip") for each in packed.values())]:
+            allow(
+                self.job_role,
+                ["s3:GetObject"],
+                file.bucket.arn_for_objects(file.s3_object_key),
+                file.bucket.arn_for_objects(f"*.{kind}"),
+                wildcard="The script and the modules of earlier deployments, by whose jobs they are still read: the"
+                " CDK calls them by the hash of what is in them.",
+            )
 
     def grant_start(self, role: iam.Role) -> None:
         """Start jobs of this application under the job role."""
@@ -188,20 +186,19 @@ class EmrApplication(Construct):
         )
 
 
-def _image(limits: LimitSettings) -> dict[str, str]:
-    """How Spark finds Python, its modules and Iceberg on EMR's image."""
-    environment = {
+def _image(limits: LimitSettings, archives: Mapping[str, assets.Asset]) -> dict[str, str]:
+    """How Spark finds its modules on EMR's image, and its workers. No interpreter is named: the entry script looks
+    which one the image has."""
+    region = {
         # boto3 reads the first only, other SDKs the second
         # (https://boto3.amazonaws.com/v1/documentation/api/latest/guide/configuration.html)
         "AWS_DEFAULT_REGION": cdk.Aws.REGION,
         "AWS_REGION": cdk.Aws.REGION,
-        "PYSPARK_PYTHON": f"python{PYTHON}",
-        "PYTHONPATH": f"./{MODULES}",
     }
+    driver = {**region, ARCHIVES: ",".join(f"{name}={each.s3_object_url}" for name, each in archives.items())}
+    executor = {**region, "PYTHONPATH": PYTHONPATH}
     return {
-        "spark.jars": ICEBERG,
-        "spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON": f"python{PYTHON}",
-        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in environment.items()},
-        **{f"spark.executorEnv.{name}": value for name, value in environment.items()},
+        **{f"spark.emr-serverless.driverEnv.{name}": value for name, value in driver.items()},
+        **{f"spark.executorEnv.{name}": value for name, value in executor.items()},
         **spark_workers(limits),
     }

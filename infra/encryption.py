@@ -33,11 +33,20 @@ class Encryption(Construct):
     """`key` is None where the services' own keys are used."""
 
     def __init__(
-        self, scope: Construct, id: str, *, security: SecuritySettings, bucket_owners: Sequence[str] = (), dev: bool
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        security: SecuritySettings,
+        bucket_owners: Sequence[str] = (),
+        table_bucket: str | None = None,
+        dev: bool,
     ) -> None:
-        """`bucket_owners` are the other accounts whose buckets notify the buffer."""
+        """`bucket_owners` are the other accounts whose buckets notify the buffer, `table_bucket` is the ARN of the one
+        that holds the tables."""
         super().__init__(scope, id)
         self._bucket_owners = bucket_owners
+        self._table_bucket = table_bucket
         self.key: kms.IKey | None = None
         if security.kms_key_arn is not None:
             self.key = kms.Key.from_key_arn(self, "Key", security.kms_key_arn)
@@ -104,7 +113,22 @@ class Encryption(Construct):
                 "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
             },
         )
-        return [*services, logs, jobs]
+        return [*services, logs, jobs, *self._tables()]
+
+    def _tables(self) -> list[iam.PolicyStatement]:
+        if self._table_bucket is None:
+            return []
+        return [
+            iam.PolicyStatement(
+                # without it S3 Tables makes no table under the key
+                # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-kms-permissions.html)
+                sid="TableMaintenance",
+                actions=[*USE],
+                principals=[iam.ServicePrincipal("maintenance.s3tables.amazonaws.com")],
+                resources=["*"],
+                conditions={"StringLike": {"kms:EncryptionContext:aws:s3:arn": f"{self._table_bucket}/*"}},
+            )
+        ]
 
     def _senders(self, service: str) -> str | list[str]:
         others = sorted(set(self._bucket_owners)) if service == "s3" else []

@@ -1,6 +1,5 @@
 """The landing buckets: where uploads arrive, and the notifications of them to the buffer."""
 
-import re
 from collections.abc import Iterable
 from itertools import groupby
 from urllib.parse import quote_plus
@@ -14,11 +13,17 @@ from constructs import Construct, IConstruct, IDependable
 
 from infra.buckets import Buckets
 from infra.buffer import Buffer
+from infra.catalogs import grant_federated
 from infra.permissions import allow
 from tidegate.settings import RouteSettings
+from tidegate.settings.scale import event_matchers, readable
 
 EVENTS = "s3:ObjectCreated:*"
 """All of them: large files arrive as CompleteMultipartUpload, copies as Copy."""
+
+METADATA_BUCKET = "aws-s3"
+"""The table bucket that S3 Metadata keeps its tables in
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/metadata-tables-overview.html)."""
 
 
 class LandingBuckets(Construct):
@@ -41,23 +46,34 @@ class LandingBuckets(Construct):
         self._buckets = buckets
         self._told = buffer
         self._notifying: list[IConstruct] = []
+        self._rules: list[events.CfnRule] = []
         self._routes = sorted(routes, key=lambda route: (route.bucket, route.name))
+        told_by_s3 = {
+            route.bucket: _owner(route) for route in self._routes if not route.retired and route.source != "eventbridge"
+        }
+        permission = (
+            self._buffer.accept_from_buckets(
+                [_bucket_arn(self, bucket) for bucket in told_by_s3], sorted(set(told_by_s3.values()))
+            )
+            if told_by_s3
+            else None
+        )
         for name, group in groupby(self._routes, key=lambda route: route.bucket):
             on_bucket = list(group)
             # uploads for a retired route need no notification
             told = [route for route in on_bucket if not route.retired]
             by_rule = on_bucket[0].source == "eventbridge"
-            permission = None
-            if told and not by_rule:
-                permission = self._buffer.accept_from_bucket(_bucket_arn(self, name), _owner(on_bucket[0]))
+            waits_for = None if by_rule else permission
             if not on_bucket[0].existing:
-                self._create(name, told, permission, keep_versions, versioned=on_bucket[0].versioned)
+                self._create(name, told, waits_for, keep_versions, versioned=on_bucket[0].versioned)
             elif told and (local or not told[0].bucket_owner):
-                self._subscribe(name, told, permission)
+                self._subscribe(name, told, waits_for)
             elif told and by_rule:
                 self._admit(str(told[0].bucket_owner))
             if told and by_rule:
                 self._match(name, told)
+        if self._rules:
+            self._buffer.accept_from_rules([rule.attr_arn for rule in self._rules])
 
     @property
     def _buffer(self) -> Buffer:
@@ -66,14 +82,12 @@ class LandingBuckets(Construct):
 
     def grant_read(self, role: iam.Role) -> None:
         """Let `role` read the uploads of the routes, each at the version that was notified."""
-        for route in self._routes:
-            keys = [f"{_literal(route.prefix)}*{_literal(route.suffix)}", *map(_literal, _overlaps(route))]
-            allow(
-                role,
-                ["s3:GetObject", "s3:GetObjectVersion"],
-                *(f"{_bucket_arn(self, route.bucket)}/{key}" for key in keys),
-                wildcard=f"The uploads of route {route.name}, whose keys others choose.",
-            )
+        allow(
+            role,
+            ["s3:GetObject", "s3:GetObjectVersion"],
+            *(_bucket_arn(self, keys) for keys in readable(self._routes)),
+            wildcard="The uploads of the routes, whose keys others choose.",
+        )
         # Without these S3 answers 403 for an object that was deleted since, and "vanished" would look like
         # "no permission".
         allow(
@@ -104,7 +118,21 @@ class LandingBuckets(Construct):
             )
             allow(role, ["s3:ListBucket"], _bucket_arn(self, bucket))
         if any(source.startswith("s3-metadata") for source in sources):
-            arn = stack.format_arn(service="s3tables", resource="bucket", resource_name="aws-s3")
+            arn = stack.format_arn(service="s3tables", resource="bucket", resource_name=METADATA_BUCKET)
+            grant_federated(
+                role,
+                METADATA_BUCKET,
+                ["glue:GetDatabase", "glue:GetTable"],
+                [
+                    *dict.fromkeys(
+                        name
+                        for route in self._routes
+                        if route.audit_from.startswith("s3-metadata") and not route.retired
+                        for name in (f"database/{{}}/b_{route.bucket}", f"table/{{}}/b_{route.bucket}/*")
+                    )
+                ],
+                wildcard="The journal and the inventory of each bucket.",
+            )
             allow(role, ["s3tables:GetNamespace", "s3tables:GetTableBucket"], arn)
             allow(
                 role,
@@ -210,7 +238,7 @@ class LandingBuckets(Construct):
                 )
             ],
         )
-        self._buffer.accept_from_rule(rule.attr_arn)
+        self._rules.append(rule)
         self._notifying.append(rule)
 
 
@@ -241,7 +269,7 @@ def _owner(route: RouteSettings) -> str:
 
 def _pattern(bucket: str, routes: list[RouteSettings]) -> dict[str, object]:
     """The pattern of EventBridge: events of this bucket, of the account that owns it, for keys of these routes."""
-    keys = [matcher for route in routes for matcher in _matchers(route)]
+    keys = [matcher for route in routes for matcher in event_matchers(route)]
     detail: dict[str, object] = {"bucket": {"name": [bucket]}}
     if all(route.prefix or route.suffix for route in routes):
         detail["object"] = {"key": keys}
@@ -251,25 +279,6 @@ def _pattern(bucket: str, routes: list[RouteSettings]) -> dict[str, object]:
         "account": [_owner(routes[0])],
         "detail": detail,
     }
-
-
-def _matchers(route: RouteSettings) -> list[object]:
-    """EventBridge's content filters for the keys of a route, which it does not encode
-    (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-create-pattern-operators.html)."""
-    if not route.suffix:
-        return [{"prefix": route.prefix}]
-    if not route.prefix:
-        return [{"suffix": route.suffix}]
-    between = "*".join(re.sub(r"[*\\]", r"\\\g<0>", part) for part in (route.prefix, route.suffix))
-    return [{"wildcard": between}, *_overlaps(route)]
-
-
-def _overlaps(route: RouteSettings) -> list[str]:
-    """The keys that begin with the prefix, end with the suffix, and are too short for both side by side. A wildcard
-    between the two misses them."""
-    prefix, suffix = route.prefix, route.suffix
-    shared = range(1, min(len(prefix), len(suffix)) + 1)
-    return [prefix + suffix[length:] for length in shared if prefix.endswith(suffix[:length])]
 
 
 def _filter(route: RouteSettings) -> s3.CfnBucket.NotificationFilterProperty | None:
@@ -284,8 +293,3 @@ def _rules(route: RouteSettings) -> dict[str, str]:
     (https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-how-to-filtering.html)."""
     rules = {"prefix": route.prefix, "suffix": route.suffix}
     return {name: quote_plus(value, safe="/!-_.*'()") for name, value in rules.items() if value}
-
-
-def _literal(key: str) -> str:
-    """The text with IAM's escapes for characters that would be wildcards or variables in a resource."""
-    return re.sub(r"[*?$]", lambda match: "${" + match[0] + "}", key)

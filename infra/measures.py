@@ -16,18 +16,6 @@ PERIOD = 5 * MINUTE
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedRoute:
-    """What the alarms of a route depend on; times in seconds.
-
-    `expect_every` is the longest time without an upload that sounds no alarm; None if there is no such alarm.
-    """
-
-    name: str
-    max_wait: int
-    expect_every: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Parts:
     """The parts that are watched. `functions` are those of `infra.roster`, by name."""
 
@@ -53,6 +41,32 @@ class Parts:
             statistic="Maximum" if measured.gauge else "Sum",
             period=cdk.Duration.seconds(period),
             label=label,
+        )
+
+    def of_each_route(self, metric: Metric, *, period: int = PERIOD) -> cloudwatch.MathExpression:
+        """A metric of each route that has it, as one alarm can watch it: each route is a contributor of the alarm, with
+        a state and messages of its own, and a new route is one as soon as it writes the metric
+        (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/Create_Metrics_Insights_Alarm.html)."""
+        measured = metric.value
+        function = "MAX" if measured.gauge else "SUM"
+        return cloudwatch.MathExpression(
+            expression=f"SELECT {function}({measured.name}) FROM SCHEMA({NAMESPACE}, {', '.join(measured.by)})"
+            f" WHERE deployment = '{self.deployment}' GROUP BY route ORDER BY {function}() DESC",
+            period=cdk.Duration.seconds(period),
+        )
+
+    def search(self, metric: Metric, *, label: str = "", total: bool = False) -> cloudwatch.MathExpression:
+        """A metric of each route, or the `total` of all, as a graph can show it; no alarm can
+        (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/search-expression-syntax.html)."""
+        measured = metric.value
+        found = (
+            f'SEARCH(\'{{{NAMESPACE},{",".join(measured.by)}}} deployment="{self.deployment}"'
+            f" MetricName=\"{measured.name}\"', '{'Maximum' if measured.gauge else 'Sum'}', {PERIOD})"
+        )
+        return cloudwatch.MathExpression(
+            expression=f"SUM({found})" if total else found,
+            label=label or "${PROP('Dim.route')}",
+            period=cdk.Duration.seconds(PERIOD),
         )
 
     def jobs(self, state: str, *, statistic: str) -> cloudwatch.Metric:

@@ -1,13 +1,13 @@
 """Operations: the alarms and the dashboard of a deployment."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from infra.alarms import Alarms
 from infra.dashboard import Dashboard
-from infra.measures import Parts, WatchedRoute
+from infra.measures import Parts
 
 
 class Operations(Construct):
@@ -19,14 +19,14 @@ class Operations(Construct):
         id: str,
         *,
         parts: Parts,
-        routes: Iterable[WatchedRoute],
+        expected: Mapping[str, int],
         announces: bool = True,
         emails: Iterable[str] = (),
         key: kms.IKey | None = None,
     ) -> None:
-        """Raises SizingError if a route's `expect_every` is longer than an alarm can cover."""
+        """`expected` has the routes of which an alarm sounds if nothing was uploaded for so many seconds. Raises
+        SizingError if that is longer than an alarm can cover."""
         super().__init__(scope, id)
-        watched = tuple(routes)
-        alarms = Alarms(self, "Alarms", parts=parts, routes=watched, announces=announces, emails=emails, key=key)
+        alarms = Alarms(self, "Alarms", parts=parts, expected=expected, announces=announces, emails=emails, key=key)
         self.topic = alarms.topic
-        Dashboard(self, "Dashboard", parts=parts, routes=watched, alarms=alarms.all)
+        Dashboard(self, "Dashboard", parts=parts, alarms=alarms.all)

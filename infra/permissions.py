@@ -51,14 +51,14 @@ def _is_accepted(construct: IConstruct, rule: str) -> bool:
     return any(f"{PACK}-{rule}" in answer for answer in answers)
 
 
-def only_this_account(source_arn: str) -> dict[str, dict[str, str]]:
-    """The conditions of a resource policy for a service that acts for `source_arn`, an ARN that names its account.
+def only_this_account(*source_arns: str) -> dict[str, dict[str, Any]]:
+    """The conditions of a resource policy for a service that acts for one of these ARNs, which name their account.
 
     The ARN decides. The account is compared only if the service sends it. If it were required, a service that leaves it
     out would be refused without any report.
     """
     return {
-        "ArnEquals": {"aws:SourceArn": source_arn},
+        "ArnEquals": {"aws:SourceArn": source_arns[0] if len(source_arns) == 1 else [*source_arns]},
         "StringEqualsIfExists": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
     }
 

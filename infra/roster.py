@@ -78,9 +78,8 @@ class Schedule:
 class RosterRow:
     """One function.
 
-    `concurrency` is the number of invocations at a time. `meanwhile` is the alarm's text on what becomes of the work of
-    an invocation that fails. `imports` has budgets of modules, by package, where the handlers' imports differ
-    (`infra.budgets`).
+    `concurrency` is the number of invocations at a time. `imports` has budgets of modules, by package, where the
+    handlers' imports differ (`infra.budgets`).
     """
 
     name: str
@@ -88,7 +87,6 @@ class RosterRow:
     concurrency: Callable[[LimitSettings], int]
     may: tuple[May, ...]
     imports: Mapping[str, int]
-    meanwhile: str
     also_on: tuple[Event, ...] = ()
     memory: int = MEMORY_MB
 
@@ -105,7 +103,6 @@ ROSTER = (
         concurrency=lambda limits: limits.intake_concurrency,
         may=(May.SET_NOTIFICATIONS_ASIDE, May.PUBLISH_NOTICES),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 105},
-        meanwhile="Its notifications are delivered again.",
     ),
     RosterRow(
         name="dispatch",
@@ -117,7 +114,6 @@ ROSTER = (
         ),
         # Powertools' batch processor brings asyncio: 30 modules
         imports={STANDARD_LIBRARY: 265, "aws_lambda_powertools": 95},
-        meanwhile="Its notices are delivered again.",
     ),
     RosterRow(
         name="settle",
@@ -130,7 +126,6 @@ ROSTER = (
             *(May.ASK_FOR_JOBS, May.LIST_ROUTES, May.ANNOUNCE),
         ),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
-        meanwhile="It runs again within a minute.",
     ),
     RosterRow(
         name="audit",
@@ -141,17 +136,15 @@ ROSTER = (
             *(May.START_JOBS, May.ASK_FOR_JOBS, May.READ_SCREENINGS),
         ),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
-        meanwhile="It goes on within an hour.",
     ),
     RosterRow(
         name="maintain",
-        started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT, missed="the tables are not maintained, and grow"),
+        started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT, missed="the tables are not maintained"),
         concurrency=lambda limits: 1,
         may=(
             *(May.READ_LEDGER, May.LIST_ROUTES, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
             *(May.START_JOBS, May.ASK_FOR_JOBS),
         ),
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
-        meanwhile="It looks again within an hour.",
     ),
 )

@@ -1,7 +1,7 @@
 """The stack: the parts of the path, and the permissions between them."""
 
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from infra.functions import LambdaFunction, Reach
 from infra.guards import Guards, after
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
-from infra.measures import Parts, WatchedRoute
+from infra.measures import Parts
 from infra.operations import Operations
 from infra.roster import ROSTER, Event, FeedQueue, May
 from infra.topic import NoticeTopic
@@ -62,6 +62,7 @@ class TidegateStack(cdk.Stack):
             "Encryption",
             security=settings.security,
             bucket_owners=[route.bucket_owner for route in settings.routes if route.bucket_owner],
+            table_bucket=settings.catalog.arn,
             dev=dev,
         )
         if importing:
@@ -75,9 +76,10 @@ class TidegateStack(cdk.Stack):
         notices = NoticeTopic(
             self, "Bus", source=sizing.DISPATCH, retention=retention, encryption=encryption, guards=guards, dev=dev
         )
-        ledger = LedgerTable(self, "Ledger", encryption=encryption, guards=guards, dev=dev)
+        warm = settings.limits.warm_writes
+        ledger = LedgerTable(self, "Ledger", encryption=encryption, guards=guards, dev=dev, warm_writes=warm)
         work = WorkBucket(self, "Work", buckets=buckets)
-        catalog = make_catalog(self, settings, buckets)
+        catalog = make_catalog(self, settings, buckets, work)
         landing = LandingBuckets(
             self,
             "Landing",
@@ -87,12 +89,13 @@ class TidegateStack(cdk.Stack):
             keep_versions=_keep_versions(settings),
             local=local,
         )
-        with nullcontext() if local else bundling.spark(sources) as modules:
+        no_archives: AbstractContextManager[dict[str, Path]] = nullcontext({})
+        with no_archives if local else bundling.spark(sources) as archives:
             emr = EmrApplication(
                 self,
                 "Emr",
                 entry_script=sources / "tidegate" / "spark" / "entry.py",
-                modules=modules,
+                archives=archives,
                 settings=settings,
                 landing=landing,
                 work=work,
@@ -161,11 +164,10 @@ class TidegateStack(cdk.Stack):
                 functions={name: each.function for name, each in functions.items()},
                 application_id=emr.application_id,
             ),
-            routes=[
-                # a retired route expects no uploads
-                WatchedRoute(route.name, route.batch.max_wait, None if route.retired else route.expect_every)
-                for route in settings.routes
-            ],
+            # a retired route expects no uploads
+            expected={
+                route.name: route.expect_every for route in settings.routes if route.expect_every and not route.retired
+            },
             announces=settings.announce.enabled,
             emails=settings.operations.emails,
             key=encryption.key,
@@ -182,9 +184,9 @@ class TidegateStack(cdk.Stack):
     def _import(self, settings: Settings, encryption: Encryption) -> None:
         """The same constructs under the same names, but no notifications, because there is no buffer yet."""
         buckets = Buckets(encryption, settings.security.access_logs, settings.deployment.dev)
-        LedgerTable(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev)
-        WorkBucket(self, "Work", buckets=buckets)
-        make_catalog(self, settings, buckets)
+        warm = settings.limits.warm_writes
+        LedgerTable(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev, warm_writes=warm)
+        make_catalog(self, settings, buckets, WorkBucket(self, "Work", buckets=buckets))
         LandingBuckets(
             self,
             "Landing",

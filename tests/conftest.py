@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.sharing import Shares, rank_of
+from tests.support.tiers import is_long
 from tidegate.cli import printed
 
 # Before anything imports `lambdas`, whose logger and metrics read them once.
@@ -45,12 +46,16 @@ settings.register_profile(
 settings.load_profile("tidegate")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank_of(item.nodeid))  # it keeps the order within a share
+    for item in items:
+        if is_long(item.nodeid):
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    printed.forget()  # the stack that a verb in an earlier test was told to work on: it is of the process
+    printed.begin()  # the stack that a verb in an earlier test was told to work on: it is of the process
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -19,8 +19,20 @@ WAREHOUSE = "TIDEGATE_WAREHOUSE"
 STACK_DIR = Path(".tidegate")
 """Where a stack on this machine lives, unless another folder is named."""
 
+ARCHIVES = "TIDEGATE_ARCHIVES"
+"""Of a job: where the code that it imports is, `name=s3://BUCKET/KEY.zip` with commas between. The name `package` is
+our own code, and `3.13` the packages of others for that Python. A job on this machine has no such variable."""
+
+CREDENTIAL_SECRET = "spark.tidegate.credential-secret."
+"""Spark's property that holds the ARN of a secret, the `credential` of the catalog whose name follows."""
+
 LOCAL_STACK = "TIDEGATE_LOCAL_STACK"
 """Holds the folder of the stack, if the deployment is one on this machine."""
+
+LOCAL_CONFIG = "TIDEGATE_LOCAL_CONFIG"
+"""Holds the file that this stack was made from. What it said then is `DEPLOYED` in the folder of the stack."""
+
+DEPLOYED = "deployed.toml"
 
 
 def variable(output: str) -> str:

@@ -1,6 +1,6 @@
 """The metrics that Tidegate writes: the name in CloudWatch, the unit and dimensions, and the meaning.
 
-The functions write them. The alarms and the dashboard read them. docs/operations.md lists them.
+The functions write them. The alarms and the dashboard read them. docs/metrics.md lists them.
 """
 
 from dataclasses import dataclass
@@ -48,92 +48,78 @@ class Metric(Enum):
     """Every metric."""
 
     UPLOADS_NOTIFIED = Measured("UploadsNotified", "the topic accepted a notice; repeats included")
-    UPLOADS_OF_NO_ROUTE = Measured(
-        "UploadsOfNoRoute", "a notification names an object that no route takes", BY_DEPLOYMENT
-    )
-    UPLOADS_IGNORED = Measured(
-        "UploadsIgnored",
-        "a notification names an object that no route takes, in a place that `ignore` under `[operations]` lists",
-        BY_DEPLOYMENT,
-    )
+    UPLOADS_OF_NO_ROUTE = Measured("UploadsOfNoRoute", "S3 announced an object that no route takes", BY_DEPLOYMENT)
+    UPLOADS_IGNORED = Measured("UploadsIgnored", "the same, in a place that `ignore` lists", BY_DEPLOYMENT)
     RECORDS_NOT_UPLOADS = Measured(
-        "RecordsNotUploads",
-        "a record announces something else: S3's test event, or the empty object that a console makes for a folder",
-        BY_DEPLOYMENT,
+        "RecordsNotUploads", "S3 announced no upload: its test event, or a console's folder", BY_DEPLOYMENT
     )
     RECORDS_SET_ASIDE = Measured("RecordsSetAside", "a record could not be parsed", BY_DEPLOYMENT)
     UPLOADS_REGISTERED = Measured("UploadsRegistered", "a notice joined a batch")
     DUPLICATES_REFUSED = Measured("DuplicatesRefused", "uploads were claimed already")
     UPLOADS_AGAIN = Measured(
-        "UploadsAgain",
-        "uploads were sent again: their same bytes had ended without a row, or their notice is void",
+        "UploadsAgain", "uploads were sent again: they had ended without a row, or their notice is void"
     )
-    NOTICES_VOID = Measured("NoticesVoid", "a notice was delivered after it had been voided")
+    NOTICES_VOID = Measured("NoticesVoid", "a void notice was delivered")
     BATCHES_SEALED = Measured("BatchesSealed", "a batch was sealed")
     JOBS_STARTED = Measured("JobsStarted", "an attempt's job was started, or found started")
-    ATTEMPTS_FAILED = Measured(
-        "AttemptsFailed", "a job ended without a receipt, and another attempt begins; not counted before that"
-    )
-    BATCHES_HALTED = Measured("BatchesHalted", "a batch halted: nothing more is started for it until a person acts")
+    ATTEMPTS_FAILED = Measured("AttemptsFailed", "a job ended without a receipt, and another attempt begins")
+    BATCHES_HALTED = Measured("BatchesHalted", "a batch halted")
     BATCHES_COMMITTED = Measured("BatchesCommitted", "settling recorded that a batch is in the table")
     BATCHES_ABANDONED = Measured("BatchesAbandoned", "settling recorded that a batch is fenced")
-    SETTLED_COMMITTED = Measured("SettledCommitted", "settling recorded that uploads are in the table")
-    SETTLED_QUARANTINED = Measured("SettledQuarantined", "settling recorded that uploads are quarantined")
-    SETTLED_SUPERSEDED = Measured("SettledSuperseded", "settling recorded that uploads were superseded")
-    SETTLED_VANISHED = Measured("SettledVanished", "settling recorded that uploads had vanished")
-    SETTLED_ROWS = Measured("SettledRows", "settling recorded that rows are in the table")
-    SETTLED_REJECTED = Measured(
-        "SettledRejected", "settling recorded that rows do not fit, and are in the table of rejected rows"
-    )
-    UNKNOWN_COLUMNS = Measured(
-        "UnknownColumns", "settling recorded that uploads are in the table which have columns that the schema lacks"
-    )
-    UPLOADS_DROPPED = Measured("UploadsDropped", "settling recorded that abandoned uploads were given up for good")
+    SETTLED_COMMITTED = Measured("SettledCommitted", "settling recorded uploads that are in the table")
+    SETTLED_QUARANTINED = Measured("SettledQuarantined", "uploads that are quarantined")
+    SETTLED_SUPERSEDED = Measured("SettledSuperseded", "uploads that were superseded")
+    SETTLED_VANISHED = Measured("SettledVanished", "uploads that had vanished")
+    SETTLED_ROWS = Measured("SettledRows", "rows that are in the table")
+    SETTLED_REJECTED = Measured("SettledRejected", "rows that are in the table of rejected rows")
+    BATCHES_SLOW = Measured("BatchesSlow", "a batch that Spark wrote, only for a setting of its table")
+    UNKNOWN_COLUMNS = Measured("UnknownColumns", "uploads with columns that the schema lacks")
+    UPLOADS_DROPPED = Measured("UploadsDropped", "uploads of abandoned batches that were given up")
     HAND_OFFS_FAILED = Measured("HandOffsFailed", "dispatch could not seal or hand off; settle tries again")
     SETTLING_TROUBLES = Measured(
-        "SettlingTroubles", "settling met an error, but for those of the event bus; it tries again", BY_DEPLOYMENT
+        "SettlingTroubles", "settling met an error, not of the event bus; it tries again", BY_DEPLOYMENT
     )
     UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "the audit found lost uploads, and sent them")
     TABLES_NOT_MAINTAINED = Measured(
         "TablesNotMaintained",
-        "tables that the maintenance of a period could not finish, or that its last three runs left behind; 1 if its"
-        " job failed",
+        "tables that a period's maintenance could not finish, or was behind with in three runs; 1 if its job failed",
         BY_DEPLOYMENT,
     )
     TABLES_BEHIND = Measured(
-        "TablesBehind",
-        "tables that the maintenance of a period left larger than they should be: more is to be done, or nothing may"
-        " expire",
-        BY_DEPLOYMENT,
+        "TablesBehind", "tables that it left too large: more is to be done, or nothing may expire", BY_DEPLOYMENT
     )
     OLDEST_PENDING_SECONDS = Measured(
         "OldestPendingSeconds",
-        "the age of the route's oldest unfinished batch, 0 if there is none; without those that wait for a person:"
-        " what is aside, and what gathers while the route is paused",
+        "the age of the oldest unfinished batch, or 0; not of one that stepped aside, or gathers in a paused route",
         unit=Unit.SECONDS,
         gauge=True,
     )
-    HALTED_NOW = Measured("HaltedNow", "the number of halted batches of the route", gauge=True)
+    LATE_NOW = Measured(
+        "LateNow",
+        "how many of such batches are older than `max_wait`, a minute and two hours",
+        gauge=True,
+    )
+    HALTED_NOW = Measured("HaltedNow", "halted batches", gauge=True)
     QUARANTINED_NOW = Measured(
         "QuarantinedNow",
-        "the number of uploads of the route that ended in quarantine and did not come back",
+        "uploads in quarantine, also those that the ledger has forgotten",
         gauge=True,
     )
     OLDEST_QUARANTINED_SECONDS = Measured(
         "OldestQuarantinedSeconds",
-        "for how long the oldest upload in quarantine has been there, 0 if there is none",
+        "how long the oldest has been there, or 0",
         unit=Unit.SECONDS,
         gauge=True,
     )
     UNCONFIGURED_NOW = Measured(
         "UnconfiguredNow",
-        "the number of unfinished batches of routes that are not in the configuration",
+        "unfinished batches of routes that are not in the configuration",
         BY_DEPLOYMENT,
         gauge=True,
     )
     OLDEST_UNANNOUNCED_SECONDS = Measured(
         "OldestUnannouncedSeconds",
-        "how long the oldest batch that is committed and not announced has been waiting, 0 if there is none",
+        "how long the oldest committed batch has waited to be announced, or 0",
         BY_DEPLOYMENT,
         unit=Unit.SECONDS,
         gauge=True,

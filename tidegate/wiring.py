@@ -6,7 +6,7 @@ It builds them for the handlers and the CLI, from the environment (see `Resource
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -25,6 +25,7 @@ from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.waited import WaitedJobs
 from tidegate.aws.work import S3Work
 from tidegate.core.routes import Route
+from tidegate.environment import DEPLOYED, LOCAL_STACK
 from tidegate.flows.batch_list import BatchIds
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Measure, Ports
@@ -77,9 +78,13 @@ class Deployment:
 
     settings: Settings
     resources: Resources
+    known: Mapping[str, Route] | None = None
+    """The routes that the ledger has, if nobody can read what was deployed."""
 
     @property
     def routes(self) -> dict[str, Route]:
+        if self.known is not None:
+            return dict(self.known)
         return {route.name: route for route in self.settings.core_routes()}
 
     def ports(
@@ -156,7 +161,7 @@ class Deployment:
             work=self.resources.work,
             account=self.resources.account,
             timeout_minutes=self.settings.limits.job_timeout // MINUTE,
-            linger=self.settings.limits.linger,
+            linger=self.settings.linger,
         )
 
     def _bus(self) -> EventBridge | None:
@@ -189,8 +194,18 @@ def this_deployment() -> Deployment:
     return Deployment(load_deployed(settings_file(os.environ)), Resources.from_environment(os.environ))
 
 
+def known_deployment() -> Deployment:
+    """The same, for whoever cannot read its `tidegate.toml`: its routes as the ledger has them, and defaults for the
+    rest. Enough to look at it. Raises KeyError."""
+    found = Deployment(Settings.model_construct(), Resources.from_environment(os.environ))
+    return replace(found, known=found.ports().ledger.known_routes())
+
+
 def settings_file(environment: Mapping[str, str]) -> Path:
-    """Where `tidegate.toml` is: `TIDEGATE_CONFIG`, else in the function's bundle, else here."""
+    """What the deployment runs by: of a stack on this machine the copy in its folder; `TIDEGATE_CONFIG`; in a function
+    the file of its bundle; else `tidegate.toml` here."""
+    if folder := environment.get(LOCAL_STACK):
+        return Path(folder) / DEPLOYED
     return Path(environment.get("TIDEGATE_CONFIG") or Path(environment.get("LAMBDA_TASK_ROOT", ".")) / "tidegate.toml")
 
 

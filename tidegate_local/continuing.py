@@ -3,6 +3,7 @@
 DIR/state/services.db    what the services held (`tidegate_local.durable`)
 DIR/state/jobs.db        the job runs (`tidegate_local.emr.records`)
 DIR/state/begun.json     written before the first function starts: until then nothing has happened
+DIR/deployed.toml        what the file said that the stack runs by
 DIR/warehouse            the tables
 """
 
@@ -17,16 +18,16 @@ from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
 
+from tidegate.environment import DEPLOYED
 from tidegate_local import description
 from tidegate_local.commands import command
 from tidegate_local.durable import database
 from tidegate_local.errors import LocalError
 
 FILE = "begun.json"
-ASIDE = "state.older"
 EVERYTHING = (
-    *(database.FOLDER, ASIDE, "warehouse", "jobs", "logs", "cdk.out"),
-    *(description.FILE, "supervisor.log", "stack.pid"),
+    *(database.FOLDER, "warehouse", "jobs", "logs", "cdk.out", "sam"),
+    *(description.FILE, DEPLOYED, "supervisor.log", "stack.pid"),
 )
 """What a stack makes in its folder. Other files there are somebody's own."""
 
@@ -37,7 +38,6 @@ class Past(Enum):
     NONE = "nothing"
     KEPT = "all that the services held"
     LOST = "tables, but not what the services held"
-    OLDER = "what the services of an older version held"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Begun:
 
 
 def look(folder: Path) -> tuple[Past, Begun]:
-    """What is there, and what was noted last. Raises LocalError for what is damaged, or of a newer version."""
+    """What is there, and what was noted last. Raises LocalError for what is damaged, or of another version."""
     state = folder / database.FOLDER
     tables = (folder / "warehouse" / "catalog.db").exists()
     try:
@@ -71,9 +71,9 @@ def look(folder: Path) -> tuple[Past, Begun]:
     if begun is None or not version:
         # a stack that never let anything in
         return (Past.LOST if tables else Past.NONE), begun or Begun()
-    if version > database.VERSION:
+    if version != database.VERSION:
         raise LocalError(
-            f"what the stack in {folder} held was written by a newer Tidegate (the file is of version {version}, and"
+            f"what the stack in {folder} held was written by another Tidegate (the file is of version {version}, and"
             f" this one knows {database.VERSION}): use that one, or another --dir. {_start_over(folder)}"
         )
     if not (folder / "warehouse").exists():
@@ -81,17 +81,13 @@ def look(folder: Path) -> tuple[Past, Begun]:
             f"the tables in {folder / 'warehouse'} are gone, and the ledger has what landed in them: it would refuse"
             f" the same files. Put that folder back. {_start_over(folder)}"
         )
-    return (Past.OLDER if version < database.VERSION else Past.KEPT), begun
+    return Past.KEPT, begun
 
 
 def clear_way(folder: Path, past: Past) -> None:
-    """Take out of the way what a new stack cannot go on from. What an older version wrote is kept aside."""
-    state = folder / database.FOLDER
-    if past is Past.OLDER:
-        shutil.rmtree(folder / ASIDE, ignore_errors=True)
-        state.rename(folder / ASIDE)
-    elif past is not Past.KEPT:
-        shutil.rmtree(state, ignore_errors=True)
+    """Take out of the way what a new stack cannot go on from."""
+    if past is not Past.KEPT:
+        shutil.rmtree(folder / database.FOLDER, ignore_errors=True)
 
 
 def forget(folder: Path) -> bool:
@@ -109,9 +105,9 @@ def forget(folder: Path) -> bool:
     return found
 
 
-def digest_of(config: Path) -> str:
-    """What tells one content of the file from another. Raises OSError."""
-    return hashlib.sha256(config.read_bytes()).hexdigest()
+def digest_of(said: bytes) -> str:
+    """What tells one content of tidegate.toml from another."""
+    return hashlib.sha256(said).hexdigest()
 
 
 def _read(path: Path) -> Begun | None:

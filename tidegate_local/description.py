@@ -12,7 +12,7 @@ from typing import Any
 from tidegate_local.errors import LocalError
 
 FILE = "stack.json"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ class Description:
     """Where each function answers Lambda's Invoke."""
     control: str = ""
     """Where the supervisor is asked to apply a changed configuration."""
+    containers: str = ""
+    """The name or address by which containers call this machine; empty if they do not reach the stack."""
 
     def write(self, folder: Path) -> None:
         draft = folder / f"{FILE}.{os.getpid()}"

@@ -28,6 +28,7 @@ os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
+from tidegate_local.callers import Programs
 from tidegate_local.durable import items
 from tidegate_local.durable.changes import CHANGES
 from tidegate_local.durable.database import FOLDER, RECEIVERS_ARE_GONE
@@ -53,9 +54,6 @@ class OneAtATime:
         self.keeper = keeper
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> Iterable[bytes]:
-        if environ.get("HTTP_ORIGIN"):
-            start_response("403 Forbidden", [("Content-Type", "text/plain")])
-            return [b"requests from web pages are refused\n"]
         # a slow upload must not make the others wait
         length = environ.get("CONTENT_LENGTH")
         # one without a length comes in pieces, or has no body
@@ -156,7 +154,7 @@ def main() -> int:
             print(f"what the services held cannot be read: {error}", file=sys.stderr)
             return 1
         print(json.dumps({"kept": counts}), flush=True)
-    application = OneAtATime(Outages(dispatcher, service_of), keeper)
+    application = Programs(OneAtATime(Outages(dispatcher, service_of), keeper))
     host, port = listener.getsockname()
     server = make_server(host, port, application, threaded=True, request_handler=_RequestHandler, fd=listener.fileno())
     print(json.dumps({"serving": url_of(listener)}), flush=True)

@@ -30,11 +30,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.asking.lakes import tables_in
 from tidegate.cli.exits import Exit
-from tidegate.environment import LOCAL_STACK, STACK_DIR, variables
+from tidegate.environment import DEPLOYED, LOCAL_CONFIG, LOCAL_STACK, STACK_DIR, variables
+from tidegate.settings import SettingsError, load_deployed
 from tidegate.settings import load as load_settings
+from tidegate.settings import parse as parse_settings
+from tidegate.settings.changes import retyped
 from tidegate_local import continuing, description
+from tidegate_local.callers import CALLED_AS
 from tidegate_local.commands import command
+from tidegate_local.containers import BridgeDoor, find_way
 from tidegate_local.continuing import Begun, Past
 from tidegate_local.description import Description
 from tidegate_local.durable.database import RECEIVERS_ARE_GONE
@@ -59,7 +65,7 @@ _QUICK_DEATHS = 5
 """Deaths of one worker within a minute after which the stack gives up on it, those by `kill -9` excepted: they are
 somebody else's doing, and Lambda would make a new sandbox however often."""
 _BASE = ("events", "emr", "services")
-"""Processes that the functions need, in the order in which they stop, after the functions."""
+"""Processes that the functions need, in the order in which they stop, after the functions. Containers need them too."""
 
 
 @dataclass(slots=True)
@@ -87,6 +93,8 @@ class Stack:
         self._stopping = threading.Event()
         self._guard = threading.RLock()
         self._control: Endpoint | None = None
+        self._doors: list[BridgeDoor] = []
+        self._containers = ""
         self._begun = Begun()
 
     @property
@@ -107,11 +115,11 @@ class Stack:
     def __exit__(self, *_: Any) -> None:
         self.stop()
 
-    def start(self, config: Path, port: int | None, concurrent_jobs: int, patience: int | None) -> None:
+    def start(self, config: Path, port: int | None, concurrent_jobs: int, patience: int | None, docker: bool) -> None:
         settings = load_settings(config, warn=self.progress)
-        digest = continuing.digest_of(config)
+        said = config.read_bytes()
         self.past, before = continuing.look(self.folder)
-        self._tell_of_the_past(before, config, digest)
+        self._tell_of_the_past(before, config, said)
         continuing.clear_way(self.folder, self.past)
         shutil.rmtree(self.folder / "logs", ignore_errors=True)
         if self.past is not Past.KEPT:
@@ -126,6 +134,8 @@ class Stack:
             self._sockets["services"] = listen_again(port, self._patience_for_ports) or listen(port)
         for name in ("services", "emr", "events", "control"):
             self._listen(name)
+        if docker:
+            self._let_containers_in()
         self._local = local_environment(
             self.folder,
             services=url_of(self._sockets["services"]),
@@ -133,10 +143,12 @@ class Stack:
             events=url_of(self._sockets["events"]),
             ambient=os.environ,
         )
-        self._local |= {"TIDEGATE_CONFIG": str(config), LOCAL_STACK: str(self.folder)}
+        self._local |= {LOCAL_CONFIG: str(config), LOCAL_STACK: str(self.folder)}
         environment = process_environment(os.environ, self._local)
         paths = [str(project_root()), *filter(None, [os.environ.get("PYTHONPATH")])]
         environment["PYTHONPATH"] = os.pathsep.join(paths)  # for jobs, too, which run in folders of their own
+        if self._containers:
+            environment[CALLED_AS] = self._containers
         self._environment = environment
 
         self.progress("starting the services")
@@ -151,13 +163,13 @@ class Stack:
 
         self.progress("creating what the template says")
         loaded = self._load(assembly)
-        if self.past in (Past.LOST, Past.OLDER) and may_come_again(settings, self._local):
+        if self.past is Past.LOST and may_come_again(settings, self._local):
             # before traffic is let in: else what has landed could land again
             self.progress("rebuilding the ledger from the tables that are here: a job reads each")
-            self._describe(loaded)
+            self._describe(loaded, said)
             self._rebuild(environment)
 
-        self._note(config, digest, loaded)
+        self._note(config, said, loaded)
         self.progress("starting the functions")
         self._start_functions(loaded)
         self._control = Endpoint(self._sockets["control"], [("POST", "/configuration", self._asked_to_apply)])
@@ -169,20 +181,20 @@ class Stack:
         Raises LocalError or SettingsError; then the functions run on by what it said before.
         """
         with self._guard:
-            digest = continuing.digest_of(config)
-            if (str(config), digest) == (self._begun.config, self._begun.digest):
+            said = config.read_bytes()
+            if (str(config), continuing.digest_of(said)) == (self._begun.config, self._begun.digest):
                 return False
             settings = load_settings(config)
             self.progress(f"{config} has changed: applying it")
             loaded = self._load(read_assembly(synthesize(config, self.folder)))
-            self._local["TIDEGATE_CONFIG"] = self._environment["TIDEGATE_CONFIG"] = str(config)
+            self._local[LOCAL_CONFIG] = self._environment[LOCAL_CONFIG] = str(config)
             self._stop_functions()
             self._end("events")
             if settings.catalog.name != self._catalog:
                 self._end("emr")
                 self._start_emr(settings.catalog.name)
                 self._await("emr")
-            self._note(config, digest, loaded)
+            self._note(config, said, loaded)
             self._start_functions(loaded)
             return True
 
@@ -212,6 +224,9 @@ class Stack:
         """Stop everything, the functions first, so that they can finish what they are at."""
         self._stopping.set()
         with self._guard:
+            for door in self._doors:
+                door.close()
+            self._doors.clear()
             if self._control is not None:
                 self._control.shutdown()
                 self._control = None
@@ -236,37 +251,55 @@ class Stack:
         if name in self._processes:
             self._processes.pop(name).child.stop(_STOP_SECONDS)
 
-    def _tell_of_the_past(self, before: Begun, config: Path, digest: str) -> None:
+    def _tell_of_the_past(self, before: Begun, config: Path, said: bytes) -> None:
         if self.past is Past.KEPT:
             self.progress("going on where the stack in this folder ended")
-            if (before.config, before.digest) != (str(config), digest):
+            if (before.config, before.digest) != (str(config), continuing.digest_of(said)):
                 self.progress(f"{config} is not what the stack was made from: what has changed is applied")
-        elif self.past is Past.OLDER:
-            self.progress(
-                f"what the services held was written by an older Tidegate, and is not read: it is in"
-                f" {self.folder / continuing.ASIDE}. Buckets, queues and the ledger begin anew"
-            )
         elif self.past is Past.LOST:
             self.progress("the tables are here, and what the services held is not: buckets and queues begin empty")
 
     def _load(self, assembly: Assembly) -> Description:
         return load(assembly, self._local, code=project_root(), patience=self._patience)
 
-    def _describe(self, loaded: Description) -> None:
-        """Listen for the functions, and say where everything is."""
+    def _describe(self, loaded: Description, said: bytes) -> None:
+        """Listen for the functions, and say where everything is, and what the stack runs by: whoever reads that does
+        not read a file that a person is writing."""
+        loaded = replace(loaded, notes=(*loaded.notes, *self._retyped(said)))
         for name in loaded.functions:
             self._listen(name)
         invoke = {name: url_of(self._sockets[name]) for name in loaded.functions}
         self.description = replace(
-            loaded, environment=dict(self._local), invoke=invoke, control=url_of(self._sockets["control"])
+            loaded,
+            environment=dict(self._local),
+            invoke=invoke,
+            control=url_of(self._sockets["control"]),
+            containers=self._containers,
         )
+        draft = self.folder / f"{DEPLOYED}.{os.getpid()}"
+        draft.write_bytes(said)
+        os.replace(draft, self.folder / DEPLOYED)
         self.description.write(self.folder)
 
-    def _note(self, config: Path, digest: str, loaded: Description) -> None:
+    def _retyped(self, said: bytes) -> list[str]:
+        """What has changed of tables that are there, since the file was applied last."""
+        before, catalog = self.folder / DEPLOYED, self.folder / "warehouse" / "catalog.db"
+        if not (before.exists() and catalog.exists()):
+            return []
+        name, tables = tables_in(catalog)
+        there = {f"{name}.{namespace}.{table}" for namespace, table in tables}
+        try:
+            return list(
+                retyped(load_deployed(before).core_routes(), parse_settings(said.decode()).core_routes(), there)
+            )
+        except SettingsError:
+            return []  # an older version took it
+
+    def _note(self, config: Path, said: bytes, loaded: Description) -> None:
         """Before anything is let in: from now on there is something to go on from."""
-        self._describe(loaded)
+        self._describe(loaded, said)
         ports = {name: each.getsockname()[1] for name, each in self._sockets.items()}
-        self._begun = Begun(str(config), digest, ports)
+        self._begun = Begun(str(config), continuing.digest_of(said), ports)
         self._begun.write(self.folder)
 
     def _start_functions(self, loaded: Description) -> None:
@@ -281,6 +314,14 @@ class Stack:
         self._catalog = catalog
         limit = ["--concurrent-jobs", str(self._concurrent_jobs)]
         self._start("emr", ["tidegate_local.emr", "--dir", str(self.folder), "--catalog", catalog, *limit])
+
+    def _let_containers_in(self) -> None:
+        """Raises ToolMissing or LocalError."""
+        found = find_way()
+        self._containers = found.host
+        if found.bridge is not None:
+            for name in _BASE:
+                self._doors.append(BridgeDoor(found, self._sockets[name].getsockname()[1]))
 
     def _listen(self, name: str) -> None:
         """Where this process listened before, if that is free."""
@@ -437,18 +478,20 @@ def up(
     on_progress: OnProgress = print,
     concurrent_jobs: int = 2,
     patience: int | None = None,
+    docker: bool = False,
 ) -> Stack:
     """Start the stack of `config` in `folder` and return when it takes uploads.
 
     `port` is for the emulated services. `patience`, in seconds, bounds how long a message that a function failed with
-    stays hidden (12 minutes on AWS). Raises LocalError, SettingsError or ToolMissing, and leaves nothing running then.
+    stays hidden (12 minutes on AWS). With `docker`, containers reach it, too. Raises LocalError, SettingsError or
+    ToolMissing, and leaves nothing running then.
     """
     folder = folder.resolve()
     lock = FolderLock(folder)
     lock.acquire()
     stack = Stack(folder, lock, on_progress)
     try:
-        stack.start(config.resolve(), port, concurrent_jobs, patience)
+        stack.start(config.resolve(), port, concurrent_jobs, patience, docker)
     except BaseException:
         stack.stop()
         raise
@@ -567,6 +610,7 @@ def detach(
     on_progress: OnProgress = print,
     concurrent_jobs: int = 2,
     patience: int | None = None,
+    docker: bool = False,
 ) -> Detached:
     """As `up`, in a process that lives until `down`. Raises LocalError."""
     folder = folder.resolve()
@@ -574,6 +618,7 @@ def detach(
     arguments = ["--config", str(config.resolve()), "--dir", str(folder), "--concurrent-jobs", str(concurrent_jobs)]
     arguments += ["--port", str(port)] if port else []
     arguments += ["--patience", str(patience)] if patience is not None else []
+    arguments += ["--docker"] if docker else []
     log = folder / "supervisor.log"
     reading, writing = os.pipe()
     with log.open("wb") as output:
@@ -616,6 +661,7 @@ def main() -> int:
     parser.add_argument("--port", type=int)
     parser.add_argument("--concurrent-jobs", type=int, default=2)
     parser.add_argument("--patience", type=int)
+    parser.add_argument("--docker", action="store_true")
     parser.add_argument("--report-to", type=int, default=-1)
     arguments = parser.parse_args()
 
@@ -637,6 +683,7 @@ def main() -> int:
             on_progress=lambda step: report(progress=step),
             concurrent_jobs=arguments.concurrent_jobs,
             patience=arguments.patience,
+            docker=arguments.docker,
         )
     except Exception as error:
         report(error=str(error) or type(error).__name__)

@@ -307,10 +307,9 @@ def run(small: bool) -> BenchFindings:
             limits.append(BenchLimit("planning a million uploads", found[-1].seconds, PLANNED_SECONDS, "s"))
             limits.append(BenchLimit("planning a million uploads", found[-1].megabytes, PLANNED_MEGABYTES, "MB"))
     note = (
-        f"{PART:,} uploads to a notice, so to a part. The exponent is that of the growth since the line above: 1 is"
-        f" linear, 0 is not growing at all. A time under {NOISE * 1e3:.0f} ms counts as {NOISE * 1e3:.0f} ms in it."
-        " Exponents and limits are of processor time: the clock has what else the machine did, and 5 ms for each part,"
-        " ten at a time."
+        f"{PART:,} uploads to a notice. The exponent is of the growth since a tenth as many uploads: 1 is linear. A"
+        f" time under {NOISE * 1e3:.0f} ms counts as {NOISE * 1e3:.0f} ms in it. Exponents and limits are of processor"
+        " time."
     )
     head = ("what", "uploads", "processor, s", "clock, s", "peak MB", "requests", "exponent")
     return BenchFindings((BenchTable("growth", head, rows, note),), (), tuple(limits))

@@ -22,6 +22,7 @@ from bench.inputs import BUCKET, ROUTE, SETTINGS
 from tidegate.flows.ledger import Ledger
 from tidegate.settings import load
 from tidegate.stores.dynamodb import DynamoDbStore
+from tidegate.wiring import settings_file
 from tidegate_local import stack as local_stack
 from tidegate_local.environment import client
 
@@ -111,7 +112,7 @@ def visible(stack: Mapping[str, str], rows: int, look: Callable[[], None]) -> No
 
 def stages(stack: Mapping[str, str], uploads: Sequence[PutUpload]) -> list[tuple[float, float, float, float]]:
     """The seconds of each of `STAGES`, for each upload."""
-    settings = load(Path(stack["TIDEGATE_CONFIG"]))
+    settings = load(settings_file(stack))
     store = DynamoDbStore(client("dynamodb", stack), stack["TIDEGATE_LEDGER"])
     ledger = Ledger(store, lambda: int(time.time()), settings.retention.claims)
     published = {

@@ -1,4 +1,4 @@
-"""Audit: once an hour, go on with each route's audit, or begin one that is due."""
+"""Audit: once an hour, go on with the audit of each place that routes take or took, or begin one that is due."""
 
 from functools import partial
 from typing import Any
@@ -8,15 +8,16 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from lambdas.shared import logger, measure
 from tidegate import wiring
 from tidegate.core.audit import AuditFinding, Listed
-from tidegate.flows.audit import audit_route
+from tidegate.flows.audit import audit_place
+from tidegate.flows.watch import watch_places
 
 ENOUGH_FOR_A_PAGE = 30
 """Seconds, without the wait after it."""
 LARGEST_PAGE = 1_000
 
 
-def _warn(route: str, text: str) -> None:
-    logger.warning("the source of an audit is not what it should be", extra={"route": route, "remark": text})
+def _warn(place: str, text: str) -> None:
+    logger.warning("the source of an audit is not what it should be", extra={"place": place, "remark": text})
 
 
 @logger.inject_lambda_context
@@ -33,31 +34,32 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
         if len(lost) == 1:
             logger.warning("an upload was lost and is sent", extra={"upload": str(listed.upload), "why": finding.value})
 
-    for route in deployment.routes.values():
-        if route.retired:
-            continue
+    limits, routes = deployment.settings.audit_limits(), deployment.routes.values()
+    for watched in watch_places(routes, limits, ports):
+        place = str(watched.place)
         try:
-            run = audit_route(
-                route,
-                deployment.settings.audit_limits(),
+            run = audit_place(
+                watched,
+                routes,
+                limits,
                 ports,
                 go_on=lambda: context.get_remaining_time_in_millis() > needed,
                 pace=wiring.paced(rate),
                 screens=deployment.screens(),
-                remark=partial(_warn, route.name),
+                remark=partial(_warn, place),
                 tell=tell,
             )
         except Exception as error:
-            # one route's bucket must not stop the others
-            logger.error("the audit of a route failed", extra={"route": route.name, "reason": str(error)})
+            # one place's bucket must not stop the others
+            logger.error("the audit of a place failed", extra={"place": place, "reason": str(error)})
             troubles.append(error)
             continue
         if run and run.job and not run.finished_at and not run.page:
-            logger.info("a job screens the bucket", extra={"route": route.name, "run": run.id, "job": run.job})
+            logger.info("a job screens the bucket", extra={"place": place, "run": run.id, "job": run.job})
         if run and run.page:
             logger.info(
                 "audited",
-                extra={"route": route.name, "run": run.id, "finished": run.finished_at > 0, **run.counts.as_dict()},
+                extra={"place": place, "run": run.id, "finished": run.finished_at > 0, **run.counts.as_dict()},
             )
     if troubles:
         # an error of the function sounds its alarm, and Lambda calls it twice more

@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.shared import logger, measure
 from tidegate import wiring
-from tidegate.core.errors import Rejected
+from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.routes import Route
 from tidegate.flows.dispatch import receive
 from tidegate.flows.settle import advance_each
@@ -19,8 +19,13 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     deployment = wiring.this_deployment()
     ports = deployment.ports(context.aws_request_id, measure=measure, lambda_context=context)
     touched: dict[str, Route] = {}
+    time = context.get_remaining_time_in_millis()
 
     def handle(record: SQSRecord) -> None:
+        # An invocation that does not end acknowledges nothing, and its messages would meet the same end again. So in
+        # the second half of its time none is begun: those before it are acknowledged, and it is given back.
+        if context.get_remaining_time_in_millis() < time / 2:
+            raise Retryable("the ledger is slow: half of the time was over before this notice; it will be tried again")
         match receive(record.body, ports, routes=deployment.routes):
             case Rejected() as error:
                 logger.error("a message was set aside", extra={"reason": str(error), "message_id": record.message_id})

@@ -16,7 +16,9 @@ from simulation.world.world import ManifestUpload, World
 
 OUTCOMES = ("committed", "quarantined", "superseded", "vanished")
 FINAL = ("COMMITTED", "ABANDONED")
-COMES_BACK = ("quarantined", "superseded", "vanished", "abandoned", "dropped")
+CLAIMS = 60 * 86_400
+"""The default of the setting `retention.claims`."""
+COMES_BACK = ("committed", "quarantined", "superseded", "vanished", "abandoned", "dropped")
 """What an upload may have been counted as before it is gathered anew."""
 
 Batches = Mapping[str, Mapping[str, Any]]
@@ -44,6 +46,7 @@ def mistaken(world: World) -> list[str]:
             broken += (f"batch {batch}: {each}" for each in _batch(world, batch, item))
     broken += [*_sums(world, batches), *_leftovers(world, batches), *_status(world, batches)]
     broken += _oldest(world, batches)
+    broken += _wrongly_corrected(world, batches)
     return [*broken, *_wishes(world, batches)]
 
 
@@ -52,6 +55,8 @@ def mistaken(world: World) -> list[str]:
 
 def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     published = [(table, stored) for each, table, stored in world.published() if each == batch]
+    if not published and item["state"] == "ABANDONED" and batch in world.fenced():
+        return  # the table was rolled back past its fence: `told` says who may publish it
     if len(published) != 1 and not refenced(world, batch):
         yield f"it is {item['state']}, and in the table {len(published)} times"
         return
@@ -92,9 +97,8 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     yield from _endings(world, batch, stored, endings, last)
     registered = world.manifest_of(batch)
     counted = Counter(endings.get(_place(each), "committed") for each in registered)
-    tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored))}
-    if rejected := sum(len(_rows(world, each)) for each in world.published_rejected(batch)):
-        tally["rejected"] = rejected
+    rejected = sum(len(_rows(world, each)) for each in world.published_rejected(batch))
+    tally = {**{name: counted[name] for name in OUTCOMES}, "rows": len(_rows(world, stored)), "rejected": rejected}
     for where, said in (
         ("receipt", receipt["tally"]),
         ("record", item["tally"]),
@@ -114,7 +118,7 @@ def _only_rows(world: World, batch: str, item: Mapping[str, Any], stored: Stored
     listed = {(f"s3://{each.bucket}/{each.key}", each.version) for each in world.manifest_of(batch)}
     if listed != landed:
         yield f"its manifest was rebuilt with {sorted(listed)}, its rows are of {sorted(landed)}"
-    tally = {**dict.fromkeys(OUTCOMES, 0), "committed": len(landed), "rows": len(rows)}
+    tally = {**dict.fromkeys(OUTCOMES, 0), "committed": len(landed), "rows": len(rows), "rejected": 0}
     if (item["state"], item["objects"], {**item["tally"]}) != ("COMMITTED", len(landed), tally):
         yield f"it was rebuilt as {item['state']} with {item['objects']} uploads, {item['tally']}; its rows say {tally}"
     yield from _claims(world, batch, {_place(each): "" for each in world.manifest_of(batch)})
@@ -132,10 +136,12 @@ def _claim_key(each: ManifestUpload) -> tuple[str, str]:
 
 
 def dropped_for_good(world: World, each: ManifestUpload) -> bool:
-    """Whether a person has dropped an upload of an abandoned batch, and nobody has taken it over since."""
+    """Whether a person has dropped an upload of an abandoned batch, and nobody has taken it over since. Who took it
+    over before has lost it again, when the ledger was restored."""
     place = (*_claim_key(each), each.notice)
     return place in world.dropped and not any(
-        taken.owner == each.notice and (pk, sk) == place[:2] for (pk, sk, _), taken in world.taken_over.items()
+        taken.owner == each.notice and (pk, sk) == place[:2] and taken.at >= world.dropped[place]
+        for (pk, sk, _), taken in world.taken_over.items()
     )
 
 
@@ -195,7 +201,7 @@ def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str
         claim = world.dynamodb.items.get(("ledger", *_claim_key(each)))
         if claim is None or claim["notice"] != each.notice:
             continue
-        ended = "dropped" if (*_claim_key(each), each.notice) in world.dropped else endings[_place(each)]
+        ended = "dropped" if (*_claim_key(each), each.notice) in _given_up(world) else endings[_place(each)]
         if claim.get("outcome", "") != ended:
             yield f"the claim of {_place(each)} says {claim.get('outcome')!r}, it ended as {ended!r}"
 
@@ -206,20 +212,25 @@ def _claims(world: World, batch: str, endings: Mapping[tuple[str, str, str], str
 def _sums(world: World, batches: Batches) -> Iterator[str]:
     """Each batch that has ended is in its route's sums once (rule 10), and so is each upload that came back."""
     came_back = _came_back(world, batches)
+    corrected = _corrected(world, batches)
+    for route, count in corrected.items():
+        came_back[route, "quarantined"] += count
     for (_, pk, _), route in world.dynamodb.items.on("r#"):
         of_route = [item for item in batches.values() if item["route"] == pk[2:]]
         ended = [item for item in of_route if item["state"] in FINAL]
         committed = [item for item in ended if item["state"] == "COMMITTED"]
         expected = {
-            "notified": sum(item["objects"] for item in ended),
+            "notified": sum(item["objects"] for item in ended) + corrected[pk[2:]],
             "committed_batches": len(committed),
             "abandoned_batches": len(ended) - len(committed),
-            "abandoned_objects": sum(item["objects"] for item in ended if item["state"] == "ABANDONED"),
-            "dropped": sum(_dropped_of(world, batch) for batch, item in batches.items() if item["route"] == pk[2:]),
+            "abandoned_objects": corrected[pk[2:]]
+            + sum(item["objects"] for item in ended if item["state"] == "ABANDONED"),
+            "dropped": corrected[pk[2:]]
+            + sum(_dropped_of(world, batch) for batch, item in batches.items() if item["route"] == pk[2:]),
             # a ledger that was restored has forgotten jobs, and may have forgotten which attempts they were
             **({} if world.forgotten_from < math.inf else {"jobs": sum(item["attempt"] for item in of_route)}),
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
-            "rejected": sum(item["tally"].get("rejected", 0) for item in committed),
+            "rejected": sum(item["tally"]["rejected"] for item in committed),
         }
         said = {name: route.get(name, 0) for name in expected}
         if said != expected:
@@ -230,6 +241,33 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             # a registration that a restored ledger forgot is put right without them
             if counted != happened and (world.forgotten_from == math.inf or counted > happened):
                 yield f"sums: {happened} uploads of route {pk[2:]} came back as {name}, it says {counted}"
+
+
+def _given_up(world: World) -> set[tuple[str, str, str]]:
+    """The claims on uploads that were given up: abandoned ones, and those in quarantine."""
+    return world.dropped.keys() | world.corrected.keys()
+
+
+def _corrected(world: World, batches: Batches) -> Counter[str]:
+    """By route: how many uploads in quarantine were given up because a later version had landed."""
+    found: Counter[str] = Counter()
+    for batch, item in batches.items() if world.corrected else ():
+        if item["state"] == "COMMITTED":
+            places = {(*_claim_key(each), each.notice) for each in world.manifest_of(batch)}
+            found[item["route"]] += len(places & world.corrected.keys())
+    return found
+
+
+def _wrongly_corrected(world: World, batches: Batches) -> Iterator[str]:
+    """What was given up has a later version with rows."""
+    for item, batch in ((each, batch) for batch, each in batches.items() if world.corrected):
+        for each in world.manifest_of(batch) if item["state"] == "COMMITTED" else ():
+            if (*_claim_key(each), each.notice) not in world.corrected:
+                continue
+            first = min((put.number for put in world.puts_of(each)), default=0)
+            later = [put for put in world.history if (put.bucket, put.key) == (each.bucket, each.key)]
+            if not any(put.number > first and world.landed_at(put) is not None for put in later):
+                yield f"quarantine: {_place(each)} was given up, and no later version has landed"
 
 
 def _dropped_of(world: World, batch: str) -> int:
@@ -251,7 +289,7 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
         return came_back
     registered: dict[tuple[str, str, str], tuple[str, str]] = {}
     for batch, item in batches.items():
-        endings = _recorded(world, batch) if item["state"] == "COMMITTED" else {}
+        endings = recorded(world, batch) if item["state"] == "COMMITTED" else {}
         usual = "committed" if item["state"] == "COMMITTED" else "abandoned"
         for each in world.manifest_of(batch) if item["state"] in FINAL else ():
             registered[(*_claim_key(each), each.notice)] = item["route"], endings.get(_place(each), usual)
@@ -263,12 +301,12 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
             owner = taken.owner
             if (pk, sk, owner) in registered:
                 route, ended = registered[pk, sk, owner]
-                came_back[route, "dropped" if (pk, sk, owner) in world.dropped else ended] += 1
+                came_back[route, "dropped" if (pk, sk, owner) in _given_up(world) else ended] += 1
                 break
     return came_back
 
 
-def _recorded(world: World, batch: str) -> dict[tuple[str, str, str], str]:
+def recorded(world: World, batch: str) -> dict[tuple[str, str, str], str]:
     """The recorded outcomes of a published batch's uploads that were not committed."""
     left = dict(world.left_in(f"batches/{batch}/"))
     staged = json.loads(left.get(f"batches/{batch}/receipt.json", b"{}")).get("staged")
@@ -304,21 +342,32 @@ def _status(world: World, batches: Batches) -> Iterator[str]:
 
 
 def _oldest(world: World, batches: Batches) -> Iterator[str]:
-    """A route says since when it has uploads in quarantine, and that is never too late, but for the clocks of two
-    functions that end batches at the same time. It may be too early until the next look."""
+    """A route says since when it has uploads in quarantine: neither too late nor, once everything is at rest, too
+    early, but for the clocks of two functions that end batches at the same time."""
     differ = max(world.knobs.skew) - min(world.knobs.skew)
     since: dict[str, int] = {}
+    earliest: dict[str, int] = {}
     for batch, item in batches.items():
-        if item["state"] == "COMMITTED" and item["tally"]["quarantined"] and batch not in world.only_rows:
-            for each in world.manifest_of(batch):
-                claim = world.dynamodb.items.get(("ledger", *_claim_key(each)), {})
-                live = claim.get("expires_at", 0) > world.kernel.now
-                if live and (claim["notice"], claim.get("outcome")) == (each.notice, "quarantined"):
-                    since[item["route"]] = min(item["ended_at"], since.get(item["route"], item["ended_at"]))
+        if item["state"] != "COMMITTED" or not item["tally"]["quarantined"] or batch in world.only_rows:
+            continue
+        endings = recorded(world, batch)
+        for each in world.manifest_of(batch):
+            if endings.get(_place(each)) != "quarantined":
+                continue
+            claim = world.dynamodb.items.get(("ledger", *_claim_key(each)), {})
+            still = (claim.get("notice"), claim.get("outcome")) == (each.notice, "quarantined")
+            if still and claim["expires_at"] > world.kernel.now:
+                since[item["route"]] = min(item["ended_at"], since.get(item["route"], item["ended_at"]))
+            # a claim expires a while before its batch is taken for forgotten, and may be deleted then
+            if (still or not claim) and item["ended_at"] + CLAIMS > world.kernel.now:
+                earliest[item["route"]] = min(item["ended_at"], earliest.get(item["route"], item["ended_at"]))
     for (_, pk, _), route in world.dynamodb.items.on("r#"):
         said, oldest = route.get("quarantined_since", 0), since.get(pk[2:], 0)
         if oldest and not 0 < said <= oldest + differ:
             yield f"quarantine: route {pk[2:]} has uploads there since {oldest}, it says {said}"
+        # a restored ledger counts anew what came back
+        elif said and world.forgotten_from == math.inf and said < earliest.get(pk[2:], math.inf) - differ:
+            yield f"quarantine: route {pk[2:]} has nothing there before {earliest.get(pk[2:])}, it says {said}"
 
 
 def _wishes(world: World, batches: Batches) -> Iterator[str]:
@@ -334,9 +383,10 @@ def _wishes(world: World, batches: Batches) -> Iterator[str]:
     named = {(*_claim_key(each), each.notice) for batch in asked for each in world.manifest_of(batch)}
     if unasked := world.dropped.keys() - named:
         yield f"wishes: {len(unasked)} uploads were dropped that nobody gave up"
+    origins = {notice.id: notice.origin for notice in world.sent_notices}
     for (pk, sk, taker), taken in world.taken_over.items():
         # without a version it may be another put of the same bytes
-        by_audit = world.origins.get(taker, "").startswith("audit-") and not sk.startswith("etag:")
+        by_audit = origins.get(taker, "").startswith("audit-") and not sk.startswith("etag:")
         if by_audit and (pk, sk, taken.owner) in world.dropped:
             yield f"wishes: an audit sent an upload of version {sk}, which was dropped"
     for (_, pk, _), route in world.dynamodb.items.on("r#"):

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from dataclasses import fields
 
+from simulation.checker.draws import first_of_today
 from simulation.checker.explore import (
     Case,
     Report,
@@ -42,6 +43,8 @@ def main(arguments: list[str]) -> int | None:
 
 def _done(arguments: list[str]) -> int | None:
     match arguments:
+        case ["seeds"]:
+            return _report(run_all(seeds(first_of_today(), first_of_today() + 1_000)), complete=False)
         case ["seeds", text] if "-" in text:
             return _report(run_all(seeds(*_range(text))), complete=False)
         case ["seeds", text, *more]:

@@ -3,6 +3,7 @@
 Without a fault the product keeps every promise in all of them. `bugs.py` names the mistakes that each one shows.
 """
 
+import datetime
 import itertools
 import json
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from simulation.checker.crossings import CROSSINGS, expire_claims
 from simulation.checker.scenarios import ALL_BAD, BAD, CORE, GOOD, MORE, Scenario
-from simulation.world import audits, backfills, foreign, maintaining, people, redriving, republishing
+from simulation.world import audits, backfills, foreign, letters, maintaining, people, redriving, republishing
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.emr import SimulatedJobRun
@@ -26,6 +28,7 @@ from simulation.world.table import Metadata, Stored
 from simulation.world.world import CONFIG, LOOK, World
 from tidegate import wiring
 from tidegate.flows.abort import Aborted
+from tidegate.flows.drop_quarantined import is_its_minute
 from tidegate.flows.redrive import Redrive
 from tidegate.flows.resume import Resumed, resume
 from tidegate.sinks.iceberg.marks import IcebergSnapshot
@@ -106,6 +109,30 @@ def uneven_sequencers(world: World) -> None:
 
 
 # ---- what is in an object, and who may read it
+
+
+def strange_records(world: World) -> None:
+    """Messages of S3's have records besides that cannot be read or that no route takes, before and after those of the
+    uploads. One message waits among the dead letters until a person looks."""
+    kinds = itertools.cycle(("before of no route", "before unreadable", "after of no route", "after unreadable"))
+    world.knobs = replace(world.knobs, strange=1.0)
+    world.strange = lambda: next(kinds)
+    world.bundled = lambda: 0.5
+    for number in range(4):
+        world.upload(f"events/{number}.json", GOOD, after=30.0 * number)
+    world.upload("events/4.json", GOOD, after=HOUR)
+    # nothing takes the last message, until it is a dead letter
+    world.kernel.after(HOUR - 10, lambda: setattr(world.from_buffer, "enabled", False))
+
+    def set_aside() -> None:
+        for message in list(world.buffer.messages.values()):
+            del world.buffer.messages[message.id]
+            world.dead_letters.send(message.body)
+        world.from_buffer.enabled = True
+        world.kernel.spawn("person", lambda: letters.redrive_all(world))
+
+    world.lasts = HOUR + 120.0
+    world.kernel.after(HOUR + 60, set_aside)
 
 
 def unended(world: World) -> None:
@@ -293,6 +320,37 @@ def screened(world: World) -> None:
     unannounced(world)
 
 
+def split_unannounced(world: World) -> None:
+    """A route is split, and one of the parts has its name. Later a third route takes what none has taken since. S3
+    announces none of the uploads. An audit runs each hour."""
+    _audited(world, min_age=120.0)
+    world.lasts = 18_000.0
+    world.announce = lambda version: []
+    parts = [_split(world, *"ab"), _split(world, *"abc")]
+    for after, config in ((1_000.0, parts[0]), (9_000.0, parts[1])):
+        world.kernel.after(after, partial(deploy, config))
+    for number, after in enumerate((60.0, 1_100.0, 3_690.0, 8_000.0)):
+        for part in "ab":
+            world.upload(f"events/{part}/{number}.json", GOOD, after=after)
+    world.upload("events/c/asked.json", MORE, after=60.0)
+    world.upload("events/c/unasked.json", MORE, after=8_500.0)
+    world.upload("events/c/later.json", MORE, after=17_000.0)
+
+
+def corrected(world: World) -> None:
+    """A file that cannot be decoded is put again under its key, corrected, and lands. Another one lands, and is put
+    again as one that cannot be decoded. An audit runs each hour, and another upload has settling look in the minute in
+    which it looks for what was corrected."""
+    _audited(world, min_age=120.0)
+    looks = next(at for at in range(3_600, 7_200, 60) if is_its_minute("events", int(START) + at, 60))
+    world.upload("events/a.json", BAD)
+    world.upload("events/b.json", GOOD)
+    world.upload("events/a.json", GOOD, after=900.0)
+    world.upload("events/b.json", BAD, after=900.0)
+    world.lasts = looks + 900.0
+    world.upload("events/c.json", GOOD, after=looks - 30.0)
+
+
 def claimed_and_purged(world: World) -> None:
     """A person purges the queue of notices. An audit runs each hour."""
     _audited(world, min_age=120.0)
@@ -328,6 +386,55 @@ def audited_for_months(world: World) -> None:
         world.upload("a.json", GOOD, bucket="plain", after=60.0 + day * DAY)
 
 
+def overwritten_while_suspended(world: World) -> None:
+    """Versioning was suspended when an object was put, and is on again when it is put once more. The bucket still lists
+    what was put first, and nobody can read it by its ETag any more. S3 announces the second. An audit runs each hour,
+    and a person backfills in the end."""
+    world.knobs = replace(world.knobs, backfills=1)
+    _audited(world, min_age=120.0)
+    bucket = world.s3.buckets["landing"]
+    bucket.suspended = True
+    world.announce = lambda version: [] if bucket.suspended else [1.0]
+    world.upload("events/a.json", GOOD, after=60.0)
+
+    def resume_versioning() -> None:
+        bucket.suspended = False
+
+    world.kernel.after(70.0, resume_versioning)
+    world.upload("events/a.json", MORE, after=80.0)
+
+
+def again_unannounced(world: World) -> None:
+    """Without versions, the same bytes are put twice within seconds, and S3 announces the first only. A person gives
+    its batch up. An audit that compares times cannot tell the second from the first."""
+    _audited(world, min_age=1.0)
+    puts = iter(([1.0], []))
+    world.announce = lambda version: next(puts, [1.0])
+    for after in (3.0, 6.0):
+        world.upload("a.json", GOOD, bucket="plain", after=after)
+    world.kernel.after(20.0, lambda: people.give_up(world))
+
+
+def again_after_memory(world: World) -> None:
+    """Without versions, the same bytes are put again after a month, and S3 announces that two months late: the ledger
+    has forgotten the first by then. To it they are a new upload."""
+    world.knobs = replace(world.knobs, horizon=90.0 * DAY)
+    world.lasts = 90.0 * DAY
+    world.announce = lambda version: [1.0] if world.kernel.now < START + DAY else [59.0 * DAY]
+    for after in (60.0, 30.0 * DAY):
+        world.upload("b.json", GOOD, bucket="plain", after=after)
+
+
+def backfilled_by_jobs_that_are_cancelled(world: World) -> None:
+    """Of the jobs that read a lineage for the backfill in the end, the first twelve are cancelled. The upload was there
+    before the deployment, and S3 announces it never."""
+    world.knobs = replace(world.knobs, backfills=1)
+    world.announce = lambda version: []
+    cancelled = iter([1.0] * 12)
+    world.emr.cancelled_after = lambda: next(cancelled, None)
+    world.upload("events/a.json", GOOD)
+
+
 def backfilled(world: World) -> None:
     """Two uploads were there before the deployment, in two buckets, and a third one is announced. A person backfills
     twice at once, and again an hour later."""
@@ -348,7 +455,7 @@ def backfilled_around_a_batch(world: World) -> None:
     world.emr.startup = lambda: next(startups, 40.0)
     world.lasts = 2.0 * HOUR
     world.upload("events/a.json", GOOD)
-    world.kernel.after(300.0, lambda: _expire_claims(world))
+    world.kernel.after(300.0, lambda: expire_claims(world))
     world.kernel.after(400.0, lambda: backfills.act(world))
 
 
@@ -358,8 +465,20 @@ def backfilled_while_it_is_published(world: World) -> None:
     startups = iter((410.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     world.upload("events/a.json", GOOD)
-    world.kernel.after(300.0, lambda: _expire_claims(world))
+    world.kernel.after(300.0, lambda: expire_claims(world))
     world.kernel.after(400.0, lambda: backfills.act(world))
+
+
+def deleted_and_backfilled(world: World) -> None:
+    """Two batches land. Somebody deletes all rows, and two people backfill them at once, and again later. Another one
+    asks to publish the batches once more, which would bring the rows back a second time."""
+    world.knobs = replace(world.knobs, backfills=1)
+    _landing_twice(world)
+    world.kernel.after(600.0, lambda: foreign.commit(world, foreign.delete_rows))
+    for after in (700.0, 700.0, 1_500.0):
+        world.kernel.after(after, lambda: backfills.act(world))
+    for after in (705.0, 1_700.0):
+        world.kernel.after(after, lambda: republishing.act(world))
 
 
 def republished(world: World) -> None:
@@ -1024,6 +1143,7 @@ EXTRA: dict[str, Scenario] = {
         unended,
         refused_for_a_while,
         refused_beside,
+        strange_records,
         one_at_a_time,
         claims_together,
         in_lanes,
@@ -1033,13 +1153,20 @@ EXTRA: dict[str, Scenario] = {
         unannounced,
         unannounced_versions,
         screened,
+        split_unannounced,
+        corrected,
         claimed_and_purged,
         audited_under_way,
         audited_for_months,
+        overwritten_while_suspended,
+        again_unannounced,
+        again_after_memory,
+        backfilled_by_jobs_that_are_cancelled,
         backfilled,
         backfilled_around_a_batch,
         backfilled_while_it_is_published,
         backfilled_for_months,
+        deleted_and_backfilled,
         republished,
         republished_after_maintenance,
         republished_in_passing,
@@ -1101,6 +1228,7 @@ EXTRA: dict[str, Scenario] = {
         bad_rows_given_up,
         announced_and_given_up,
         riding_along,
+        *CROSSINGS,
     )
 }
 
@@ -1112,7 +1240,7 @@ not promise to recover from that. Here it does, because nothing else happens; so
 CROSSED = ("returning", "again_in_company", "again_while_it_is_claimed", "told_while_given_up")
 """Scenarios in which an upload comes again while it is open how the first one ends."""
 SHARED = (*CORE, *CROSSED, "announced", "unannounced", "screened")
-"""Of the faults of these `make test` tries a share, `make faults` every one."""
+"""Of the faults of these `make test-all` tries a share, `make faults` every one."""
 
 # ---- means
 
@@ -1137,15 +1265,19 @@ def _audited(world: World, *, min_age: float, horizon: float = 0.0) -> None:
     audits.begin(world)
 
 
+def _split(world: World, *parts: str) -> str:
+    """The configuration in which a route takes each of these folders of what one route takes now. The first one has the
+    name of that route."""
+    before, first, *others = configured(world.knobs).split("[[route]]")
+    routes = [first.replace('prefix = "events/', f'prefix = "events/{part}/') for part in parts]
+    names = ["events", *parts[1:]]
+    renamed = [each.replace('name = "events"', f'name = "{name}"') for each, name in zip(routes, names, strict=True)]
+    return "[[route]]".join([before, *renamed, *others])
+
+
 def _backfilled(world: World) -> None:
     """The person on call backfills at the end."""
     world.knobs = replace(world.knobs, backfills=1)
-
-
-def _expire_claims(world: World) -> None:
-    for (_, pk, _), item in world.dynamodb.items.items():
-        if pk.startswith("o#"):
-            item["expires_at"] = int(world.kernel.now) - 1
 
 
 def _announced_as(world: World, message: Callable[[Version], dict[str, Any]]) -> None:
@@ -1176,6 +1308,7 @@ def _eventbridge(version: Version) -> dict[str, Any]:
     return {
         "detail-type": "Object Created",
         "source": "aws.s3",
+        "time": datetime.datetime.fromtimestamp(version.at, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "detail": {"bucket": {"name": version.bucket}, "object": described, "reason": "PutObject"},
     }
 

@@ -19,33 +19,41 @@ class FoundMistake:
 FOUND = (
     FoundMistake(
         "In an unversioned bucket an upload vanished before it was read, and the same bytes were uploaded again. The"
-        " second notice had the id of the first one, which was registered. It was acknowledged, and the upload lost.",
+        " second notice had the id of the first, so it was acknowledged, and the upload lost.",
         "The sequencer is part of a notice's content ([0029](adr/0029-sequencers-are-content.md)).",
         "the same bytes, the same notice",
         (Case("again_alone"),),
     ),
     FoundMistake(
-        "A batch found an upload gone. The same bytes were uploaded again before the batch had ended. The second upload"
-        " was refused as a duplicate of a claim that then ended without a row.",
+        "A batch found an upload gone. The same bytes, uploaded again before the batch had ended, were refused as a"
+        " duplicate of a claim that then ended without a row.",
         "The claim records the repeat, and settling sends the upload again ([0030](adr/0030-told-while-undecided.md)).",
         "a repeated upload is forgotten",
         (Case("returning", ((50, Kind.PAUSE),)),),
     ),
     FoundMistake(
-        "S3's sequencers may differ in length, and are padded on the right before they are compared"
-        " ([AWS](https://repost.aws/knowledge-center/s3-duplicate-sqs-messages)). Tidegate compared them as numbers,"
-        " and treated a later upload of the same bytes as an old notification.",
+        "S3's sequencers differ in length, and are padded on the right before they are compared"
+        " ([AWS](https://repost.aws/knowledge-center/s3-duplicate-sqs-messages)). Tidegate compared numbers, and took a"
+        " later upload of the same bytes for an old notification.",
         "`tidegate.core.uploads.is_later` pads on the right.",
         "sequencers compared as numbers",
         (Case("uneven_sequencers"),),
     ),
     FoundMistake(
-        "A ledger was restored to the time when a batch gathered. Meanwhile the route got another table. Lambda retried"
-        " an invocation of settle although its rule was disabled. Settle sealed the batch again, for the new table,"
-        " found the old manifest, and started a job for rows that may be in the old table already.",
+        "A ledger was restored to when a batch gathered; the route had got another table since. Lambda retried settle"
+        " although its rule was disabled. Settle sealed the batch for the new table, found the old manifest, and"
+        " started a job for rows that may be in the old table.",
         "The manifest's table is compared with the header's, recovering uses the manifest's, and the runbook waits"
         " for Lambda's retries ([0039](adr/0039-a-manifest-names-its-table.md)).",
         "a manifest for any table",
         (Case("sealed_anew_for_another_table"),),
+    ),
+    FoundMistake(
+        "Versioning was suspended for a while. What was put then stays listed when its key is put again, but cannot be"
+        " read. Each audit and each backfill sent it, and it ended as superseded: `UploadsFoundLost` never came to"
+        " rest.",
+        "Both look only at a version or the current object (`tidegate.core.audit.Listed`).",
+        "what nobody can read is lost",
+        (Case("overwritten_while_suspended"),),
     ),
 )

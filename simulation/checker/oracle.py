@@ -5,19 +5,23 @@ It imports nothing of the product. This module checks that the rows of every upl
 the definition alone, repeats the first check. If the two differ, one of them is wrong.
 """
 
+import itertools
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
 from simulation.checker.announced import misannounced
 from simulation.checker.books import dropped_for_good, mistaken, refenced
 from simulation.checker.bounds import decisions
+from simulation.checker.sent import missent
+from simulation.checker.told import mistold
 from simulation.world import audits, backfills
+from simulation.world.landing import STRANGE
 from simulation.world.s3 import SUSPENDED, Version
-from simulation.world.world import REJECTED, World
+from simulation.world.world import REJECTED, ManifestUpload, World
 
 
 @dataclass
@@ -46,9 +50,18 @@ def judge(world: World, came_to_rest: bool) -> Judgement:
         return judgement
     _judge_uploads(world, rows, judgement)
     judgement.broken += _misplaced(world)
+    judgement.broken += _loaded_unasked(world, rows)
     _compare(world, rows, judgement)
     _each_batch_once(world, judgement)
-    judgement.broken += [*mistaken(world), *misannounced(world), *decisions(world), *world.noticed]
+    judgement.broken += [
+        *mistaken(world),
+        *missent(world),
+        *mistold(world),
+        *misannounced(world),
+        *decisions(world),
+        *_thrown_away(world),
+        *world.noticed,
+    ]
     return judgement
 
 
@@ -58,6 +71,17 @@ def _misplaced(world: World) -> Iterator[str]:
         for _, (uri, _, number, value) in world.catalog.rows(table):
             if isinstance(value, str) is not table.endswith(REJECTED):
                 yield f"misplaced: row {number} of {uri} is in {table}"
+
+
+UNREADABLE = json.dumps(STRANGE["unreadable"])
+
+
+def _thrown_away(world: World) -> Iterator[str]:
+    """Each record that cannot be read waits among the dead letters for a person, at least once."""
+    dead = world.dead_letters.messages.values()
+    kept = sum("reason" in each.attributes or UNREADABLE in each.body for each in dead)
+    if kept < world.unreadable:
+        yield f"dead letters: of {world.unreadable} records that cannot be read {kept} wait for a person"
 
 
 def named(version: Version) -> second_opinion.Name:
@@ -71,6 +95,7 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
         found[uri, version][number, value] += 1  # type: ignore[index]
     # uploads of the same bytes under one key are told apart by what came between: they land once, unless an earlier
     # one had ended without its rows. The last one that anybody heard of has to be there
+    forgets = came_after_memory(world)
     puts: dict[second_opinion.Name, list[Version]] = defaultdict(list)
     for version in world.history:
         puts[named(version)].append(version)
@@ -79,7 +104,7 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
         times = Counter({number: 0 for number, _ in there})
         for (number, _), count in there.items():
             times[number] += count
-        if any(count > 1 for count in times.values()):
+        if any(count > 1 for count in times.values()) and name not in forgets:
             judgement.repeated += 1
             judgement.broken.append(f"repeated: {name} has rows {dict(times)}, at most 1 each")
         if there and set(there) != set(expected):
@@ -91,6 +116,33 @@ def _judge_uploads(world: World, rows: list[tuple[object, ...]], judgement: Judg
             judgement.broken.append(f"lost: {name} was announced or audited, could be read, and is not there")
     for name in found:
         judgement.broken.append(f"foreign: rows of {name}, which nobody uploaded")
+
+
+MEMORY = 58 * 86_400
+"""Seconds between two landings after which the claim of the first may have expired before the second: the setting
+`claims`, less what a batch may take."""
+
+
+def came_after_memory(world: World) -> set[second_opinion.Name]:
+    """The uploads without a version that landed again after the ledger had forgotten them: the same bytes are a new
+    upload then (docs/guarantee.md), if they were put again since. A version id is new with each put, so it never
+    is."""
+    landed: dict[second_opinion.Name, list[float]] = defaultdict(list)
+    for _, _, stored in world.published():
+        for uri, version, number, _ in (row for name in stored.files for row in world.catalog.files[name]):
+            if number == 0 and version.startswith("etag:"):
+                landed[uri, version].append(world.catalog.came_at[stored.snapshot.id])
+    put_at: dict[second_opinion.Name, list[float]] = defaultdict(list)
+    for put in world.history:
+        put_at[named(put)].append(put.at)
+    return {
+        name
+        for name, times in landed.items()
+        if all(
+            later - earlier >= MEMORY and any(earlier < at for at in put_at[name])
+            for earlier, later in itertools.pairwise(sorted(times))
+        )
+    }
 
 
 def rows_of(version: Version, *, sets_aside: bool = False) -> list[tuple[int, int | str]]:
@@ -110,7 +162,11 @@ def _excused(world: World, version: Version) -> bool:
     """Whether the upload may end without its rows: it could not be read, a person gave it up, or it was overwritten or
     deleted where that destroys it."""
     place = (version.bucket, version.key)
-    if place in refused(world) or (*place, version.sequencer) in given_up(world) | forgotten(world):
+    if (
+        place in refused(world)
+        or version.number in replaced(world)
+        or (*place, version.sequencer) in may_be_missing(world)
+    ):
         return True
     if version.version_id not in ("", SUSPENDED):
         return False
@@ -123,24 +179,69 @@ def _excused(world: World, version: Version) -> bool:
 def refused(world: World) -> set[tuple[str, str]]:
     """(bucket, key) of the objects that S3 refused. If the person on call releases what S3 hands out again, only of
     those that it refuses to the end."""
-    return set(world.s3.refused) if world.knobs.releases else world.refused
+    return set(world.s3.refused) if world.knobs.releases else world.refused - world.asked_for
+
+
+def replaced(world: World) -> set[int]:
+    """The numbers of the puts that S3 refused for a while, and of whose object a later version has landed: that settles
+    them, and no release brings them back."""
+    there = {(uri, version) for table in world.catalog.tables for _, (uri, version, *_) in world.catalog.rows(table)}
+    landed = {(put.bucket, put.key): put.number for put in world.history if named(put) in there}
+    return {
+        put.number
+        for put in world.history
+        if (put.bucket, put.key) in world.refused and put.number < landed.get((put.bucket, put.key), 0)
+    }
+
+
+def may_be_missing(world: World) -> set[tuple[str, str, str]]:
+    """(bucket, key, sequencer) of the puts that may end without their rows, whatever the bucket has."""
+    return given_up(world) | forgotten(world) | unasked(world) | heard_too_late(world)
 
 
 def given_up(world: World) -> set[tuple[str, str, str]]:
     """(bucket, key, sequencer) of the uploads in batches whose fence is in a table. If the person on call redrives such
     batches, only of those that a person has dropped, and that nobody has taken over since."""
-    fenced = {batch for batch, _, stored in world.published() if not stored.files}
-    listed = [item for batch in fenced for item in world.manifest_of(batch)]
+    listed = [(item, batch) for batch in world.fenced() for item in world.manifest_of(batch)]
     if world.knobs.redrives:
-        listed = [item for item in listed if dropped_for_good(world, item)]
-    return {(put.bucket, put.key, put.sequencer) for item in listed for put in world.puts_of(item)}
+        listed = [(item, batch) for item, batch in listed if dropped_for_good(world, item)]
+    puts = [put for item, batch in listed for put in (*world.puts_of(item), *_same_to_an_audit(world, item, batch))]
+    return {(put.bucket, put.key, put.sequencer) for put in puts}
+
+
+CLOCKS = 60
+"""Seconds by which S3's clock and a function's may differ, to the product."""
+
+
+def _same_to_an_audit(world: World, item: ManifestUpload, batch: str) -> list[Version]:
+    """The puts of the same bytes, without a version, that nobody announced and that came before this upload was
+    claimed, or within `CLOCKS` after it. By the bucket's listing they are the upload that was given up. The part is
+    written after the claim."""
+    if not item.version.startswith("etag:"):
+        return []
+    parts = f"batches/{batch}/parts/{item.notice}-"
+    written = min(each.at for name, each in world.s3.buckets["work"].current.items() if name.startswith(parts))
+    return [
+        put
+        for put in world.history
+        if (put.bucket, put.key, f"etag:{put.etag}") == (item.bucket, item.key, item.version)
+        and put.version_id in ("", SUSPENDED)
+        and not world.notified.get(put.number)
+        and put.at <= written + CLOCKS + max(map(abs, world.knobs.skew))
+    ]
 
 
 def to_be_found(world: World) -> set[int]:
     """The numbers of the puts that an audit or a backfill must have found: they are in such a bucket in the end."""
     since = _watched_since(world)
-    kept = (each for bucket in world.s3.buckets.values() for each in (bucket.current, bucket.versions))
-    there = {version for each in kept for version in each.values()}
+    # what has no version id of its own is there while it is current: a later version with one hides it for good
+    there = {version for bucket in world.s3.buckets.values() for version in bucket.current.values()}
+    there |= {
+        version
+        for bucket in world.s3.buckets.values()
+        for version in bucket.versions.values()
+        if version.version_id != SUSPENDED
+    }
     return {each.number for each in there if each.at >= since.get(each.bucket, math.inf)}
 
 
@@ -161,6 +262,54 @@ def forgotten(world: World) -> set[tuple[str, str, str]]:
     }
 
 
+def heard_too_late(world: World) -> set[tuple[str, str, str]]:
+    """(bucket, key, sequencer) of what was first announced when a claim of it might have expired, and now waits among
+    the dead letters for a person, with the reason."""
+    waiting = {
+        (notice["bucket"], key, sequencer)
+        for letter in world.notices_dead_letters.messages.values()
+        if "reason" in letter.attributes and letter.body.startswith('{"v":')
+        for notice in [json.loads(letter.body)]
+        for key, _, _, sequencer, *_ in notice["uploads"]
+    }
+    return {
+        place
+        for put in world.history
+        if (place := (put.bucket, put.key, put.sequencer)) in waiting
+        and world.heard_at.get(put.number, put.at) - put.at > MEMORY
+    }
+
+
+def unasked(world: World) -> set[tuple[str, str, str]]:
+    """(bucket, key, sequencer) of what nobody announced, and was put when perhaps no route took it. A person may load
+    it, and an audit need not."""
+    return _unannounced(world, lambda always, ever: not always)
+
+
+def _unannounced(world: World, where: Callable[[bool, bool], bool]) -> set[tuple[str, str, str]]:
+    if not world.audited or backfills.wanted(world.knobs):
+        return set()
+    return {
+        (each.bucket, each.key, each.sequencer)
+        for each in world.history
+        if not world.notified.get(each.number) and where(*audits.asked_for(world, each))
+    }
+
+
+def _loaded_unasked(world: World, rows: list[tuple[object, ...]]) -> Iterator[str]:
+    """What only an audit can have loaded, and nobody asked for. A restored ledger does not know what was asked for."""
+    if world.knobs.audits or world.forgotten_from < math.inf:
+        return
+    never = _unannounced(world, lambda always, ever: not ever)
+    there = {(uri, version) for uri, version, *_ in rows}
+    puts: dict[second_opinion.Name, list[bool]] = defaultdict(list)
+    for each in world.history:
+        puts[named(each)].append((each.bucket, each.key, each.sequencer) in never)
+    for name, unwanted in puts.items():
+        if all(unwanted) and name in there:
+            yield f"unasked: {name} was put while no route took it, was never announced, and is there"
+
+
 def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement) -> None:
     puts = [
         second_opinion.ObjectPut(
@@ -173,9 +322,10 @@ def _compare(world: World, rows: list[tuple[object, ...]], judgement: Judgement)
         [second_opinion.ObjectRemoval(*removed) for removed in world.removed],
         world.notified,
         [second_opinion.FinalRow(*row) for row in rows],  # type: ignore[arg-type]
-        given_up(world) | forgotten(world),
-        {each.number for each in world.history if (each.bucket, each.key) in refused(world)},
+        may_be_missing(world),
+        {each.number for each in world.history if (each.bucket, each.key) in refused(world)} | replaced(world),
         _watched_since(world),
+        new_again=came_after_memory(world),
         sets_aside=world.sets_aside,
     )
     for what in ("repeated", "torn", "lost", "foreign"):

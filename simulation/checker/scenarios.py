@@ -58,7 +58,7 @@ def chance(world: World) -> None:
         return [random.choice(delays) for _ in range(times)]
 
     world.announce = announce
-    world.lasts = knobs.horizon * 2
+    world.lasts = max(world.lasts, knobs.horizon * 2)
     if knobs.refused_objects:
         _switch_off_keys(world)
     for _ in range(random.randrange(1, 8)):
@@ -91,4 +91,4 @@ SCENARIOS: dict[str, Scenario] = {each.__name__: each for each in (core, growing
 PLAIN = ("core", "growing", "outcomes", "returning")
 """The scenarios without an accident. Those with one are in `extra_scenarios`."""
 CORE = ("core", "outcomes")
-"""`make test` strikes each of their calls with a share of the faults, and each of their call sites with every fault."""
+"""`make test-all` strikes each of their calls with a share of the faults, and each call site with every fault."""

@@ -30,9 +30,11 @@ be missing. They may also be there, because an audit may find more than it had t
 
 - if its file is bad, or has no rows;
 - if S3 refused to hand it out at some time, even if it hands out the same bytes later, from another put; but where
-  somebody releases whatever S3 hands out again, only if S3 refused it to the end;
+  somebody releases whatever S3 hands out again, only if S3 refused it to the end, or if a later version of the object
+  has landed;
 - if it was given up or forgotten, that very put: its sequencer says so. Where somebody redrives whatever was given up,
-  nothing is given up;
+  nothing is given up. So may be what was announced first when the ledger no longer remembers, and now waits for a
+  person;
 - if it has no version id of its own, and could not be read at every moment from its put to the end. Such an upload is
   read as what its key holds, and only while that has its ETag. So the excuse holds if a later put under the key has
   another ETag, or is one that S3 refuses to hand out; or if the key was deleted later. It holds even if the same bytes
@@ -115,10 +117,12 @@ def second_opinion(
     unreadable: Set[int],
     watched: Mapping[str, float] = MappingProxyType({}),
     *,
+    new_again: Set[Name] = frozenset(),
     sets_aside: bool = False,
 ) -> Opinion:
     """Judge a table; with `sets_aside`, its rows and those of the table of rejected rows together. `watched`: since
-    when an audit watches each bucket. Raises ValueError for a history that contradicts itself."""
+    when an audit watches each bucket. `new_again`: these came once more after they were forgotten. Raises ValueError
+    for a history that contradicts itself."""
     _refuse_contradictions(puts, heard)
     of_name: dict[Name, list[ObjectPut]] = {}
     of_key: dict[tuple[str, str], list[ObjectPut]] = {}
@@ -154,7 +158,7 @@ def second_opinion(
     for name, same in of_name.items():
         ids = read(same[0].body, sets_aside=sets_aside)
         there = found.get(name, [])
-        if len({row.number for row in there}) < len(there):
+        if len({row.number for row in there}) < len(there) and name not in new_again:
             opinion.repeated.add(name)
         if there and (ids is None or {(row.number, row.id) for row in there} != set(enumerate(ids))):
             opinion.torn.add(name)

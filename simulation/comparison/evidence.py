@@ -103,17 +103,14 @@ def comparison(findings: Findings) -> str:
         "scheme",
         "of 1,000 schedules, an upload repeated in",
         "an upload lost in",
-        "uploads notified",
-        "repeated",
-        "lost",
-        "never notified",
+        "uploads never notified",
         "absent",
         "faults in a schedule",
     )
     rows = []
     for scheme, title in TITLES.items():
         counts = counted[scheme, EVERYTHING]
-        numbers = (counts.heard, counts.repeated, counts.lost, counts.unheard, counts.absent)
+        numbers = (counts.unheard, counts.absent)
         rows.append(
             (
                 title,
@@ -124,8 +121,8 @@ def comparison(findings: Findings) -> str:
             )
         )
     return (
-        f"{some.schedules:,} schedules for each scheme, {_seeds(some)}. Any fault may strike any call. In brackets the "
-        f"95 % interval (Wilson).\n\n{markdown(header, rows)}"
+        f"{some.schedules:,} schedules for each scheme, {_seeds(some)}, with any fault at any call. In brackets the"
+        f" 95 % interval (Wilson).\n\n{markdown(header, rows)}"
     )
 
 
@@ -139,11 +136,10 @@ def causes(findings: Findings) -> str:
         rows.append((title, *cells, per_thousand(silent.absent / silent.unheard) if silent.unheard else "0"))
     titles = [CAUSES[cause].title for cause in SINGLE if cause != SILENCE]
     return (
-        f"{some.schedules:,} schedules for each scheme and cause, {_seeds(some)}. A cell has the number of 1,000 "
-        "schedules in which an upload was *repeated* / *lost*; 0 means neither. The last column has the number of "
-        "1,000 never notified uploads that are *absent*. The 95 % interval reaches at most "
-        f"{per_thousand(_widest(some.schedules))} up and down; for a 0 it reaches up to "
-        f"{per_thousand(wilson(0, some.schedules)[1])}.\n\n"
+        f"{some.schedules:,} schedules for each scheme and cause, {_seeds(some)}. A cell: of 1,000 schedules, those "
+        "with an upload *repeated*/*lost*; 0: neither. The last column: of 1,000 uploads never notified, those "
+        f"*absent*. The 95 % interval reaches at most {per_thousand(_widest(some.schedules))} up and down, for a 0 up "
+        f"to {per_thousand(wilson(0, some.schedules)[1])}.\n\n"
         f"{markdown(('scheme', *titles, CAUSES[SILENCE].title), rows)}"
     )
 
@@ -151,23 +147,25 @@ def causes(findings: Findings) -> str:
 def coverage(findings: Findings) -> str:
     report = findings.explored
     calls = [(f"`{name}`", f"{calls:,}", f"{faults:,}") for name, calls, faults in scenarios()]
-    struck = [(f"`{kind}`", *(f"{number:,}" for number in numbers)) for kind, *numbers in kinds(report)]
+    alike: dict[int, list[tuple[str, int]]] = {}
+    for kind, _, did, times in kinds(report):
+        alike.setdefault(did, []).append((f"`{kind}`", times))
+    struck = [
+        (", ".join(name for name, _ in group), f"{did:,}", f"{sum(times for _, times in group):,}")
+        for did, group in alike.items()
+    ]
     callers = ", ".join(f"{caller} {number}" for caller, number in sites(report))
     return (
         f"{markdown(('scenario', 'calls', 'faults that can strike one'), calls)}\n\n"
         f"{report.runs:,} runs with {report.calls:,} calls at {len(report.sites)} call sites ({callers}); "
-        f"{len(report.failures)} broke a promise.\n\n"
-        f"{markdown(('fault', 'call sites that it can strike', 'call sites that it struck', 'times'), struck)}"
+        f"{len(report.failures)} broke a promise. Each fault struck every call site that it can strike:\n\n"
+        f"{markdown(('faults', 'call sites of each', 'times in all'), struck)}"
     )
 
 
 def knobs(_: Findings) -> str:
-    rows = [
-        (f"`{name}`", said, _in_percent(share), ", ".join(map(str, values)))
-        for name, (share, values) in CHOICES.items()
-        for said in [explained(Knobs)[name]]
-    ]
-    return markdown(("knob", "what it sets", "share of the seeds", "value is one of"), rows)
+    said = explained(Knobs)
+    return markdown(("knob", "what it sets"), [(f"`{name}`", said[name]) for name in CHOICES])
 
 
 def explained(owner: type) -> dict[str, str]:
@@ -186,23 +184,15 @@ def explained(owner: type) -> dict[str, str]:
 def states(findings: Findings) -> str:
     report = findings.campaign
     seen = [(name, f"{report.happened[name]:,}") for name in SOMETIMES]
-    rows = [
-        (each.state, each.job.lower(), f"{each.calls:,}", f"{each.sites}", f"{each.struck:,} of {each.possible:,}")
-        for each in report.situations
-    ]
-    header = ("state of the batch", "state of its job", "calls", "call sites", "faults at them that struck")
-    met = sum(each.sites for each in report.situations)
+    met, struck, possible = (
+        sum(getattr(each, name) for each in report.situations) for name in ("sites", "struck", "possible")
+    )
     return (
         f"{report.runs:,} seeds, {report.calls:,} calls, {sum(report.struck.values()):,} faults; no promise was"
-        " broken.\n\n"
-        f"{markdown(('what was seen', 'in so many runs'), seen)}\n\n"
-        f"{met:,} combinations of a state, a job and a call site were met. A dash: the call is about no batch, or the"
-        f" batch has no job.\n\n{markdown(header, rows)}"
+        f" broken. {met:,} combinations of a batch's state, its job's state and a call site were met. Of"
+        f" {possible:,} faults that can strike there, {struck:,} did.\n\n"
+        f"{markdown(('what was seen', 'in so many runs'), seen)}"
     )
-
-
-def _in_percent(share: float) -> str:
-    return f"{share * 100:.0f} %"
 
 
 def found(_: Findings) -> str:
@@ -213,24 +203,23 @@ def found(_: Findings) -> str:
 
 
 def bugs(_: Findings) -> str:
-    """tests/simulation/test_bugs.py plants, runs and undoes each of them."""
-    from simulation.checker.bugs import BUGS
+    """How many there are of each subject, and one. tests/simulation/test_bugs.py plants, runs and undoes them all."""
+    from simulation.checker.bugs import SUBJECTS
 
-    rows = [(bug.name, bug.mistake, f"`{bug.scenario}`, {bug.how}") for bug in BUGS]
-    return markdown(("mistake", "what it is", "shown by"), rows)
+    rows = [(subject, f"{len(module.BUGS)}", module.BUGS[0].mistake) for subject, module in SUBJECTS.items()]
+    return markdown(("subject", "planted", "one of them"), rows)
 
 
 def harmless(_: Findings) -> str:
     from simulation.checker.bugs import HARMLESS
 
-    return markdown(("taken away", "what that means"), [(bug.name, bug.mistake) for bug in HARMLESS])
+    return markdown(("taken away", "what happens"), [(bug.name, bug.mistake) for bug in HARMLESS])
 
 
 def unseen(_: Findings) -> str:
     from simulation.checker.bugs import UNSEEN
 
-    rows = [(bug.name, bug.mistake, bug.because) for bug in UNSEEN]
-    return markdown(("mistake", "what it is", "why no run shows it"), rows)
+    return markdown(("mistake", "why no run shows it"), [(bug.mistake, bug.because) for bug in UNSEEN])
 
 
 def differences(_: Findings) -> str:
@@ -283,7 +272,7 @@ def _share(hits: int, trials: int) -> str:
 
 def _both(counts: TrialCounts) -> str:
     repeats, losses = (per_thousand(hits / counts.schedules) for hits in (counts.with_repeats, counts.with_losses))
-    return "0" if (repeats, losses) == ("0", "0") else f"{repeats} / {losses}"
+    return "0" if (repeats, losses) == ("0", "0") else f"{repeats}/{losses}"
 
 
 def _widest(trials: int) -> float:

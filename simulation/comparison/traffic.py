@@ -336,6 +336,7 @@ def replay(
     began = time.perf_counter()
     with patch.object(driver, "drive", _timed(driver.drive, counts)):
         world = World(lasts=traffic.ends)
+        world.asked = False
     world.kernel.most_events = sys.maxsize
     world.every_look = True
     world.from_buffer.window = window

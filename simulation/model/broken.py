@@ -9,9 +9,9 @@ from unittest.mock import patch
 from simulation.model import setups
 from tidegate.core import transitions
 from tidegate.core.claims import Ownership
-from tidegate.core.items import Has, Is, IsNot, Lacks, Put, Transition, Update, Vacant
+from tidegate.core.items import Has, Is, IsNot, Lacks, LacksOrIs, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
-from tidegate.flows import announce, audit, ledger, publish, rejected
+from tidegate.flows import announce, audit, ledger, publish, rejected, watch
 
 Breaking = Callable[[], AbstractContextManager[Any]]
 
@@ -94,10 +94,20 @@ def _noted_first(group: Any, bus: Any, ports: Any) -> dict[str, str]:
     return dict(bus.send(group))
 
 
-def _page_noted_first(route: Any, look: Any, after: Any, ports: Any) -> Any:
-    run = ports.ledger.audit(route.name)
+def _page_noted_first(route: Any, takers: Any, look: Any, after: Any, ports: Any) -> Any:
+    run = ports.ledger.audit(route.place)
     ports.ledger.note_audit(replace(run, page=run.page + 1, finished_at=1))
-    return _audit_page(route, look, after, ports)
+    return _audit_page(route, takers, look, after, ports)
+
+
+def _left_first(routes: Any, limits: Any, ports: Any) -> Any:
+    for run in ports.ledger.audits():
+        if not any(route.place == run.place for route in routes):
+            ports.ledger.end_watch(run, ports.clock(), limits.horizon)
+    return _watch_places(routes, limits, ports)
+
+
+_watch_places = watch.watch_places
 
 
 _audit_page = audit._audit_page
@@ -189,6 +199,12 @@ VARIANTS: Sequence[Variant] = (
         _patched(audit, "_audit_page", _page_noted_first),
     ),
     Variant(
+        "left first",
+        "A place is left before those that follow it are watched.",
+        "split",
+        _patched(setups, "watch_places", _left_first),
+    ),
+    Variant(
         "counted again",
         "An upload that comes back stays in the sums that it was in.",
         "released",
@@ -211,6 +227,30 @@ VARIANTS: Sequence[Variant] = (
         "A notice that is not registered counts as one that has let go.",
         "on its way",
         _patched(ledger, "has_let_go", _unregistered_is_let_go),
+    ),
+    Variant(
+        "where its rows are is forgotten",
+        "A notice that takes over what has landed does not keep which table has its rows.",
+        "landed elsewhere",
+        _patched(ledger, "rows_of_owners", lambda *arguments, **named: frozenset()),
+    ),
+    Variant(
+        "sealed for any table",
+        "A batch is sealed for its route's table, though it gathers uploads for another one.",
+        "landed elsewhere",
+        requires_less("seal", LacksOrIs, of="b#"),
+    ),
+    Variant(
+        "republished though it was deleted",
+        "A batch is published again although a backfill has sent its uploads.",
+        "deleted, or republished",
+        requires_less("note_republish", Lacks),
+    ),
+    Variant(
+        "deleted though it is republished",
+        "A backfill sends uploads of a batch that is being published again.",
+        "deleted, or republished",
+        requires_less("note_removed", Lacks),
     ),
     Variant(
         "dropped by whoever has it",

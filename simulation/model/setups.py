@@ -6,20 +6,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from simulation.model.explore import NOW, RETENTION, Actor, Cell, Cells, Explored, calls, explore, run
-from tidegate.core.audit import AuditLimits, AuditRun, Listed, Marker, Window
+from tidegate.core.audit import AuditLimits, Listed, Marker, Window, first_run
 from tidegate.core.batches import BatchLimits, Wish
 from tidegate.core.errors import TidegateError
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
-from tidegate.core.notices import Entry, Notice, make_notice
+from tidegate.core.notices import ORIGIN_REMOVED, Entry, Notice, make_notice
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome, Read, Tally
 from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
 from tidegate.core.receipts import Ending, Outcomes, Receipt, RejectedRows, decode_outcomes, decode_receipt
-from tidegate.core.records import OUTBOX, batch_key, claim_key, decode_standing, notice_key, route_key
+from tidegate.core.records import (
+    AUDITS,
+    OUTBOX,
+    batch_key,
+    claim_key,
+    decode_audit,
+    decode_standing,
+    notice_key,
+    route_key,
+)
 from tidegate.core.routes import Dataset, Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
 from tidegate.flows.announce import announce
-from tidegate.flows.audit import Look, audit_route, audit_window
+from tidegate.flows.audit import Look, audit_place, audit_window
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import ListedPage, Ports
@@ -30,6 +39,7 @@ from tidegate.flows.resume import resume
 from tidegate.flows.seal import seal, seal_if_due
 from tidegate.flows.settle import settle_batch, step_aside_if_due
 from tidegate.flows.sink import Hopeless, Staged
+from tidegate.flows.watch import watch_places
 from tidegate.flows.wishes import carry_out
 
 ROUTE = Route(
@@ -40,7 +50,8 @@ ROUTE = Route(
     Dataset("lake.t", "id bigint", "json"),
     BatchLimits(max_wait=0, in_flight=1, attempts=3, step_aside=0),
 )
-ROUTES = {"r": ROUTE}
+MOVED = replace(ROUTE, dataset=replace(ROUTE.dataset, table="lake.u"))
+"""The same route with another table."""
 TABLE: Cell = ("table",)
 REJECTED: Cell = ("table of rejected rows",)
 EMPTY = History("uuid", (Snapshot(1, None),))
@@ -57,14 +68,22 @@ def notice(*uploads: Upload, origin: str = "s3", takes_from: str = "") -> Notice
 A, B, C, B_AGAIN = upload("a"), upload("b"), upload("c"), upload("b", "02")
 OTHER_FIRST = notice(A, B, origin="other")
 FIRST, SECOND, THIRD, FOURTH, AGAIN = notice(A, B), notice(B), notice(B, C), notice(C), notice(B_AGAIN)
+ELSEWHERE = notice(B, origin="backfill-1", takes_from=SECOND.id)
+ELSEWHERE_TOO = notice(B, origin="backfill-2", takes_from=SECOND.id)
+DELETED = notice(B, origin=f"{ORIGIN_REMOVED}-1", takes_from=SECOND.id)
+"""What backfills send of an upload that has landed by `SECOND`."""
 
+
+LIMITS = AuditLimits(min_age=0, max_age=RETENTION - 1, every=1, horizon=RETENTION - 1)
+PARTS = (replace(ROUTE, prefix="b"), replace(ROUTE, name="s", prefix="c"))
+"""The route was split, and one of the parts has its name."""
 
 # ---- actors
 
 
-def delivery(name: str, of: Notice, *, backwards: bool = False) -> Actor:
+def delivery(name: str, of: Notice, *, backwards: bool = False, route: Route = ROUTE) -> Actor:
     """Dispatch, given this notice."""
-    return Actor(name, lambda ports: dispatch(of.encode(), ports, routes=ROUTES), backwards)
+    return Actor(name, lambda ports: dispatch(of.encode(), ports, routes={"r": route}), backwards)
 
 
 def redriving(name: str, of: Upload) -> Actor:
@@ -73,11 +92,33 @@ def redriving(name: str, of: Upload) -> Actor:
 
 
 def delivery_of_what_was_sent(name: str, number: int = 0) -> Actor:
-    return Actor(name, lambda ports: dispatch(calls(ports)("the_sent", number).encode(), ports, routes=ROUTES))
+    return Actor(name, lambda ports: dispatch(calls(ports)("the_sent", number).encode(), ports, routes={"r": ROUTE}))
 
 
-def sealing(name: str) -> Actor:
-    return Actor(name, lambda ports: seal_if_due(ROUTE, ports, next_look=0))
+def sealing(name: str, route: Route = ROUTE) -> Actor:
+    return Actor(name, lambda ports: seal_if_due(route, ports, next_look=0))
+
+
+def sending_what_was_deleted(name: str) -> Actor:
+    """A backfill has found that the rows of the batch are gone, that its floors have left the history, and so that no
+    driver can bring them."""
+
+    def send(ports: Ports) -> None:
+        if ports.ledger.note_removed(BATCH, in_line=False):
+            ports.topic.publish([DELETED])
+
+    return Actor(name, send)
+
+
+def republishing(name: str) -> Actor:
+    """A person asks to publish the batch once more. From the last step on its rows may be in the table."""
+
+    def ask(ports: Ports) -> None:
+        batch, claims = ports.ledger.batch(BATCH), ports.ledger.claims_on([B])
+        if batch and not batch.rows_removed and claims[B.identity].notice == SECOND.id:
+            ports.ledger.note_republish(BATCH)
+
+    return Actor(name, ask)
 
 
 def handing_off(name: str) -> Actor:
@@ -112,13 +153,18 @@ def audit(name: str, uploads: Sequence[Upload]) -> Actor:
 
 def audit_on_schedule(name: str, uploads: Sequence[Upload]) -> Actor:
     """An invocation of the scheduled audit. It goes on with the run on record, or begins one if that has ended."""
-    limits = AuditLimits(min_age=0, max_age=RETENTION - 1, every=1, horizon=RETENTION - 1)
 
     def look(ports: Ports) -> None:
         there = replace(ports, listing=_Bucket(uploads))
-        audit_route(ROUTE, limits, there, go_on=lambda: True, pace=lambda sent: None, screens=_NoJobs())
+        for each in watch_places([ROUTE], LIMITS, there):
+            audit_place(each, [ROUTE], LIMITS, there, go_on=lambda: True, pace=lambda sent: None, screens=_NoJobs())
 
     return Actor(name, look)
+
+
+def watching(name: str, routes: Sequence[Route]) -> Actor:
+    """What an invocation of the scheduled audit does first, if these are the routes."""
+    return Actor(name, lambda ports: watch_places(routes, LIMITS, ports))
 
 
 class _NoJobs:
@@ -414,6 +460,26 @@ def every_upload_joins(
     return check
 
 
+def every_time_is_watched(cells: Mapping[Cell, Any]) -> str:
+    """Of each key that a route takes in either version of the settings no time is between two watches."""
+    watches = [decode_audit(item) for cell, item in cells.items() if cell[0] == "item" and cell[1] == AUDITS]
+    for key in (B.key, C.key):
+        there = [each for each in watches if key.startswith(each.place.prefix)]
+        until = BEFORE
+        for each in sorted(there, key=lambda each: each.watched_since):
+            if each.watched_since <= until:
+                until = max(until, each.left_at or FOR_EVER)
+        if until < FOR_EVER:
+            return f"nobody watches {key} since {until}"
+    return ""
+
+
+def watched_in_the_end(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """One more invocation has the settings that stay."""
+    run(cells, watching("fresh", PARTS))
+    return every_time_is_watched(cells)
+
+
 # ---- set-ups
 
 
@@ -642,6 +708,44 @@ def decided(cells: Cells, acknowledged: frozenset[str]) -> str:
 
 BROKEN_FILE = Ending(SECOND.id, "bucket", "b", "etag:1", Outcome.QUARANTINED, "no JSON")
 
+
+def landed() -> Cells:
+    """The notice of `b` is committed, in the table `lake.t`."""
+    cells = published(Tally(committed=1, rows=1))()
+    run(cells, settling("q", BATCH))
+    return cells
+
+
+def once_in_each_table(cells: Mapping[Cell, Any]) -> str:
+    """Of all batches that are sealed for a table, one has the upload. A batch that gathers it may be open."""
+    places: Counter[tuple[str, str]] = Counter()
+    for batch, keys in parts_of(cells).values():
+        header = cells["item", *batch_key(batch)]
+        if header["state"] != "OPEN":
+            places.update((key, header["table"]) for key in keys)
+    for (key, table), times in places.items():
+        if times > 1:
+            return f"{key} is in {times} batches for {table}"
+    return _route_disagrees(cells) or _counted_wrong(cells)
+
+
+def reloaded(cells: Cells, acknowledged: frozenset[str]) -> str:
+    """The route has its new table for good. The upload is in it, or is on its way there."""
+    for number, each in enumerate((ELSEWHERE, ELSEWHERE_TOO)):
+        run(cells, delivery(f"fresh{number}-", each, route=MOVED))
+    run(cells, sealing("fresh-s", MOVED))
+    tables = {cells["item", *batch_key(batch)].get("table") for batch, keys in parts_of(cells).values() if "b" in keys}
+    return once_in_each_table(cells) or ("" if tables == {"lake.t", "lake.u"} else f"afterwards b is in {tables}")
+
+
+def brought_back_by_one(cells: Mapping[Cell, Any]) -> str:
+    """The batch may bring its rows again, or another notice has its upload; not both."""
+    header, claim = cells["item", *batch_key(BATCH)], cells["item", *claim_key(*B.identity)]
+    if "republished" in header and claim["notice"] != SECOND.id:
+        return "b is with another notice, and its batch may bring its rows again"
+    return ""
+
+
 TWINS = (delivery("d", FIRST), delivery("e", FIRST, backwards=True), delivery("f", SECOND))
 VOIDED = (delivery("d", SECOND), delivery("e", SECOND), audit("v", (B,)), delivery_of_what_was_sent("t"))
 REPEATED = (settling("x", BATCH), settling("y", BATCH), delivery("e", AGAIN), delivery_of_what_was_sent("t"))
@@ -686,10 +790,17 @@ def claimed() -> Cells:
 
 def claimed_and_watched() -> Cells:
     """The same. Its message is gone, and an earlier audit of the bucket has ended."""
-    cells = claimed()
-    before = AuditRun("r", "first", started_at=NOW - 9, since=NOW - 9, until=NOW - 9, watched_since=NOW - 9)
-    run(cells, Actor("b", lambda ports: ports.ledger.begin_audit(before, None)))
-    run(cells, Actor("n", lambda ports: ports.ledger.note_audit(replace(before, page=1, finished_at=NOW - 9))))
+    return {**claimed(), **watched()}
+
+
+BEFORE, FOR_EVER = NOW - 9, NOW + RETENTION
+
+
+def watched() -> Cells:
+    """The route's place is watched."""
+    cells: Cells = {}
+    begun = first_run(ROUTE.place, None, LIMITS, run_id="first", now=BEFORE)
+    run(cells, Actor("b", lambda ports: ports.ledger.begin_watch(begun)))
     return cells
 
 
@@ -742,6 +853,20 @@ SETUPS = (
         claimed_and_watched,
         # a run that has ended looks at nothing again: what it has found is sent
         ends_well=every_upload_joins((B, C), {}, also=[audit_on_schedule("z", (B, C))]),
+    ),
+    Setup(
+        "split",
+        "three invocations of the scheduled audit find that a route was split",
+        (watching("v", PARTS), watching("w", PARTS), watching("x", PARTS)),
+        watched,
+        safe=every_time_is_watched,
+    ),
+    Setup(
+        "split, and not yet everywhere",
+        "invocations of the scheduled audit have the settings from before and after a route was split",
+        (watching("v", PARTS), watching("w", PARTS), watching("x", [ROUTE])),
+        watched,
+        ends_well=watched_in_the_end,
     ),
     Setup(
         "uploaded again",
@@ -813,6 +938,32 @@ SETUPS = (
         (wishing("p", BATCH, Wish.DROP), carrying_out("v", BATCH), carrying_out("w", BATCH)),
         listed_in_vain,
         ends_well=done_as_said("p", Wish.DROP),
+    ),
+    Setup(
+        "landed elsewhere",
+        "two backfills send what is in the former table of its route, which gets that table back meanwhile",
+        (
+            delivery("e", ELSEWHERE, route=MOVED),
+            delivery("f", ELSEWHERE_TOO, route=MOVED),
+            delivery("g", ELSEWHERE),
+            sealing("s"),
+            sealing("t", MOVED),
+        ),
+        landed,
+        safe=once_in_each_table,
+        ends_well=reloaded,
+    ),
+    Setup(
+        "deleted, or republished",
+        "two backfills send what was deleted while a person asks to publish its batch once more",
+        (
+            sending_what_was_deleted("p"),
+            sending_what_was_deleted("q"),
+            republishing("r"),
+            delivery_of_what_was_sent("t"),
+        ),
+        landed,
+        safe=brought_back_by_one,
     ),
     Setup(
         "on its way",

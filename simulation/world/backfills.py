@@ -6,6 +6,7 @@ by a job as it is; only Spark's part of it reads the model of a table (`simulati
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from simulation.world import redriving
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from simulation.world.world import World
 
 MOST_BACKFILLS = 12
-"""How many may follow each other at the end until one finds nothing to do. A fault may end one before its time."""
+"""How many of a route may follow each other at the end, and find something, until one finds nothing to do."""
+MOST_TRIES = 60
+"""How many may follow each other, with those that found nothing out: the job that reads a lineage may be cancelled."""
 
 
 def wanted(knobs: Knobs) -> bool:
@@ -43,30 +46,44 @@ def act(world: "World") -> None:
 
 
 def again(world: "World") -> bool:
-    """Backfill once more, when everything is at rest. False if the last one ended and found nothing to do."""
-    if not wanted(world.knobs) or world.backfilled_well:
+    """Backfill once more, when everything is at rest, the routes whose last one did not end, or found something. False
+    if there are none."""
+    deployed = wiring.this_deployment().routes.values()
+    left = [route for route in deployed if not route.retired and route.name not in world.backfilled_well]
+    if not wanted(world.knobs) or not left:
         return False
-    if world.backfilled_at_the_end == MOST_BACKFILLS:
+    if MOST_BACKFILLS in world.backfills_that_found.values():
         world.noticed.append("backfill: each one finds something missing again")
+        return False
+    if world.backfilled_at_the_end == MOST_TRIES:
+        world.noticed.append("backfill: none of them ends")
         return False
     world.backfilled_at_the_end += 1
 
-    def ended(process: Process) -> None:
-        world.backfilled_well = not process.failed and process.answer == 0
+    def ended(name: str, process: Process) -> None:
+        if not process.failed and process.answer:
+            world.backfills_that_found[name] += 1
+        elif not process.failed:
+            world.backfilled_well.add(name)
 
-    world.kernel.spawn("person", lambda: backfill_all(world), ended)
-    world.kernel.run(lambda: not world.kernel.busy, world.kernel.now + 12 * HOUR)
-    return not world.backfilled_well
+    for route in left:
+        world.kernel.spawn("person", partial(_backfill, world, route), partial(ended, route.name))
+        world.kernel.run(lambda: not world.kernel.busy, world.kernel.now + 12 * HOUR)
+        if route.name not in world.backfilled_well:
+            # what it sent must be at rest before the next route's, which may be of the same table
+            return True
+    return False
 
 
-def backfill_all(world: "World") -> int:
-    """`tidegate backfill` of every bucket, and `tidegate redrive` of each object that it advises to. How many uploads
-    it sent, and objects it redrove."""
-    deployed = wiring.this_deployment()
-    return sum(_backfill(world, route) for route in deployed.routes.values() if not route.retired)
+def backfill_all(world: "World") -> None:
+    """`tidegate backfill` of every bucket, and `tidegate redrive` of each object that it advises to."""
+    for route in wiring.this_deployment().routes.values():
+        if not route.retired:
+            _backfill(world, route)
 
 
 def _backfill(world: "World", route: Route) -> int:
+    """How many uploads it sent, and objects it redrove."""
     deployed, run = wiring.this_deployment(), wiring.new_id()
     ports = deployed.ports(f"backfill-{run}")
     let_go: set[tuple[str, str]] = set()
@@ -84,6 +101,6 @@ def _backfill(world: "World", route: Route) -> int:
         counts = send_missing(scope, asked, found, kept, ports, pace=pace)
     finally:
         kept.close()
-    world.happened[BACKFILLED] += counts.missing
+    world.happened[BACKFILLED] += counts.sent
     redriven = [redriving.redrive_one_object(*place).sent for place in sorted(let_go)]
-    return counts.missing + sum(redriven)
+    return counts.sent + sum(redriven)

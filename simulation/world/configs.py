@@ -6,6 +6,7 @@ from tidegate.core.batches import BatchLimits
 TABLES = ("lake.sim.events", "lake.sim.plain", "lake.sim.closed")
 
 
+SUBNETS = '[network]\nsubnets = ["subnet-01234567"]\nsecurity_groups = ["sg-01234567"]\n'
 NEVER = "365d"
 """No world lasts as long. What is halted keeps its slot until a person acts, as people may configure it."""
 
@@ -27,8 +28,11 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
     batch = "\n".join(["[route.batch]", f'step_aside = "{aside}"', *turned, ""])
     audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
     announced = "" if knobs.announced else "[announce]\nenabled = false\n"
-    # a job that waits makes a call a second: most worlds can do without
-    shared = f'[limits]\nlinger = "{knobs.linger}s"\n'
+    # each lane needs an invocation of its own; a job that waits makes a call a second, and needs subnets
+    quotas = [f"dispatch_concurrency = {knobs.lanes}"] * (knobs.lanes > 3) + [f'linger = "{knobs.linger}s"'] * bool(
+        knobs.linger
+    )
+    shared = (SUBNETS if knobs.linger else "") + ("\n".join(["[limits]", *quotas, ""]) if quotas else "")
     if knobs.screened:
         batch = f'audit_from = "s3-metadata-inventory"\n{batch}'
     return (

@@ -24,9 +24,9 @@ class Difference:
     raises: tuple[type[Exception], ...] = (AssertionError,)
 
 
-CHECKED_ELSEWHERE = "the contract of the ledger runs on DynamoDB Local, which refuses such expressions"
+CHECKED_ELSEWHERE = "the ledger's contract runs on DynamoDB Local"
 NOT_USED = "the product does not do this"
-REPAIRED = "the local stack repairs it (`tidegate_local/mends/queues.py`)"
+REPAIRED = "the local stack repairs it"
 
 DIFFERENCES: tuple[Difference, ...] = (
     Difference(
@@ -50,31 +50,31 @@ DIFFERENCES: tuple[Difference, ...] = (
             "test_adding_a_number_to_a_text_is_refused",
             "test_setting_from_what_is_not_there_is_refused",
         ),
-        "raises an error at an update whose operand has the wrong type, and the simulation stops",
+        "stops at an update whose operand has the wrong type",
         "refuses it (`ValidationException`)",
-        "stricter: the run fails loudly",
+        "the run fails loudly",
         raises=(TypeError, Unsupported),
     ),
     Difference(
         SIMULATED,
         ("test_a_token_stands_for_one_content",),
-        "answers a transaction with a known token as done, whatever its content",
-        "refuses other content under a token (`IdempotentParameterMismatchException`)",
-        "the SDK makes a new token for each call; only its retries, of the same content, repeat one",
+        "answers a transaction with a known token as done",
+        "refuses other content (`IdempotentParameterMismatchException`)",
+        "only the SDK's retries repeat a token",
     ),
     Difference(
         MOTO,
         ("test_a_transaction_with_the_same_token_is_done_once", "test_a_token_stands_for_one_content"),
         "ignores a transaction's token",
-        "applies a transaction once for each token, for 10 minutes",
-        "the ledger does not rely on the token, see `tests/contract/test_dynamo_ledger.py`",
+        "applies it once for each token, for 10 minutes",
+        "the ledger does not rely on the token (`tests/contract/test_dynamo_ledger.py`)",
     ),
     Difference(
         MOTO,
         ("test_what_is_not_there_has_no_size",),
         "fails at the size of a missing attribute",
         "lets the comparison fail",
-        "the ledger's condition checks first that the attribute exists",
+        "the ledger checks first that the attribute exists",
     ),
     Difference(
         MOTO,
@@ -99,9 +99,9 @@ DIFFERENCES: tuple[Difference, ...] = (
             "test_an_item_may_be_inserted_once_in_a_request",
             "test_a_request_has_25_inserts_at_most",
         ),
-        "fails at an insert with parameters in a request of several",
+        "fails at one of several inserts with parameters",
         "carries it out, or answers with `DuplicateItem`",
-        "the local stack repairs it (`tidegate_local/mends/statements.py`)",
+        REPAIRED,
         raises=(TypeError,),
     ),
     Difference(
@@ -109,14 +109,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         ("test_a_put_tells_its_version",),
         "does not return the version of a put",
         "returns it",
-        "the product puts only into the work bucket, and reads no version from the answer",
+        "the product reads no version from the answer",
     ),
     Difference(
         SIMULATED,
         ("test_the_bucket_of_another_account_is_refused",),
-        "has one account, and accepts any expected owner",
+        "accepts any expected owner",
         "refuses a bucket of another owner (403 `AccessDenied`)",
-        "not tried: no bucket changes its owner in the simulation",
+        "not tried: no bucket changes its owner",
     ),
     Difference(
         MOTO,
@@ -128,23 +128,23 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         MOTO,
         ("test_what_is_too_old_is_lost",),
-        "stops at the first expired message, and delivers none behind it",
-        "deletes it and delivers those behind it",
+        "delivers nothing behind an expired message",
+        "deletes it and delivers the others",
         REPAIRED,
     ),
     Difference(
         MOTO,
         ("test_a_batch_that_was_not_deleted_comes_again_whole_and_in_order",),
         "redelivers only the last message of a FIFO batch",
-        "redelivers the whole batch, in order",
+        "redelivers the batch, in order",
         REPAIRED,
     ),
     Difference(
         MOTO,
         ("test_an_expired_receipt_deletes_nothing_of_a_fifo_queue",),
-        "deletes a redelivered FIFO message by its old receipt handle",
-        "refuses the receipt handle of a FIFO message after its visibility timeout",
-        "the local stack does the same; only the simulation shows the effect of a late acknowledgement",
+        "accepts a FIFO message's receipt handle after its visibility timeout",
+        "refuses it",
+        "the local stack does so, too; only the simulation shows a late acknowledgement",
     ),
     Difference(
         MOTO,
@@ -153,37 +153,35 @@ DIFFERENCES: tuple[Difference, ...] = (
             "test_a_repeat_of_what_was_consumed_is_not_delivered",
         ),
         "forgets a deduplication id when its message is deleted",
-        "remembers it for 5 minutes, whatever becomes of the message",
+        "remembers it for 5 minutes",
         REPAIRED,
     ),
     Difference(
         MOTO,
         ("test_too_many_bytes_at_once_are_refused",),
-        "publishes a batch of any size to a topic",
+        "publishes any size to a topic",
         "refuses more than 256 KiB (`BatchRequestTooLong`)",
-        "the packing of notices has tests of its own for sizes",
+        "tests check the sizes of packed notices",
     ),
     Difference(
         MOTO,
         ("test_a_run_is_known_by_its_token",),
-        "ignores the token of a job run, and starts another run",
-        "returns the run of the earlier request",
-        "decision 3 allows two drivers of one batch; the local stack has its own endpoint",
+        "ignores the token of a job run",
+        "returns the earlier run",
+        "decision 3 allows two drivers; the local stack has its own endpoint",
     ),
     Difference(
         MOTO,
         ("test_a_run_that_has_just_been_started_has_not_ended",),
-        "ends a job run as soon as it is started",
+        "ends a job run at once",
         "runs it",
-        "the local stack has its own endpoint, which runs the real `spark-submit`",
+        "the local stack's own endpoint runs the real `spark-submit`",
     ),
 )
 
 
 def table_of_differences() -> str:
     """A Markdown table for docs/simulation.md."""
-    rows = ["| where | what it does | what AWS does | what follows | test |", "|---|---|---|---|---|"]
-    for each in DIFFERENCES:
-        tests = ", ".join(f"`{name}`" for name in each.tests)
-        rows.append(f"| {each.backend} | {each.does} | {each.aws} | {each.effect} | {tests} |")
+    rows = ["| where | what it does | what AWS does | what follows |", "|---|---|---|---|"]
+    rows += [f"| {each.backend} | {each.does} | {each.aws} | {each.effect} |" for each in DIFFERENCES]
     return "\n".join(rows)

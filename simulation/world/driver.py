@@ -23,8 +23,9 @@ from simulation.world.wire import Refusal
 from tidegate import wiring
 from tidegate.aws.work import S3Work
 from tidegate.core.audit import AuditCounts, Listed
-from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_landed
+from tidegate.core.lineage import CompleteLineage, Landed, checked_prefix, encode_history, encode_landed, history_name
 from tidegate.core.manifests import OwnedUpload
+from tidegate.core.publication import History
 from tidegate.core.routes import REJECTED, is_file_under
 from tidegate.core.screening import CompleteScreening, ScreeningRequest, SuspectsPart, encode_suspects
 from tidegate.core.uploads import Upload, version_of
@@ -36,7 +37,7 @@ from tidegate.reading.reader import LINEAGE, REJECTED_COLUMNS, Reader, with_line
 from tidegate.sinks.iceberg import sink
 from tidegate.sinks.iceberg.endings import Endings
 from tidegate.sinks.iceberg.marks import BATCH
-from tidegate.spark import job, lineage, screening
+from tidegate.spark import job, lineage, screening, session
 
 SCHEMA = "id bigint"
 _LINEAGE_TYPES = {
@@ -67,7 +68,9 @@ class _Accumulator:
 
 
 def _spark() -> Any:
-    context = SimpleNamespace(accumulator=_Accumulator, defaultParallelism=1)
+    # without properties: no class of Iceberg is looked for, and no secret is read
+    properties = SimpleNamespace(getAll=lambda: [])
+    context = SimpleNamespace(accumulator=_Accumulator, defaultParallelism=1, getConf=lambda: properties)
     return SimpleNamespace(sparkContext=context, stop=lambda: None)
 
 
@@ -216,6 +219,8 @@ def _write_lineage(
                 counted[bucket, key, version, stored.snapshot.summary.get(BATCH, "")] += 1
     found = [Landed(*place, rows) for place, rows in sorted(counted.items())]
     work = S3Work(wiring._client("s3"), work_bucket, account)
+    history = History(read.uuid, tuple(each.plain for each in read.ancestors())) if read else History("", ())
+    work.put(history_name(f"{folder}{driver}/"), encode_history(history))
     names = []
     for number, first in enumerate(range(0, len(found), at_most)):
         names.append(f"{number:06}.jsonl.gz")
@@ -275,10 +280,10 @@ def installed() -> Iterator[None]:
         stack.enter_context(
             patch.object(job, "boto3", SimpleNamespace(client=lambda service, **_: wiring._client(service)))
         )
-        stack.enter_context(patch.object(lineage, "SparkSession", SimpleNamespace(builder=builder)))
+        # the session of every other job
+        stack.enter_context(patch.object(session, "SparkSession", SimpleNamespace(builder=builder)))
         stack.enter_context(patch.object(lineage, "boto3", SimpleNamespace(client=wiring._client)))
         stack.enter_context(patch.object(lineage, "write", _write_lineage))
-        stack.enter_context(patch.object(screening, "SparkSession", SimpleNamespace(builder=builder)))
         stack.enter_context(patch.object(screening, "boto3", SimpleNamespace(client=wiring._client)))
         stack.enter_context(patch.object(screening, "write", _screen))
         stack.enter_context(patch.object(fetch, "_store", lambda bucket, owner: _Store(bucket)))

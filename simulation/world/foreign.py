@@ -1,7 +1,7 @@
 """Other writers of a table: what people and their tools commit between two commits of Tidegate.
 
 They leave Tidegate's rows as they are, or move them to other files. Tidegate does not answer for rows that others
-delete.
+delete, unless they are backfilled afterwards.
 """
 
 from collections.abc import Callable
@@ -26,6 +26,12 @@ def compact(world: "World", table: Metadata) -> Metadata:
     made = f"compacted-{number}"
     world.catalog.files[made] = tuple(row for name in held for row in world.catalog.files[name])
     return table.rewritten(number, frozenset(held), (made,))
+
+
+def delete_rows(world: "World", table: Metadata) -> Metadata:
+    """`DELETE FROM` of all rows, by whoever is about to load them again."""
+    held = frozenset(name for _, name in table.held())
+    return table.overwritten(next(world.catalog.ids), held) if held else table
 
 
 def alter(world: "World", table: Metadata) -> Metadata:

@@ -16,112 +16,112 @@ class Knobs:
 
     # ---- how AWS behaves
     latency: tuple[float, ...] = (0.005,)
-    """How long a request, or its answer, may travel, in seconds."""
+    """Seconds that a request or its answer travels."""
     delivery: tuple[float, ...] = (0.05,)
-    """How long the topic takes to deliver, in seconds."""
+    """Seconds until the topic delivers."""
     startup: tuple[float, ...] = (40.0,)
-    """How long a job waits for its driver, in seconds."""
+    """Seconds until a job has its driver."""
     missed_looks: float = 0.0
     """How often the schedule misses a minute."""
     unordered: bool = False
-    """The notices' queue is no FIFO queue: it keeps no order, drops no repeat, and feeds four dispatchers at once."""
+    """The notices' queue keeps no order, drops no repeat, and feeds four dispatchers at once."""
     behind: float = 0.0
-    """How old the answer to a read of the ledger without `ConsistentRead` may be, in seconds."""
+    """Seconds that a read without `ConsistentRead` is behind."""
     held_back: float = 0.0
     """How often BatchGetItem leaves keys unprocessed."""
     failed_inserts: float = 0.0
-    """How often one statement of several fails by itself, carried out or not."""
+    """How often one statement of several fails, carried out or not."""
     page: int = 0
-    """The number of keys or items in a page of a listing or a query; 0 for all."""
+    """Keys or items in a page; 0: all."""
     refused_notices: float = 0.0
-    """How often the topic accepts one message of a batch and refuses the next."""
+    """How often the topic refuses one message of a batch."""
     conflicts: float = 0.0
-    """How often a conditional put conflicts with another one and is refused with 409."""
+    """How often a conditional put gets a 409."""
     forgotten_tokens: float = 0.0
-    """How often DynamoDB or EMR has forgotten a token."""
+    """How often DynamoDB or EMR forgets a token."""
     twins: float = 0.0
     """How often a job run has two drivers."""
     cancelled: float = 0.0
-    """How often a job run is cancelled, or ended by its timeout."""
+    """How often a job run is cancelled or times out."""
     outlived: bool = False
     """The drivers of cancelled runs go on."""
     forgotten_runs: float = 0.0
-    """How often EMR has forgotten a job run that has ended."""
+    """How often EMR forgets an ended job run."""
     skew: tuple[float, ...] = (0.0,)
-    """By how many seconds the clocks of functions and drivers may be wrong."""
+    """Seconds by which clocks are wrong."""
     expiry_at_once: bool = False
-    """TTL deletes expired items within a minute; else never."""
+    """TTL deletes within a minute; else never."""
     suspended: bool = False
-    """Somebody suspends the versioning of the landing bucket for a while."""
+    """The landing bucket's versioning is suspended for a while."""
     refused_objects: float = 0.0
-    """For how many seconds the KMS key of some objects is disabled."""
+    """Seconds that the KMS key of some objects is disabled."""
     closed_bucket: str = ""
-    """The error code with which S3 refuses every request to the second unversioned bucket, for hours."""
+    """S3's error to every request to one unversioned bucket, for hours."""
 
     # ---- how Tidegate is configured
     in_flight: int = 1
-    """The setting: how many batches of a route may be submitted at once."""
+    """Setting: batches of a route that may be submitted at once."""
     attempts: int = 3
-    """The setting: how many jobs a batch may use up before it halts. Less than the default, so that batches do halt."""
+    """Setting: jobs of a batch before it halts."""
     max_wait: int = 60
-    """The setting: how long a batch gathers, in seconds."""
+    """Setting: seconds that a batch gathers."""
     step_aside: float = 0.0
-    """The setting: how long a halted batch keeps its slot, in seconds. Without it, until a person acts."""
+    """Setting: seconds that a halted batch keeps its slot; else until a person acts."""
     one_table: bool = False
-    """The first two routes write to one table."""
+    """Two routes write to one table."""
     small: bool = False
-    """Notices, portions of endings and runs of settling take a few uploads only."""
+    """Notices, portions of endings and runs of settling take few uploads."""
     two_versions: bool = False
-    """For some minutes half of the invocations have another configuration."""
+    """Half of the invocations have another configuration for some minutes."""
     announced: bool = False
-    """The setting: committed batches are announced, and a consumer counts the rows."""
+    """Setting: committed batches are announced, and a consumer counts rows."""
     audit: float = 0.0
-    """The setting: how old an upload, or a claim without a decision, must be before an audit takes it for lost, in
-    seconds. Without it, no audit runs."""
+    """Setting: seconds until an audit takes an upload or an undecided claim for lost; else no audit."""
 
     linger: int = 0
-    """The setting: how long a job waits for a further batch, in seconds. Without it, each batch has a job."""
+    """Setting: seconds that a job waits for a further batch; else one job each."""
     screened: bool = False
-    """The setting: a job screens the buckets for each audit, from an inventory."""
+    """Setting: a job screens the buckets for each audit, from an inventory."""
     lanes: int = 1
-    """The setting of the first route: over how many message groups its notices are spread."""
+    """Setting of the first route: message groups of its notices."""
     inserted: bool = False
-    """All claims of a notice are inserted together, however few. Without it only notices of five uploads and more."""
+    """A notice's claims are inserted together, however few; else from five on."""
 
     # ---- who else acts
     foreign: int = 0
-    """How many times somebody else commits to a table: appends, compacts, expires, changes the schema, rolls back."""
+    """Times that others append, compact, expire, change the schema, or roll back."""
     aborts: int = 0
-    """How many times a person gives up every unfinished batch, whatever its state."""
+    """Times that a person gives up every unfinished batch."""
     resumes: int = 0
-    """How many times a person resumes halted batches and moves dead letters back while other work goes on."""
+    """Times that a person resumes halted batches and moves dead letters back meanwhile."""
     audits: int = 0
-    """How many times a person audits the buckets while other work goes on, in a world with an audit."""
+    """Times that a person audits meanwhile, if there is an audit."""
     backfills: int = 0
-    """How many times a person backfills the buckets while other work goes on. Then the person on call does so at the
-    end."""
+    """Times that a person backfills meanwhile; and once at the end."""
     cut: float = 0.0
-    """How often a table loses its history while a driver works on it."""
+    """How often a table loses its history under a driver."""
     cut_undone: bool = False
     """That history comes back hours later."""
     restored: float = 0.0
-    """The ledger is restored once, to its state of so many seconds ago."""
+    """The ledger is restored to so many seconds ago."""
     away: bool = False
-    """The person on call comes after two days instead of hours."""
+    """The person on call comes after two days, not hours."""
     receives: int = 5
-    """The number of deliveries after which a message is a dead letter."""
+    """Deliveries until a message is a dead letter."""
     redrives: bool = False
     """The person on call redrives every abandoned batch."""
     releases: int = 0
-    """How many times a person releases what is in quarantine, and redrives batches and objects, while other work goes
-    on. The person on call releases what S3 refused for a while."""
+    """Times that a person releases and redrives meanwhile. The person on call releases what S3 refused for a while."""
     drops: int = 0
-    """How many times a person gives up batches whatever their state, and says at once what becomes of their uploads:
-    they are dropped, or redriven."""
+    """Times that a person gives up batches, and drops or redrives their uploads."""
     horizon: float = 0.0
-    """For how many seconds S3 announces, and people upload."""
+    """Seconds that S3 announces and people upload."""
+    replayed: float = 0.0
+    """How often a notice arrives again around `claims` later, and long after, in a world of months."""
     bundled: bool = False
-    """A message may have several records, and an upload may come in parts or be a copy."""
+    """A message may have several records; an upload may come in parts or be a copy."""
+    strange: float = 0.0
+    """How often a message has a further record that is unreadable, or that no route takes."""
 
     @property
     def audit_every(self) -> float:

@@ -12,6 +12,21 @@ from simulation.world.kernel import Kernel
 from simulation.world.network import Network
 from simulation.world.s3 import S3, Version
 
+STRANGE: dict[str, dict[str, Any]] = {
+    "unreadable": {"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "landing"}}},
+    "of no route": {
+        "eventVersion": "2.1",
+        "eventSource": "aws:s3",
+        "eventTime": "2027-01-15T08:00:00.000Z",
+        "eventName": "ObjectCreated:Put",
+        "s3": {
+            "bucket": {"name": "landing"},
+            "object": {"key": "nobody/takes.this", "size": 1, "eTag": "0" * 32, "sequencer": "00", "versionId": "v"},
+        },
+    },
+}
+"""Records that S3 or somebody else may put into a message beside those of uploads."""
+
 
 class Landing:
     """The uploads, and when S3 notifies of them. Subclasses send the messages (`_tell`)."""
@@ -29,6 +44,10 @@ class Landing:
         """When (seconds after the put) S3 notifies of a version: once, several times, or never."""
         self.bundled: Callable[[], float] = lambda: 0.0
         """For how long S3 gathers records for one message (seconds)."""
+        self.strange: Callable[[], str] = lambda: ""
+        """What a message has besides its records, before or after them (`STRANGE`)."""
+        self.unreadable = 0
+        """How many messages had a record that cannot be read."""
         self.history: list[Version] = []
         """Every version put into a landing bucket, in order."""
         self.removed: list[tuple[float, str, str]] = []
@@ -73,15 +92,23 @@ class Landing:
         wait = self.bundled()
         self.heard_at.setdefault(version.number, self.kernel.now + wait)
         if not wait:
-            self._tell(json.dumps(notification(version)), times)
+            self._tell(self._message(notification(version)["Records"]), times)
             return
         self._gathered += notification(version)["Records"] * times
         self.kernel.after(wait, self._send_gathered)
 
     def _send_gathered(self) -> None:
         if self._gathered:
-            self._tell(json.dumps({"Records": self._gathered}), 1)
+            self._tell(self._message(self._gathered), 1)
             self._gathered = []
+
+    def _message(self, records: list[dict[str, Any]]) -> str:
+        where, _, what = self.strange().partition(" ")
+        more = [STRANGE[what]] if what else []
+        body = json.dumps({"Records": [*more, *records] if where == "before" else [*records, *more]})
+        if what == "unreadable":
+            self.unreadable += 1
+        return body
 
     def _tell(self, body: str, times: int) -> None:
         raise NotImplementedError

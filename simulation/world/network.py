@@ -61,6 +61,8 @@ class Network:
         self.met: Counter[tuple[str, str, str]] = Counter()
         """(state of the batch, state of its job, site) of each call, while watched."""
         self.met_struck: Counter[tuple[str, str, str, Kind]] = Counter()
+        self.unobserved = False
+        """No fault strikes the calls, and nobody counts or notes them."""
         self.era = 0
         """The current era. A request of an earlier era never arrives."""
         self._remark = ""
@@ -209,6 +211,8 @@ class Network:
         return self._strike(f"platform {site}", kinds)
 
     def _strike(self, site: str, kinds: tuple[Kind, ...]) -> Kind | None:
+        if self.unobserved:
+            return None
         number = len(self.calls)
         self.calls.append((site, kinds))
         kind = self.plan.strike(number, site, kinds)

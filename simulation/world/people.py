@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from simulation.world import letters as letters_flow
 from simulation.world import redriving, restored
 from simulation.world.kernel import Process
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from simulation.world.world import World
 
 
+IN_VAIN = 3_600
+"""Seconds within which settling reads a receipt, whatever strikes it."""
 UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 
 
@@ -35,9 +38,18 @@ def attend(world: "World") -> int:
 
 def move_back(world: "World") -> int:
     """`aws sqs start-message-move-task`, without the messages that were set aside with a reason: they can never
-    succeed."""
+    succeed. Where messages have strange records, `tidegate redrive dead-letters`, which judges each; not in a
+    world of months, where each is moved on its own day."""
+    boxes = (world.dead_letters, world.notices_dead_letters)
+    if world.knobs.strange and not world.knobs.horizon and world.forgotten_from == math.inf:
+        waiting = sum("reason" not in each.attributes for box in boxes for each in box.messages.values())
+        if waiting:
+            world.happened[MOVED_BACK] += waiting
+            _spawn(world, lambda: letters_flow.redrive_all(world))
+        return waiting
     moved = 0
-    routes = {json.loads(each.body)["route"] for each in world.notices_dead_letters.messages.values()}
+    dead = [each for each in world.notices_dead_letters.messages.values() if "reason" not in each.attributes]
+    routes = {json.loads(each.body)["route"] for each in dead}
     if world.forgotten_from < math.inf and routes - {"events", "plain", "closed"}:
         restored.add_routes(world, routes)
     for letters, queue, source in (
@@ -60,6 +72,9 @@ def _look_after_halted(world: "World") -> int:
     acts = 0
     for batch in halted(world):
         acts += 1
+        receipt = world.s3.buckets["work"].current.get(f"batches/{batch}/receipt.json")
+        if receipt and receipt.at < world.kernel.now - IN_VAIN and world.forgotten_from == math.inf:
+            world.noticed.append(f"people: batch {batch} is halted, and its receipt waits since {receipt.at}")
         told = world.failure_of(batch)
         if told.get("undecided"):
             world.happened[DECIDED] += 1
@@ -69,7 +84,7 @@ def _look_after_halted(world: "World") -> int:
             _spawn(world, lambda batch=batch: _decide(world, batch))
         else:
             world.happened[HALTED] += 1
-            _resume(world, batch)
+            resume_one(world, batch)
     return acts
 
 
@@ -112,6 +127,10 @@ def give_up_one(world: "World", batch: str, wish: Wish | None = None) -> Aborted
     if ended is Aborted.FENCING:
         item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
         world.fenced_from.setdefault(batch, item["attempt"])
+    if wish and ended is Aborted.WISHED:
+        item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
+        if item["state"] == "SUBMITTED" and item.get("halted"):
+            world.noticed.append(f"people: the wish for batch {batch} is noted, and it stays halted")
     return ended
 
 
@@ -129,6 +148,11 @@ def drop_one(world: "World", batch: str) -> None:
     wish_for(world, batch, Wish.DROP.value)
 
 
+def drop_without_missing(world: "World", batch: str) -> None:
+    """`tidegate abort BATCH --drop --skip-missing`."""
+    _spawn(world, lambda: abort(batch, wiring.this_deployment().ports(), Wish.DROP, skip_missing=True))
+
+
 def redrive_one_at_once(world: "World", batch: str) -> None:
     """`tidegate abort BATCH --redrive`."""
     wish_for(world, batch, Wish.REDRIVE.value)
@@ -143,9 +167,21 @@ def _ask_for(world: "World", batch: str) -> None:
     what = world.wished[batch]
 
     def ended(process: Process) -> None:
-        if process.failed or process.answer is Aborted.MOVED_ON or world.wished.get(batch) != what:
+        if process.failed or process.answer is Aborted.MOVED_ON:
+            # without an answer, or with a refusal of its own second try, it may have been noted
+            world.perhaps_noted.add(batch)
+            return
+        if world.wished.get(batch) != what:
             return
         if process.answer in (Aborted.FENCING, Aborted.WISHED, Aborted.COMMITTED):
+            world.granted[batch] = what
+            world.answered.add(batch)
+        elif batch in world.granted:
+            # what was promised before stands: this answer may be months late, of a ledger that has forgotten the batch
+            world.wished[batch] = world.granted[batch]
+            world.answered.add(batch)
+        elif batch in world.perhaps_noted and process.answer is Aborted.NO_SUCH_BATCH:
+            # the ledger has forgotten the batch by now, and what became of an earlier request nobody knows
             world.answered.add(batch)
         else:
             del world.wished[batch]  # there is nothing to give up, or it cannot be given up now
@@ -170,7 +206,7 @@ def meddle(world: "World") -> None:
     for batch in halted(world):
         if not world.failure_of(batch).get("undecided"):
             world.happened["a batch was resumed in the middle of it"] += 1
-            _resume(world, batch)
+            resume_one(world, batch)
     decide_unasked(world)
     move_back(world)
 
@@ -201,7 +237,7 @@ def _audited(since: int) -> None:
             audit_window(route, look, ports, pace=wiring.paced(deployment.settings.audit.rate))
 
 
-def _resume(world: "World", batch: str) -> None:
+def resume_one(world: "World", batch: str) -> None:
     _spawn(world, lambda: resume(batch, wiring.this_deployment().ports()))
 
 

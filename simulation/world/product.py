@@ -6,6 +6,7 @@ becomes a loop, because one seed must give one order), and Spark. No line of `la
 
 import importlib
 import logging
+import math
 import os
 import random
 import threading
@@ -56,6 +57,8 @@ class _Here:
     network: Network | None = None
     deployed: tuple[str, ...] = ()
     """The configurations that functions run with; several while one is being replaced by another."""
+    deployments: tuple[tuple[float, tuple[str, ...]], ...] = ()
+    """What was deployed in this world, and when."""
     first: str = ""
     """The configuration that every world begins with, unless it has one of its own."""
     folder: Path = Path()
@@ -87,6 +90,7 @@ def inhabited(kernel: Kernel, network: Network, config: str = "") -> Iterator[No
         quota._available_capacity = quota._max_capacity
     HERE.kernel, HERE.network, HERE.thread = kernel, network, threading.get_ident()
     HERE.deployed = (config or HERE.first,)
+    HERE.deployments = ((-math.inf, HERE.deployed),)
     with time_machine.travel(START, tick=False) as clock:
         kernel.on_tick = clock.move_to
         try:
@@ -99,6 +103,7 @@ def deploy(*configs: str) -> None:
     """From now on the functions run with this tidegate.toml, or each invocation with one of several; those that run go
     on with the one they have."""
     HERE.deployed = configs
+    HERE.deployments += ((HERE.kernel.now if HERE.kernel else -math.inf, configs),)
 
 
 def this_deployment() -> wiring.Deployment:

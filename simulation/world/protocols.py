@@ -139,11 +139,15 @@ def _listing(operation: str, answered: dict[str, Any]) -> str:
         if token := answered.get(name):
             pieces.append(f"<{name}>{escape(token)}</{name}>")
     for found in answered.get("Versions" if versions else "Contents", ()):
-        fields = "".join(f"<{name}>{escape(str(value))}</{name}>" for name, value in found.items())
+        fields = "".join(f"<{name}>{escape(_text(value))}</{name}>" for name, value in found.items())
         pieces.append(f"<{each_is}>{fields}</{each_is}>")
     for found in answered.get("CommonPrefixes", ()):
         pieces.append(f"<CommonPrefixes><Prefix>{escape(found['Prefix'])}</Prefix></CommonPrefixes>")
     return f"<{root}>{''.join(pieces)}</{root}>"
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _WRITE: Mapping[str, Callable[[str, dict[str, Any]], HttpAnswer]] = {

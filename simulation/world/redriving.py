@@ -107,5 +107,6 @@ def redrive_one_batch(batch: str) -> Redrive:
 
 def redrive_one_object(bucket: str, key: str) -> Redrive:
     """`tidegate redrive s3://BUCKET/KEY`."""
-    ports = wiring.this_deployment().ports(f"redrive-{uuid.uuid4().hex}")
-    return redrive_object(bucket, key, ports, run=ports.new_id())
+    deployed = wiring.this_deployment()
+    ports = deployed.ports(f"redrive-{uuid.uuid4().hex}")
+    return redrive_object(bucket, key, ports, run=ports.new_id(), configured=deployed.routes)

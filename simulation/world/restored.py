@@ -50,6 +50,7 @@ def restore(world: "World", at: float, forgets: float) -> None:
         # a notice that was dispatched while the ledger was behind may have been refused
         world.sent_again.clear()
         world.answered.clear()
+        world.corrected = {place: at for place, at in world.corrected.items() if at <= world.forgotten_from}
         world.dropped = {place: at for place, at in world.dropped.items() if at <= world.forgotten_from}
         _recover(world)
 

@@ -52,6 +52,8 @@ class Bucket:
     suspended: bool = False
     current: Shelved[str, Version] = field(default_factory=lambda: Shelved(_folder))
     versions: dict[tuple[str, str], Version] = field(default_factory=dict)
+    first_at: dict[str, float] = field(default_factory=dict)
+    """When each key was put first."""
 
 
 class S3:
@@ -91,6 +93,7 @@ class S3:
             sequencer=self.sequencer_of(number),
         )
         place.current[key] = version
+        place.first_at.setdefault(key, version.at)
         if version.version_id:
             place.versions[key, version.version_id] = version
         self.on_put(version)
@@ -188,7 +191,7 @@ class S3:
                     "Key": each.key,
                     "VersionId": _listed_id(each),
                     "ETag": f'"{each.etag}"',
-                    "IsLatest": "true" if bucket.current.get(each.key) is each else "false",
+                    "IsLatest": bucket.current.get(each.key) is each,
                     "Size": len(each.body),
                     "LastModified": datetime.datetime.fromtimestamp(int(each.at), datetime.UTC),
                 }

@@ -9,13 +9,13 @@ from simulation.world.wire import Refusal
 
 CLAIM_REFUSED = "a claim was refused"
 INSERT_REFUSED = "an insert of a claim met another one"
-TOLD = "a claim recorded that the same bytes were uploaded again"
+TOLD = "a claim recorded a repeat of its upload"
 OPEN_BATCH_LOST = "another process opened the batch first"
-SEALED_FIRST = "a batch was sealed before a notice could join it"
+SEALED_FIRST = "a batch was sealed before a notice joined"
 ATTEMPT_LOST = "another process began the attempt first"
 PORTIONS = "endings were written in portions"
 SENT_AGAIN = "uploads were sent again"
-REBASED = "a commit conflicted with another one, and was tried again"
+REBASED = "a commit conflicted, and was tried again"
 REFUSED_BY_CONDITION = "a commit was refused by its own condition"
 FENCE_LOST = "a fence came too late: the batch was published"
 ABANDONED = "a batch was abandoned"
@@ -36,7 +36,7 @@ RELEASED = "what S3 had refused was released"
 ASIDE = "a halted batch stepped aside"
 DROPPED = "an upload was dropped"
 TAKEN_OVER = "an upload that ended without a row was taken over"
-RODE = "a batch rode in the job of another one"
+RODE = "a batch rode in another one's job"
 QUARANTINED, SUPERSEDED, VANISHED = ("an upload was quarantined", "an upload was superseded", "an upload vanished")
 
 

@@ -270,6 +270,11 @@ class ModelTable:
     def schema(self) -> Any:
         return self._schema()
 
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """No table has partitions here."""
+        return ()
+
     def begin(self) -> None:
         number = next(self.catalog.ids)
         self._commit(lambda base: base.followed_by(Stored(IcebergSnapshot(number, base.head, {BEGUN: "true"}), ())))

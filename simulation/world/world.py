@@ -11,7 +11,20 @@ from typing import Any
 from unittest.mock import patch
 
 from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, SETTLE_TIMEOUT, Source
-from simulation.world import audits, backfills, consumer, driver, foreign, people, product, redriving, restored, seen
+from simulation.world import (
+    asking,
+    audits,
+    backfills,
+    consumer,
+    driver,
+    foreign,
+    people,
+    product,
+    redriving,
+    replayed,
+    restored,
+    seen,
+)
 from simulation.world.configs import configured
 from simulation.world.dynamodb import DynamoDb, TableKey
 from simulation.world.emr import Emr, SimulatedJobRun
@@ -21,15 +34,28 @@ from simulation.world.faults import At, Kind, Plan
 from simulation.world.kernel import START, Kernel
 from simulation.world.knobs import PLAIN, Knobs
 from simulation.world.lambdas import EventSource, SimulatedFunction
-from simulation.world.landing import Landing
+from simulation.world.landing import STRANGE, Landing
 from simulation.world.network import Network
 from simulation.world.s3 import S3, Bucket, Version
+from simulation.world.sent import SentNotice, sent_notice
 from simulation.world.sns import Sns
 from simulation.world.sqs import Queue, Sqs
 from simulation.world.table import ModelCatalog, Stored
 from tidegate.core import notices, transitions
+from tidegate.flows import (
+    backfill,
+    batch_list,
+    files,
+    hand_off,
+    quarantine,
+    quarantine_age,
+    reconcile,
+    recover,
+    redrive,
+    screen,
+    wishes,
+)
 from tidegate.flows import settle as settling
-from tidegate.flows import wishes
 from tidegate.schedule import DECIDED_SOURCE
 from tidegate.stores import inserts
 
@@ -58,11 +84,12 @@ class ManifestUpload:
 
 @dataclass(frozen=True)
 class TakenOver:
-    """A live claim that another notice took over. `owner` is the notice that had it, `known` whether the ledger still
-    had the owner's record then."""
+    """A live claim that another notice took over, `at` which moment. `owner` is the notice that had it, `known` whether
+    the ledger still had the owner's record then."""
 
     owner: str
     known: bool
+    at: float
 
 
 @dataclass
@@ -138,11 +165,16 @@ class World(Landing):
         """The acts of the person on call."""
         self.audited = False
         """Whether the schedule audits the buckets."""
+        self.deployments: tuple[tuple[float, tuple[str, ...]], ...] = ()
+        """When (seconds) which configurations were deployed."""
         self.audited_at_the_end = 0
         self.audits_over: set[tuple[str, float]] = set()
         """Routes whose audit found nothing any more, each with the time of the last upload by then."""
         self.backfilled_at_the_end = 0
-        self.backfilled_well = False
+        self.backfills_that_found: Counter[str] = Counter()
+        """Of each route, at the end."""
+        self.backfilled_well: set[str] = set()
+        """The routes of which the last backfill ended and found nothing to do."""
         """Whether a backfill at the end has found nothing to do."""
         self.committed: dict[str, tuple[str, int]] = {}
         self.ended: dict[str, Mapping[str, Any]] = {}
@@ -168,12 +200,24 @@ class World(Landing):
         """The batches that the person on call has redriven, and the keys of the claims that are released."""
         self.wished: dict[str, str] = {}
         """What becomes of the uploads of batches: the last that a person has said."""
+        self.corrected: dict[tuple[str, str, str], float] = {}
+        """The claims on uploads in quarantine that were given up, because a later version had landed, and when."""
+        self.granted: dict[str, str] = {}
+        """What the command has said yes to, last, for each batch in `wished`."""
         self.answered: set[str] = set()
         """The batches in `wished` of which the command has said that it is noted, or is too late."""
+        self.perhaps_noted: set[str] = set()
+        """The batches in `wished` of which a request ended without an answer, or was overtaken."""
         self.dropped: dict[tuple[str, str, str], float] = {}
         """When each upload was dropped, by (pk, sk, notice) of its claim."""
-        self.origins: dict[str, str] = {}
-        """Of each notice, by its id: who sent it."""
+        self.asked_for: set[tuple[str, str]] = set()
+        """(bucket, key) of the objects that a person redrives when S3 hands them out again: these have to land."""
+        self.answers: asking.Answers | None = None
+        self.asked = True
+        """A person asks in the end. Where requests are counted, nobody does."""
+        """What a person was told who asked when everything was at rest."""
+        self.sent_notices: list[SentNotice] = []
+        """Every notice that was published, or tried to."""
         self.noticed: list[str] = []
         """Promises that were broken during the run."""
         self._ticking = False
@@ -252,12 +296,17 @@ class World(Landing):
                 self.lasts = max(self.lasts, 2 * knobs.horizon)
                 for day in range(1, int(2 * knobs.horizon / DAY) + 1):
                     self.kernel.after(day * DAY, lambda: redriving.look_after(self) and None)
+        if knobs.replayed and knobs.horizon > DAY:
+            replayed.begin(self)
         if knobs.away:
             self.kernel.most_events *= 12  # a visit of the person on call takes days of looks
         if knobs.two_versions:
             self._deploy_slowly()
         if knobs.bundled:
             self.bundled = one_of((0.0, 0.5, 3.0))
+        if knobs.strange:
+            kinds = [f"{where} {what}" for where in ("before", "after") for what in STRANGE]
+            self.strange = lambda: chance.choice(kinds) if chance.random() < knobs.strange else ""
         if knobs.suspended:
             begin = self._some_time()
             for after, suspended in ((0.0, True), (900.0, False)):
@@ -404,8 +453,7 @@ class World(Landing):
     # ---- what can be seen from outside
 
     def _asked_of_sns(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        for message in (json.loads(entry["Message"]) for entry in asked["PublishBatchRequestEntries"]):
-            self.origins[message["id"]] = message["origin"]
+        self.sent_notices += [sent_notice(self, entry["Message"]) for entry in asked["PublishBatchRequestEntries"]]
         return seen.asked_of_sns(self.happened, asked, self.sns.answer(operation, asked))
 
     def _asked_of_dynamodb(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -427,10 +475,14 @@ class World(Landing):
         _, pk, sk = key
         if after.get("wish"):
             self.wake_schedule()  # the batch may have ended, and nothing else be under way
+        if both := {*after.get("running", ())} & {*after.get("aside", ())}:
+            self.noticed.append(f"slots: route {pk[2:]} has {sorted(both)} in a slot and aside")
         if not pk.startswith("o#"):
             return
         now = self.kernel.now
-        if after.get("outcome") == "dropped" != before.get("outcome"):
+        if after.get("outcome") == "dropped" and before.get("outcome") == "quarantined":
+            self.corrected[pk, sk, after["notice"]] = now
+        elif after.get("outcome") == "dropped" != before.get("outcome"):
             if (place := (pk, sk, after["notice"])) in self.dropped:
                 self.noticed.append(f"people: the upload of claim {place} was dropped twice")
             self.dropped[place] = now
@@ -440,7 +492,7 @@ class World(Landing):
         if before.get("expires_at", math.inf) > now:
             owner = self.dynamodb.items.get(("ledger", f"n#{before['notice']}", "notice"), {})
             known = owner.get("expires_at", -math.inf) > now
-            self.taken_over[pk, sk, after["notice"]] = TakenOver(before["notice"], known)
+            self.taken_over[pk, sk, after["notice"]] = TakenOver(before["notice"], known, now)
             self.happened[seen.TAKEN_OVER] += 1
 
     def _situation(self, batch: str) -> tuple[str, str]:
@@ -470,6 +522,15 @@ class World(Landing):
             for stored in self.catalog.ancestry(table):
                 if batch := stored.snapshot.summary.get("published-wap-id"):
                     yield batch, table, stored
+
+    def fenced(self) -> set[str]:
+        """The batches whose fence is in a table, or was: somebody may have rolled it back past it."""
+        return {
+            str(stored.snapshot.summary["published-wap-id"])
+            for table in self.catalog.tables.values()
+            for stored in (*table.snapshots.values(), *table.gone.values())
+            if stored.snapshot.summary.get("published-wap-id") and not stored.files
+        }
 
     def published_rejected(self, batch: str) -> list[Stored]:
         """The snapshots of tables of rejected rows that published this batch's."""
@@ -590,7 +651,9 @@ class World(Landing):
             driver.CATALOG.belonging(self.network, self.catalog),
             _limits(self.knobs),
         ):
-            return self._run()
+            rests = self._run()
+            self.deployments = product.HERE.deployments
+            return rests
 
     def _run(self) -> bool:
         self.wake_schedule()
@@ -610,6 +673,8 @@ class World(Landing):
             self.kernel.run(lambda: False, self.kernel.now + 2 * SCHEDULE)
             deadline = max(self.kernel.now, START + self.lasts) + patience
         quiet = quiet and self._stays_at_rest()
+        if quiet and self.asked and self.seed % 2 == 0:  # it costs a tenth of a run
+            asking.ask(self)
         self.kernel.note("at rest" if quiet else "NOT AT REST")
         seen.in_the_end(self.happened, (item for _, item in self.dynamodb.items.on("b#")))
         return quiet
@@ -617,7 +682,7 @@ class World(Landing):
     def _stays_at_rest(self) -> bool:
         """Whether one of a few further runs of the schedule changes nothing. The first ones may still record what was
         deployed."""
-        for _ in range(5):
+        for _ in range(MOST_LOOKS):
             writes = self.dynamodb.writes
             self._tell_settle(LOOK)
             self.kernel.run(lambda: not self.kernel.busy, self.kernel.now + PATIENCE)
@@ -629,6 +694,24 @@ class World(Landing):
 LOOKS_IN_VAIN = 6 * 60
 """After so many runs of the schedule without a change a person is called."""
 LOOK = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
+SMALL = {
+    settling: ("ENDINGS_PER_WRITE", "ENDINGS_PER_LOOK"),
+    wishes: ("UPLOADS_PER_LOOK",),
+    transitions: ("MOST_DROPPED",),
+    redrive: ("AT_ONCE",),
+    backfill: ("AT_ONCE",),
+    quarantine: ("CLAIMS_AT_ONCE",),
+    quarantine_age: ("BATCHES_PER_LOOK",),
+    recover: ("PORTION",),
+    hand_off: ("TOGETHER",),
+    reconcile: ("HEADERS",),
+    screen: ("PAGE",),
+    files: ("TOGETHER",),
+    batch_list: ("TOGETHER",),
+}
+"""The product's portions that a small world makes one."""
+MOST_LOOKS = 15
+"""How many runs of the schedule may change something when nothing is under way: each takes a portion."""
 MOST_CUTS = 4
 MOST_VISITS = 20
 """How many times the person on call comes. After each time everything goes on as far as it can by itself."""
@@ -639,10 +722,9 @@ def _limits(knobs: Knobs) -> Iterator[None]:
     """Make the product's portions small, so that there are several of them."""
     with ExitStack() as stack:
         if knobs.small:
-            stack.enter_context(patch.object(settling, "ENDINGS_PER_WRITE", 1))
-            stack.enter_context(patch.object(settling, "ENDINGS_PER_LOOK", 1))
-            stack.enter_context(patch.object(wishes, "UPLOADS_PER_LOOK", 1))
-            stack.enter_context(patch.object(transitions, "MOST_DROPPED", 1))
+            for module, names in SMALL.items():
+                for name in names:
+                    stack.enter_context(patch.object(module, name, 1))
             for packs in (notices.pack, notices.pack_entries):
                 stack.enter_context(patch.dict(packs.__kwdefaults__, max_bytes=350))
         if knobs.inserted:

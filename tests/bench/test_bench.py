@@ -14,6 +14,7 @@ from bench.cases import ALONE, CASES, growth, intake
 from bench.findings import BarChart, BenchFindings, BenchLimit, BenchTable, WrongAnswer, decode_findings
 from bench.measure import Rounds, Timed, take_turns
 from bench.picture import draw
+from bench.shortened import shortened
 
 TABLE = BenchTable("t", ("", "s"), [("one", "1.0")], "a note")
 FOUND = BenchFindings((TABLE,), (BarChart("c", "A chart", "s", [("g", [("a & b", 1.0), ("c", 2.0)])]),))
@@ -143,3 +144,40 @@ def test_a_section_is_replaced_and_what_has_no_result_stays():
     assert "old" not in after
     assert "| one | 1.0 |" in after
     assert "kept" in after
+
+
+def machine(**other: str) -> dict[str, Any]:
+    return {**record.machine(), "date": "2026-11-23", **other, **asdict(FOUND)}
+
+
+def test_the_page_says_once_when_all_of_it_was_measured_and_else_of_each():
+    before = "<!-- measured -->\n<!-- end -->\n"
+    assert "on 2026-11-23 on" in page.rendered(before, {"claims": machine(), "intake": machine()})
+    later = page.rendered(before, {"claims": machine(), "year": machine(date="2027-01-01"), "intake": machine()})
+    assert [line.rpartition(": ")[2] for line in later.splitlines()[1:3]] == ["claims, intake", "year"]
+
+
+def test_the_page_tells_how_many_limits_hold_and_which_do_not():
+    limits = (BenchLimit("x", 1, 1, "s"), BenchLimit("y", 2, 1, "s"))
+    said = page.section(machine() | asdict(BenchFindings(limits=limits)))
+    assert said == "Limits: 1 of 2 hold.\n- y: 2 s, at most 1: DOES NOT HOLD"
+
+
+def test_peers_stand_side_by_side_on_the_page():
+    head = ("files", "", "seconds", "files a second", "MB a second", "time, to Tidegate")
+    rows = [("a", "Tidegate", "1", "2", "3", "1.00"), ("a", "peer", "4", "5", "6", "4.00")]
+    rows += [("b", "Tidegate", "7", "8", "9", "1.00")]
+    (table,) = shortened([BenchTable("small_files", head, rows, "Medians.")])
+    assert table.head == ("files", "Tidegate", "files a second", "MB a second", "peer")
+    assert table.rows == [("a", "1", "2", "3", "4 (4.00)"), ("b", "7", "8", "9", "")]
+
+
+def test_the_page_has_the_first_size_and_the_last_and_the_days_of_all_rates_in_one_table():
+    sizes = BenchTable("growth", ("what", "uploads"), [("x", "1"), ("x", "2"), ("x", "3"), ("y", "1")])
+    head = ("day", "calls of the JVM", "files")
+    days = [BenchTable(f"year, a batch every {name}", head, [(day, "35", "9") for day in "1237"]) for name in "mh"]
+    grown, year, other = shortened([sizes, *days, TABLE])[0], *shortened([*days, TABLE])[::-1]
+    assert grown.rows == [("x", "1"), ("x", "3"), ("y", "1")]
+    assert other is TABLE
+    assert year.head == ("a batch every", "day", "files")
+    assert year.rows == [(name, day, "9") for name in "mh" for day in "137"]

@@ -30,6 +30,7 @@ from tests.chaos.processes import descendants, kill
 from tests.chaos.traffic import MENDED
 from tests.e2e.conftest import LocalStack
 from tests.support.patience import HANGING
+from tidegate.environment import DEPLOYED
 from tidegate_local.environment import client
 
 DEAD_LETTERS = {"TIDEGATE_BUFFER": "TIDEGATE_DEAD_LETTERS", "TIDEGATE_NOTICES": "TIDEGATE_NOTICES_DEAD_LETTERS"}
@@ -175,8 +176,10 @@ class Operator:
     # ---- how he does it
 
     def _mend(self) -> None:
-        """Mend the settings and deploy them: functions begin with them as they are started again."""
+        """Mend the settings and deploy them, as `tidegate local up` does, which starts everything anew: what the stack
+        runs by, and functions that read it."""
         self.config.write_text(MENDED)
+        (self.stack.folder / DEPLOYED).write_text(MENDED)
         for process in descendants(self.supervisor):
             if "tidegate_local.worker" in process.words:
                 kill(process)

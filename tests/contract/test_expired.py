@@ -14,12 +14,14 @@ import pytest
 from tests.contract.test_ledger_faults import CALLS
 from tests.support.build import BUCKET, ETAG, notice, part_of, upload
 from tests.support.ledgers import RETENTION, SettableClock
+from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.notices import Notice, NoticeRecord
 from tidegate.core.outcomes import ABANDONED, NO_TALLY, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.routes import Place
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger, Registration
 from tidegate.stores.memory import MemoryStore
@@ -64,6 +66,8 @@ def remembering(ledger: Ledger, clock: SettableClock) -> Remembered:
     assert ledger.void(VOID.id, ROUTE)
     batches = dict(ledger.batches([FIRST, SECOND, THIRD]))
     assert ledger.wish(batches[FIRST], Wish.DROP)
+    assert ledger.begin_watch(WATCHED)
+    assert ledger.end_watch(WATCHED, clock(), RETENTION)
     claims = tuple(ledger.claims_on(_uploads()).values())
     assert (len(claims), len(batches), len(ledger.leftovers(ROUTE))) == (5, 3, 2)
     clock.advance(2 * RETENTION)
@@ -110,9 +114,12 @@ def left_behind(ledger: Ledger) -> dict[str, Any]:
         "batches": ledger.batches([FIRST, SECOND, THIRD, "01NEW"]),
         "route": ledger.route(ROUTE),
         "leftovers": ledger.leftovers(ROUTE),
+        "audits": ledger.audits(),
     }
 
 
+WATCHED = AuditRun(Place(BUCKET, "", ""), "01R", started_at=1, since=1, until=0, watched_since=1, finished_at=1)
+"""A place that was left."""
 Call = Callable[[Remembered], Any]
 
 
@@ -192,19 +199,30 @@ OF_LEFTOVERS: dict[str, Call] = {
     "drop, what nobody remembers": lambda there: there.ledger.drop(FIRST, ROUTE, [*_owned(GIVEN_UP), *_owned(VOID)]),
 }
 
-CASES = {**OF_CLAIMS, **OF_NOTICES, **OF_BATCHES, **OF_JOBS, **OF_LEFTOVERS}
+OF_PLACES: dict[str, Call] = {
+    "audits": lambda there: there.ledger.audits(),
+    "audit": lambda there: there.ledger.audit(WATCHED.place),
+    "begin_watch": lambda there: there.ledger.begin_watch(replace(WATCHED, watched_since=9)),
+    "end_watch": lambda there: there.ledger.end_watch(WATCHED, 9, 9),
+    "resume_watch": lambda there: there.ledger.resume_watch(replace(WATCHED, left_at=SettableClock.now)),
+}
 
-AFTER_A_READING = {"note_manifest", "wish", "note_wish", "end_wish", "note_snapshot", "note_emptied"}
-"""These may change the record of a batch that has ended, or of what it has left, on the condition of what was read in
-it a moment before. Their flows read the record, and an expired one is absent (`batch` and `leftovers`, above). So they
-meet one only if it expires between the two, and then they change what nobody reads any more."""
+CASES = {**OF_CLAIMS, **OF_NOTICES, **OF_BATCHES, **OF_JOBS, **OF_LEFTOVERS, **OF_PLACES}
+
+AFTER_A_READING = {
+    *("note_manifest", "wish", "note_wish", "end_wish", "note_snapshot", "note_emptied"),
+    *("begin_audit", "note_audit", "note_screening", "give_up_audit"),
+}
+"""These may change the record of a batch that has ended, or of what it has left, or of a place that was left, on the
+condition of what was read in it a moment before. Their flows read the record, and an expired one is absent (`batch`,
+`leftovers` and `audits`, above). So they meet one only if it expires between the two, and then they change what nobody
+reads any more."""
 
 NEVER_EXPIRE = {
     *("route", "pause", "unpause", "refuse", "known_route", "known_routes", "remember_route"),
-    *("note_oldest", "note_shared_job"),
-    *("audit", "begin_audit", "note_audit", "note_screening", "give_up_audit", "outbox", "note_announced"),
+    *("note_oldest", "note_shared_job", "outbox", "note_announced"),
 }
-"""These are about routes, audits and announcements, which do not expire; or they replace what is there."""
+"""These are about routes and announcements, which do not expire; or they replace what is there."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -218,7 +236,7 @@ def test_all_that_expires_has_expired_here():
     """Else the cases would compare two ledgers that remember everything."""
     there = deleted()
     told = left_behind(there.ledger)
-    assert (told["claims"], told["notices"], told["leftovers"]) == ({}, {}, [])
+    assert (told["claims"], told["notices"], told["leftovers"], told["audits"]) == ({}, {}, [], [])
     assert set(told["batches"]) == {THIRD}  # it has not ended
     assert told["route"].wished == (FIRST,)
 

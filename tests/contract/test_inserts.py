@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 
+from infra.sizing import DISPATCH
 from tests.support.build import notice, uploads
 from tests.support.dynamodb_local import DynamoDbLocal
 from tests.support.faults import answer, answered, lost_answers
@@ -16,7 +17,17 @@ from tests.support.ledgers import RETENTION, START, Table, racing
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.items import Applied, Has, Item, Key, NeverWritten, Put, Refused, Transition, Update, Vacant, Write
 from tidegate.stores.dynamodb import DynamoDbStore
-from tidegate.stores.inserts import FEW, INSERTS, PROBE, READS, WAVE
+from tidegate.stores.inserts import (
+    FEW,
+    FIRST_PAUSE,
+    INSERTS,
+    LONGEST_PAUSE,
+    PAUSES,
+    PROBE,
+    READS,
+    WAVE,
+    throttles,
+)
 
 NOW = 1_000
 INSERT, PUT, READ = "BatchExecuteStatement", "PutItem", "BatchGetItem"
@@ -193,6 +204,72 @@ def failing(table: Table, code: str, *, carried_out: bool, positions: tuple[int,
         table.client.meta.events.unregister(event, strike)
 
 
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long was waited, in seconds, without waiting."""
+    found: list[float] = []
+    monkeypatch.setattr("tidegate.stores.inserts.sleep", found.append)
+    return found
+
+
+THROTTLES = ["ThrottlingError", "ProvisionedThroughputExceeded", "RequestLimitExceeded"]
+
+
+def test_what_is_throttled_is_called_as_dynamodb_calls_it(table: Table):
+    codes = table.client.meta.service_model.shape_for("BatchStatementErrorCodeEnum").enum
+    assert [code for code in codes if throttles(code)] == sorted(THROTTLES, key=codes.index)
+    assert throttles("ThrottlingException")
+    assert throttles("ProvisionedThroughputExceededException")
+
+
+@pytest.mark.parametrize("code", THROTTLES)
+def test_a_throttled_statement_is_inserted_again_after_a_pause_and_needs_nothing_else(
+    store: DynamoDbStore, table: Table, pauses: list[float], code: str
+):
+    with failing(table, code, carried_out=False, positions=tuple(range(12))), asked(table) as requests:
+        done = store.apply_each(claims(30))
+    assert done == [Applied(there(number, "mine")) for number in range(30)]
+    assert requests == {INSERT: 4}, "25 and 5, one for the strike, and one for the twelve"
+    assert len(pauses) == 1
+    assert 0 < pauses[0] <= FIRST_PAUSE
+
+
+def test_throttling_that_lasts_gives_the_notice_back_within_the_time_of_the_function(
+    store: DynamoDbStore, table: Table, pauses: list[float]
+):
+    throttled = {"Error": {"Code": "ThrottlingError", "Message": "too fast"}}
+    with (
+        answered(table.client, INSERT, 200, {"Responses": [throttled] * INSERTS}) as fault,
+        asked(table) as requests,
+        pytest.raises(Retryable, match=r"claim 0 in ledger .*: DynamoDB throttles its writes"),
+    ):
+        store.apply_each(claims(2 * WAVE))
+    assert not requests.keys() - {INSERT}, "no other request is sent to a table that has too many"
+    waves = -(-(2 * WAVE - PROBE) // WAVE)
+    most = (PAUSES + 1) * 1 + waves * (WAVE // INSERTS)
+    assert len(fault.struck) <= most, "the first wave is patient, the others are tried once"
+    assert len(pauses) == PAUSES
+    longest = sum(min(LONGEST_PAUSE, FIRST_PAUSE * 2**number) for number in range(PAUSES))
+    assert sum(pauses) <= longest
+    assert longest * DISPATCH.batch_size < DISPATCH.timeout, "an invocation gets so many notices"
+
+
+def test_a_throttled_request_is_sent_again_after_a_pause(table: Table, impatient: Any, pauses: list[float]):
+    store = DynamoDbStore(impatient, table.name)
+    body = {"__type": "com.amazonaws.dynamodb.v20120810#ThrottlingException", "message": "too fast"}
+    with answered(impatient, INSERT, 400, body, times=2), answered(impatient, PUT, 400, body) as puts:
+        assert store.apply_each(claims(30)) == [Applied(there(number, "mine")) for number in range(30)]
+    assert (len(pauses), puts.struck) == (2, [])
+
+
+def test_what_was_throttled_and_carried_out_is_found(store: DynamoDbStore, table: Table, pauses: list[float]):
+    with failing(table, "ThrottlingError", carried_out=True, positions=(3,)):
+        done = store.apply_each(claims(20))
+    assert done[3] == Refused((there(3, "mine"),))
+    assert all(isinstance(each, Applied) for at, each in enumerate(done) if at != 3)
+
+
+@pytest.mark.usefixtures("pauses")
 @pytest.mark.parametrize("carried_out", [False, True], ids=["not done", "done"])
 @pytest.mark.parametrize("positions", [(3,), tuple(range(12))], ids=["one", "twelve"])
 @pytest.mark.parametrize("code", ["ThrottlingError", "InternalServerError", "TransactionConflict", "AccessDenied"])

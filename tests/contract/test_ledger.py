@@ -1042,6 +1042,18 @@ def test_a_batch_has_halted_since_its_first_reason(ledger: Ledger, new_id: NewId
     assert (found.halted, found.halted_at) == ("another part is missing", since)
 
 
+def test_who_must_decide_goes_with_the_reason(ledger: Ledger, new_id: NewId):
+    (batch_id,) = sealed_batches(ledger, new_id, 1)
+    ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
+    ledger.halt(batch_id, 1, "the table cannot say", undecided=True)
+    assert ledger.batch(batch_id).undecided
+    ledger.halt(batch_id, 1, "its files differ")
+    assert not ledger.batch(batch_id).undecided
+    ledger.halt(batch_id, 1, "the table cannot say", undecided=True)
+    ledger.resume(batch_id, ROUTE, 2, fencing=False)
+    assert not ledger.batch(batch_id).undecided
+
+
 def goes_on_by_itself(ledger: Ledger, batch_id: str) -> bool:
     return ledger.begin_attempt(batch_id, ROUTE, 1, in_flight=1)
 
@@ -1311,8 +1323,10 @@ def test_a_committed_batch_leaves_its_sums_to_the_route(ledger: Ledger, new_id: 
     assert ledger.route(ROUTE) == RouteRecord(ROUTE, jobs=1, notified=1, tally=tally, committed_batches=1)
 
 
-def test_a_route_has_the_unknown_names_of_its_last_committed_batch(ledger: Ledger, new_id: NewId):
-    """And none, if that had none. An abandoned batch says nothing of files."""
+def test_a_route_has_the_unknown_names_of_the_last_committed_batch_with_some(
+    ledger: Ledger, new_id: NewId, clock: SettableClock
+):
+    """An abandoned batch says nothing of files."""
     odd = {"a.b[].é \"'`:#": 1, "...": 3}
     kept: list[Mapping[str, int]] = []
     for batch_id, names in zip(sealed_batches(ledger, new_id, 4), [odd, {}, {"coupon": 412}, None], strict=True):
@@ -1323,7 +1337,8 @@ def test_a_route_has_the_unknown_names_of_its_last_committed_batch(ledger: Ledge
         assert found is not None
         assert found.unknown == (names or {})
         kept.append(ledger.route(ROUTE).unknown)
-    assert kept == [odd, {}, {"coupon": 412}, {"coupon": 412}]
+    assert kept == [odd, odd, {"coupon": 412}, {"coupon": 412}]
+    assert ledger.route(ROUTE).unknown_at == clock.now
 
 
 def test_the_sums_of_batches_add_up(ledger: Ledger, new_id: NewId):
@@ -1791,8 +1806,8 @@ def test_what_was_dropped_while_it_was_being_taken_over_is_tried_again(ledger: L
     slow = another()
     real = slow.let_go
 
-    def let_go(claims: Any) -> Any:
-        found = real(claims)
+    def let_go(claims: Any, *arguments: Any, **named: Any) -> Any:
+        found = real(claims, *arguments, **named)
         ledger.drop(batch, ROUTE, owned_by(of))
         return found
 

@@ -20,7 +20,8 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.records import Leftover, RouteRecord
+from tidegate.core.records import Leftover, RouteRecord, audit_key
+from tidegate.core.routes import Place
 from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger, Registration
@@ -30,7 +31,9 @@ ROUTE = "flights"
 ID = "0" * 40
 EVENT = Announcement("01B", ROUTE, "lake.air.flights", 77, Tally(committed=1), 5)
 ABANDONED = Batch("01B", ROUTE, State.ABANDONED, 1)
-RUN = AuditRun(ROUTE, "01R", started_at=5, since=1, until=4, watched_since=1)
+PLACE = Place("landing", "flights/", ".json")
+RUN = AuditRun(PLACE, "01R", started_at=5, since=1, until=4, watched_since=1)
+AUDIT = audit_key(PLACE, 1)
 
 
 @pytest.fixture(params=TABLES)
@@ -101,8 +104,12 @@ CALLS: dict[str, Callable[[Ledger], Any]] = {
     "drop": lambda ledger: ledger.drop("01B", ROUTE, [OwnedUpload("0" * 40, upload("a"))]),
     "note_snapshot": lambda ledger: ledger.note_snapshot("01B", 77, 78),
     "batches": lambda ledger: ledger.batches(["01B"]),
-    "audit": lambda ledger: ledger.audit(ROUTE),
-    "begin_audit": lambda ledger: ledger.begin_audit(RUN, None),
+    "audits": lambda ledger: ledger.audits(),
+    "audit": lambda ledger: ledger.audit(PLACE),
+    "begin_watch": lambda ledger: ledger.begin_watch(RUN),
+    "end_watch": lambda ledger: ledger.end_watch(RUN, 5, 9),
+    "resume_watch": lambda ledger: ledger.resume_watch(replace(RUN, left_at=5)),
+    "begin_audit": lambda ledger: ledger.begin_audit(RUN, RUN),
     "note_audit": lambda ledger: ledger.note_audit(RUN),
     "note_screening": lambda ledger: ledger.note_screening(replace(RUN, job="00job")),
     "give_up_audit": lambda ledger: ledger.give_up_audit(replace(RUN, job="00job")),
@@ -190,8 +197,12 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["forget_wish"], "TransactWriteItems", ("forget", "01B")),
     (CALLS["note_snapshot"], "UpdateItem", ("note that", "01B", "78")),
     (CALLS["batches"], "BatchGetItem", ("read batches",)),
-    (CALLS["audit"], "GetItem", ("read", ROUTE)),
-    (CALLS["begin_audit"], "PutItem", ("begin audit", "01R", ROUTE)),
+    (CALLS["audits"], "Query", ("read", "places")),
+    (CALLS["audit"], "GetItem", ("read", AUDIT.pk)),
+    (CALLS["begin_watch"], "PutItem", ("begin to watch", str(PLACE))),
+    (CALLS["end_watch"], "UpdateItem", ("no route takes", str(PLACE))),
+    (CALLS["resume_watch"], "UpdateItem", ("watch", str(PLACE), "on")),
+    (CALLS["begin_audit"], "UpdateItem", ("begin audit", "01R", str(PLACE))),
     (CALLS["note_audit"], "UpdateItem", ("page 0", "01R")),
     (CALLS["note_screening"], "UpdateItem", ("job 00job", "01R")),
     (CALLS["give_up_audit"], "UpdateItem", ("give up audit", "01R")),

@@ -28,7 +28,7 @@ from tidegate.flows.overview import Overview
 from tidegate.flows.status import everything as ask_status
 from tidegate.settings import HOUR, load
 from tidegate.stores.dynamodb import DynamoDbStore
-from tidegate.wiring import clock
+from tidegate.wiring import clock, settings_file
 from tidegate_local import stack as local_stack
 from tidegate_local.environment import client
 
@@ -184,7 +184,7 @@ class LocalStack:
 
     def let_an_hour_pass(self, route: str) -> None:
         """For the audit of a route: its next run begins an hour after the last one began, by the record of that one."""
-        key = audit_key(route)
+        key = audit_key(self._asked[0][route].place, 1)
         with contextlib.suppress(ClientError):  # there is no run yet, or it is not finished and goes on
             client("dynamodb", self.environment).update_item(
                 TableName=self.environment["TIDEGATE_LEDGER"],
@@ -214,7 +214,7 @@ class LocalStack:
 
     @cached_property
     def _asked(self) -> tuple[dict[str, Route], Ledger]:
-        settings = load(Path(self.environment["TIDEGATE_CONFIG"]))
+        settings = load(settings_file(self.environment))
         database = client("dynamodb", self.environment)
         store = DynamoDbStore(database, self.environment["TIDEGATE_LEDGER"])
         ledger = Ledger(store, clock, settings.retention.claims)

@@ -21,7 +21,8 @@ def test_the_self_test_runs_as_a_job_and_leaves_a_report_and_nothing_else(stack:
     assert {
         *("self-test", "self-test driver", "self-test executor 1", "self-test versions", "self-test modules"),
         *("self-test work bucket", "self-test work bucket from an executor", "self-test iceberg"),
-        *("self-test executors", "self-test route's table", "self-test own table"),
+        *("self-test executors", "self-test route's table", "self-test data files"),
+        "self-test own table",
     } <= lines.keys()
     assert f"at {sys.executable}" in lines["self-test driver"]["finding"]
     assert "region us-east-1" in lines["self-test executor 1"]["finding"]

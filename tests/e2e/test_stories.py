@@ -15,6 +15,7 @@ from pyiceberg.types import LongType
 from tests.e2e.conftest import LocalStack
 from tests.e2e.test_path import kill_functions, lines, pids, put, settled, signal_all, unannounced
 from tests.support.patience import eventually
+from tidegate.environment import DEPLOYED, LOCAL_CONFIG
 from tidegate_local.outages import PATH
 
 pytestmark = pytest.mark.e2e
@@ -110,9 +111,11 @@ def test_what_was_quarantined_lands_once_when_the_schema_is_mended_and_it_is_rel
     # the table first, then the settings, as the runbook says
     with stack.catalog.load_table(TABLE).update_schema() as change:
         change.update_column("id", LongType())
-    config = Path(stack.environment["TIDEGATE_CONFIG"])
+    config = Path(stack.environment[LOCAL_CONFIG])
     config.write_text(config.read_text().replace('schema = "id int"', 'schema = "id bigint"'))
-    kill_functions(stack)  # that is how they get their settings
+    # as `tidegate local up` does, which starts everything anew: what the stack runs by, and functions that read it
+    (stack.folder / DEPLOYED).write_text(config.read_text())
+    kill_functions(stack)
     for _ in range(2):  # the second finds nothing new to do
         stack.cli("quarantine", "release", "--route", ROUTE, "--key", "wide.json", "--yes")
     after = stack.once(

@@ -56,7 +56,9 @@ UNFINISHED = pytest.mark.parametrize("made", [open_batch, sealed, submitted, hal
 
 
 def driver(world: World, table: Path, batch_id: str, attempt: int) -> Attempt:
-    return Attempt(SmallSink(table, batch_id, committed), world.work, batch_id, attempt)
+    return Attempt(
+        SmallSink(table, batch_id, committed), world.work, batch_id, attempt, digest=world.batch(batch_id).manifest
+    )
 
 
 def run_jobs(world: World, table: Path) -> None:

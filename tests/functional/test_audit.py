@@ -1,6 +1,6 @@
 """The audit: what S3 never announced, and what a stale notice holds, lands once; what has landed is left alone."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from tidegate.core.records import DAY
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
-from tidegate.flows.audit import Look, audit_route, audit_window
+from tidegate.flows.audit import Look, audit_place, audit_window
 from tidegate.flows.ports import Ports
+from tidegate.flows.watch import watch_places
 from tidegate.metrics import Metric
 
 HOUR = 3_600
@@ -39,19 +40,28 @@ def audit(
     *,
     pages: int = 1_000,
     route: Route | None = None,
+    others: Sequence[Route] = (),
     limits: AuditLimits = LIMITS,
     **given: Any,
 ) -> AuditRun | None:
-    left = iter(range(pages))
-    return audit_route(
-        route or world.flights,
-        limits,
-        ports or world.ports,
-        go_on=lambda: next(left, None) is not None,
-        pace=lambda sent: None,
-        screens=world.screens,
-        **given,
-    )
+    """An invocation, with these routes. Returns the run of the first one's place."""
+    routes = [route or world.flights, *others]
+    found = None
+    for watched in watch_places(routes, limits, ports or world.ports):
+        left = iter(range(pages))
+        run = audit_place(
+            watched,
+            routes,
+            limits,
+            ports or world.ports,
+            go_on=lambda left=left: next(left, None) is not None,
+            pace=lambda sent: None,
+            screens=world.screens,
+            **given,
+        )
+        if watched.place == routes[0].place and not watched.left_at:
+            found = run
+    return found
 
 
 def watched(world: World) -> None:
@@ -390,7 +400,7 @@ def test_twins_that_take_turns_land_everything_once():
         audit(world, life.over(world.ports))
         deliver(world)
         assert registered(world) == [each.key for each in FILES], f"at call {calls}"
-        last = world.ledger.audit("flights")
+        last = world.ledger.audit(world.flights.place)
         assert last is not None
         assert last.counts.listed == 7, f"at call {calls}: a page is counted once"
 
@@ -425,7 +435,13 @@ def test_the_sender_waits_for_what_it_sends(world: World):
     world.clock.advance(DAY)
     world.listing.size = 3
     waits: list[int] = []
-    audit_route(world.flights, LIMITS, world.ports, go_on=lambda: True, pace=waits.append, screens=world.screens)
+    (watched_,) = watch_places([world.flights], LIMITS, world.ports)
+    audit_place(
+        *(watched_, [world.flights], LIMITS, world.ports),
+        go_on=lambda: True,
+        pace=waits.append,
+        screens=world.screens,
+    )
     assert waits == [3, 3, 1]
 
 
@@ -453,8 +469,8 @@ def test_a_rehearsal_counts_and_tells_and_changes_nothing(world: World):
 
 def test_a_run_by_hand_sends_and_leaves_the_schedule_alone(world: World):
     troubled(world)
-    there = world.ledger.audit("flights")
+    there = world.ledger.audit(world.flights.place)
     assert by_hand(world, lambda *each: None, dry=False).sent == 6
-    assert world.ledger.audit("flights") == there
+    assert world.ledger.audit(world.flights.place) == there
     deliver(world)
     assert registered(world) == [each.key for each in FILES]

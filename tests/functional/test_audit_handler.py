@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,7 +73,7 @@ def test_an_upload_that_was_never_announced_lands_once(deployment: Deployment, m
     assert land(deployment) == [lost.key]
     deployment.clock.advance(DAY)
     assert look() == {"lost": 0}
-    run = deployment.ledger.audit("flights")
+    run = deployment.ledger.audit(wiring.this_deployment().routes["flights"].place)
     assert run is not None
     assert (run.counts.listed, run.counts.committed, run.finished_at) == (1, 1, deployment.clock())
     assert deployment.bodies(deployment.resources.notices) == []
@@ -114,11 +115,11 @@ def test_a_bucket_that_cannot_be_listed_stops_no_other_route(deployment: Deploym
     finally:
         s3.meta.events.unregister("provide-client-params.s3.ListObjectVersions", refuse)
     assert len(deployment.bodies(deployment.resources.notices)) == 1
-    unfinished = deployment.ledger.audit("flights")
+    unfinished = deployment.ledger.audit(wiring.this_deployment().routes["flights"].place)
     assert unfinished is not None
     assert not unfinished.finished_at
     look()
-    finished = deployment.ledger.audit("flights")
+    finished = deployment.ledger.audit(wiring.this_deployment().routes["flights"].place)
     assert finished is not None
     assert (finished.id, finished.finished_at > 0) == (unfinished.id, True)
 
@@ -133,7 +134,7 @@ def test_an_invocation_without_time_for_a_page_leaves_it_to_the_next(deployment:
     put(deployment, "flights/lost.json")
     deployment.clock.advance(2 * DAY)
     assert audit(event("settle_schedule"), Late()) == {"lost": 0}
-    run = deployment.ledger.audit("flights")
+    run = deployment.ledger.audit(wiring.this_deployment().routes["flights"].place)
     assert run is not None
     assert (run.page, run.finished_at) == (0, 0)
     assert look() == {"lost": 1}
@@ -158,7 +159,7 @@ def test_a_page_costs_one_listing_and_a_read_for_each_hundred_claims(
     deployment: Deployment,  # noqa: F811
     calls: Counter[str],
 ):
-    """The price in docs/adr/0045-audit.md. With the notices and batches of the claims that is all."""
+    """The price in docs/adr/0046-audit.md. With the notices and batches of the claims that is all."""
     look()
     deployment.clock.advance(HOUR)
     there = [put(deployment, f"flights/{number:03}.json") for number in range(250)]
@@ -167,7 +168,37 @@ def test_a_page_costs_one_listing_and_a_read_for_each_hundred_claims(
     deployment.clock.advance(DAY)
     calls.clear()
     look()
-    # of each route: its record, the claims (3), their notices, the run's begin and its page; two stale notices are void
+    # how all places are watched; the claims (3) and their notices; of each place the run's begin and its page; two
+    # stale notices are void
     assert calls == Counter(
-        {"ListObjectVersions": 2, "GetItem": 2, "BatchGetItem": 3 + 1, "PutItem": 2 + 2, "UpdateItem": 2}
+        {"ListObjectVersions": 2, "Query": 1, "BatchGetItem": 3 + 1, "PutItem": 2, "UpdateItem": 2 + 2}
     )
+
+
+def test_an_invocation_costs_one_query_and_a_write_for_each_place_that_is_new_or_left_or_back(
+    deployment: Deployment,  # noqa: F811
+    calls: Counter[str],
+    monkeypatch: pytest.MonkeyPatch,
+):
+    there = wiring.this_deployment()
+
+    def look_with(**prefixes: str) -> Counter[str]:
+        settings = [
+            each.model_copy(update={"prefix": prefixes[each.name]})
+            for each in there.settings.routes
+            if each.name in prefixes
+        ]
+        now = replace(there, settings=there.settings.model_copy(update={"routes": settings}))
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(wiring, "this_deployment", lambda: now)
+            look()
+        return +calls
+
+    kept, moved = {"flights": "flights/", "weather": "weather/"}, {"flights": "elsewhere/", "weather": "weather/"}
+    assert look_with(**kept) == {"Query": 1, "PutItem": 2}
+    assert look_with(**kept) == {"Query": 1}, "nothing has changed"
+    assert look_with(**moved) == {"Query": 1, "PutItem": 1, "UpdateItem": 1}
+    assert look_with(**moved) == {"Query": 1}
+    assert look_with(**kept) == {"Query": 1, "UpdateItem": 2}
+    assert look_with(**kept) == {"Query": 1}

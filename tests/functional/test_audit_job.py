@@ -112,7 +112,7 @@ def test_a_job_that_fails_ends_its_run_and_the_next_one_begins_where_it_did(worl
     world.work.put(screening_failure(run.id), b'{"reason": "no list is there"}')
     with pytest.raises(Retryable, match=f"job run {run.job}, which screens .* failed: no list is there.*given up"):
         audit(world)
-    given_up = world.ledger.audit("flights")
+    given_up = world.ledger.audit(world.flights.place)
     assert given_up is not None
     assert (given_up.given_up, given_up.until) == (True, run.since)
     assert audit(world) == given_up, "a job a day, not one an hour"
@@ -163,7 +163,7 @@ def test_findings_that_are_gone_after_a_page_end_the_run_and_nothing_is_silent(w
         del world.work.objects[name]
     with pytest.raises(Retryable, match=r"is gone from the work bucket.*given up"):
         audit(world)
-    given_up = world.ledger.audit("flights")
+    given_up = world.ledger.audit(world.flights.place)
     assert given_up is not None
     assert given_up.given_up
 
@@ -198,7 +198,7 @@ def test_a_file_of_suspects_that_is_gone_gives_the_run_up_and_the_next_begins_wh
     del world.work.objects[name]
     with pytest.raises(Retryable, match=f"{name} is missing in the work bucket.*given up"):
         audit(world)
-    given_up = world.ledger.audit("flights")
+    given_up = world.ledger.audit(world.flights.place)
     assert given_up is not None
     assert (given_up.finished_at, given_up.until, given_up.given_up) == (world.clock(), run.since, True)
     world.clock.advance(DAY)
@@ -252,7 +252,7 @@ def until_done(world: World, life: Life | None = None) -> AuditRun:
         except Died:
             run = None
         ports = world.ports
-        noted = world.ledger.audit("flights")
+        noted = world.ledger.audit(world.flights.place)
         if noted is not None and noted.finished_at and noted.since < noted.until and noted.page:
             return noted
         if run is not None and run.job and world.jobs.runs[run.job].state is not JobState.ENDED:
@@ -308,41 +308,6 @@ def test_a_twin_that_notes_the_job_first_goes_on(world: World):
     life.before, life.calls = twin, 4
     assert audit(world, life.over(world.ports)) is None
     assert len(world.screenings) == 1, "the same run has the same job"
-
-
-# ---- a route under another name
-
-
-def test_what_the_former_route_was_watched_for_its_successor_sends(world: World):
-    """A route is renamed: uploads of its last hours that S3 never announced are not forgotten."""
-    world.ledger.remember_route(world.flights)
-    assert by_listing(world)
-    world.clock.advance(5 * DAY)
-    put(world, FILES[:2])
-    world.clock.advance(6 * HOUR)
-    successor = replace(world.flights, name="arrivals")
-    world.ledger.remember_route(replace(world.flights, retired=True))
-    first = by_listing(world, route=successor)
-    assert first is not None
-    former = world.ledger.audit("flights")
-    assert former is not None
-    assert first.watched_since == former.watched_since
-    world.clock.advance(DAY)
-    assert counts_of(by_listing(world, route=successor)) == AuditCounts(listed=2, lost=2)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [{"prefix": "flights/2026/"}, {"suffix": ".json"}, {"bucket": "elsewhere"}],
-    ids=["it took less", "it took other files", "another bucket"],
-)
-def test_a_route_that_takes_more_than_another_did_is_new(world: World, other: dict[str, str]):
-    world.ledger.remember_route(replace(world.flights, name="former", **other))
-    assert by_listing(world, route=replace(world.flights, name="former", **other))
-    world.clock.advance(DAY)
-    first = by_listing(world, route=replace(world.flights, suffix=""))
-    assert first is not None
-    assert first.watched_since == world.clock()
 
 
 def test_a_screening_reads_the_claims_of_a_thousand_uploads_together(world: World, monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScop
 from tidegate.core.batches import State
 from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.lineage import Landed
-from tidegate.core.notices import pack
+from tidegate.core.notices import Entry, pack
 from tidegate.core.outcomes import Outcome
 from tidegate.core.records import batch_key, claim_key
 from tidegate.core.uploads import Upload
@@ -134,12 +134,12 @@ def test_what_was_there_before_the_deployment_lands_once(world: World):
     old = uploads(5)
     put(world, *old)
     ran = Ran()
-    assert run(world, ran=ran).missing == 5
+    assert run(world, ran=ran).sent == 5
     assert ran.paced == [5]
     land(world)
     assert keys(world) == [each.key for each in old]
     again = run(world, identifier="2")
-    assert (again.missing, again.found[FOUND.LANDED]) == (0, 5)
+    assert (again.sent, again.found[FOUND.LANDED]) == (0, 5)
 
 
 def test_the_notices_name_the_backfill_and_the_time_before_the_claims_were_read(world: World):
@@ -169,7 +169,7 @@ def test_a_dry_run_counts_and_sends_nothing(world: World):
     put(world, *uploads(3))
     ran = Ran()
     counts = run(world, ran=ran, dry=True)
-    assert (counts.missing, counts.size) == (3, sum(each.size for each in uploads(3)))
+    assert (counts.sent, counts.size) == (3, sum(each.size for each in uploads(3)))
     assert ran.paced == world.topic.published == []
 
 
@@ -212,7 +212,7 @@ def test_each_upload_with_a_claim_is_told_by_what_the_ledger_says(world: World):
     world.lineage.add(world.flights.dataset.table, [found["landed"]], batch)
     world.dispatch(next(pack("flights", BUCKET, [found["open"]])))
     ran = Ran()
-    assert run(world, ran=ran).missing == 1
+    assert run(world, ran=ran).sent == 1
     assert world.topic.keys == ["flights/other.json"]
     assert sorted(ran.told) == [
         ("flights/committed.json", "committed"),
@@ -242,7 +242,7 @@ def test_a_batch_that_outlived_its_claims_is_excluded(world: World, stage: str):
     age(world, 61)
     world.store.items[batch_key(batch)]["expires_at"] = None  # type: ignore[assignment]
     counts = run(world)
-    assert (counts.missing, counts.found[FOUND.UNFINISHED]) == (0, 3)
+    assert (counts.sent, counts.found[FOUND.UNFINISHED]) == (0, 3)
 
 
 def test_all_routes_batches_are_excluded(world: World):
@@ -335,7 +335,7 @@ def test_what_was_deleted_from_the_table_lands_again_once_the_ledger_has_forgott
     world.lineage.tables.clear()
     assert run(world, identifier="2").found == {FOUND.COMMITTED: 2}
     age(world, 62)
-    assert run(world, identifier="3").missing == 2
+    assert run(world, identifier="3").sent == 2
     land(world)
     assert len(keys(world)) == 2
 
@@ -444,7 +444,7 @@ def play(world: World, ports: Ports, ordered: Callable[[Any, Any, Any], tuple[An
     )
     missing = [each for each, finding in compare(kept, there, listed) if finding is FOUND.MISSING]
     if missing:
-        _send(scope, asked, [each.listed for each in missing], found.at, ports)
+        _send(scope, asked, FOUND.MISSING, [Entry(each.listed.upload) for each in missing], found.at, ports)
 
 
 def played(way: tuple[int, ...], running: Running, *, expire_early: bool) -> World:
@@ -520,7 +520,7 @@ def test_one_whose_notices_were_claimed_before_it_died_sends_the_rest(world: Wor
         world.dispatch(notice)
     world.topic.accepts = lambda notice: True
     world.topic.published.clear()
-    assert run(world, identifier="2").missing == 1
+    assert run(world, identifier="2").sent == 1
     land(world)
     assert len(keys(world)) == 5
     assert twice(world) == {}
@@ -531,10 +531,10 @@ def test_the_claims_of_the_ledger_are_read_whole(world: World):
     (one,) = uploads(1)
     put(world, one)
     world.ledger.claim(next(pack("flights", BUCKET, [one])))
-    assert run(world).missing == 0
+    assert run(world).sent == 0
     world.clock.advance(61 * DAY)
     assert claim_key(*one.identity) in world.store.items
-    assert run(world).missing == 1
+    assert run(world).sent == 1
 
 
 def test_rows_of_a_batch_of_another_tool_count_as_landed(world: World):

@@ -593,3 +593,73 @@ def test_a_void_notice_that_is_too_old_sends_nothing_on(world: World):
     assert world.ledger.void(of.id, "flights")
     assert isinstance(receive(of.encode(), world.ports, routes=world.routes), Rejected)
     assert not world.topic.published
+
+
+# ---- what came again, in a notice that is void, or that travels for months
+
+
+def with_what_came_again(world: World) -> tuple[Notice, Notice]:
+    """A notice whose first upload has ended without a row, and a later one of the same bytes beside a new upload."""
+    first = quarantined(world, KEYS[0])
+    return first, notice(*(written(key, "00A2") for key in KEYS[:2]))
+
+
+def test_a_void_notice_sends_what_came_again_with_what_it_owns(world: World):
+    first, later = with_what_came_again(world)
+    world.ledger.void(later.id, "flights")
+    world.dispatch(later)
+    (made,) = world.topic.published
+    assert [(each.upload.key, each.takes_from) for each in made.entries] == [(KEYS[0], first.id), (KEYS[1], later.id)]
+    world.dispatch(made)
+    assert world.open.objects == 2
+
+
+def test_a_void_notice_that_owns_nothing_sends_what_came_again(world: World):
+    first, later = with_what_came_again(world)
+    world.dispatch(notice(written(KEYS[1], "00A1")))
+    world.ledger.void(later.id, "flights")
+    world.dispatch(later)
+    (made,) = world.topic.published
+    assert made.entries == (Entry(written(KEYS[0], "00A2"), takes_from=first.id),)
+
+
+def test_a_notice_voided_while_it_registers_sends_what_came_again(world: World):
+    first, later = with_what_came_again(world)
+
+    class AuditedMeanwhile:
+        def __getattr__(self, name: str) -> Any:
+            if name == "register":
+                world.ledger.void(later.id, "flights")
+            return getattr(world.ledger, name)
+
+    world.topic.published.clear()
+    run(world, later, ledger=AuditedMeanwhile())
+    assert {(each.upload.key, each.takes_from) for made in world.topic.published for each in made.entries} == {
+        (KEYS[0], first.id),
+        (KEYS[1], later.id),
+    }
+
+
+def test_what_is_sent_again_is_of_now_and_is_set_aside_once_the_ledger_may_have_forgotten_it(world: World):
+    _, later = with_what_came_again(world)
+    world.clock.advance(1_000)
+    world.dispatch(later)
+    (made,) = world.topic.published
+    assert made.at == world.clock.now
+    world.clock.advance(RETENTION)
+    assert isinstance(receive(made.encode(), world.ports, routes=world.routes), Rejected)
+    assert not [each for each in world.ledger.claims(BUCKET, KEYS[0]) if each.notice == made.id]
+
+
+def test_what_settling_sends_again_is_of_now(world: World):
+    """The same bytes came again before the first ones had ended."""
+    world.dispatch(notice(written(KEYS[0], "00A1")))
+    batch_id = world.open.id
+    assert world.ledger.seal(batch_id, "flights")
+    world.hand_off()
+    world.dispatch(notice(written(KEYS[0], "00A2")))
+    world.clock.advance(1_000)
+    play_publishing(world.work, batch_id, {KEYS[0]: (Outcome.QUARANTINED, "no JSON")})
+    assert world.settle() == []
+    (made,) = world.topic.published
+    assert made.at == world.clock.now

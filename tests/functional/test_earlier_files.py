@@ -9,7 +9,7 @@ from tests.support.world import World
 from tidegate.core.audit import BEGINNING
 from tidegate.core.errors import Retryable
 from tidegate.core.uploads import Upload
-from tidegate.flows.earlier_files import EarlierFiles, earlier_files
+from tidegate.flows.earlier_files import RECENT, EarlierFiles, earlier_files
 from tidegate.flows.status import status
 
 
@@ -30,6 +30,14 @@ def test_files_that_the_route_would_take_are_counted(world: World):
     put(world, key(world, "a"), key(world, "b"), f"{world.flights.prefix}other.suffix", "elsewhere/c.json.gz")
     (earlier,) = found(world)
     assert (earlier.route.name, earlier.count, earlier.more, earlier.trouble) == (world.flights.name, 2, False, "")
+
+
+def test_what_was_put_a_moment_ago_is_on_its_way(world: World):
+    put(world, key(world, "a"))
+    world.listing.there |= {Upload(world.flights.bucket, key(world, "b"), "v1", 5): world.clock() - 60}
+    assert [each.count for each in found(world)] == [1]
+    world.clock.advance(RECENT)
+    assert [each.count for each in found(world)] == [2]
 
 
 def test_one_page_is_listed_and_no_more(world: World):

@@ -15,7 +15,7 @@ from tidegate.core.outcomes import Outcome, Tally
 from tidegate.core.receipts import Outcomes, decode_outcomes, decode_receipt
 from tidegate.flows.abort import abort
 from tidegate.flows.batch_list import Wanted
-from tidegate.flows.files import MOST_READ, FilesPage, Spot, WantedFiles, files_page, spot
+from tidegate.flows.files import MOST_READ, FilesPage, Spot, WantedFiles, files_page, files_within, spot
 from tidegate.flows.nearest import nearest
 from tidegate.flows.quarantine import EVERYTHING, quarantined
 from tidegate.flows.redrive import release
@@ -319,3 +319,40 @@ def test_the_nearest_keys_of_the_newest_files_are_named_at_a_small_price():
     assert sum(asked.values()) <= 20 + 5
     assert nearest(BUCKET, "nothing like it", "flights", world.ports, IDS) == []
     assert nearest("elsewhere", "flights/2013/59/0000-0001.json", "flights", world.ports, IDS) == []
+
+
+def test_other_versions_are_asked_for_once_for_each_object_of_the_page_and_of_a_hundred_at_most(
+    world: DatedWorld, monkeypatch: pytest.MonkeyPatch
+):
+    world.land(ends={KEYS[2]: BAD})
+    ports, without = asked_of(world)
+    files_page(ports, IDS, ANY, limit=20)
+    ports, asked = asked_of(world)
+    found = files_within(ports, IDS, ANY, limit=20)
+    # what is in quarantine has landed in no version that the page could count
+    assert ([each.versions for each in found.files], asked - without) == ([1, 1, None], {"query": 2})
+    monkeypatch.setattr("tidegate.flows.landed_versions.MOST_ASKED", 1)
+    ports, asked = asked_of(world)
+    found = files_within(ports, IDS, ANY, limit=20)
+    assert ([each.versions for each in found.files], asked - without) == ([1, None, None], {"query": 1})
+
+
+def test_a_version_that_has_landed_long_before_is_counted_and_one_that_waits_is_not(world: DatedWorld):
+    world.land()
+    for number in range(30):
+        world.clock.advance(60)
+        world.land(f"flights/{number}-")
+    world.dispatch(notice(upload(KEYS[0], "corrected")))
+    batch = world.open.id
+    assert files_within(world.ports, IDS, ANY, limit=1).files[0].versions is None
+    old = files_within(world.ports, IDS, WantedFiles(key=KEYS[0], outcome="committed"), limit=1).files[0]
+    assert (old.upload.version, old.versions) == ("v1", 1)
+    world.ledger.seal(batch, "flights", "lake.raw.flights")
+    world.hand_off()
+    play_publishing(world.work, batch)
+    world.settle()
+    ports, asked = asked_of(world)
+    new = files_within(ports, IDS, ANY, limit=1).files[0]
+    assert (new.upload.version, new.versions) == ("corrected", 2)
+    # the notices and the batches of both, together
+    assert (asked["query"], asked["get_many"]) == (1, 4)

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,10 @@ from tidegate.metrics import Metric
 EVENTS = Path(__file__).parents[1] / "events"
 
 CONFIG = """
+[network]
+subnets = ["subnet-01234567"]
+security_groups = ["sg-01234567"]
+
 [deployment]
 name = "tidegate"
 
@@ -324,6 +329,23 @@ def test_a_failure_in_the_middle_of_a_group_gives_back_what_follows_it_only(depl
     assert failures(answer) == ["message-2"]
 
 
+def test_a_slow_ledger_costs_no_more_than_what_was_not_begun(deployment: Deployment):
+    """Else a batch that takes longer than the function may would be given back whole, for ever."""
+
+    class Slow(Context):
+        left = 120_000
+
+        def get_remaining_time_in_millis(self) -> int:
+            self.left -= 20_000
+            return self.left
+
+    answer = dispatch(event("dispatch_two_groups"), Slow())
+    assert failures(answer) == ["message-2", "message-3"]
+    assert deployment.ledger.batch(deployment.ledger.route("flights").open_batch).objects == 2
+    assert failures(dispatch(event("dispatch_two_groups"), Context())) == []
+    assert deployment.ledger.batch(deployment.ledger.route("flights").open_batch).objects == 3
+
+
 def test_when_everything_fails_everything_is_given_back_and_nothing_raised(deployment: Deployment):
     wiring._client("dynamodb").delete_table(TableName="ledger")
     answer = dispatch(event("dispatch_two_groups"), Context())
@@ -417,7 +439,7 @@ def test_a_job_that_failed_is_tried_again_under_another_token(deployment: Deploy
     settle(event("settle_schedule"), Context())
     assert (deployment.ledger.batch(weather).attempt, deployment.ledger.batch(weather).job_run) == (2, "run-2")
     tokens = [asked["clientToken"] for asked in deployment.emr.asked]
-    assert tokens == [f"{weather}-1", f"{weather}-2"]
+    assert [token.rpartition("-")[0] for token in tokens] == [f"{weather}-1", f"{weather}-2"]
 
 
 def test_trouble_with_one_route_does_not_keep_another_from_settling(deployment: Deployment, metrics: Any):
@@ -433,8 +455,10 @@ def test_trouble_with_one_route_does_not_keep_another_from_settling(deployment: 
     assert deployment.ledger.batch(weather).attempt == 1
 
 
-NOTHING_IN_QUARANTINE = {
-    (name, route): 0 for name in ("QuarantinedNow", "OldestQuarantinedSeconds") for route in ("flights", "weather")
+NOTHING_LATE_OR_IN_QUARANTINE = {
+    (name, route): 0
+    for name in ("QuarantinedNow", "OldestQuarantinedSeconds", "LateNow")
+    for route in ("flights", "weather")
 }
 
 
@@ -449,7 +473,7 @@ def test_settling_says_of_every_route_how_old_its_oldest_batch_is_and_how_many_h
         ("OldestPendingSeconds", "weather"): 40,
         ("HaltedNow", "flights"): 0,
         ("HaltedNow", "weather"): 0,
-        **NOTHING_IN_QUARANTINE,
+        **NOTHING_LATE_OR_IN_QUARANTINE,
     }
     (weather,) = deployment.ledger.route("weather").running
     play_giving_up(deployment.work, weather, 1, "no such column", hopeless=True)
@@ -471,7 +495,9 @@ def test_of_a_route_that_cannot_be_asked_nothing_is_said_and_of_the_others_all_i
     with answered(wiring._client("dynamodb"), "GetItem", 400, denied, containing="r#flights"):
         assert settle(event("settle_schedule"), Context()) == {"troubles": 1}
     assert {name: value for (name, route), value in gauges().items() if route == "weather"} == {
-        **dict.fromkeys(("OldestPendingSeconds", "HaltedNow", "QuarantinedNow", "OldestQuarantinedSeconds"), 0)
+        **dict.fromkeys(
+            ("OldestPendingSeconds", "LateNow", "HaltedNow", "QuarantinedNow", "OldestQuarantinedSeconds"), 0
+        )
     }
 
 
@@ -557,7 +583,7 @@ def test_what_powertools_remembers_is_forgotten_after_a_day(deployment: Deployme
 def test_what_the_job_is_told(deployment: Deployment):
     deployment.jobs().start(BATCH, DATASET, owner="", last=False)
     (asked,) = deployment.emr.asked
-    assert asked["clientToken"] == f"{BATCH.id}-1"
+    assert re.fullmatch(rf"{BATCH.id}-1-[0-9a-f]{{16}}", asked["clientToken"])
     assert len(asked["clientToken"]) <= 64
     assert asked["executionRoleArn"] == deployment.resources.job_role
     assert asked["tags"] == {"tidegate:route": "flights", "tidegate:batch": BATCH.id}
@@ -570,6 +596,20 @@ def test_what_the_job_is_told(deployment: Deployment):
     assert (told["batch"], told["attempt"], told["work"]) == (BATCH.id, "1", "work")
     assert (told["digest"], told["floors"], told["landing-owner"]) == ("", "0", deployment.resources.account)
     assert json.loads(told["dataset"])["table"] == "lake.raw.flights"
+
+
+def test_an_attempt_whose_start_was_not_recorded_is_started_by_new_code(deployment: Deployment):
+    """Under the token of the first start EMR would refuse other parameters, for as long as it knows the token."""
+
+    def start(parameters: str) -> str:
+        application = replace(deployment.jobs()._application, spark_parameters=parameters)
+        return application.start("flights", ["ingest"], token=f"{BATCH.id}-1", tags={})
+
+    first = start("--conf spark.archives=old.zip")
+    assert start("--conf spark.archives=old.zip") == first, "no answer, and asked again"
+    second = start("--conf spark.archives=new.zip")
+    assert second != first
+    assert start("--conf spark.archives=new.zip") == second
 
 
 def test_a_batch_that_is_being_fenced_is_told_to_fence(deployment: Deployment):

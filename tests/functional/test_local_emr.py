@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import threading
+import urllib.error
+import urllib.request
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -373,3 +375,13 @@ def test_real_spark_writes_a_table_that_pyiceberg_reads_and_dies_with_the_endpoi
         eventually(members, lambda found: len(found) >= 5, waiting_for="all five processes of the job")
         os.kill(process.process.pid, signal.SIGKILL)
         eventually(members, lambda found: not found, waiting_for="every process of the job to end")
+
+
+def test_a_page_whose_name_was_made_to_lead_here_starts_no_job(emr):
+    url = emr.client.meta.endpoint_url
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(
+            urllib.request.Request(f"{url}/applications", headers={"Host": "evil.example"}), timeout=10
+        )
+    assert refused.value.code == 403
+    assert b"evil.example" in refused.value.read()

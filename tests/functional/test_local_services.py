@@ -1,5 +1,6 @@
 """The emulated services, as a process: what the product relies on and plain moto does not give."""
 
+import http.client
 import json
 import os
 import subprocess
@@ -377,6 +378,37 @@ def test_a_web_page_may_not(environment):
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.urlopen(request, timeout=10)
     assert refused.value.code == 403
+
+
+SIGNED = {"Authorization": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host"}
+
+
+def test_a_page_whose_name_was_made_to_lead_here_reads_no_bucket_and_no_queue(environment, s3, sqs):
+    """DNS rebinding: for the browser the endpoint is the page's own site, and the bucket a part of its name."""
+    s3.create_bucket(Bucket="rebound")
+    s3.put_object(Bucket="rebound", Key="secret.json", Body=b"the secret")
+    queue = sqs.create_queue(QueueName="rebound")["QueueUrl"]
+    sqs.send_message(QueueUrl=queue, MessageBody="the secret")
+    receive = f"/?Action=ReceiveMessage&Version=2012-11-05&QueueUrl={queue}"
+    for host in ("evil.example", "rebound.evil.example", "rebound.s3.amazonaws.com", ""):
+        for path, headers in (
+            ("/?list-type=2", {}),
+            ("/rebound/secret.json", {}),
+            ("/secret.json?X-Amz-Signature=0&X-Amz-Algorithm=AWS4-HMAC-SHA256", {}),
+            ("/moto-api/data.json", {}),
+            ("/_outages", {}),
+            (receive, SIGNED),
+        ):
+            status, body = got(environment, host, path, headers)
+            assert (status, b"secret" in body) == (403, False), (host, path)
+    assert len(sqs.receive_message(QueueUrl=queue).get("Messages", [])) == 1
+
+
+def got(environment, host, path, headers):
+    connection = http.client.HTTPConnection(environment["AWS_ENDPOINT_URL"].removeprefix("http://"), timeout=20)
+    connection.request("GET", path, headers={"Host": host, **headers})
+    with connection.getresponse() as response:
+        return response.status, response.read()
 
 
 def test_plain_boto3_needs_nothing_but_the_environment(environment, tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ConnectionClosedError
 
+from tests.support import warehouse
 from tests.support.patience import HANGING, eventually
 from tidegate_local import stack
 from tidegate_local.cli.deployment import enter
@@ -24,7 +25,7 @@ from tidegate_local.errors import LocalError
 from tidegate_local.loader import load, read_assembly
 from tidegate_local.processes import listen, python_module
 
-CONFIG = Path(__file__).parents[2] / "tidegate.toml"
+CONFIG = Path(__file__).parents[2] / "tidegate.example.toml"
 
 HANDLERS = '''
 import json, os, sys, time
@@ -608,6 +609,23 @@ def test_a_changed_file_is_applied_by_a_stack_that_runs_and_by_the_next_one(tmp_
             Bucket="theirs"
         )
     assert any("is not what the stack was made from: what has changed is applied" in line for line in said)
+
+
+def test_a_changed_type_is_told_as_it_is_applied_if_the_table_is_there(tmp_path, monkeypatch):
+    """The batches of the route would halt."""
+    config, folder = tmp_path / "tidegate.toml", tmp_path / "dir"
+    config.write_text(CONFIG.read_text())
+    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path))
+    with stack.up(config, folder, on_progress=lambda step: None) as up:
+        config.write_text(CONFIG.read_text().replace("flight int", "flight string"))
+        assert up.apply(config)
+        assert not any("flight" in note for note in up.notes)
+        warehouse.fill(warehouse.opened(folder), (1,))
+        config.write_text(CONFIG.read_text())
+        assert up.apply(config)
+        (told,) = (note for note in up.notes if "flight" in note)
+        assert "table lake.flights.departures is there with flight string, and route flights now says int" in told
+        assert (folder / "deployed.toml").read_text() == CONFIG.read_text()
 
 
 def test_forgetting_leaves_what_is_not_the_stacks_own(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from tidegate_local.guard import session_members
 from tidegate_local.rebuilding import may_come_again
 from tidegate_local.template import synthesize
 
-CONFIG = Path(__file__).parents[2] / "tidegate.toml"
+CONFIG = Path(__file__).parents[2] / "tidegate.example.toml"
 
 
 @pytest.fixture

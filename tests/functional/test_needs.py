@@ -59,8 +59,13 @@ def test_a_halted_batch(world: World):
     [
         (Batch("01A", "r", State.SUBMITTED, 1, halted="no such column"), ["tidegate resume 01A"]),
         (Batch("01A", "r", State.SEALED, 1, halted="its files differ"), [""]),
+        # the words of a reason may be those of a key
         (
-            Batch("01A", "r", State.SUBMITTED, 1, halted="... A person has to decide"),
+            Batch("01A", "r", State.SUBMITTED, 1, halted="s3://landing/A person has to decide.json: AccessDenied"),
+            ["tidegate resume 01A"],
+        ),
+        (
+            Batch("01A", "r", State.SUBMITTED, 1, halted="the table cannot say", undecided=True),
             ["tidegate decide --help", "tidegate decide 01A --not-published, or --published"],
         ),
     ],
@@ -87,6 +92,7 @@ def test_uploads_in_quarantine(world: World):
     assert [each.command for each in need.next] == [
         "tidegate quarantine ls --route flights",
         "tidegate quarantine release --route flights",
+        "tidegate quarantine drop --route flights --reason WHY",
     ]
 
 

@@ -12,13 +12,13 @@ from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
 from tidegate.core.manifests import batch_folder
 from tidegate.core.outcomes import Outcome
-from tidegate.core.records import route_key
+from tidegate.core.records import DAY, route_key
 from tidegate.flows import quarantine_age
 from tidegate.flows.quarantine import EVERYTHING, Selection, quarantined
 from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.redrive import redrive_object, release
 from tidegate.flows.settle import settle, settle_all, standing
-from tidegate.flows.status import everything
+from tidegate.flows.status import everything, status
 from tidegate.metrics import Metric
 
 BAD = (Outcome.QUARANTINED, "no JSON")
@@ -278,3 +278,43 @@ def test_what_a_removed_route_has_in_quarantine_is_still_seen(world: World):
     comes_back(world, "a", 0, 1)
     assert settle_all(others, world.ports) == []
     assert [each.route.name for each in everything(others, world.ports)] == ["weather"]
+
+
+def test_of_several_batches_the_one_that_ended_first_counts_whenever_it_began(world: World):
+    slow = world.submitted(prefix="flights/slow/")
+    fast, third = ends(world, "fast", 0), ends(world, "third", 0)
+    play_publishing(world.work, slow.id, {key("slow", 0): BAD})
+    world.settle()
+    assert slow.id < fast < third
+    comes_back(world, "third", 0)
+    assert settled(world) == ended_at(world, fast) == oldest_listed(world)
+
+
+def test_what_is_registered_anew_while_a_look_goes_on_is_looked_for_in_the_next_one():
+    """Nobody else looks meanwhile. Whichever call of the look that is before, in the end nothing is in quarantine."""
+
+    def registered_anew(world: World) -> None:
+        redrive_object(BUCKET, key("b", 0), world.ports, run="b")
+        deliver(world)
+
+    whole = Life()
+    looks(came_back(small_world(max_wait=0, in_flight=5)), whole)
+    for call in range(1, whole.made + 2):
+        world = came_back(small_world(max_wait=0, in_flight=5))
+        looks(world, Life(call, before=lambda there=world: registered_anew(there)))
+        registered_anew(world)
+        assert look_for_oldest("flights", world.ports)
+        assert world.record.quarantined_since == oldest_listed(world) == 0, call
+
+
+def test_a_shorter_claims_takes_nothing_out_of_quarantine_whose_claim_lives_on(world: World):
+    """The lists would never have it again: an empty batch stays empty."""
+    first = ends(world, "a", 0)
+    world.clock.advance(40 * DAY)
+    ledger = world.ledger
+    shorter = replace(world.ports, ledger=replace(ledger, claim_retention=30 * DAY))
+    look_for_oldest("flights", shorter)
+    assert shorter.ledger.route("flights").quarantined_since == ended_at(world, first)
+    assert [each.key for each in quarantined("flights", EVERYTHING, shorter)] == [key("a", 0)]
+    (shown,) = status([world.flights], shorter)
+    assert shown.in_quarantine == 1

@@ -206,7 +206,7 @@ def test_an_upload_in_two_batches_is_reported(history: History):
     twice = Landed(BUCKET, upload("a1").key, "etag:1", history.batches[1], 1)
     history.world.lineage.tables[TABLE].append(twice)
     done = rebuilt(history)
-    assert [(each.batch, each.other) for each in done.recovered.clashes] == [tuple(history.batches[1::-1])]
+    assert [(each.batch, each.other) for each in done.recovered.once_more] == [tuple(history.batches[1::-1])]
 
 
 def test_rows_of_other_tools_are_counted_and_left(history: History):

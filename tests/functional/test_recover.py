@@ -22,6 +22,7 @@ from tidegate.flows.recover import Recovered, SilentTopic, recover
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 from tidegate.stores.memory import Rehearsal
+from tidegate.wiring import made_at
 
 # many histories in each of some tests: minutes on a busy machine
 pytestmark = pytest.mark.timeout(900)
@@ -278,6 +279,15 @@ def test_a_route_that_nobody_knows_is_told_and_left(history: History):
     assert world.store.items == {}
 
 
+def test_a_route_of_its_batches_is_remembered_before_their_notices(history: History):
+    """The configuration may lose it before settling runs again: its batches are finished all the same."""
+    history.restore(history.moments[0])
+    world = history.world
+    assert world.ledger.known_route("flights") is None
+    assert history.recover().complete
+    assert world.ledger.known_route("flights") == world.flights
+
+
 def test_a_missing_part_is_told_and_holds_up_no_other_batch(history: History):
     history.restore(history.moments[0])
     first, second, *_ = history.batches
@@ -317,6 +327,16 @@ def test_nothing_is_put_right_while_the_topic_refuses(history: History):
         history.recover(topic=MemoryTopic(accepts=lambda notice: False))
     assert world.record.open_batch
     assert history.recover().complete
+
+
+def test_what_is_sent_again_is_as_old_as_its_batch(history: History):
+    """Not as the command: it may have landed, and been forgotten, since that batch gathered (rule 13)."""
+    history.restore(history.moments[0])
+    history.world.clock.advance(5_000)
+    topic = MemoryTopic()
+    history.recover(topic=topic)
+    assert topic.published
+    assert {each.at for each in topic.published} == {made_at(history.batches[3])}
 
 
 def test_a_table_that_was_decided_when_the_batch_was_sealed_is_found_in_its_manifest(history: History):

@@ -67,6 +67,15 @@ def land(world: World, snapshot: int = 99) -> str:
     return batch.id
 
 
+def land_without(world: World, *gone: str) -> None:
+    """Publish the open batch; these uploads had vanished."""
+    batch = world.open.id
+    world.clock.advance(1_000)
+    world.settle()
+    play_publishing(world.work, batch, dict.fromkeys(gone, (Outcome.VANISHED, "")), snapshot=98)
+    world.settle()
+
+
 def in_quarantine(world: World, selection: Selection = EVERYTHING) -> list[Quarantined]:
     return list(quarantined("flights", selection, world.ports))
 
@@ -220,6 +229,42 @@ def test_a_whole_wrong_schema_is_released_in_portions(world: World, monkeypatch:
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
 
 
+def test_what_is_released_keeps_its_sizes_and_sequencers(world: World):
+    """A later upload of the same bytes is told from a repeat by the sequencer in the claim."""
+    of = notice(*(Upload(BUCKET, key, "etag:1", 10 + place, f"00A{place}") for place, key in enumerate(KEYS)))
+    world.dispatch(of)
+    batch = world.open.id
+    world.clock.advance(1_000)
+    world.settle()
+    play_publishing(world.work, batch, dict.fromkeys(KEYS, (Outcome.QUARANTINED, "no")))
+    world.settle()
+    release(in_quarantine(world), world.ports, configured=world.routes, run="1")
+    (sent,) = deliver(world)
+    assert [(each.upload.size, each.upload.sequencer) for each in sent.entries] == [
+        (10, "00A0"),
+        (11, "00A1"),
+        (12, "00A2"),
+    ]
+    assert [world.claim(key).sequencer for key in KEYS] == ["00A0", "00A1", "00A2"]
+    assert world.open.bytes == 33
+    land_without(world, KEYS[0])
+    world.dispatch(notice(Upload(BUCKET, KEYS[0], "etag:1", 10, "00B0")))
+    (again,) = world.topic.published
+    assert [(each.upload.sequencer, each.takes_from) for each in again.entries] == [("00B0", sent.id)]
+
+
+def test_one_object_keeps_its_size_and_sequencer(world: World):
+    world.dispatch(notice(Upload(BUCKET, KEYS[0], "etag:1", 10, "00A0")))
+    batch = world.open.id
+    world.clock.advance(1_000)
+    world.settle()
+    play_publishing(world.work, batch, {KEYS[0]: (Outcome.QUARANTINED, "no")})
+    world.settle()
+    redrive_object(BUCKET, KEYS[0], world.ports, run="1")
+    (sent,) = world.topic.published
+    assert [(each.upload.size, each.upload.sequencer) for each in sent.entries] == [(10, "00A0")]
+
+
 # ---- one object
 
 
@@ -234,6 +279,23 @@ def test_one_object_is_redriven_if_it_ended_without_a_row(world: World):
     deliver(world)
     land(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
+
+
+def test_one_object_that_was_quarantined_goes_through_the_route_that_takes_its_key_today(world: World):
+    """Of a renamed route: its former settings are those by which it ended in quarantine."""
+    committed_with(world, KEYS[0])
+    renamed = {"renamed": replace(world.routes["flights"], name="renamed")}
+    redrive_object(BUCKET, KEYS[0], world.ports, run="1", configured=renamed)
+    (sent,) = world.topic.published
+    assert sent.route == "renamed"
+
+
+def test_one_object_of_an_abandoned_batch_goes_to_the_route_of_that_batch(world: World):
+    abandoned(world)
+    renamed = {"renamed": replace(world.routes["flights"], name="renamed")}
+    redrive_object(BUCKET, KEYS[0], world.ports, run="1", configured=renamed)
+    (sent,) = world.topic.published
+    assert sent.route == "flights"
 
 
 def test_an_upload_that_is_pending_is_not_redriven(world: World):

@@ -12,7 +12,6 @@ from tenacity import wait_none
 from tests.functional.test_publish import BATCH, KEYS, Table, after_each_death
 from tests.support.fakes import Died
 from tests.support.small_sink import SmallSink, conflict, lost_answer
-from tidegate.core.errors import Rejected
 from tidegate.core.manifests import OwnedUpload, outcomes_name
 from tidegate.core.outcomes import Outcome, Read, Tally
 from tidegate.core.receipts import decode_failure, decode_outcomes, decode_receipt
@@ -65,14 +64,6 @@ def test_they_land_once_however_often_the_batch_is_attempted(tables: TwoTables):
     assert outcomes.rejected is not None
     assert (outcomes.rejected.table, outcomes.rejected.rows) == ("rejected", 2)
     assert outcomes.rejected_rows == ((0, 1, 1),)
-
-
-def test_code_that_knows_nothing_of_them_does_not_end_the_batch(tables: TwoTables, monkeypatch: pytest.MonkeyPatch):
-    tables.attempt().ingest()
-    receipt = decode_receipt(tables.file("receipt.json"))
-    monkeypatch.setattr("tidegate.core.receipts.WITH_REJECTED", 1)
-    with pytest.raises(Rejected, match="newer"):
-        decode_outcomes(tables.file(outcomes_name("", receipt.staged)))
 
 
 @pytest.mark.parametrize("mode", ["ingest", "fence"])
@@ -231,6 +222,103 @@ def test_a_history_that_was_cut_is_for_a_person(tables: TwoTables):
     assert (failure.undecided, failure.rejected) == (True, True)
     assert "Whether its 2 rejected rows are in rejected cannot be proven" in failure.reason
     assert (tables.rows, tables.rejected) == (KEYS, [])
+
+
+def landed_and_died(tables: TwoTables, number: int = 1) -> None:
+    """The driver dies after the second commit, before the receipt."""
+
+    def dies(moment: str) -> None:
+        if moment == "after":
+            raise Died
+
+    with pytest.raises(Died):
+        run(tables.attempt(number, sink=tables.sink(meanwhile=after_rejected(dies))), "ingest")
+    assert (tables.rows, tables.rejected) == (KEYS, BAD)
+
+
+class TestATableThatIsRolledBack:
+    """Between the two commits, or after them and before the receipt."""
+
+    @staticmethod
+    def head(sink: SmallSink) -> int:
+        head = sink.position().head
+        assert head is not None
+        return head
+
+    def test_theirs_to_its_floor_gets_them_again(self, tables: TwoTables):
+        """The table proves that it has none of them now: the batch ends when it has them, once."""
+        of_rejected = tables.sink().rejected("rejected")
+        of_rejected.create_if_absent()
+        floor = self.head(of_rejected)
+        landed_and_died(tables)
+        of_rejected.roll_back(floor)
+        assert tables.rejected == []
+        for number in (2, 3):
+            assert run(tables.attempt(number), "ingest") == 0
+            assert (tables.rows, tables.rejected) == (KEYS, BAD)
+
+    @pytest.mark.parametrize("landed", [False, True])
+    def test_theirs_past_its_floor_is_for_a_person_who_may_undo_that(self, tables: TwoTables, landed: bool):
+        """Rows that landed and were dealt with look like rows that never landed: nobody lands them by a guess."""
+        of_rejected = tables.sink(batch="01JOTHER").rejected("rejected")
+        of_rejected.create_if_absent()
+        beginning = self.head(of_rejected)
+        of_rejected.publish(of_rejected.stage_nothing(), of_rejected.position())
+        if landed:
+            landed_and_died(tables)
+        else:
+            published_only(tables)
+            with pytest.raises(Died):
+                run(tables.attempt(sink=tables.sink(meanwhile=died)), "ingest")  # after it has written the floor
+        before = self.head(of_rejected)
+        of_rejected.roll_back(beginning)
+        assert run(tables.attempt(2), "ingest") == 1
+        failure = decode_failure(tables.file("failures/2.json"))
+        assert (failure.undecided, failure.rejected) == (True, True)
+        outcomes = decode_outcomes(tables.file(outcomes_name("", failure.staged)))
+        assert outcomes.rejected is not None
+        statement = f"SELECT * FROM rejected VERSION AS OF {outcomes.rejected.staged} WHERE _batch_id = '{BATCH}'"
+        assert f"INSERT INTO rejected {statement}" in failure.reason
+        assert tables.rejected == []
+        of_rejected.roll_back(before)
+        assert run(tables.attempt(3), "ingest") == 0
+        assert (tables.rows, tables.rejected) == (KEYS, BAD)
+
+    @pytest.mark.parametrize("landed", [False, True])
+    def test_the_batch_s_own_is_published_to_again_and_they_land_once(self, tables: TwoTables, landed: bool):
+        sink = tables.sink()
+        sink.create_if_absent()
+        floor = self.head(sink)
+        (landed_and_died if landed else published_only)(tables)
+        sink.roll_back(floor)
+        assert tables.rows == []
+        assert run(tables.attempt(2), "ingest") == 0
+        assert (tables.rows, tables.rejected) == (KEYS, BAD)
+
+    @pytest.mark.parametrize("left", [KEYS[:1], KEYS[:2]], ids=["none", "one"])
+    def test_the_batch_s_own_and_fewer_do_not_fit_when_the_files_are_read_again(
+        self, tables: TwoTables, left: list[str]
+    ):
+        """Their table has the rows of the earlier reading, which no outcomes count any more."""
+        sink = tables.sink()
+        sink.create_if_absent()
+        floor = self.head(sink)
+        landed_and_died(tables)
+        sink.roll_back(floor)
+
+        def fewer(item: OwnedUpload) -> tuple[Read, list[Any]]:
+            return with_bad_rows(item) if item.upload.key in left else (Read(Outcome.VANISHED), [])
+
+        assert run(tables.attempt(2, sink=tables.sink(fewer)), "ingest") == 1
+        failure = decode_failure(tables.file("failures/2.json"))
+        assert (failure.undecided, failure.rejected) == (True, True)
+        assert f"DELETE FROM rejected WHERE _batch_id = '{BATCH}'" in failure.reason
+        assert "has 2 rejected rows of an earlier reading" in failure.reason
+        assert tables.rejected == BAD
+
+
+def died(moment: str) -> None:
+    raise Died
 
 
 def test_a_staging_that_lacks_some_publishes_nothing(tables: TwoTables):

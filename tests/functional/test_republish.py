@@ -47,7 +47,7 @@ def test_only_the_snapshot_changes_in_the_ledger(game: Game) -> None:  # noqa: F
     before, sums = game.world.batch(batch_id), game.world.ports.ledger.route("flights")
     done = republish(batch_id, game.world.ports, jobs, TIMEOUT)
     assert done == Republication(Republished.DONE, before.tally.rows, 900, before.snapshot)
-    assert game.world.batch(batch_id) == replace(before, snapshot=900)
+    assert game.world.batch(batch_id) == replace(before, snapshot=900, republished=True)
     assert game.world.ports.ledger.route("flights") == sums
     assert game.world.settle() == []
     assert game.world.batch(batch_id).state is State.COMMITTED
@@ -78,7 +78,7 @@ def test_a_job_that_failed_changes_nothing(game: Game) -> None:  # noqa: F811
     before = game.world.batch(batch_id)
     with pytest.raises(Retryable, match="its rows are there"):
         republish(batch_id, game.world.ports, jobs, TIMEOUT)
-    assert game.world.batch(batch_id) == before
+    assert game.world.batch(batch_id) == replace(before, republished=True), "what began once may bring its rows yet"
 
 
 def test_what_has_not_landed_cannot_republish(game: Game) -> None:  # noqa: F811
@@ -115,6 +115,28 @@ def test_a_batch_that_another_notice_has_taken_an_upload_from_is_refused(game: G
     assert republish(batch_id, game.world.ports, jobs, TIMEOUT).ended is Republished.NOT_ITS_OWN
 
 
+@pytest.mark.parametrize("gone", ["outcomes/", "parts/"])
+def test_a_batch_whose_files_are_gone_is_told_so(game: Game, gone: str) -> None:  # noqa: F811
+    """No backfill brings its uploads back while their claims live."""
+    batch_id = game.settled("a")
+    folder = batch_folder(batch_id) + gone
+    for name in list(game.world.work.names(folder)):
+        del game.world.work.objects[name]
+    assert find(batch_id, game.world.ports, TIMEOUT) is Republished.FILES_MISSING
+
+
 def claims_of(game: Game, batch_id: str) -> list[Claim]:  # noqa: F811
     uploads = [each.upload for each in uploads_of(game.world.work, batch_id)]
     return list(game.world.ports.ledger.claims_on(uploads).values())
+
+
+def test_files_are_read_as_they_were_when_they_landed(game: Game) -> None:  # noqa: F811
+    """By today's options 03/04 could be another day."""
+    batch_id, jobs = game.settled("a"), PlayedRepublisher(game)
+    route = game.world.routes["flights"]
+    now = replace(route.dataset, format="csv", options=(("dates", "mm/dd/yyyy"),), schema="id bigint, more string")
+    game.world.ports.ledger.remember_route(replace(route, dataset=now))
+    republish(batch_id, game.world.ports, jobs, TIMEOUT)
+    ((_, dataset, _),) = jobs.asked
+    assert (dataset.format, dataset.options) == (route.dataset.format, route.dataset.options)
+    assert dataset.schema == "id bigint, more string"

@@ -12,7 +12,6 @@ from tidegate.core.batches import State
 from tidegate.core.errors import OutcomeUnknown, Rejected
 from tidegate.core.manifests import batch_folder, decode_sealed
 from tidegate.core.receipts import decode_receipt
-from tidegate.core.records import batch_key
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 
@@ -71,19 +70,6 @@ def test_a_receipt_of_another_manifest_settles_nothing(world: World):
     assert world.batch(batch.id).halted == str(trouble)
     # and it goes on by itself once the cause is gone
     world.work.put(name, body)
-    assert world.settle() == []
-    assert world.batch(batch.id).state is State.COMMITTED
-
-
-def test_a_batch_that_was_handed_off_before_digests_were_noted_is_settled(world: World):
-    batch = world.submitted()
-    world.edit(batch_key(batch.id), manifest=None, table=None, dataset=None)
-    name = batch_folder(batch.id) + "sealed.json"
-    body = world.work.get(name)
-    assert body is not None
-    digest = decode_sealed(body).digest
-    world.work.put(name, body.replace(f',\n "digest": "{digest}"'.encode(), b""))
-    play_publishing(world.work, batch.id, manifest="")
     assert world.settle() == []
     assert world.batch(batch.id).state is State.COMMITTED
 

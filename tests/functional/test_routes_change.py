@@ -14,7 +14,7 @@ from tidegate.core.notices import pack
 from tidegate.core.records import batch_key
 from tidegate.core.routes import Route, decode_dataset, decode_route, encode_route
 from tidegate.flows.dispatch import dispatch
-from tidegate.flows.settle import routes_to_settle, settle, standing
+from tidegate.flows.settle import routes_to_settle, settle, settle_all, standing
 from tidegate.flows.status import status
 from tidegate.metrics import Metric
 
@@ -52,6 +52,24 @@ def test_what_a_removed_route_has_under_way_is_seen(world: World):
     assert (orphan.name, stands.oldest_pending, stands.unfinished) == ("flights", 86_400, 1)
     (told,) = status([orphan], world.ports)
     assert told.uploads.pending == 3
+
+
+def test_the_alarms_of_a_removed_route_get_a_zero_when_its_last_batch_ends(world: World):
+    """Else they would stay as they were."""
+    batch = world.submitted()
+    world.clock.advance(10 * 86_400)
+    settle_all({}, world.ports)
+    assert world.count.values[Metric.LATE_NOW, "flights"] == 1
+    play_publishing(world.work, batch.id)
+    world.jobs.end(batch.id, 1)
+    world.count.values.clear()
+    settle_all({}, world.ports)
+    assert world.batch(batch.id).state is State.COMMITTED
+    assert (Metric.LATE_NOW, "flights") in world.count.values
+    assert world.count.values[Metric.LATE_NOW, "flights"] == 0
+    world.count.values.clear()
+    settle_all({}, world.ports)
+    assert (Metric.LATE_NOW, "flights") not in world.count.values
 
 
 def test_a_notice_of_a_removed_route_joins_its_batch_and_a_repeat_of_it_is_refused(world: World):

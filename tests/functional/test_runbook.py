@@ -29,9 +29,11 @@ RUN_ELSEWHERE = {"A restored ledger": ROOT / "tests/infra/test_ledger_page.py"}
 """Sections whose commands another test runs, with all that are under them."""
 WITHIN_SENTENCES_ONLY = {
     "tidegate doctor": ROOT / "tests/unit/test_cli_doctor.py",
+    "tidegate doctor --aws --job": ROOT / "tests/e2e/test_selftest.py",
     "tidegate doctor --aws --outputs cdk.out/outputs.json": ROOT / "tests/infra/test_doctor.py",
     "tidegate local env": ROOT / "tests/unit/test_cli.py",
     "tidegate status --watch": ROOT / "tests/unit/test_cli_watch.py",
+    "tidegate ui": ROOT / "tests/functional/test_ui_pages.py",
 }
 """Commands of sentences that are in no block, and who runs them."""
 

@@ -29,11 +29,22 @@ from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import JobReport
 from tidegate.flows.resume import Resumed, resume
-from tidegate.flows.settle import SETTLED, Standing, advance, settle, settle_batch, standing, step_aside_if_due
+from tidegate.flows.settle import (
+    ORDINARY_JOB,
+    SETTLED,
+    Standing,
+    advance,
+    settle,
+    settle_all,
+    settle_batch,
+    standing,
+    step_aside_if_due,
+)
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
+from tidegate.stores.memory import MemoryStore
 
 
 def look(world: World, batch_id: str) -> Step:
@@ -77,6 +88,16 @@ def test_a_published_batch_is_committed_with_its_endings_and_sums(world: World):
         Metric.SETTLED_REJECTED: 0,
     }
     assert conserved(world)
+
+
+def test_a_batch_that_a_setting_made_slow_is_counted(world: World):
+    for number, why in enumerate(("", "write.parquet.row-group-size-bytes is set")):
+        batch = world.submitted(prefix=f"flights/{number}-")
+        receipt = replace(play_publishing(world.work, batch.id), slowly=why)
+        world.work.put(f"{batch_folder(batch.id)}receipt.json", receipt.encode())
+        assert world.settle() == []
+        # a metric costs by the month, and most routes have no such batches
+        assert world.count.values.get((Metric.BATCHES_SLOW, "flights"), 0) == number
 
 
 def test_a_receipt_counts_before_its_job_has_ended(world: World):
@@ -140,8 +161,9 @@ def test_a_receipt_that_accounts_for_fewer_uploads_than_the_header_is_refused(wo
 
 
 def play_receipt(world: World, batch_id: str, tally: Tally) -> None:
+    digest = world.batch(batch_id).manifest
     world.work.put(f"{batch_folder(batch_id)}outcomes/76.jsonl.gz", Outcomes(76, False, tally).encode())
-    world.work.put(f"{batch_folder(batch_id)}receipt.json", Receipt(batch_id, 77, 76, False, tally).encode())
+    world.work.put(f"{batch_folder(batch_id)}receipt.json", Receipt(batch_id, 77, 76, False, tally, digest).encode())
 
 
 def test_a_receipt_without_its_outcomes_is_refused(world: World):
@@ -923,6 +945,18 @@ def test_the_oldest_batch_counts_from_when_it_was_opened_until_it_has_ended(worl
     assert stands(world).oldest_pending == 100, "the younger one is left"
 
 
+@pytest.mark.parametrize("max_wait", [60, 2 * DAY])
+def test_a_batch_that_waits_and_runs_as_it_may_is_not_late(max_wait: int):
+    world = small_world(max_wait=max_wait)
+    world.submitted()
+    world.clock.advance(max_wait + SCHEDULE + 2 * ORDINARY_JOB - 1)
+    assert stands(world).late == 0
+    world.clock.advance(1)
+    assert stands(world).late == 1
+    world.arrive(prefix="flights/later-")
+    assert (stands(world).unfinished, stands(world).late) == (2, 1)
+
+
 def test_a_batch_that_nothing_has_joined_is_not_pending(world: World):
     world.ledger.open_batch("flights", world.new_id)  # and whoever opened it died
     world.clock.advance(86_400)
@@ -938,7 +972,7 @@ def test_a_batch_that_stepped_aside_has_no_age_and_the_next_one_has():
     first = world.submitted()
     world.ledger.halt(first.id, 1, "no such column")
     world.clock.advance(10_000)
-    assert stands(world) == Standing(oldest_pending=10_000, halted=1, unfinished=1), "it has its slot"
+    assert stands(world) == Standing(oldest_pending=10_000, halted=1, unfinished=1, late=1), "it has its slot"
     world.settle()
     assert world.record.aside == (first.id,)
     assert stands(world) == Standing(oldest_pending=0, halted=1, unfinished=1)
@@ -989,7 +1023,7 @@ def test_a_death_between_counting_a_halt_and_noting_it_counts_it_twice_and_not_n
     assert world.count[Metric.BATCHES_HALTED] == 2
 
 
-def dies(*_: object) -> None:
+def dies(*_: object, **__: object) -> None:
     raise Died("halt")
 
 
@@ -1238,3 +1272,61 @@ def test_a_look_at_a_quiet_route_is_one_read(world: World):
     life = Life()
     assert settle(world.flights, life.over(world.ports)) == []
     assert (life.made, life.last) == (1, "route")
+
+
+# ---- what a look costs
+
+
+def _halted(world: World) -> None:
+    batch = world.submitted()
+    world.ledger.halt(batch.id, 1, "no")
+
+
+def _gathers_beside_what_runs(world: World) -> None:
+    world.submitted()
+    world.arrive(prefix="flights/x/")
+
+
+def _waits_for_the_slot(world: World) -> None:
+    world.submitted()
+    world.sealed(prefix="flights/y/")
+
+
+def _gathers_beside_what_halted(world: World) -> None:
+    _halted(world)
+    world.arrive(prefix="flights/x/")
+
+
+def _old_quarantine(world: World) -> None:
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {"flights/0000-00000.json": (Outcome.QUARANTINED, "no")})
+    world.clock.advance(40 * DAY)
+
+
+@pytest.mark.parametrize(
+    "standing",
+    [
+        lambda world: None,
+        World.submitted,
+        _halted,
+        _gathers_beside_what_runs,
+        _waits_for_the_slot,
+        _gathers_beside_what_halted,
+        _old_quarantine,
+    ],
+    ids=["idle", "runs", "halted", "gathers beside", "waits", "gathers beside what halted", "quarantine"],
+)
+def test_a_look_that_changes_nothing_asks_for_no_write(standing: Any, monkeypatch: pytest.MonkeyPatch):
+    """A refused write costs as a write does, once a minute and route."""
+    world = small_world(max_wait=100 * DAY)
+    standing(world)
+    for _ in range(2):  # what is due
+        world.clock.advance(SCHEDULE)
+        settle_all(world.routes, world.ports)
+    asked: list[Any] = []
+    real = MemoryStore.apply
+    monkeypatch.setattr(MemoryStore, "apply", lambda store, change: (asked.append(change), real(store, change))[1])
+    for _ in range(3):
+        world.clock.advance(SCHEDULE)
+        settle_all(world.routes, world.ports)
+    assert asked == []

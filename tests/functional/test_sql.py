@@ -4,11 +4,11 @@ import csv
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from typer.testing import CliRunner
 
 from tests.support import warehouse
 from tests.support.patience import HANGING
-from tests.unit.test_cli import DOCUMENT, agree, documented, shape
+from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import main
 from tidegate.cli.asking import engine, lakes
+from tidegate.cli.asking.files import _OpenedRange
 from tidegate.cli.exits import Exit
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in list(os.environ):
         if name.startswith(("TIDEGATE_", "AWS_", "PYICEBERG_")):
             monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
     warehouse.make(tmp_path / "stack")
     return tmp_path / "stack"
 
@@ -140,7 +142,7 @@ def test_a_file_whose_bounds_contradict_the_query_is_not_opened(folder: Path, ca
     """The file of the other upload is not even there."""
     files = {each["file_path"]: each["record_count"] for each in data_files(catalog)}
     (other,) = (path for path, rows in files.items() if rows == 2)
-    Path(other.removeprefix("file://")).unlink()
+    Path(other.removeprefix("file:")).unlink()
     for condition in (f"_batch_id = '{warehouse.BATCHES[0]}'", "origin = 'EWR'", "_source_row = 2"):
         assert answer(folder, f"select count(*) as n from {NAME} where {condition}")[0]["n"] > 0
     assert run(folder, f"select count(*) as n from {NAME} where dest = 'ORD'").exit_code == Exit.NO_STACK
@@ -199,9 +201,162 @@ def test_what_cannot_be_answered_is_told_and_ends_with_2(folder: Path, query: st
     assert "Traceback" not in result.stderr
 
 
+WRITING = (
+    *("copy (select 1 as x) to '{new}'", "copy {name} to '{data}' (format parquet)", "copy {name} from '{data}'"),
+    *(
+        "export database '{folder}/all'",
+        "attach '{new}' as there",
+        "create table t as select 1",
+        "vacuum",
+        "checkpoint",
+    ),
+    *("create secret s (type s3)", "install spatial", "load '{new}'", "set threads = 1", "reset threads", "use memory"),
+    *("pragma enable_profiling = 'json'", "pragma profiling_output = '{new}'", "call enable_logging()", "begin"),
+    *("prepare p as select 1", "execute p", "set variable v = 1", "insert into {name} select * from {name}"),
+    *("delete from {name}", "update {name} set flight = 1", "truncate {name}", "drop view {name}", "detach lake"),
+    *("merge into {name} using {name} b on true when matched then delete", "alter table {name} add column x int"),
+    "with rows as (copy (select 1) to '{new}') select * from rows",
+    "select 1; copy (select 1 as x) to '{new}'",
+)
+"""Statements that change something: a file, a table, or what the engine may do."""
+EXPLAINS = (
+    *("explain", "explain analyze", "EXPLAIN ANALYZE", "explain (analyze)", "explain (analyze, format json)"),
+    *("explain analyze explain analyze", "explain /* of */ analyze", "/* this */ explain analyze"),
+    *("-- this\nexplain analyze", "explain\nanalyze", "explain analyze /* of */", "explain (format json)"),
+)
+ATTACKS = [*WRITING, *(f"{first} {WRITING[0]}" for first in EXPLAINS)]
+
+
+@pytest.mark.parametrize("query", ATTACKS)
+def test_what_would_write_is_refused_and_changes_nothing(folder: Path, catalog: Catalog, query: str):
+    """By the kind of the statement, before it runs."""
+    before = contents(folder)
+    result = run(folder, filled(query, folder, catalog))
+    assert contents(folder) == before
+    assert result.exit_code == Exit.USAGE, result.output
+    assert "LocalFileSystem" not in result.stderr
+
+
+@pytest.mark.parametrize("query", ATTACKS)
+def test_what_is_let_through_by_mistake_cannot_write(
+    folder: Path, catalog: Catalog, query: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The second fence alone: the files can only be read, whatever is run."""
+    before = contents(folder)
+    monkeypatch.setattr(engine, "_checked", lambda connection, query: query)
+    run(folder, filled(query, folder, catalog))
+    assert contents(folder) == before
+
+
+def test_what_is_run_is_what_was_looked_at(folder: Path):
+    """DuckDB nests comments: the second of these is a COPY to it, and a SELECT to who ends them as C does."""
+    new = folder / "warehouse" / "new"
+    result = run(folder, f"explain select 1 -- */ explain analyze copy (select 1) to '{new}'")
+    assert result.exit_code == Exit.OK
+    result = run(folder, f"/* /* */ explain select 1 -- */ */ explain analyze copy (select 1) to '{new}'")
+    assert result.exit_code == Exit.USAGE
+    assert not new.exists()
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "from enable_logging(storage = 'file', storage_path = '{folder}/log'), {name}",
+        "from enable_profiling(format = 'json', save_location = '{new}'), {name}",
+        "from query('copy (select 1 as x) to ''{new}''')",
+        "from read_duckdb('{new}', table_name = 'x')",
+        "from force_checkpoint()",
+        "select * into t from {name}",
+        "select * from read_csv('{new}', store_rejects = true)",
+    ],
+)
+def test_a_function_of_a_query_writes_nothing(folder: Path, catalog: Catalog, query: str):
+    before = contents(folder)
+    run(folder, filled(query, folder, catalog))
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select content from read_text('{outside}')",
+        "select content from read_text('file://{outside}')",
+        "select content from read_text('file://{folder}/warehouse/../../outside.txt')",
+        "select content from read_text('file://{folder}/warehouse/link.txt')",
+        "select file from glob('{outside}')",
+        "select file from glob('file://{outside}')",
+        "select * from '{outside}'",
+        "select * from read_csv('{outside}')",
+        "select content::varchar from read_blob('s3://outside/outside.txt')",
+    ],
+)
+@pytest.mark.parametrize("named", ["", " union all select origin from {name}"], ids=["alone", "beside a table"])
+def test_a_query_reads_nothing_but_the_warehouse(folder: Path, catalog: Catalog, query: str, named: str):
+    outside = folder.parent / "outside.txt"
+    outside.write_text("the secret\n")
+    (folder / "warehouse" / "link.txt").symlink_to(outside)
+    result = run(folder, filled(query + named, folder, catalog), "--csv")
+    assert "secret" not in result.stdout
+    assert "outside.txt" not in result.stdout
+
+
+def filled(query: str, folder: Path, catalog: Catalog) -> str:
+    return query.format(
+        name=NAME,
+        folder=folder,
+        new=folder / "warehouse" / "new",
+        data=data_files(catalog)[0]["file_path"],
+        outside=folder.parent / "outside.txt",
+    )
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Of all files near the stack, and so of those that a query might leave in the folder that it runs in."""
+    assert Path.cwd() == folder.parent
+    return {str(file): file.read_bytes() for file in folder.parent.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("explain select flight from {name}", "physical_plan"),
+        ("explain analyze select flight from {name}", "analyzed_plan"),
+        ("explain (format json) select flight from {name}", "physical_plan"),
+        ("explain from {name}", "physical_plan"),
+        ("describe {name}", "carrier"),
+        ("summarize {name}", "carrier"),
+        ("from {name}", "UA"),
+        ("values (1)", "1"),
+    ],
+)
+def test_the_kin_of_select_is_answered(folder: Path, catalog: Catalog, query: str, said: str):
+    result = run(folder, filled(query, folder, catalog), "--csv")
+    assert result.exit_code == Exit.OK, result.stderr
+    assert said in result.stdout
+
+
+def test_a_place_of_a_file_is_the_reader_s_own():
+    """DuckDB's threads share an opened file, and go to a place and read it in two calls."""
+    reading = _OpenedRange(10, lambda start, count: b"0123456789"[start : start + count])
+    assert (reading.read(2), reading.read(2), reading.tell()) == (b"01", b"23", 4)
+    reading.seek(8)
+    with ThreadPoolExecutor(1) as another:
+        another.submit(reading.seek, 1).result()
+        assert reading.read(5) == b"89"
+        assert another.submit(reading.read, 2).result() == b"12"
+    assert reading.read(1) == b"3"
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [["select 1", "--json", "--csv"], ["select 1", "-f", "q.sql"], ["--csv"], ["  "], ["-f", "there-is-none.sql"]],
+    [
+        ["select 1", "--limit", "0"],
+        ["select 1", "--json", "--csv"],
+        ["select 1", "-f", "q.sql"],
+        ["--csv"],
+        ["  "],
+        ["-f", "there-is-none.sql"],
+    ],
     ids=" ".join,
 )
 def test_a_command_line_that_makes_no_sense_is_refused(folder: Path, arguments: list[str]):
@@ -273,8 +428,7 @@ def test_the_page_shows_both_documents(folder: Path):
     assert found.keys() == page.keys()
     assert [*found["rows"][0]] == [*page["rows"][0]]
     assert found["columns"] == page["columns"]
-    (listed,) = re.findall(r"^```json list\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
-    assert agree(shape(json.loads(run(folder, "--json").stdout)), shape(json.loads(listed)))
+    assert agree(shape(json.loads(run(folder, "--json").stdout)), shape(documented("sql-tables")))
 
 
 def test_csv_has_every_row_and_column(folder: Path):
@@ -303,7 +457,7 @@ def test_a_long_answer_is_cut_and_says_so(folder: Path):
     result = run(folder, f"select flight from {NAME}", "--limit", "2")
     assert "the first 2 rows" in result.stderr
     assert result.stdout.count("150") == 2
-    everything = run(folder, "select * from range(250)", "--limit", "0")
+    everything = run(folder, "select * from range(250)", "--limit", "250")
     assert "249" in everything.stdout
     cut = run(folder, "select * from range(250)")
     assert "the first 100 rows" in cut.stderr

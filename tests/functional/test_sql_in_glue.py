@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from tests.support import warehouse
 from tidegate.cli import main
+from tidegate.cli.asking import engine
 from tidegate.cli.exits import Exit
 
 CONFIG = """
@@ -32,6 +33,8 @@ format = "json"
 table = "lake.flights.arrivals"
 schema = "carrier string"
 """
+BUCKET = "asked-by-sql"
+"""moto's buckets belong to the process: tests on Spark, which may run in the same one, have a `warehouse`."""
 
 
 @pytest.fixture(scope="module")
@@ -65,17 +68,17 @@ def deployed(endpoint: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 @pytest.fixture
 def tables(deployed: None, endpoint: str) -> Iterator[None]:
     s3, glue = boto3.client("s3"), boto3.client("glue")
-    s3.create_bucket(Bucket="warehouse", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    properties = {"type": "glue", "warehouse": "s3://warehouse", "s3.endpoint": endpoint, "glue.endpoint": endpoint}
+    s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
+    properties = {"type": "glue", "warehouse": f"s3://{BUCKET}", "s3.endpoint": endpoint, "glue.endpoint": endpoint}
     warehouse.fill(load_catalog("lake", **properties))
     glue.create_table(DatabaseName="flights", TableInput={"Name": "of_hive", "StorageDescriptor": {}})
     yield
     for name in ("departures", "of_hive"):
         glue.delete_table(DatabaseName="flights", Name=name)
     glue.delete_database(Name="flights")
-    for each in s3.list_objects_v2(Bucket="warehouse").get("Contents", []):
-        s3.delete_object(Bucket="warehouse", Key=each["Key"])
-    s3.delete_bucket(Bucket="warehouse")
+    for each in s3.list_objects_v2(Bucket=BUCKET).get("Contents", []):
+        s3.delete_object(Bucket=BUCKET, Key=each["Key"])
+    s3.delete_bucket(Bucket=BUCKET)
 
 
 def run(*arguments: str) -> Result:
@@ -120,11 +123,28 @@ def test_what_is_not_there_is_told(query: str, said: str):
 
 
 @pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("fenced", ["by the kind of the statement", "by the files"])
+def test_what_would_write_into_the_bucket_changes_nothing(fenced: str, monkeypatch: pytest.MonkeyPatch):
+    before = objects()
+    if fenced == "by the files":
+        monkeypatch.setattr(engine, "_checked", lambda connection, query: query)
+    for key in ("new.csv", max(before)):
+        for first in ("", "explain analyze "):
+            query = f"{first}copy (select 1 as x from lake.flights.departures) to 's3://{BUCKET}/{key}'"
+            assert run(query).exit_code != Exit.OK
+    assert objects() == before
+
+
+def objects() -> dict[str, str]:
+    return {each["Key"]: each["ETag"] for each in boto3.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]}
+
+
+@pytest.mark.usefixtures("tables")
 def test_files_that_s3_does_not_hand_out_are_no_traceback():
     s3 = boto3.client("s3")
-    for each in s3.list_objects_v2(Bucket="warehouse")["Contents"]:
+    for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]:
         if each["Key"].endswith(".parquet"):
-            s3.delete_object(Bucket="warehouse", Key=each["Key"])
+            s3.delete_object(Bucket=BUCKET, Key=each["Key"])
     result = run("select * from lake.flights.departures")
     assert result.exit_code == Exit.NO_STACK
     assert "the files of a table cannot be read" in result.stderr

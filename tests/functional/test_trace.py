@@ -35,7 +35,7 @@ def test_an_upload_is_followed_from_claim_to_snapshot(world: World):
 
     world.dispatch(of)
     batch_id = world.open.id
-    assert look(world).explanation == f"gathering with 1 uploads in batch {batch_id}"
+    assert look(world).explanation == f"gathering with 1 upload in batch {batch_id}"
 
     world.ledger.seal(batch_id, "flights")
     assert look(world).explanation == f"in batch {batch_id}, which waits for a free slot"

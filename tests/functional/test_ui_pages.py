@@ -203,7 +203,7 @@ def test_a_batch_and_its_route_name_the_columns_that_the_schema_lacks(world: Dat
     assert "not in the schema" not in browser.page("/batches").words
     world.land(unknown=UnknownNames(1, {"coupon": 1, "<b>": 2, "...": 1}))
     assert "not in the schema: <b> (2 uploads), coupon (1 upload) and more" in browser.page("/batches").words
-    told = "has files with columns that the schema lacks: <b> (2 uploads), coupon (1 upload) and more"
+    told = "have columns that the schema lacks: <b> (2 uploads), coupon (1 upload) and more"
     assert told in browser.page("/").words
     assert told in browser.page("/route/flights").words
 
@@ -261,7 +261,7 @@ def test_more_than_a_page_is_said(world: World, browser: Browser, monkeypatch: p
     committed_with(world, *KEYS[:2])
     page = browser.page("/quarantine")
     assert len(table(page)) == 1
-    assert "The first 1 uploads" in page.words
+    assert "The first 1 upload," in page.words
 
 
 def test_a_trace_has_what_the_verb_prints(world: World, browser: Browser, printed: Any):

@@ -454,3 +454,15 @@ def test_claims_that_change_all_the_time_are_left_to_the_next_look(world: World,
     monkeypatch.undo()
     assert world.settle() == []
     assert sums(world) == ENDS[Wish.DROP]
+
+
+def test_a_wish_for_a_batch_whose_fence_has_halted_begins_the_fence_again():
+    """Noted only, nothing would ever carry it out."""
+    world = small_world(max_wait=0)
+    batch = world.submitted()
+    assert abort(batch.id, world.ports) is Aborted.FENCING
+    fenced = world.batch(batch.id)
+    world.ledger.halt(batch.id, fenced.attempt, "no capacity")
+    assert abort(batch.id, world.ports, Wish.DROP) is Aborted.FENCING
+    again = world.batch(batch.id)
+    assert (again.attempt, again.halted, again.wish) == (fenced.attempt + 1, "", Wish.DROP)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -11,11 +11,14 @@ from infra import bundling
 OFFLINE = ("dns error", "error sending request", "client error (Connect)")
 
 
-def packed(bundle: AbstractContextManager[Path]) -> Iterator[Path]:
-    """For a fixture: the folder of `bundle`, for as long as the fixture lives."""
+T = TypeVar("T")
+
+
+def packed(bundle: AbstractContextManager[T]) -> Iterator[T]:
+    """For a fixture: what `bundle` gives, for as long as the fixture lives."""
     try:
-        with bundle as folder:
-            yield folder
+        with bundle as given:
+            yield given
     except bundling.BundlingError as error:
         if any(sign in str(error) for sign in OFFLINE):
             pytest.skip("the dependencies cannot be fetched without a network")

@@ -99,6 +99,10 @@ arn = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"
 )
 REST = (
     """
+[network]
+subnets = ["subnet-01234567", "subnet-89abcdef"]
+security_groups = ["sg-01234567"]
+
 [catalog]
 type = "rest"
 uri = "https://catalog.example.com/api"
@@ -134,6 +138,14 @@ class Template:
     @property
     def resources(self) -> dict[str, dict[str, Any]]:
         return self.body["Resources"]
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """Spark's properties that each job is started with, and what only a deployment knows as `<name>`."""
+        value = self.body["Outputs"]["SparkParameters"]["Value"]
+        parts = value["Fn::Join"][1] if isinstance(value, dict) else [value]
+        text = "".join(part if isinstance(part, str) else f"<{next(iter(part.values()))}>" for part in parts)
+        return dict(each.split("=", 1) for each in text.removeprefix("--conf ").split(" --conf "))
 
     def of(self, kind: str) -> dict[str, dict[str, Any]]:
         """The properties of all resources of a type, by logical id."""
@@ -229,10 +241,10 @@ def many(variant: Callable[[str], Template]) -> Template:
 @pytest.fixture(scope="session")
 def functions() -> Iterator[Path]:
     """What Lambda gets, unpacked."""
-    yield from packed(bundling.functions(ROOT, ROOT / "tidegate.toml", dependencies=True))
+    yield from packed(bundling.functions(ROOT, ROOT / "tidegate.example.toml", dependencies=True))
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[Path]:
-    """What Spark's modules are, unpacked."""
+def spark() -> Iterator[dict[str, Path]]:
+    """What the archives of a job hold, by their names."""
     yield from packed(bundling.spark(ROOT))

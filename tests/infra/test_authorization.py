@@ -20,7 +20,7 @@ from policy_sentry.querying.actions import get_action_data, get_actions_for_serv
 from tests.infra.account import Account, Policy, listed
 from tests.infra.conftest import VARIANTS
 
-LONG_NAMES = ("KeyName", "ObjectName", "RoleNameWithPath")
+LONG_NAMES = ("CatalogName", "KeyName", "ObjectName", "RoleNameWithPath")
 """Parts of ARNs that may hold a slash."""
 
 
@@ -104,13 +104,27 @@ class Action:
         )
 
 
+_GLUE = "arn:${Partition}:glue:${Region}:${Account}:"
+WITHIN_A_CATALOG = {
+    "catalog": _GLUE + "catalog/${CatalogName}",
+    "database": _GLUE + "database/${CatalogName}/${DatabaseName}",
+    "table": _GLUE + "table/${CatalogName}/${DatabaseName}/${TableName}",
+}
+"""The resources of a catalog within the account's, such as that of a table bucket. The reference does not have them yet
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-integrating-aws.html)."""
+
+
 @cache
 def action(name: str) -> Action | None:
     service, _, verb = name.partition(":")
     rows = (get_action_data(service, verb) or {}).get(service, [])
     if not rows:
         return None
-    arns = (row["resource_arn_format"] for row in rows)
+    arns = [row["resource_arn_format"] for row in rows]
+    if service == "glue":
+        # what is within a catalog of the account's is named with it
+        kinds = {"catalog", "database", "table"} & {each.rpartition(":")[2].partition("/")[0] for each in arns}
+        arns += [WITHIN_A_CATALOG[kind] for kind in kinds]
     return Action(
         tuple(each for each in arns if each != "*"), tuple(key for row in rows for key in row["condition_keys"])
     )

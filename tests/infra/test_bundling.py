@@ -4,16 +4,19 @@ import ast
 import base64
 import hashlib
 import io
+import re
 import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra import bundling
 from tests.infra.test_permissions import resources
+from tidegate.spark import entry
 
 ROOT = Path(__file__).parents[2]
 EMR_HAS = {"pyspark", "py4j"}
@@ -55,15 +58,45 @@ def test_the_functions_find_all_that_they_import(functions):
     names = imported(functions / "lambdas", *ours) | {"pydantic", "pydantic_core"}
     assert {"aws_lambda_powertools", "botocore"} <= names
     assert not [name for name in sorted(names) if not present(functions, name)]
-    assert (functions / "tidegate.toml").read_text() == (ROOT / "tidegate.toml").read_text()
+    assert (functions / "tidegate.toml").read_text() == (ROOT / "tidegate.example.toml").read_text()
 
 
-def test_the_spark_step_finds_all_that_it_imports(spark):
-    names = imported(*(spark / "tidegate" / part for part in PARTS_OF_A_JOB)) - EMR_HAS
+def dependencies(spark: Mapping[str, Path]) -> dict[str, Path]:
+    return {name: folder for name, folder in spark.items() if name != bundling.PACKAGE}
+
+
+def test_the_spark_step_finds_all_that_it_imports_in_whatever_python(spark):
+    package = spark[bundling.PACKAGE]
+    names = imported(*(package / "tidegate" / part for part in PARTS_OF_A_JOB)) - EMR_HAS
     assert {"pyarrow", "obstore"} <= names
     names |= {"pandas", "numpy"}  # PySpark's mapInArrow wants them
-    assert not [name for name in sorted(names) if not present(spark, name)]
-    assert not (spark / "lambdas").exists()
+    assert [path.name for path in package.iterdir()] == ["tidegate"]
+    assert dependencies(spark).keys() == {"3.11", "3.12", "3.13"}
+    for folder in dependencies(spark).values():
+        assert not [name for name in sorted(names) if not present(folder, name)]
+
+
+def test_a_job_calls_no_service_whose_description_is_left_out(spark):
+    """Without its description botocore knows no service."""
+    called = {
+        name
+        for path in (spark[bundling.PACKAGE] / "tidegate" / "spark").rglob("*.py")
+        for name in re.findall(r'boto3\.client\("([a-z0-9-]+)"', path.read_text())
+    }
+    assert called >= {"dynamodb", "events", "s3", "secretsmanager"}
+    assert called <= bundling.SERVICES
+    for folder in dependencies(spark).values():
+        there = {each.name for each in (folder / "botocore" / "data").iterdir() if each.is_dir()}
+        assert there == bundling.SERVICES
+
+
+def test_what_no_job_runs_is_left_out(spark):
+    for folder in dependencies(spark).values():
+        left = [path for pattern in bundling.NOT_RUN for path in folder.glob(pattern)]
+        assert left == []
+        assert {"libarrow.so", "libarrow_substrait.so", "libarrow_python.so"} <= {
+            path.name.rpartition(".")[0] for path in (folder / "pyarrow").glob("libarrow*")
+        }
 
 
 def test_functions_carry_nothing_of_other_parts(functions):
@@ -73,7 +106,7 @@ def test_functions_carry_nothing_of_other_parts(functions):
 
 def test_neither_bundle_carries_the_stack_of_one_machine(functions, spark):
     """Nor the command line and the page. Nor does anything in them import these, or anything that only they need."""
-    for folder in (functions, spark):
+    for folder in (functions, spark[bundling.PACKAGE]):
         assert present(folder, "tidegate")
         assert not present(folder, "tidegate_local")
         ours = [each for each in (folder / "tidegate", folder / "lambdas") if each.exists()]
@@ -84,10 +117,11 @@ def test_neither_bundle_carries_the_stack_of_one_machine(functions, spark):
 
 
 def test_native_code_is_for_arm_and_for_that_python(functions, spark):
-    for folder in (functions, spark):
+    for python, folder in {bundling.PYTHON: functions, **dependencies(spark)}.items():
+        tag = python.replace(".", "")
         native = [path.name for path in folder.rglob("*.so")]
-        assert any("cpython-313-aarch64" in name for name in native)
-        assert not [name for name in native if "x86_64" in name or ("cpython-" in name and "313" not in name)]
+        assert any(f"cpython-{tag}-aarch64" in name for name in native)
+        assert not [name for name in native if "x86_64" in name or ("cpython-" in name and tag not in name)]
 
 
 AARCH64, X86_64 = 183, 62
@@ -157,6 +191,7 @@ def locked(folder: Path, body: bytes) -> Path:
     return folder
 
 
+TARGETS = {bundling.PYTHON: bundling.AWS}
 ARM_WHEEL = "cp313-cp313-manylinux_2_28_aarch64"
 ARM_FILE = "native/_native.cpython-313-aarch64-linux-gnu.so"
 
@@ -171,8 +206,8 @@ ARM_FILE = "native/_native.cpython-313-aarch64-linux-gnu.so"
 )
 def test_a_wheel_for_the_target_is_taken(tmp_path, index, tag, file):
     body = wheel(index, tag, {file: elf(AARCH64), "native.libs/libz-1b7162d6.so.1.3": elf(AARCH64)})
-    with bundling.spark(locked(tmp_path, body)) as folder:
-        assert (folder / file).is_file()
+    with bundling.spark(locked(tmp_path, body), targets=TARGETS) as archives:
+        assert (archives["3.13"] / file).is_file()
 
 
 @pytest.mark.parametrize(
@@ -192,7 +227,7 @@ def test_a_package_with_wheels_for_others_only_is_refused(tmp_path, index, tag):
     body = wheel(index, tag, {ARM_FILE: elf(AARCH64)})
     with (
         pytest.raises(bundling.BundlingError, match=r"native[\s\S]*no wheels with a matching"),
-        bundling.spark(locked(tmp_path, body)),
+        bundling.spark(locked(tmp_path, body), targets=TARGETS),
     ):
         pytest.fail("it was taken")
 
@@ -201,7 +236,7 @@ def test_a_package_without_wheels_is_refused(tmp_path, index):
     body = source_distribution(index)
     with (
         pytest.raises(bundling.BundlingError, match=r"native[\s\S]*no usable wheels"),
-        bundling.spark(locked(tmp_path, body)),
+        bundling.spark(locked(tmp_path, body), targets=TARGETS),
     ):
         pytest.fail("it was built here")
 
@@ -223,7 +258,7 @@ def test_a_package_without_wheels_is_refused(tmp_path, index):
 )
 def test_a_wheel_that_does_not_hold_what_its_name_says_is_refused(tmp_path, index, file, body, fault):
     content = wheel(index, ARM_WHEEL, {file: body})
-    with pytest.raises(bundling.BundlingError) as refused, bundling.spark(locked(tmp_path, content)):
+    with pytest.raises(bundling.BundlingError) as refused, bundling.spark(locked(tmp_path, content), targets=TARGETS):
         pytest.fail("it was taken")
     assert str(refused.value) == f"these native files are not for the target:\n{file} {fault}"
 
@@ -249,36 +284,108 @@ def test_no_trace_of_this_machine_is_packed(functions):
 def test_a_package_that_is_not_the_locked_one_is_refused(tmp_path, index):
     wheel(index, ARM_WHEEL, {ARM_FILE: elf(AARCH64)})
     sources = locked(tmp_path, b"other bytes")
-    with pytest.raises(bundling.BundlingError, match="Hash mismatch for `native"), bundling.spark(sources):
+    with (
+        pytest.raises(bundling.BundlingError, match="Hash mismatch for `native"),
+        bundling.spark(sources, targets=TARGETS),
+    ):
         pytest.fail("it was taken")
 
 
+def archives_of(properties: Mapping[str, str]) -> dict[str, str]:
+    said = properties["spark.emr-serverless.driverEnv.TIDEGATE_ARCHIVES"]
+    return dict(each.split("=", 1) for each in said.split(","))
+
+
+def installed(target, *_):
+    (target / "dependency.py").touch()
+
+
 def test_each_job_is_given_the_modules_of_its_version(synthesize, simple, monkeypatch):
-    monkeypatch.setattr(bundling, "_install", lambda target, *_: (target / "dependency.py").touch())
+    monkeypatch.setattr(bundling, "_install", installed)
     template = synthesize(simple.toml, local=False)
-    parameters = template.body["Outputs"]["SparkParameters"]["Value"]["Fn::Join"][1]
-    assert parameters[0] == "--conf spark.sql.catalogImplementation=in-memory --conf spark.archives="
-    assert parameters[1]["Fn::Sub"].startswith("s3://")
-    assert parameters[2] == "#modules"
-    key = parameters[1]["Fn::Sub"].rpartition("/")[2]
+    properties = template.parameters
+    archives = archives_of(properties)
+    assert archives.keys() == {"package", *bundling.PYTHONS}
     role = template.one("AWS::IAM::Role", "EmrJobRole")[0]
-    assert f"/{key}" in str([each["Resource"] for each in template.statements(role)])
+    allowed = str([each["Resource"] for each in template.statements(role)])
+    for address in archives.values():
+        assert address.startswith("<s3://")
+        assert f"/{address.rpartition('/')[2].removesuffix('>')}" in allowed
 
     # what an earlier version's job was started with is read by the same role
     granted = resources(template, "job", "s3:GetObject")
     for kind in ("py", "zip"):
         assert [each for each in granted if "-assets-" in each and each.endswith(f"/*.{kind}")]
 
-    (configuration,) = template.one("AWS::EMRServerless::Application")[1]["RuntimeConfiguration"]
-    properties = configuration["Properties"]
-    assert key not in str(properties), "EMR refuses to change an application that is started"
     for process in ("spark.emr-serverless.driverEnv", "spark.executorEnv"):
-        assert properties[f"{process}.PYTHONPATH"] == "./modules"
-        assert properties[f"{process}.PYSPARK_PYTHON"] == f"python{bundling.PYTHON}"
         for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-            assert properties[f"{process}.{name}"] == {"Ref": "AWS::Region"}
+            assert properties[f"{process}.{name}"] == "<AWS::Region>"
+    assert properties["spark.executorEnv.PYTHONPATH"] == f"./{entry.PACKAGE}:./{entry.MODULES}"
     assert properties["spark.dynamicAllocation.maxExecutors"] == "2"
-    assert properties["spark.jars"] == "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar"
+    assert properties["spark.sql.catalogImplementation"] == "in-memory"
+
+
+def test_no_job_names_a_jar_or_a_python_of_the_image(synthesize, simple, monkeypatch):
+    """A path that an image has not ends a job before its driver starts: emr-spark-8.0.0 has not the one of the User
+    Guide. Which Pythons an image has is not known for sure."""
+    monkeypatch.setattr(bundling, "_install", installed)
+    properties = synthesize(simple.toml, local=False).parameters
+    assert not [name for name in properties if "jars" in name or "PYSPARK" in name or "ClassPath" in name]
+    assert "/usr/" not in str(properties)
+
+
+LONGEST = f"""
+[deployment]
+name = "{"d" * 20}"
+
+[network]
+subnets = ["subnet-01234567"]
+security_groups = ["sg-01234567"]
+
+[catalog]
+name = "lake"
+type = "rest"
+uri = "https://{"c" * 248}"
+warehouse = "{"w" * 256}"
+credential_secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:catalog-AbCdEf"
+
+[[route]]
+name = "flights"
+bucket = "example-landing"
+format = "json"
+table = "lake.flights.departures"
+schema = "id bigint"
+"""
+
+
+def test_the_parameters_fit_the_environment_of_a_function(synthesize, monkeypatch):
+    """4 KB for all variables (https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html)."""
+    monkeypatch.setattr(bundling, "_install", installed)
+    template = synthesize(LONGEST, local=False)
+    longest = {
+        "AWS::Region": "ap-southeast-1",
+        "AWS::AccountId": "123456789012",
+        "AWS::Partition": "aws-us-gov",
+        "AWS::URLSuffix": "amazonaws.com.cn",
+    }
+
+    def resolved(value: Any) -> str:
+        match value:
+            case {"Fn::Join": [between, parts]}:
+                return str(between).join(resolved(part) for part in parts)
+            case {"Fn::Sub": text}:
+                for name, said in longest.items():
+                    text = text.replace(f"${{{name}}}", said)
+                return str(text)
+            case {"Ref": name}:
+                return longest.get(name, f"https://sqs.ap-southeast-1.amazonaws.com/123456789012/{'n' * 80}.fifo")
+            case {"Fn::GetAtt": _}:
+                return f"arn:aws-us-gov:iam::123456789012:role/{'n' * 64}"
+        return str(value)
+
+    for function in template.of("AWS::Lambda::Function").values():
+        variables = function.get("Environment", {}).get("Variables", {})
+        assert sum(len(name) + len(resolved(value)) for name, value in variables.items()) < 4_096
 
 
 def test_the_workers_fit_sizes_that_emr_serverless_has():

@@ -267,7 +267,7 @@ def every_path(stage: Stage) -> None:
         stage.look()
         stage.look()
     for route in ("flights", "weather"):
-        if (run := there.ledger.audit(route)) and run.job:
+        if (run := there.ledger.audit(wiring.this_deployment().routes[route].place)) and run.job:
             play_screening(there.work, run.id, [upload("flights/lost.json")])
     stage.look()
 

@@ -100,7 +100,6 @@ UNSEEN_PROPERTIES = {
         "Architecture": "moto has no such attribute",
         "AutoStartConfiguration": "tests/support/cloud.py drops it",
         "AutoStopConfiguration": "tests/support/cloud.py drops it",
-        "RuntimeConfiguration": "moto has no such attribute",
     },
     "AWS::Lambda::Function": {
         "Architectures": "moto's CloudFormation drops it",

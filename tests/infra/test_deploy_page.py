@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars, table, waits
-from tests.infra.conftest import SIMPLE
+from tests.infra.conftest import SIMPLE, Template
 from tidegate.cost import bill
-from tidegate.metrics import BY_DEPLOYMENT, BY_ROUTE, NAMESPACE, Metric
+from tidegate.metrics import BY_DEPLOYMENT, BY_ROUTE, Metric
+from tidegate.settings import parse
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "deploy.md").read_text()
@@ -54,15 +55,25 @@ def test_the_lines_follow_from_the_prices_and_add_up():
     assert float(together[3]) == pytest.approx(sum(float(dollars) for *_, dollars in lines))
 
 
+def watched(template: Template, toml: str) -> int:
+    """The metrics that alarms watch, which is what is paid for: of a query each that it finds
+    (https://aws.amazon.com/cloudwatch/pricing/)."""
+    routes = len(parse(toml).routes)
+    return sum(
+        sum(1 if "MetricStat" in each else routes for each in alarm["Metrics"] if "FILL" not in str(each))
+        if "Metrics" in alarm
+        else 1
+        for alarm in template.of("AWS::CloudWatch::Alarm").values()
+    )
+
+
 def test_the_alarms_that_are_paid_for_are_those_of_the_template(synthesize):
     expecting = SIMPLE.replace('format = "json"', 'format = "json"\nexpect_every = "1h"')
     second = SIMPLE[SIMPLE.index("[[route]]") :].replace('"flights"', '"other"').replace("flights/", "other/")
-    one, two, more = (
-        len(synthesize(toml).of("AWS::CloudWatch::Alarm")) for toml in (SIMPLE, f"{SIMPLE}\n{second}", expecting)
-    )
+    one, two, more = (watched(synthesize(toml), toml) for toml in (SIMPLE, f"{SIMPLE}\n{second}", expecting))
     each = two - one
     assert more == one + 1
-    said = f"{one - each} alarms, {each} for each route, and one more for each with `expect_every`"
+    said = f"{one - each} metrics that alarms watch, {each} for each route, and one more for each with `expect_every`"
     assert f"| {said} | {0.1 * one:.2f} |" in PAGE
     assert one == bill.ALARMS
 
@@ -75,6 +86,6 @@ def test_the_metrics_that_are_paid_for_are_all_that_there_are_and_the_dashboard_
     assert f"| {said} all month; some are rare | {0.3 * one:.2f} |" in PAGE
     assert one == bill.METRICS
     (dashboard,) = synthesize(SIMPLE).of("AWS::CloudWatch::Dashboard").values()
-    shown = set(re.findall(rf'"{NAMESPACE}","(\w+)"', json.dumps(dashboard).replace("\\", "")))
+    shown = set(re.findall(r'MetricName="(\w+)"', json.dumps(dashboard).replace("\\", "")))
     assert shown
     assert shown <= {metric.value.name for metric in Metric}

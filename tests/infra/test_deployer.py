@@ -1,4 +1,4 @@
-"""The narrow policy of docs/deploy.md lets CloudFormation make, change and delete everything in every template.
+"""The policy docs/deployer-policy.json lets CloudFormation make, change and delete everything in every template.
 
 What CloudFormation calls for a type of resource is in the type's schema, handler by handler
 (https://docs.aws.amazon.com/cloudformation-cli/latest/userguide/resource-type-schema.html#schema-properties-handlers);
@@ -24,7 +24,7 @@ from tests.infra.evaluator import ALLOWED, DENIED, Request, evaluate
 from tests.infra.schemas import packed_schemas
 from tests.infra.test_authorization import action
 
-PAGE = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text()
+NARROW = (Path(__file__).parents[2] / "docs" / "deployer-policy.json").read_text()
 SCHEMAS = packed_schemas()
 LONGEST_POLICY = 6_144
 """Characters of a managed policy, without white space
@@ -43,10 +43,6 @@ HANDLERS = ("create", "read", "update", "delete")
 CUSTOM = ("lambda:InvokeFunction",)
 """For a custom resource CloudFormation calls its function
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-custom-resources-lambda.html)."""
-SECRET = re.compile(r"EMR\.secret@([^'\"]+)")
-GET_SECRET = "secretsmanager:GetSecretValue"
-"""Not in the schema: EMR wants it of whoever names a secret in an application
-(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/secrets-manager.html)."""
 
 
 @dataclass(frozen=True)
@@ -157,18 +153,13 @@ def needed(account: Account) -> Iterator[tuple[str, str]]:
     asked = {
         permission for kind in {each["Type"] for each in account.resources.values()} for permission in permissions(kind)
     }
-    # EMR is given a secret's name; its ARN ends with six characters of Secrets Manager's own
-    arn = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:"
-    secrets = [f"{arn}{name}-AbCdEf" for name in SECRET.findall(str(account.resources))]
-    if secrets:
-        asked.add(GET_SECRET)
     for permission in sorted(asked):
         known = action(permission)
         assert known, f"there is no action {permission}: say in UNASKED why it is not needed"
         if not known.arns:
             yield permission, "*"
             continue
-        on = [arn for arn in (*arns, *secrets) if _is_meant(permission, arn) and known.takes(arn)]
+        on = [arn for arn in arns if _is_meant(permission, arn) and known.takes(arn)]
         assert on, f"say what {permission} is needed on, which takes {', '.join(known.arns)}"
         yield from ((permission, arn) for arn in on)
 
@@ -182,18 +173,15 @@ def _is_meant(permission: str, arn: str) -> bool:
 
 
 def policy(deployment: str) -> Policy:
-    """The page's, filled in."""
-    block = re.search(r"<!-- policy -->\n```json\n(.*?)```", PAGE, re.DOTALL)
-    assert block
+    """The narrow one, filled in."""
     values = {
         "ACCOUNT": ACCOUNT,
         "REGION": REGION,
         "DEPLOYMENT": deployment,
-        # one bucket in the page, several here
+        # one bucket there, several here
         "LANDING": "example-*",
-        "SECRET": "catalog",
     }
-    found: Policy = json.loads(re.sub("|".join(values), lambda match: values[match[0]], block[1]))
+    found: Policy = json.loads(re.sub("|".join(values), lambda match: values[match[0]], NARROW))
     return found
 
 
@@ -247,7 +235,6 @@ def test_what_is_left_out_belongs_to_properties_that_no_template_sets(templates)
         ("simple", "arn:aws:logs:REGION:ACCOUNT:log-group:DEPLOYMENT-*", "logs:CreateLogGroup on arn:aws:logs:"),
         ("customer", "kms:CreateKey", "kms:CreateKey on *"),
         ("many", "lambda:*", "lambda:InvokeFunction on arn:aws:lambda:"),
-        ("rest", "secretsmanager:GetSecretValue", "secretsmanager:GetSecretValue on arn:aws:secretsmanager:"),
     ],
 )
 def test_a_gap_in_the_policy_is_found(variant, name, taken_away, missed):

@@ -470,12 +470,10 @@ def test_a_sender_that_the_policy_does_not_name_is_refused(many):
         for each in body["Resources"].values()
         if each["Type"] == "AWS::SQS::QueuePolicy" and buffer in each["Properties"]["Queues"]
     )
-    by_source = {
-        account.resolve(each["Condition"]["ArnEquals"]["aws:SourceArn"]): each
-        for each in policy["Statement"]
-        if each["Effect"] == "Allow"
-    }
-    by_source["arn:aws:s3:::example-archive"]["Condition"]["ArnEquals"]["aws:SourceArn"] = "arn:aws:s3:::example-other"
+    (statement,) = (each for each in policy["Statement"] if each["Effect"] == "Allow")
+    sources = account.resolve(statement["Condition"]["ArnEquals"]["aws:SourceArn"])
+    assert "arn:aws:s3:::example-archive" in sources
+    statement["Condition"]["ArnEquals"]["aws:SourceArn"] = [each.replace("archive", "other") for each in sources]
     refused = not_allowed(
         [
             as_service(account, service, action, target, source, SourceAccount=ACCOUNT)

@@ -7,7 +7,7 @@ import pytest
 
 from docs.render_configuration import KEY_POLICY
 from infra.roster import May
-from tests.infra.conftest import KEY_ARN
+from tests.infra.conftest import KEY_ARN, S3TABLES
 from tests.infra.test_permissions import FUNCTIONS, listed, statements, text, who_may
 
 SERVICES = ("s3", "sns", "events", "cloudwatch")
@@ -74,6 +74,17 @@ def test_services_may_use_the_key_for_this_account_only(variant):
             # EventBridge does not always say whose rule it is
             operator = "StringEqualsIfExists" if service == "events" else "StringEquals"
             assert statement["Condition"][operator] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
+
+
+def test_s3_tables_may_maintain_tables_under_the_key(synthesize, variant):
+    """Without it they make no table under the key."""
+    principal = {"Service": "maintenance.s3tables.amazonaws.com"}
+    tables = synthesize('[security]\nencryption = "customer"\n' + S3TABLES)
+    (statement,) = (each for each in key_policy(tables) if each["Principal"] == principal)
+    assert statement["Action"] == ["kms:Decrypt", "kms:GenerateDataKey"]
+    bucket = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"
+    assert statement["Condition"] == {"StringLike": {"kms:EncryptionContext:aws:s3:arn": f"{bucket}/*"}}
+    assert not [each for each in key_policy(variant("customer")) if each["Principal"] == principal]
 
 
 def test_the_account_decides_on_its_own_roles(variant):

@@ -28,7 +28,7 @@ MAY = {
     May.START_JOBS: {"emr-serverless:StartJobRun", "emr-serverless:TagResource", "iam:PassRole"},
     May.ASK_FOR_JOBS: {"emr-serverless:GetJobRun"},
     May.LIST_UPLOADS: {"s3:ListBucketVersions"},
-    May.CHANGE_LEDGER: LEDGER - {"dynamodb:DeleteItem"},
+    May.CHANGE_LEDGER: LEDGER - {"dynamodb:DeleteItem", "dynamodb:GetItem"},
     May.ANNOUNCE: {"events:PutEvents", "dynamodb:DeleteItem"},
     May.READ_SCREENINGS: {"s3:GetObject", "s3:ListBucket"},
     May.READ_LEDGER: {"dynamodb:GetItem"},
@@ -39,7 +39,7 @@ JOB = {
     *("s3:GetObject", "s3:GetObjectVersion", "s3:ListBucket", "s3:ListBucketVersions"),
     *("s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"),
     *("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable"),
-    *("glue:UpdateTable", "dynamodb:BatchGetItem", "events:PutEvents"),
+    *("glue:UpdateTable", "dynamodb:BatchGetItem"),
 }
 
 
@@ -202,6 +202,16 @@ def test_the_job_writes_no_uploads_and_deletes_in_the_warehouse_only(many):
     assert resources(many, "job", "s3:DeleteObject") == ["<WarehouseBucket>/*"]
 
 
+def test_only_a_job_in_subnets_tells_settling_of_a_batch(simple, variant):
+    """Without subnets EventBridge is out of its reach."""
+    assert resources(simple, "job", "events:PutEvents") == []
+    bus = "arn:<AWS::Partition>:events:<AWS::Region>:<AWS::AccountId>:event-bus/default"
+    assert resources(variant("rest"), "job", "events:PutEvents") == [bus]
+
+
+GLUE = "arn:<AWS::Partition>:glue:<AWS::Region>:<AWS::AccountId>:"
+
+
 def test_the_job_reads_the_ledger_and_changes_nothing_in_it(simple):
     found = {action for each in statements(simple, "job") for action in listed(each["Action"])}
     assert {each for each in found if each.startswith("dynamodb:")} == {"dynamodb:BatchGetItem"}
@@ -219,12 +229,15 @@ def test_the_job_reads_the_inventories_that_audits_read(simple, synthesize):
     bucket = "arn:<AWS::Partition>:s3tables:<AWS::Region>:<AWS::AccountId>:bucket/aws-s3"
     assert resources(metadata, "job", "s3tables:GetTableData") == [f"{bucket}/table/*"]
     assert resources(metadata, "job", "s3tables:GetTableBucket") == [bucket]
+    found = resources(metadata, "job", "glue:GetTable")
+    assert f"{GLUE}table/s3tablescatalog/aws-s3/b_example-landing/*" in found
+    assert f"{GLUE}catalog/s3tablescatalog/aws-s3" in resources(metadata, "job", "glue:GetCatalog")
+    assert not [each for each in resources(metadata, "job", "glue:UpdateTable") if "s3tablescatalog" in each]
 
 
 def test_the_job_touches_the_tables_of_the_routes_only(many):
-    prefix = "arn:<AWS::Partition>:glue:<AWS::Region>:<AWS::AccountId>:"
     assert resources(many, "job", "glue:UpdateTable") == sorted(
-        prefix + each
+        GLUE + each
         for each in (
             *("catalog", "database/shop", "database/web"),
             *("table/shop/items", "table/shop/orders", "table/shop/prices", "table/shop/stock", "table/web/events"),

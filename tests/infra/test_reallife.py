@@ -13,6 +13,7 @@ from tests.infra.test_template import ACCOUNT, allowed, arn
 from tests.support.patience import eventually
 from tidegate.core.uploads import object_hash
 from tidegate.settings import parse
+from tidegate.settings.scale import event_matchers
 from tidegate_local import stack
 from tidegate_local.loader.rules import filter_rules
 
@@ -53,11 +54,10 @@ def test_only_these_rules_of_this_account_may_write_to_the_buffer(variant):
     template = variant("eventbridge")
     names = {name for name, _ in rules(template).values()}
     for queue in ("BufferQueue", "BufferDead"):
-        found = allowed(template, template.one("AWS::SQS::Queue", queue)[0])
-        assert {each["Principal"]["Service"] for each in found} == {"events.amazonaws.com"}
-        conditions = [each["Condition"] for each in found]
-        assert {each["ArnEquals"]["aws:SourceArn"]["Fn::GetAtt"][0] for each in conditions} == names
-        assert all(each["StringEqualsIfExists"] == {"aws:SourceAccount": ACCOUNT} for each in conditions)
+        (found,) = allowed(template, template.one("AWS::SQS::Queue", queue)[0])
+        assert found["Principal"]["Service"] == "events.amazonaws.com"
+        assert {each["Fn::GetAtt"][0] for each in found["Condition"]["ArnEquals"]["aws:SourceArn"]} == names
+        assert found["Condition"]["StringEqualsIfExists"] == {"aws:SourceAccount": ACCOUNT}
 
 
 def test_created_buckets_send_events_and_existing_ones_are_made_to_without_losing_what_they_had(variant):
@@ -109,26 +109,22 @@ def eventbridge_matches(matcher: Any, key: str) -> bool:
     ],
 )
 def test_a_rule_matches_exactly_the_keys_of_its_route(prefix: str, suffix: str):
-    from infra.landing import _matchers
-
     route = parse(SIMPLE.replace('"flights/"', json.dumps(prefix)).replace('".json.gz"', json.dumps(suffix))).routes[0]
     keys = [prefix + between + suffix for between in ("", "m", "m/n*")]
     keys += [prefix + suffix[cut:] for cut in range(len(suffix) + 1)]
     keys += [prefix, suffix, "other", prefix + "other", "other" + suffix, "xxy/zz", "a", "aa", "aaa", "aaaa", "q\\r"]
-    matchers = _matchers(route)
+    matchers = event_matchers(route)
     for key in keys:
         of_route = key.startswith(prefix) and key.endswith(suffix)
         assert any(eventbridge_matches(each, key) for each in matchers) == of_route, (key, matchers)
 
 
 def test_on_this_machine_the_bucket_notifies_of_the_same_keys():
-    from infra.landing import _matchers
-
     for prefix, suffix in (("in/", ".json"), ("x*y/", "*z"), ("q\\", "\\r"), ("in/", ""), ("", ".gz")):
         route = parse(
             SIMPLE.replace('"flights/"', json.dumps(prefix)).replace('".json.gz"', json.dumps(suffix))
         ).routes[0]
-        (matcher,) = (each for each in _matchers(route) if not isinstance(each, str))
+        (matcher,) = (each for each in event_matchers(route) if not isinstance(each, str))
         assert filter_rules("Rule", matcher) == [
             {"Name": name, "Value": value} for name, value in (("prefix", prefix), ("suffix", suffix)) if value
         ]
@@ -173,28 +169,33 @@ def test_workers_run_in_the_subnets_that_are_named(synthesize, simple):
     assert "NetworkConfiguration" not in simple.one("AWS::EMRServerless::Application")[1]
 
 
-def spark(template) -> dict[str, Any]:
-    (configuration,) = template.one("AWS::EMRServerless::Application")[1]["RuntimeConfiguration"]
+def spark(template) -> dict[str, str]:
     return {
         name.removeprefix("spark.sql.catalog.lake."): value
-        for name, value in configuration["Properties"].items()
+        for name, value in template.parameters.items()
         if name.startswith("spark.sql.catalog.lake.")
     }
 
 
-def test_a_table_bucket_is_reached_by_its_rest_endpoint(variant):
+def test_a_table_bucket_is_reached_by_way_of_glue(variant):
+    """A job without subnets has no way to the endpoint of S3 Tables."""
     template = variant("s3tables")
     bucket = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"
     assert spark(template) == {
+        "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+        "glue.id": "123456789012:s3tablescatalog/example-tables",
+        "client.region": "us-east-1",
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "type": "rest",
-        "uri": {"Fn::Join": ["", ["https://s3tables.us-east-1.", {"Ref": "AWS::URLSuffix"}, "/iceberg"]]},
-        "warehouse": bucket,
-        "rest.sigv4-enabled": "true",
-        "rest.signing-name": "s3tables",
-        "rest.signing-region": "us-east-1",
-        "rest-metrics-reporting-enabled": "false",
+        "warehouse": f"s3://<{template.one('AWS::S3::Bucket', 'Work')[0]}>/warehouse",
     }
+    glue = "arn:<AWS::Partition>:glue:us-east-1:123456789012:"
+    catalogs = [f"{glue}catalog", f"{glue}catalog/s3tablescatalog", f"{glue}catalog/s3tablescatalog/example-tables"]
+    within = "s3tablescatalog/example-tables/flights"
+    tables = [f"{glue}database/{within}", f"{glue}table/{within}/departures"]
+    assert resources(template, "job", "glue:GetCatalog") == catalogs
+    for action in ("glue:CreateTable", "glue:GetTable", "glue:UpdateTable"):
+        assert resources(template, "job", action) == [*catalogs, *tables]
+    assert resources(template, "job", "lakeformation:GetDataAccess") == ["*"]
     assert resources(template, "job", "s3tables:CreateNamespace") == [bucket]
     assert resources(template, "job", "s3tables:CreateTable") == [bucket]
     assert resources(template, "job", "s3tables:UpdateTableMetadataLocation") == [f"{bucket}/table/*"]
@@ -205,22 +206,21 @@ def test_a_rest_catalog_gets_its_credential_from_a_secret_that_only_the_job_read
     template = variant("rest")
     secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:catalog-AbCdEf"
     assert spark(template) == {
+        "catalog-impl": "org.apache.iceberg.rest.RESTCatalog",
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "type": "rest",
         "uri": "https://catalog.example.com/api",
         "warehouse": "s3://example-lake/house",
-        "credential": "EMR.secret@catalog",
     }
+    assert template.parameters["spark.tidegate.credential-secret.lake"] == secret
     assert resources(template, "job", "secretsmanager:GetSecretValue") == [secret]
     assert not [who for who in FUNCTIONS if "secretsmanager" in str(statements(template, who))]
     assert "arn:<AWS::Partition>:s3:::example-lake/house/*" in resources(template, "job", "s3:DeleteObject")
 
 
-@pytest.mark.parametrize("name", ["s3tables", "rest"])
-def test_only_glue_has_a_warehouse_bucket_and_permissions_in_glue(variant, name):
-    template = variant(name)
-    assert not [each for each in template.of("AWS::S3::Bucket") if each.startswith("Warehouse")]
-    assert not [each for each in statements(template, "job") if "glue" in str(each["Action"])]
+def test_only_glue_has_a_warehouse_bucket(variant):
+    for name in ("s3tables", "rest"):
+        assert not [each for each in variant(name).of("AWS::S3::Bucket") if each.startswith("Warehouse")]
+    assert not [each for each in statements(variant("rest"), "job") if "glue" in str(each["Action"])]
 
 
 # --- trials, neighbours ---

@@ -1,13 +1,15 @@
-"""`sam local invoke` as docs/sam.md describes it: the ids, the events, the template, and the file of variables.
+"""`sam local invoke` as docs/sam.md describes it: the ids, the events, the templates, and the file of variables.
 
-SAM itself needs Docker to do anything, so what it reads is looked at instead. It finds a function by its logical id and
-its code by the metadata of the CDK, and overrides only variables that the template gives the function
+tests/rie/test_sam.py has SAM run functions of the stack on this machine. Of those of a deployment, what SAM reads is
+looked at instead. It finds a function by its logical id and its code by the metadata of the CDK, and overrides only
+variables that the template gives the function
 (https://docs.aws.amazon.com/serverless-application-model/latest/developerguide/serverless-cdk-getting-started.html).
 """
 
 import itertools
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import Any
 import pytest
 
 from infra.roster import ROSTER, Schedule
+from tidegate.environment import STACK_DIR
+from tidegate_local.sam import invocation
 from tidegate_local.template import synthesize
 
 ROOT = Path(__file__).parents[2]
@@ -26,8 +30,8 @@ SCHEDULED = "settle_schedule.json"
 
 @pytest.fixture(scope="module")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `cdk synth` writes for the tidegate.toml of the project, but for dependencies in the functions' code."""
-    return synthesize(ROOT / "tidegate.toml", tmp_path_factory.mktemp("sam"))
+    """What `cdk synth` writes for the example of the project, but for dependencies in the functions' code."""
+    return synthesize(ROOT / "tidegate.example.toml", tmp_path_factory.mktemp("sam"))
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +70,14 @@ def test_the_table_names_every_function_by_its_id_and_every_event_there_is(page,
     assert told == there
 
 
-def test_every_command_names_a_template_a_function_and_an_event_that_exist(page, assembly, functions):
+def test_every_command_names_a_template_a_function_and_an_event_that_exist(page, assembly, functions, monkeypatch):
+    monkeypatch.chdir(ROOT)
     commands = re.findall(r"^\S*sam local invoke (?:\\\n|.)+", page, re.MULTILINE)
-    assert commands
-    for command in commands:
-        words = command.replace("\\\n", " ").split()
+    local, *others = (command.replace("\\\n", " ").split() for command in commands)
+    program, *words = shlex.split(invocation(STACK_DIR))
+    assert (Path(program).name, words) == (Path(local[0]).name, local[1:])
+    assert others
+    for words in others:
         given = dict(itertools.pairwise(words))
         assert names(functions[given["invoke"]]) == Path(given["-e"]).name.partition("_")[0]
         assert (ROOT / given["-e"]).is_file()

@@ -116,10 +116,10 @@ def test_routes_share_a_bucket_or_have_their_own(many):
 
 
 def test_every_bucket_may_notify_the_buffer_and_no_other(many):
-    statements = allowed(many, many.one("AWS::SQS::Queue", "BufferQueue")[0])
-    sources = [each["Condition"]["ArnEquals"]["aws:SourceArn"] for each in statements]
+    (statement,) = allowed(many, many.one("AWS::SQS::Queue", "BufferQueue")[0])
+    sources = statement["Condition"]["ArnEquals"]["aws:SourceArn"]
     assert sources == [bucket_arn(name) for name in ("example-archive", "example-landing", "example-theirs")]
-    assert all(each["Condition"]["StringEquals"] == {"aws:SourceAccount": ACCOUNT} for each in statements)
+    assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": ACCOUNT}
 
 
 def test_of_an_existing_bucket_only_the_notifications_are_added_to(many):
@@ -284,6 +284,13 @@ def test_the_ledger(simple):
     }
 
 
+def test_the_ledger_takes_as_many_writes_at_once_as_the_settings_say(simple, synthesize):
+    assert "WarmThroughput" not in simple.one("AWS::DynamoDB::Table")[1]
+    warm = synthesize(f"[limits]\nwarm_writes = 9_000\n{simple.toml}").one("AWS::DynamoDB::Table")[1]
+    assert warm["WarmThroughput"] == {"WriteUnitsPerSecond": 9_000}
+    assert warm["BillingMode"] == "PAY_PER_REQUEST"
+
+
 def test_the_ledger_is_protected_from_deletion_once_it_is_made(simple):
     assert simple.one("Custom::TidegateProtection")[1]["Of"] == {"Ref": simple.one("AWS::DynamoDB::Table")[0]}
 
@@ -390,9 +397,9 @@ def test_queues_feed_the_functions(simple):
         (
             "Intake",
             "BufferQueue",
-            {"BatchSize": 1000, "MaximumBatchingWindowInSeconds": 5, "ScalingConfig": {"MaximumConcurrency": 4}},
+            {"BatchSize": 1000, "MaximumBatchingWindowInSeconds": 5, "ScalingConfig": {"MaximumConcurrency": 3}},
         ),
-        ("Dispatch", "BusNotices", {"BatchSize": 10, "ScalingConfig": {"MaximumConcurrency": 4}}),
+        ("Dispatch", "BusNotices", {"BatchSize": 10, "ScalingConfig": {"MaximumConcurrency": 3}}),
     ):
         assert simple.one("AWS::Lambda::EventSourceMapping", function)[1] == {
             "EventSourceArn": arn(simple.one("AWS::SQS::Queue", queue)[0]),
@@ -484,17 +491,14 @@ def test_the_application_starts_and_stops_by_itself(simple):
 
 
 def test_spark_knows_the_catalog_by_its_configured_name(many):
-    (configuration,) = many.one("AWS::EMRServerless::Application")[1]["RuntimeConfiguration"]
     warehouse = many.one("AWS::S3::Bucket", "Warehouse")[0]
-    assert configuration == {
-        "Classification": "spark-defaults",
-        "Properties": {
-            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-            "spark.sql.catalog.house": "org.apache.iceberg.spark.SparkCatalog",
-            "spark.sql.catalog.house.type": "glue",
-            "spark.sql.catalog.house.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-            "spark.sql.catalog.house.warehouse": {"Fn::Join": ["", ["s3://", {"Ref": warehouse}]]},
-        },
+    assert many.parameters == {
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.house": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.house.catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+        "spark.sql.catalog.house.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+        "spark.sql.catalog.house.warehouse": f"s3://<{warehouse}>",
     }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra import bundling
+from infra import bundling, sizing
 from infra.roster import ROSTER
-from tests.infra.conftest import SIMPLE, VARIANTS
+from tests.infra.conftest import S3TABLES, SIMPLE, VARIANTS
 from tests.infra.schemas import packed_schemas
 
 KEPT = {
@@ -136,6 +136,22 @@ def test_no_route_changes_what_a_started_application_refuses_to_change(synthesiz
     )
     assert refused >= set(ours), "say of the others, too, when they may change"
     assert ours == others
+
+
+def test_no_version_and_no_catalog_changes_a_started_application(synthesize, monkeypatch):
+    """A version may bring another jar, another Python, other workers, and another way to the catalog. Each job is
+    started with them."""
+    monkeypatch.setattr(bundling, "_install", lambda target, *_: (target / "dependency.py").touch())
+    before = synthesize(SIMPLE, local=False)
+    monkeypatch.setattr(bundling, "PYTHONS", ("3.14",))
+    monkeypatch.setitem(sizing.WORKERS, "spark.driver.cores", "1")
+    after = synthesize(S3TABLES.replace("[catalog]", '[catalog]\nname = "lake"'), local=False)
+    ours, others = (each.resources[APPLICATION]["Properties"] for each in (before, after))
+    assert ours == others
+    assert "RuntimeConfiguration" not in ours
+    assert "spark." not in str(ours)
+    started = [each.body["Outputs"]["SparkParameters"] for each in (before, after)]
+    assert started[0] != started[1]
 
 
 def test_another_release_is_another_application_with_a_guard_of_its_own(simple, synthesize, monkeypatch):

@@ -20,7 +20,7 @@ from tests.mutation.parts import PARTS, ROOT, Part
 from tidegate.core.items import Requirement
 
 FOLDER = ROOT / "build" / "mutation"
-COPIED = ("tidegate", "tidegate_local", "tests", "lambdas", "infra", "pyproject.toml", "tidegate.toml")
+COPIED = ("tidegate", "tidegate_local", "tests", "lambdas", "infra", "pyproject.toml", "tidegate.example.toml")
 """What mutmut copies from the folder that it runs in. It looks there for all it needs."""
 
 

@@ -262,9 +262,9 @@ class Deployed:
         return self.batch(identifier)
 
     def started(self) -> list[str]:
-        """The client tokens of all jobs that ever ran, in order."""
+        """Batch and attempt of all jobs that ever ran, in order. Client tokens have a hash of the request, too."""
         with self.jobs.lock:
-            return [run.token for run in self.jobs.runs.values()]
+            return ["-".join(run.token.split("-")[:2]) for run in self.jobs.runs.values()]
 
     def end_job(self, run: str, code: int = 0) -> None:
         """Let a job end, and wait until EMR says so."""

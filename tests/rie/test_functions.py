@@ -317,7 +317,10 @@ def test_an_upload_goes_the_whole_way_and_its_repeated_notification_goes_nowhere
 
 def test_the_audit_begins_to_watch_each_route(stack: Deployed):
     assert stack.invoke("audit", event("settle_schedule")) == {"lost": 0}
-    assert {item["pk"]["S"] for item in stack.items()} == {"a#flights", "a#weather"}
+    assert sorted((item["pk"]["S"], item["prefix"]["S"]) for item in stack.items()) == [
+        ("audits", "flights/"),
+        ("audits", "weather/"),
+    ]
     before = stack.items()
     assert stack.invoke("audit", event("settle_schedule")) == {"lost": 0}
     assert stack.items() == before, "nothing is due"

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import pytest
 
-from simulation.checker import planting
+from simulation.checker import bugs, planting
 from simulation.checker.bugs import BUGS, HARMLESS, UNSEEN
 from simulation.checker.explore import Case, Result, run, seeds, simulation
 from simulation.checker.extra_scenarios import EXTRA
@@ -102,6 +102,12 @@ def test_a_mistake_that_no_run_shows_says_why(bug: Bug) -> None:
 def test_every_mistake_has_a_name_of_its_own() -> None:
     names = [bug.name for bug in (*BUGS, *HARMLESS, *UNSEEN)]
     assert sorted(set(names)) == sorted(names)
+
+
+def test_the_list_has_every_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bugs.main(["--list"]) == 0
+    listed = [line.split(" | ")[0].removeprefix("| ") for line in capsys.readouterr().out.splitlines()]
+    assert {bug.name for bug in (*BUGS, *HARMLESS, *UNSEEN)} <= set(listed)
 
 
 # ---- a function is replaced

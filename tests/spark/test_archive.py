@@ -1,9 +1,9 @@
-"""The archive of modules that EMR gets, in a Spark that has nothing else: it is unpacked, and the job lands its batch.
+"""The archives of modules that EMR gets, in a Spark that has nothing else: they are unpacked, and the job lands its
+batch.
 
-As much of EMR as a Spark on one machine can take: the archive comes by `spark.archives=...#modules`, the environment
-is that of `infra.emr`, and neither interpreter has a package besides those of SPARK_HOME. The executor is a process of
-its own, in a folder of its own (`local-cluster`), and fetches and unpacks the archive itself. A driver on Kubernetes,
-as EMR's is, is started beside the unpacked archive. One in client mode is not, so here the test asks Spark for that.
+As much of EMR as a Spark on one machine can take: the environment is that of `infra.emr`, and neither interpreter has a
+package besides those of SPARK_HOME. The entry script has Spark fetch the archives. The executor is a process of its
+own, in a folder of its own (`local-cluster`), and fetches and unpacks them itself.
 """
 
 import json
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,7 @@ from tidegate.cli.account.job import judge_report
 from tidegate.cli.checks import CheckState
 from tidegate.core.routes import encode_dataset
 from tidegate.settings import LimitSettings
+from tidegate.spark import entry
 from tidegate_local import toolchain
 from tidegate_local.emr.sharing import installed_archive, sharing_options
 from tidegate_local.emr.submit import JAVA_OPTIONS, driver_environment
@@ -32,34 +34,45 @@ from tidegate_local.emr.submit import JAVA_OPTIONS, driver_environment
 pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
+RUNNING = f"{sys.version_info.major}.{sys.version_info.minor}"
 MASTER = "local-cluster[1,2,1024]"
 """One executor with two cores and 1024 MB."""
 EXECUTOR_ENVIRONMENT = "spark.executorEnv."
 FROM_HERE = ("PATH", "LD_LIBRARY_PATH", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
+@dataclass(frozen=True)
+class Archive:
+    """As much of an asset of CDK as `infra.emr` looks at."""
+
+    s3_object_url: str
+
+
 @pytest.fixture(scope="module")
-def image() -> tuple[str, dict[str, str]]:
-    """The folder that `infra.emr` has modules unpacked into, and its settings for a Spark with an archive."""
+def archives(tmp_path_factory) -> Iterator[dict[str, Archive]]:
+    """The bundles, built for this machine, as zips like those of CDK, but not compressed, which is quicker."""
+    home = tmp_path_factory.mktemp("archive")
+    made = {}
+    for bundle in packed(bundling.spark(ROOT, targets={RUNNING: bundling.THIS_MACHINE})):
+        for name, folder in bundle.items():
+            path = home / f"{name}.zip"
+            with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+                for each in sorted(folder.rglob("*")):
+                    archive.write(each, each.relative_to(folder))
+            made[name] = Archive(path.as_uri())
+    yield made
+    shutil.rmtree(home)
+
+
+@pytest.fixture(scope="module")
+def image(archives: dict[str, Archive]) -> dict[str, str]:
+    """The properties that `infra.emr` gives a job for its archives."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in toolchain.cdk_environment().items():
             patch.setenv(name, value)
         from infra import emr  # starts Node, so only here
 
-        return emr.MODULES, emr._image(LimitSettings())
-
-
-@pytest.fixture(scope="module")
-def archive(tmp_path_factory) -> Iterator[Path]:
-    """The bundle, built for this machine, as a zip like that of CDK, but not compressed, which is quicker."""
-    home = tmp_path_factory.mktemp("archive")
-    path = home / "modules.zip"
-    for folder in packed(bundling.spark(ROOT, target=bundling.THIS_MACHINE)):
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as made:
-            for each in sorted(folder.rglob("*")):
-                made.write(each, each.relative_to(folder))
-    yield path
-    shutil.rmtree(home)
+        return emr._image(LimitSettings(), archives)
 
 
 @pytest.fixture(scope="module")
@@ -91,34 +104,34 @@ def spark_home(folder: Path) -> Path:
 
 def submit(
     world: World,
-    image: tuple[str, dict[str, str]],
-    archive: Path,
+    image: dict[str, str],
     python: Path,
     folder: Path,
     batch: str,
     mode: str = "ingest",
+    **more: str,
 ) -> subprocess.CompletedProcess[str]:
-    """spark-submit in `folder`, of the job that hand-off would start for the batch."""
-    modules, emr = image
+    """spark-submit in `folder`, of the job that hand-off would start for the batch, with `more` in its environment.
+    `python` is the one of the image that begins."""
     # what only a deployment knows is a placeholder in the settings
     regions = dict.fromkeys(("AWS_DEFAULT_REGION", "AWS_REGION"), "us-east-1")
-    ours = {**regions, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
     home = spark_home(folder)
+    here = {**toolchain.spark_environment(), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
     environment = {
         **{name: os.environ[name] for name in FROM_HERE if name in os.environ},
-        **toolchain.spark_environment(),
-        **driver_environment(emr),
-        **ours,
+        **here,
+        **driver_environment(image),
+        **regions,
         "SPARK_HOME": str(home),
+        **more,
     }
-    for_executors = {key: value for key, value in emr.items() if key.startswith(EXECUTOR_ENVIRONMENT)}
-    replaced = {EXECUTOR_ENVIRONMENT + name: ours[name] for name in (*regions, "PYSPARK_PYTHON")}
+    for_executors = {key: value for key, value in image.items() if key.startswith(EXECUTOR_ENVIRONMENT)}
+    replaced = {EXECUTOR_ENVIRONMENT + name: region for name, region in regions.items()}
     assert replaced.keys() <= for_executors.keys()
     settings = {
         **{key: value for key, value in world.spark.sparkContext.getConf().getAll() if key.startswith("spark.sql.")},
         **for_executors,
         **replaced,
-        "spark.archives": f"{archive.as_uri()}#{modules}",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {sharing_options(installed_archive())}",
         "spark.driver.host": "127.0.0.1",
@@ -140,19 +153,11 @@ def submit(
     )
 
 
-def unpack(world: World, archive: Path, into: Path) -> None:
-    jvm = world.spark._jvm
-    jvm.org.apache.spark.util.Utils.unpack(jvm.java.io.File(str(archive)), jvm.java.io.File(str(into)))
-
-
-def test_the_archive_is_all_that_a_bare_python_and_spark_need(
-    world, batch, image, archive, bare_python, folder
-) -> None:
+def test_the_archives_are_all_that_a_bare_python_and_spark_need(world, batch, image, bare_python, folder) -> None:
     files = {f"in/{name}.json": b'{"id": %d, "text": "x"}\n' % name for name in range(1, 41)}
     world.seal(batch, world.put(files | {"in/broken.json": b'{"id": '}))
-    unpack(world, archive, folder / image[0])
 
-    done = submit(world, image, archive, bare_python, folder, batch)
+    done = submit(world, image, bare_python, folder, batch)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     assert world.ids() == list(range(1, 41))
     assert {row._batch_id for row in world.rows()} == {batch}
@@ -160,16 +165,13 @@ def test_the_archive_is_all_that_a_bare_python_and_spark_need(
     assert receipt is not None
     assert (receipt.tally.committed, receipt.tally.quarantined, receipt.tally.rows) == (40, 1, 40)
     assert [ending.key for ending in world.outcomes(batch).endings] == ["in/broken.json"]
-    unpacked = list((folder / "spark" / "work").glob(f"app-*/0/{image[0]}/tidegate/spark/job.py"))
+    unpacked = list((folder / "spark" / "work").glob(f"app-*/0/{entry.PACKAGE}/tidegate/spark/job.py"))
     assert len(unpacked) == 1, "the executor took its modules from elsewhere"
 
 
-def test_the_self_test_says_where_driver_and_executor_found_their_modules(
-    world, image, archive, bare_python, folder
-) -> None:
-    unpack(world, archive, folder / image[0])
+def test_the_self_test_says_where_driver_and_executor_found_their_modules(world, image, bare_python, folder) -> None:
     identifier = "selftest-archive"
-    done = submit(world, image, archive, bare_python, folder, identifier, mode="selftest")
+    done = submit(world, image, bare_python, folder, identifier, mode="selftest")
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     body = world.work.get(f"batches/{identifier}/report.json")
     assert body is not None
@@ -179,16 +181,18 @@ def test_the_self_test_says_where_driver_and_executor_found_their_modules(
             "modules",
             "work bucket",
             "iceberg",
+            "catalog",
             "executors",
             "work bucket from an executor",
             "route's table",
+            "data files",
             "own table",
         ),
         "ok",
     )
     driver, (executor,) = report["driver"], report["executors"]
     assert driver["interpreter"] == executor["interpreter"] == str(bare_python)
-    assert driver["modules_from"] == str(folder / image[0])
+    assert Path(driver["modules_from"]).is_relative_to(folder / "scratch"), "Spark has unpacked it"
     assert Path(executor["modules_from"]).is_relative_to(folder / "spark" / "work"), "the executor has its own archive"
     assert driver["modules"] == executor["modules"]
     assert executor["tasks"] == 4
@@ -197,8 +201,8 @@ def test_the_self_test_says_where_driver_and_executor_found_their_modules(
     assert not world.spark.catalog.tableExists(f"lake.tests.tidegate_selftest_{identifier.removeprefix('selftest-')}")
 
 
-def test_a_driver_without_the_archive_finds_nothing(world, batch, image, archive, bare_python, folder) -> None:
+def test_a_driver_without_the_archives_finds_nothing(world, batch, image, bare_python, folder) -> None:
     """So the job above does not run on what lies about on this machine."""
-    done = submit(world, image, archive, bare_python, folder, batch)
+    done = submit(world, image, bare_python, folder, batch, **{entry.ARCHIVES: ""})
     assert done.returncode != 0
     assert "No module named 'tidegate'" in done.stdout + done.stderr

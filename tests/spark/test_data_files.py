@@ -326,6 +326,11 @@ def test_what_a_table_asks_for_is_left_to_spark(
     assert f"Spark writes the data files of table {world.dataset.table}: " in caplog.text
     assert writers(world) == SPARK
     assert world.ids() == [1]
+    # what nobody may know of is in the receipt, and so in a metric
+    setting = "write.parquet.row-group-size-bytes"
+    receipt = world.receipt(batch)
+    assert receipt is not None
+    assert receipt.slowly == (f"{setting} is set" if setting in more else "")
 
 
 def test_an_order_is_left_to_spark(world: World, batch: str) -> None:

@@ -316,6 +316,27 @@ def test_csv(world: World, batch: str) -> None:
     ]
 
 
+def test_csv_of_another_country(world: World, batch: str) -> None:
+    options = (("dates", "dd.mm.yyyy"), ("decimal", ","), ("delimiter", ";"), ("null", "NULL"))
+    world.dataset = Dataset(world.dataset.table, "id bigint, day date, total decimal(12,2)", "csv", options=options)
+    endings = ingest(
+        world,
+        batch,
+        {
+            "in/a.csv": b"id;day;total\n1;3.2.2024;12,50\n2;NULL;NULL\n",
+            "in/b.csv": b"id;day;total\n3;24.12.2024;7\n",
+            "in/point.csv": b"id;day;total\n4;24.12.2024;1.234\n",
+        },
+    )
+    assert [*endings] == ["in/point.csv"]
+    assert "Nothing may be between thousands" in endings["in/point.csv"][1]
+    assert sorted((row.id, str(row.day), str(row.total)) for row in world.rows()) == [
+        (1, "2024-02-03", "12.50"),
+        (2, "None", "None"),
+        (3, "2024-12-24", "7.00"),
+    ]
+
+
 def test_types_of_json(world: World, batch: str) -> None:
     schema = (
         "b boolean, i int, f double, d decimal(10,2), t timestamp, n timestamp_ntz, day date, s string, x binary,"

@@ -301,9 +301,10 @@ def test_the_rows_of_avro_are_those_of_fastavro(tables: list[list[Row]]):
 
 CELL = re.compile(r"`([^`]*)`")
 SECTION = PAGE.read_text().partition("## Beside Spark's readers")[2].partition("\n## ")[0]
+MORE = Path(__file__).with_name("more_differences.md").read_text()
 LINES = [
     [cell.strip() for cell in line.strip("|").split(" | ")]
-    for line in SECTION.splitlines()
+    for line in (*SECTION.splitlines(), *MORE.splitlines())
     if line.startswith(("| json |", "| csv |", "| parquet |", "| orc |"))
 ]
 VALUES = [line for line in LINES if len(line) == 5]

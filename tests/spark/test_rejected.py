@@ -131,6 +131,21 @@ def test_a_table_of_something_else_is_refused_before_anything_is_published(setti
     assert "its column place is not there, not string. Rename that table" in failure.reason
 
 
+def test_a_value_that_no_path_can_hold_is_set_aside(setting_aside: World, batch: str) -> None:
+    """Of the table's own partition, which the route does not name. Its neighbours land."""
+    world = setting_aside
+    assert world.spark is not None
+    world.attempt(batch, 1).sink.prepare()
+    world.spark.sql(f"ALTER TABLE {world.dataset.table} ADD PARTITION FIELD truncate(900, text) AS label")
+    files = {f"in/{n}.json": b'{"id": %d, "text": "a"}\n{"id": 9, "text": "%s"}\n' % (n, b"x" * 800) for n in (1, 2)}
+    world.seal(batch, world.put(files))
+    assert run(world.attempt(batch, 1), "ingest") == 0, world.failure(batch, 1)
+    assert [row.id for row in world.rows()] == [1, 2]
+    assert {row.error[:60] for row in rejected(world)} == {
+        "the table is partitioned by column text, and label=xxxxxxxxxxxxxxxxxxxxxx"[:60]
+    }
+
+
 def test_a_large_csv_file_keeps_its_good_rows(world: World, batch: str) -> None:
     """It is streamed, and read by one task."""
     options = FORMATS["csv"].carry({"bad_rows": "set aside", "bad_rows_share": 0.01})

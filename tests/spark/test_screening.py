@@ -139,6 +139,22 @@ def test_key_ranges_of_the_listing_are_compared_beside_each_other(bucket: Bucket
     assert [part.first for part in done.parts] == sorted(part.first for part in done.parts)
 
 
+def test_what_a_task_has_left_of_its_range_is_cut_again(bucket: Bucket, monkeypatch: pytest.MonkeyPatch):
+    """Each upload is compared once, all the same: one of several versions, too."""
+    monkeypatch.setattr(screening, "S3Listing", _listing_in_pages)
+    monkeypatch.setattr(screening, "RANGES", 1)
+    monkeypatch.setattr(screening, "LOOKS", 0)
+    for _ in range(3):
+        boto3.client("s3").put_object(Bucket=bucket.name, Key="in/x/2.json", Body=b"{}")
+    expected = sorted([*TAKEN, *["in/x/2.json"] * 3])
+    for limits in ((1, 1, None), (1, 2, 1, None)):
+        monkeypatch.setattr(screening, "PAGES", limits)
+        done, found = bucket.screen(LISTING)
+        assert found == expected
+        assert done.suspects == len(expected)
+        assert len({part.name.partition("-")[2] for part in done.parts}) >= 3, "several rounds found some"
+
+
 def test_what_has_a_claim_is_no_suspect(bucket: Bucket):
     bucket.claim(*TAKEN[:5])
     # claimed a moment ago by a notice that never registered, and at once old enough for this window

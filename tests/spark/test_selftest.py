@@ -1,6 +1,9 @@
 """The self-test's steps on a real Spark: what they find when all is well, and that each can fail."""
 
 import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -9,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from tests.spark.world import WORK
 from tidegate.aws.work import S3Work
+from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder
-from tidegate.spark import selftest
+from tidegate.spark import selftest, session
 
 pytestmark = pytest.mark.spark
 
@@ -68,8 +72,8 @@ def test_a_role_that_may_not_drop_creates_nothing(spark: SparkSession, own: str,
 
 def test_in_s3_tables_nothing_is_created(spark: SparkSession, own: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(selftest, "_drop", lambda *_: pytest.fail("it was about to be created"))
-    name = "spark.sql.catalog.lake.rest.signing-name"
-    spark.conf.set(name, "s3tables")
+    name = "spark.sql.catalog.lake.glue.id"
+    spark.conf.set(name, "123456789012:s3tablescatalog/tables")
     try:
         state, said = selftest.own_table(spark, own)
     finally:
@@ -109,6 +113,95 @@ def test_a_table_that_cannot_be_dropped_in_the_end_is_told(
     assert f"{own} was created and is left behind: drop it by hand" in said
     assert tables(spark) == [own.rpartition(".")[2]]
     drop(spark, own)
+
+
+def test_it_says_which_iceberg_there_is_and_from_which_jar(spark: SparkSession, tmp_path: Path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "iceberg-spark-runtime-4.1_2.13-1.11.0-amzn-0.jar").touch()
+    found: dict[str, Any] = {"version": spark.version}
+    state, said = selftest.iceberg(spark, found, tmp_path)
+    assert state == "ok"
+    assert re.fullmatch(r"Iceberg 1\.\d+\.\d+ from file:\S+iceberg\S+\.jar, in Spark 4\.\S+, Java \d\S+", said), said
+    assert [Path(each).name for each in found["image_jars"]] == ["iceberg-spark-runtime-4.1_2.13-1.11.0-amzn-0.jar"]
+    assert found["class_path"], "Spark was started with the jar"
+
+
+def test_without_iceberg_it_says_in_one_sentence_what_is_missing(spark: SparkSession, tmp_path: Path):
+    """As an image would that has it elsewhere."""
+    missing = "org.apache.iceberg.spark.extensions.NotThere"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "named_classes", lambda properties: [missing])
+        with pytest.raises(Retryable) as refused:
+            session.prepare(spark)
+        state, said = selftest.iceberg(spark, {"version": spark.version}, tmp_path)
+    assert str(refused.value).startswith(f"Iceberg is missing: class {missing} is not on the class path of Spark 4.")
+    assert "`tidegate doctor --aws --job`" in str(refused.value)
+    assert (state, said.startswith(f"{refused.value}. Of Iceberg there is: ")) == ("failed", True)
+
+
+def test_every_class_that_the_session_names_is_found(spark: SparkSession):
+    named = [*session.named_classes(dict(spark.sparkContext.getConf().getAll()))]
+    assert "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions" in named
+    assert "org.apache.iceberg.spark.SparkCatalog" in named
+    session.require_classes(spark)
+
+
+def test_a_catalog_of_another_class_than_the_configured_one_is_a_failure(spark: SparkSession):
+    """EMR's Iceberg was seen to build a GlueCatalog for another one."""
+    built = "org.apache.iceberg.jdbc.JdbcCatalog"
+    assert selftest.catalog(spark, "lake") == ("ok", f"catalog lake is a {built}")
+    spark.conf.set("spark.sql.catalog.lake.catalog-impl", "org.apache.iceberg.rest.RESTCatalog")
+    try:
+        state, said = selftest.catalog(spark, "lake")
+    finally:
+        spark.conf.unset("spark.sql.catalog.lake.catalog-impl")
+    assert (state, built in said, "RESTCatalog is configured" in said) == ("failed", True, True)
+
+
+def test_a_credential_is_read_from_its_secret_and_is_in_no_property_of_the_job(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+):
+    asked = []
+
+    class Secrets:
+        def get_secret_value(self, **parameters: str) -> dict[str, str]:
+            asked.append(parameters)
+            return {"SecretString": "id:hush"}
+
+    told = [("spark.tidegate.credential-secret.other", "arn:of:the:secret")]
+    monkeypatch.setattr(boto3, "client", lambda service: Secrets())
+    monkeypatch.setattr(type(spark.sparkContext), "getConf", lambda self: SimpleNamespace(getAll=lambda: told))
+    try:
+        session.give_credentials(spark)
+        assert spark.conf.get("spark.sql.catalog.other.credential") == "id:hush"
+    finally:
+        spark.conf.unset("spark.sql.catalog.other.credential")
+        spark.conf.unset("spark.sql.redaction.options.regex")
+    assert asked == [{"SecretId": "arn:of:the:secret"}]
+
+
+def test_a_setting_that_has_spark_write_is_named_with_its_table(spark: SparkSession):
+    tables = [f"lake.selftests.{name}" for name in ("plain", "ordered", "tuned", "absent")]
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.selftests")
+    for each in tables[:3]:
+        spark.sql(f"CREATE TABLE {each} (id bigint) USING iceberg")
+    try:
+        spark.sql(f"ALTER TABLE {tables[1]} WRITE ORDERED BY id")
+        state, said = selftest.data_files(spark, [*tables, tables[0]])
+        assert (state, said) == (
+            "ok",
+            "the tasks write those of 2 tables; Spark, which takes longer, those of lake.selftests.ordered (the table"
+            " has a sort order)",
+        )
+        spark.sql(f"ALTER TABLE {tables[2]} SET TBLPROPERTIES ('write.parquet.row-group-size-bytes' = '1000000')")
+        state, said = selftest.data_files(spark, tables)
+        assert state == "slow"
+        assert (
+            "those of lake.selftests.tuned (write.parquet.row-group-size-bytes is set), lake.selftests.ordered" in said
+        )
+    finally:
+        for each in tables[:3]:
+            spark.sql(f"DROP TABLE {each} PURGE")
 
 
 def test_the_routes_table_is_only_looked_at(spark: SparkSession):

@@ -31,7 +31,7 @@ class EmrService:
     """Every run that was started, as GetJobRun returns it."""
     plays: Callable[[str, Sequence[str]], None] = nobody
     """Is told of each run that is started, and its arguments: it may play the job."""
-    _by_token: dict[str, str] = field(default_factory=dict)
+    _by_token: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
 
     def attach(self, client: Any) -> None:
         """Answer all calls of `client`."""
@@ -69,7 +69,7 @@ class EmrService:
         token = body["clientToken"]
         if token not in self._by_token or not self.knows_tokens:
             run = f"run-{len(self.runs) + 1}"
-            self._by_token[token] = run
+            self._by_token[token] = run, body
             arn = f"arn:aws:emr-serverless:us-east-1:123456789012:/applications/{APPLICATION}/jobruns/{run}"
             self.runs[run] = {
                 "applicationId": APPLICATION,
@@ -86,7 +86,10 @@ class EmrService:
                 "jobDriver": body["jobDriver"],
             }
             self.plays(run, body["jobDriver"]["sparkSubmit"]["entryPointArguments"])
-        run = self._by_token[token]
+        run, way = self._by_token[token]
+        if way != body:
+            # AWS documents the error, and not when it comes
+            return _error(request, 409, "ConflictException")
         return answer(request.url, 200, {"applicationId": APPLICATION, "jobRunId": run, "arn": self.runs[run]["arn"]})
 
 

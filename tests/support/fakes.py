@@ -170,16 +170,20 @@ class MemoryListing:
         return ListedPage(tuple(page), Marker(page[-1].upload.key, page[-1].upload.version) if more else None)
 
 
+NO_HISTORY = History("", ())
+"""Of a table that is not there."""
+
+
 @dataclass
 class MemoryLineage:
     """The rows of tables in memory: what each table holds."""
 
     tables: dict[str, list[Landed]] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
-    histories: dict[str, History | None] = field(default_factory=dict)
+    histories: dict[str, History] = field(default_factory=dict)
 
-    def with_history(self, table: str) -> tuple[History | None, Iterator[Landed]]:
-        return self.histories.get(table, History("", ())), self.landed(table)
+    def with_history(self, table: str, prefix: str = "") -> tuple[History, Iterator[Landed]]:
+        return self.histories.get(table, NO_HISTORY), self.landed(table, prefix)
 
     def landed(self, table: str, prefix: str = "") -> Iterator[Landed]:
         self.asked.append((table, prefix))
@@ -300,18 +304,16 @@ def play_giving_up(
 
 
 def play_lineage(
-    work: Work, run: str, found: Sequence[Landed], table: str, prefix: str = "", history: History | None = None
+    work: Work, run: str, found: Sequence[Landed], table: str, prefix: str = "", history: History = NO_HISTORY
 ) -> None:
-    """Write what a job writes that has read a table: its history, two files at most, and that it is complete. A job of
-    an earlier version wrote no history."""
+    """Write what a job writes that has read a table: its history, two files at most, and that it is complete."""
     folder, middle = lineage_folder(run), (len(found) + 1) // 2
     halves = {"000000-000000.jsonl.gz": found[:middle], "000001-000000.jsonl.gz": found[middle:]}
     parts = {name: half for name, half in halves.items() if half}
     for name, half in parts.items():
         work.put(f"{folder}driver/{name}", encode_landed(half))
     rows = sum(each.rows for each in found)
-    if history:
-        work.put(history_name(f"{folder}driver/"), encode_history(history))
+    work.put(history_name(f"{folder}driver/"), encode_history(history))
     complete = CompleteLineage(table, prefix, 7, "driver", tuple(parts), len(found), rows)
     work.put(folder + "complete.json", complete.encode())
 

@@ -22,6 +22,7 @@ SHARES: Mapping[str, tuple[str, ...]] = {
         "tests/infra/test_ledger_page.py",
     ),
     "schemes": ("tests/simulation/test_schemes.py",),
+    "SAM": ("tests/rie/test_sam.py",),
     "emulators": ("tests/rie/",),
     "bundles": ("tests/infra/test_budgets.py", "tests/infra/test_bundling.py"),
     "templates": ("tests/infra/",),

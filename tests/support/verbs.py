@@ -27,7 +27,7 @@ def of_nobody() -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(ours)},
         **{f"TIDEGATE_{name.upper()}": "some" for name in Resources.__slots__},
-        "TIDEGATE_CONFIG": str(Path(__file__).parents[2] / "tidegate.toml"),
+        "TIDEGATE_CONFIG": str(Path(__file__).parents[2] / "tidegate.example.toml"),
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_ACCESS_KEY_ID": "testing",

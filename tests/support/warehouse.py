@@ -60,7 +60,8 @@ def make(folder: Path, uploads: tuple[int, ...] = (3, 2)) -> Catalog:
 def opened(folder: Path) -> Catalog:
     """The catalog of the stack in `folder`."""
     warehouse = folder / "warehouse"
-    return SqlCatalog("lake", uri=f"sqlite:///{warehouse / 'catalog.db'}", warehouse=f"file://{warehouse}")
+    # the paths of files are spelled as Hadoop's file systems do, which Spark writes with: file:/..., and not file:///...
+    return SqlCatalog("lake", uri=f"sqlite:///{warehouse / 'catalog.db'}", warehouse=f"file:{warehouse}")
 
 
 def fill(catalog: Catalog, uploads: tuple[int, ...] = (3, 2)) -> None:

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.build import ETAG, upload
+from tests.support.build import ETAG, route, upload
 from tidegate.core.audit import (
+    LISTING,
     MARGIN,
+    METADATA_INVENTORY,
     SENT,
     AuditCounts,
     AuditFinding,
@@ -15,19 +17,24 @@ from tidegate.core.audit import (
     Listed,
     Window,
     count_findings,
-    is_audit_due,
+    first_run,
     judge_listed,
     next_run,
+    scope_of,
+    was_never_left,
+    watch_of,
 )
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
+from tidegate.core.routes import Place
 
 HOUR = 3_600
 DAY = 24 * HOUR
 NOW = 1_800_000_000
 CLAIMED = NOW - DAY
+PLACE = Place("landing", "flights/", ".json")
 LIMITS = AuditLimits(min_age=12 * HOUR, max_age=30 * DAY, every=DAY, horizon=45 * DAY)
 
 OWNER = NoticeRecord("n", "flights", "b", "parts/n-1", 1, 10, CLAIMED)
@@ -123,6 +130,15 @@ def test_what_ended_without_a_row_is_lost_only_if_it_was_put_again(outcome: str,
     assert judged(replace(VERSIONED, modified=CLAIMED + MARGIN + 1), ended) is finding
 
 
+@pytest.mark.parametrize(
+    ("version", "latest", "has"),
+    [("v1", True, True), ("v1", False, True), (f"etag:{ETAG}", True, True), (f"etag:{ETAG}", False, False)],
+)
+def test_the_window_has_what_a_get_can_name(version: str, latest: bool, has: bool):
+    window = Window(since=NOW - 100, until=NOW - 10, min_age=10, horizon=1_000)
+    assert window.has(Listed(upload(version=version), NOW - 50, latest), NOW) == has
+
+
 def test_the_window_has_both_its_ends_and_nothing_beyond_the_horizon():
     window = Window(since=NOW - 100, until=NOW - 10, min_age=10, horizon=1_000)
     at = [NOW - 101, NOW - 100, NOW - 10, NOW - 9]
@@ -152,25 +168,99 @@ def test_every_finding_has_its_count():
 # ---- runs
 
 
+def first(place: Place = PLACE) -> AuditRun:
+    return first_run(place, None, LIMITS, run_id="r1", now=NOW)
+
+
+def following(last: AuditRun, now: int) -> AuditRun | None:
+    return next_run(last, LIMITS, run_id="r2", now=now)
+
+
 def test_the_first_run_looks_at_nothing_from_before_it():
-    run = next_run("flights", None, LIMITS, run_id="r1", now=NOW)
-    assert (run.since, run.until, run.watched_since) == (NOW, NOW - LIMITS.min_age, NOW)
+    run = first()
+    assert (run.since, run.until, run.watched_since, run.number) == (NOW, NOW - LIMITS.min_age, NOW, 1)
     assert run.finished_at == NOW
+    again = first_run(PLACE, replace(run, left_at=NOW + 5), LIMITS, run_id="r3", now=NOW + 90 * DAY)
+    assert (again.number, again.watched_since, again.left_at) == (2, NOW + 90 * DAY, 0)
 
 
 @pytest.mark.parametrize(("days", "since"), [(3, NOW), (40, NOW), (70, NOW + 70 * DAY - LIMITS.horizon)])
 def test_later_runs_look_back_to_where_the_last_one_ended_and_no_further_than_the_horizon(days: int, since: int):
     """`max_age` is what a daily audit looks back to. After a pause of audits it would leave a gap."""
-    first = replace(next_run("flights", None, LIMITS, run_id="r1", now=NOW), finished_at=NOW + 9)
-    run = next_run("flights", first, LIMITS, run_id="r2", now=NOW + days * DAY)
+    run = following(first(), NOW + days * DAY)
+    assert run is not None
     assert (run.since, run.watched_since, run.page, run.finished_at) == (since, NOW, 0, 0)
     assert run.window(LIMITS) == Window(since, NOW + days * DAY - LIMITS.min_age, LIMITS.min_age, LIMITS.horizon)
 
 
 def test_a_run_begins_once_the_last_has_ended_and_began_long_enough_ago():
-    last = AuditRun("flights", "r1", NOW, NOW - DAY, NOW, NOW - DAY)
-    assert is_audit_due(None, LIMITS, now=NOW)
-    assert not is_audit_due(last, LIMITS, now=NOW + 9 * DAY), "it is not finished, and goes on"
+    last = AuditRun(PLACE, "r1", NOW, NOW - DAY, NOW, NOW - DAY)
+    assert following(last, NOW + 9 * DAY) is None, "it is not finished, and goes on"
     ended = replace(last, finished_at=NOW + HOUR)
-    assert not is_audit_due(ended, LIMITS, now=NOW + DAY - 1)
-    assert is_audit_due(ended, LIMITS, now=NOW + DAY)
+    assert following(ended, NOW + DAY - 1) is None
+    assert following(ended, NOW + DAY)
+
+
+def test_a_run_begins_once_there_is_something_to_look_at():
+    hourly = replace(LIMITS, every=HOUR)
+    due = [hours for hours in range(1, 15) if next_run(first(), hourly, run_id="r2", now=NOW + hours * HOUR)]
+    assert due == [12, 13, 14]
+
+
+LEFT = NOW + 10 * DAY
+
+
+@pytest.mark.parametrize(
+    ("seen_until", "days", "window"),
+    [
+        (LEFT - HOUR, 0.25, (-29.75, -0.25)),
+        (LEFT - HOUR, 1, (-29, 0)),
+        (LEFT - 8 * DAY, 25, (-8, 0)),
+        (LEFT - 8 * DAY, 44, (-1, 0)),
+        (LEFT, 1, (-29, 0)),
+        (LEFT, 29, (-1, 0)),
+        (LEFT, 31, None),
+        (LEFT - 8 * DAY, 46, None),
+    ],
+    ids=[
+        "young",
+        "old enough",
+        "after a pause",
+        "after a long pause",
+        "again",
+        "still",
+        "for the last time",
+        "beyond the horizon",
+    ],
+)
+def test_a_place_that_was_left_is_looked_at_for_as_long_as_its_uploads_would_have_been(
+    seen_until: int, days: float, window: tuple[float, float] | None
+):
+    last = replace(first(), watched_since=LEFT - 90 * DAY, left_at=LEFT, until=seen_until, started_at=LEFT - DAY)
+    run = following(last, LEFT + int(days * DAY))
+    expected = window and tuple(LEFT + int(each * DAY) for each in window)
+    assert (run and (run.since, run.until)) == expected
+    assert run is None or (run.left_at, run.number) == (LEFT, 1)
+
+
+def test_a_place_that_comes_back_soon_was_never_left():
+    left = replace(first(), left_at=NOW)
+    assert was_never_left(left, LIMITS, now=NOW + LIMITS.every + LIMITS.min_age)
+    assert not was_never_left(left, LIMITS, now=NOW + LIMITS.every + LIMITS.min_age + 1)
+
+
+def test_the_last_watch_of_a_place_counts():
+    runs = [replace(first(), number=number, left_at=5 * (number < 3)) for number in (2, 3, 1)]
+    assert watch_of(PLACE, runs) == runs[1]
+    assert watch_of(Place("landing", "weather/", ".json"), runs) is None
+
+
+def test_a_place_is_listed_for_the_route_that_has_it_or_takes_a_part_of_it():
+    there = replace(route("flights"), owner="999999999999", audit_from=METADATA_INVENTORY)
+    part = replace(there, name="a", prefix="flights/a/")
+    run = first(there.place)
+    assert scope_of(run, [part, there]) == there
+    assert scope_of(run, [part]) is None, "it is about to be left"
+    left = replace(run, left_at=NOW + 5)
+    assert scope_of(left, [part]) == replace(part, prefix="flights/", audit_from=LISTING)
+    assert scope_of(left, [replace(part, retired=True), replace(part, bucket="other")]) is None

@@ -1,5 +1,6 @@
 """What a backfill finds of each upload, in what order it reads, and what it says that it costs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,10 @@ def test_a_scope_has_the_routes_current_uploads_of_a_time(listed: Listed, has: b
 def test_a_scope_may_have_all_versions():
     scope = BackfillScope(route("flights"), "flights/", 10, 20, versions=True)
     assert scope.has(Listed(upload("flights/a.json"), 15, latest=False))
+    # but of those without a version id the current one only: no GET reads another
+    overwritten = replace(upload("flights/a.json"), version="etag:abc")
+    assert scope.has(Listed(overwritten, 15))
+    assert not scope.has(Listed(overwritten, 15, latest=False))
 
 
 @pytest.mark.parametrize(

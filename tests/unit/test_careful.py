@@ -13,12 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import deadly
-from tests.support.deadly import DeadlyDecoding, DeadlyReader
+from tests.support.deadly import DeadlyDecoding, DeadlyReader, DiesMidway, other_pieces, pieces, some_pieces
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.receipts import Failure, decode_failure, reads_carefully
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
+from tidegate.formats.reasons import Undecodable
+from tidegate.formats.said import said_of
+from tidegate.formats.streams import HeldBytes
 from tidegate.reading import careful as module
 from tidegate.reading import reader as reading
 from tidegate.reading.careful import Limits, Supervisor, limits_for, machine_memory
@@ -120,6 +123,28 @@ class Busy(Decoding):
         while time.process_time() < until:
             pass
         return super().__call__(key, body)
+
+
+@pytest.mark.parametrize("after", [1, 4, 6])
+def test_a_child_that_dies_midway_changes_nothing_of_a_large_file(tmp_path: Path, after: int) -> None:
+    """Neither rows, nor those set aside, nor their numbers, nor the names that the schema lacks."""
+    with Supervisor(DiesMidway(after, tmp_path / "died"), GENEROUS) as supervisor:
+        found = list(supervisor.streamed("a.json", HeldBytes(b"x")))
+    assert (tmp_path / "died").exists()
+    assert [(each.to_pylist(), said_of(each)) for each in found] == [
+        (each.to_pylist(), said_of(each)) for each in pieces()
+    ]
+
+
+@pytest.mark.parametrize("second", [some_pieces, other_pieces])
+def test_a_second_child_that_finds_something_else_has_the_file_refused(tmp_path: Path, second: Any) -> None:
+    """Then nobody knows which rows the file has; and the next file is decoded."""
+    dying = DiesMidway(4, tmp_path / "died", second)
+    with Supervisor(dying, GENEROUS) as supervisor:
+        found = supervisor.streamed("a.json", HeldBytes(b"x"))
+        with pytest.raises(Undecodable, match="was decoded twice, with different rows"):
+            list(found)
+        assert len(list(supervisor.streamed("b.json", HeldBytes(b"x")))) == len(second())
 
 
 def test_no_child_is_left_behind(supervisor: Supervisor) -> None:

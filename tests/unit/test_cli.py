@@ -37,10 +37,11 @@ from tidegate.core.seats import SharedJob
 from tidegate.core.times import iso
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted
+from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Ports
 from tidegate.settings import SettingsError
 from tidegate_local import commands as local_commands
-from tidegate_local import stack
+from tidegate_local import sam, stack
 from tidegate_local.cli import render as local_render
 from tidegate_local.continuing import Past
 from tidegate_local.environment import NOBODY
@@ -49,6 +50,7 @@ from tidegate_local.toolchain import ToolMissing
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+EXAMPLES = ROOT / "docs" / "json"
 NOW = 1_800_000_000
 
 DONE = Batch("01DONE", "flights", State.COMMITTED, NOW, objects=3, attempt=1, snapshot=2**62, ended_at=NOW + 60)
@@ -85,6 +87,8 @@ class FakeLedger:
 
     def batch(self, batch_id: str) -> Batch | None:
         return self.there.get(batch_id)
+
+    owners = Ledger.owners
 
     def claims_on(self, uploads: Iterable[Upload]) -> Mapping[tuple[str, str, str], Claim]:
         return {}
@@ -178,9 +182,8 @@ def agree(one: Any, other: Any) -> bool:
 
 
 def documented(verb: str) -> Any:
-    """The example under "### tidegate VERB --json" in docs/cli.md."""
-    section = DOCUMENT.split(f"### tidegate {verb} --json", 1)[1]
-    return json.loads(re.search(r"```json\n(.*?)```", section, re.DOTALL)[1])  # type: ignore[index]
+    """The example of a verb in docs/json."""
+    return json.loads((EXAMPLES / f"{verb.replace(' ', '-')}.json").read_text(encoding="utf-8"))
 
 
 # --- status ---
@@ -284,7 +287,7 @@ def test_status_says_what_waits_to_be_announced(ledger: FakeLedger):
     told = json.loads(run("status", "--json").stdout)["unannounced"]
     assert told == {"batches": 2, "more": False, "since": iso(NOW)}
     ledger.waiting = [event] * 10_001
-    assert "not announced: more than 10000 committed batches" in run("status").stdout
+    assert "not announced: more than 10,000 committed batches" in run("status").stdout
 
 
 def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
@@ -307,7 +310,7 @@ def test_status_names_the_columns_that_the_schema_lacks_and_needs_nobody_for_the
     ledger.record = replace(ledger.record, unknown={"customer.vip": 1, "coupon": 412, "...": 1})
     result = run("status", "--check")
     assert result.exit_code == Exit.OK
-    told = "the last batch of route flights has files with columns that the schema lacks: coupon (412 uploads), "
+    told = "files of route flights have columns that the schema lacks: coupon (412 uploads), "
     assert f"unknown columns: {told}customer.vip (1 upload) and more\n" in result.stdout
     assert 'set `unknown = "ignore"` if nobody wants them: see docs/formats.md\n' in result.stdout
     assert result.stdout.endswith("nothing needs a person\n")
@@ -315,11 +318,17 @@ def test_status_names_the_columns_that_the_schema_lacks_and_needs_nobody_for_the
     assert [each["name"] for each in route["unknown"]] == ["coupon", "customer.vip", "..."]
 
 
-def test_trace_names_what_the_files_of_its_batch_have_beyond_the_schema(ledger: FakeLedger):
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [(1, "not in the schema: "), (9, "some files of the batch have names that are not in the schema: ")],
+)
+def test_trace_names_what_is_beyond_the_schema_and_says_of_whom_it_is_known(
+    ledger: FakeLedger, objects: int, said: str
+):
     ledger.known_claims = [CLAIM]
-    ledger.there = {**ledger.there, "01DONE": replace(DONE, unknown={"coupon": 2})}
-    assert "its files have" in run("trace", "s3://landing/flights/a.json").stdout
-    assert "not in the schema: coupon (2 uploads)\n" in run("trace", "s3://landing/flights/a.json").stdout
+    ledger.there = {**ledger.there, "01DONE": replace(DONE, objects=objects, unknown={"coupon": 2})}
+    shown = run("trace", "s3://landing/flights/a.json").stdout
+    assert f"\n  columns      {said}coupon (2 uploads)\n" in shown
     (version,) = json.loads(run("trace", "s3://landing/flights/a.json", "--json").stdout)["versions"]
     assert version["batch"]["unknown"] == [{"name": "coupon", "uploads": 2}]
 
@@ -372,7 +381,7 @@ def test_what_status_prints_runs_as_it_stands_for_the_stack_that_it_looked_at(
     ledger.boxes = (CountedLetters(3), CountedLetters(1))
     ledger.record = replace(ledger.record, abandoned_objects=7, notified=10, quarantined_since=NOW)
     shown = printed_commands(run("status", "--dir", "some where", *json).stdout)
-    assert len(shown) == 7
+    assert len(shown) == 8
     assert [each for each in shown if " --dir 'some where'" not in each] == []
     # the next verb of this process names no folder
     assert "--dir" not in run("status").stdout
@@ -484,12 +493,22 @@ def test_trace_begins_with_the_answer_and_ends_with_the_ids(ledger: FakeLedger):
     assert "will be delivered again" in claimed
 
 
+def test_trace_says_what_another_type_means_for_the_table(ledger: FakeLedger):
+    """A route whose type was changed as the error advises halts: the table keeps its own."""
+    error = "line 2: at '3.2.2024' is no time with a zone: write it so, or make the column a string"
+    ledger.known_claims = [replace(CLAIM, outcome="quarantined", error=error)]
+    ledger.there = {**ledger.there, "01DONE": replace(DONE, table="lake.raw.flights")}
+    shown = run("trace", "s3://landing/flights/a.json").stdout
+    assert "\n  table lake.raw.flights is there, and keeps the types that it has" in shown
+
+
 def test_trace_shows_why_an_upload_was_quarantined_and_what_comes_next(ledger: FakeLedger):
     ledger.known_claims = [replace(CLAIM, outcome="quarantined", error="broken gzip")]
     result = run("trace", "s3://landing/flights/a b.json")
     assert "\nquarantined: broken gzip\n" in result.stdout
     assert "\n  where in the file: tidegate quarantine show 's3://landing/flights/a b.json'\n" in result.stdout
-    again = "tidegate redrive 's3://landing/flights/a b.json' --version v1"
+    # `status` names this verb, too
+    again = "tidegate quarantine release --key 'flights/a b.json'"
     assert f"\n  when the cause is removed: {again}\n" in result.stdout
     (version,) = json.loads(run("trace", "s3://landing/flights/a b.json", "--json").stdout)["versions"]
     assert version["next"][1] == {"why": "when the cause is removed", "command": again}
@@ -520,6 +539,26 @@ def test_trace_as_json_is_what_the_page_shows(ledger: FakeLedger):
     document = json.loads(result.stdout)
     assert agree(shape(document), shape(documented("trace")))
     assert document["versions"][0]["batch"]["snapshot"] == str(2**62)
+
+
+def test_trace_says_that_two_versions_have_landed_and_how_to_keep_the_newest(ledger: FakeLedger):
+    done = replace(DONE, table="lake.raw.flights", tally=Tally(committed=2, rows=6))
+    ledger.there = {**ledger.there, "01DONE": done}
+    ledger.known_claims = [replace(CLAIM, sequencer="0A")]
+    assert "have landed" not in run("trace", "s3://landing/flights/it's.json").stdout
+    ledger.known_claims.append(replace(CLAIM, version="v0", sequencer="0B"))
+    delete = (
+        r"DELETE FROM lake.raw.flights WHERE _source_uri = 's3://landing/flights/it\'s.json'"
+        " AND _source_version IN ('v1')"
+    )
+    shown = run("trace", "s3://landing/flights/it's.json").stdout
+    assert "\n2 versions of this object have landed in lake.raw.flights: the table has the rows of each" in shown
+    assert f"\n  to keep only the newest, version v0: {delete}\n" in shown
+    document = json.loads(run("trace", "s3://landing/flights/it's.json", "--json").stdout)
+    assert document["several_landed"] == [
+        {"table": "lake.raw.flights", "versions": ["v1", "v0"], "ordered": True, "delete": delete}
+    ]
+    assert agree(shape(document), shape(documented("trace")))
 
 
 def test_trace_of_a_notice_that_is_not_decided_has_no_batch(ledger: FakeLedger):
@@ -752,7 +791,7 @@ def test_status_shows_a_lost_route_as_long_as_something_of_it_is_under_way(ledge
 
 def test_a_retired_route_is_shown_as_one(tmp_path: Path):
     file = tmp_path / "tidegate.toml"
-    text = (ROOT / "tidegate.toml").read_text(encoding="utf-8")
+    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
     file.write_text(text.replace("[[route]]\n", "[[route]]\nretired = true\n", 1), encoding="utf-8")
     assert "(retired: it takes no new uploads" in run("routes", "--config", str(file)).stdout
     first = json.loads(run("routes", "--config", str(file), "--json").stdout)["routes"][0]
@@ -765,7 +804,7 @@ def test_h_is_short_for_help(verb: tuple[str, ...]):
 
 
 def test_routes_as_json_is_what_the_page_shows():
-    result = run("routes", "--config", str(ROOT / "tidegate.toml"), "--json")
+    result = run("routes", "--config", str(ROOT / "tidegate.example.toml"), "--json")
     assert result.exit_code == Exit.OK
     assert agree(shape(json.loads(result.stdout)), shape(documented("routes")))
     (shipped,), (shown,) = json.loads(result.stdout)["routes"], documented("routes")["routes"]
@@ -773,9 +812,9 @@ def test_routes_as_json_is_what_the_page_shows():
 
 
 def test_routes_says_how_many_lanes_there_are_and_whether_the_table_is_maintained(tmp_path: Path):
-    text = (ROOT / "tidegate.toml").read_text(encoding="utf-8")
-    changed = text.replace("[[route]]\n", "[[route]]\nlanes = 4\nmaintain = false\n", 1)
-    for written, lanes, maintained in ((text, 1, True), (changed, 4, False)):
+    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
+    changed = text.replace("[[route]]\n", "[[route]]\nlanes = 3\nmaintain = false\n", 1)
+    for written, lanes, maintained in ((text, 1, True), (changed, 3, False)):
         file = tmp_path / "tidegate.toml"
         file.write_text(written, encoding="utf-8")
         (route,) = json.loads(run("routes", "--config", str(file), "--json").stdout)["routes"]
@@ -788,17 +827,17 @@ def test_routes_says_how_many_lanes_there_are_and_whether_the_table_is_maintaine
 
 def test_routes_says_where_an_audit_finds_the_uploads(tmp_path: Path):
     file = tmp_path / "tidegate.toml"
-    text = (ROOT / "tidegate.toml").read_text(encoding="utf-8")
+    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
     source = "s3://lists/all/landing/daily"
     file.write_text(text.replace("[[route]]\n", f'[[route]]\naudit_from = "{source}"\n', 1), encoding="utf-8")
-    for path, found in ((ROOT / "tidegate.toml", "listing"), (file, source)):
+    for path, found in ((ROOT / "tidegate.example.toml", "listing"), (file, source)):
         assert f"audit by {found}" in " ".join(run("routes", "--config", str(path)).stdout.split())
         (route,) = json.loads(run("routes", "--config", str(path), "--json").stdout)["routes"]
         assert route["audit_from"] == found
 
 
 def test_routes_says_what_becomes_what():
-    result = run("routes", "--config", str(ROOT / "tidegate.toml"))
+    result = run("routes", "--config", str(ROOT / "tidegate.example.toml"))
     assert "s3://landing/flights/*.json.gz, read as json" in result.stdout
     assert "lake.flights.departures" in result.stdout
 
@@ -861,7 +900,7 @@ def test_a_variable_that_is_empty_names_no_deployment(monkeypatch: pytest.Monkey
 
 def test_half_an_environment_is_refused_by_name(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TIDEGATE_LEDGER", "ledger")
-    monkeypatch.setenv("TIDEGATE_CONFIG", str(ROOT / "tidegate.toml"))
+    monkeypatch.setenv("TIDEGATE_CONFIG", str(ROOT / "tidegate.example.toml"))
     monkeypatch.delenv("TIDEGATE_DEPLOYMENT", raising=False)
     wiring.this_deployment.cache_clear()
     result = run("status")
@@ -906,6 +945,8 @@ def test_the_page_has_every_verb_and_option():
                 "--help"
             }
     assert documented == actual
+    with_json = {verb.replace(" ", "-") for verb, options in actual.items() if "--json" in options}
+    assert {each.stem for each in EXAMPLES.iterdir()} == {*with_json, "sql-tables"}
 
 
 def test_every_json_document_carries_the_version():
@@ -1028,7 +1069,7 @@ def test_up_says_what_tables_without_a_state_mean(monkeypatch: pytest.MonkeyPatc
         "In a bucket with versions it is another upload, as on AWS: its rows land once more",
         f" local down --forget --dir {tmp_path}",
     ):
-        assert (said in result.stdout) == (past in (Past.LOST, Past.OLDER))
+        assert (said in result.stdout) == (past is Past.LOST)
 
 
 @pytest.mark.parametrize(("applied", "said"), [((), "now runs by"), (None, "runs already, and nothing has changed in")])
@@ -1038,10 +1079,45 @@ def test_up_beside_a_stack_that_runs_applies_what_has_changed(
     asked: list[tuple[Path, Path]] = []
     monkeypatch.setattr(stack, "is_running", lambda folder: True)
     monkeypatch.setattr(stack, "apply", lambda config, folder: asked.append((config, folder)) or applied)
-    result = run("local", "up", "--dir", str(tmp_path), "--config", "a.toml")
+    file = ROOT / "tidegate.example.toml"
+    result = run("local", "up", "--dir", str(tmp_path), "--config", str(file))
     assert result.exit_code == Exit.OK
-    assert asked == [(Path("a.toml"), tmp_path)]
-    assert f"The stack in {tmp_path} {said} a.toml" in result.stdout
+    assert asked == [(file, tmp_path)]
+    assert f"The stack in {tmp_path} {said} {file}" in result.stdout
+    # `--docker` makes anew what SAM needs, and has no second stack started
+    monkeypatch.setattr(sam, "prepare", lambda folder, on_progress: f"sam local invoke of {folder}")
+    assert "sam local invoke" not in result.stdout
+    result = run("local", "up", "--docker", "--dir", str(tmp_path), "--config", str(file))
+    assert f"sam local invoke of {tmp_path}" in result.stdout
+
+
+@pytest.mark.parametrize("docker", [False, True])
+def test_containers_are_let_in_only_if_that_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, docker: bool):
+    asked: list[bool] = []
+
+    def detach(config: Path, folder: Path, **options: Any) -> stack.Detached:
+        asked.append(options["docker"])
+        return stack.Detached(1, ENVIRONMENT, Past.NONE, ())
+
+    monkeypatch.setattr(stack, "detach", detach)
+    monkeypatch.setattr(sam, "prepare", lambda folder, on_progress: "sam local invoke intake")
+    result = run("local", "up", "--detach", "--dir", str(tmp_path), *(["--docker"] if docker else []))
+    assert (result.exit_code, asked) == (Exit.OK, [docker])
+    assert ("sam local invoke intake" in result.stdout) is docker
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_mistake_in_the_file_is_told_before_a_stack_is_asked_to_run_by_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, runs: bool
+):
+    file = tmp_path / "wrong.toml"
+    file.write_text("[[route]]\nname = 7\n")
+    monkeypatch.setattr(stack, "is_running", lambda folder: runs)
+    for more in ([], ["--detach"]):
+        result = run("local", "up", "--dir", str(tmp_path), "--config", str(file), *more)
+        assert (result.exit_code, result.stdout) == (Exit.USAGE, "")
+        assert f"{file}:2:8: route.1.name" in result.stderr
+        assert (f"The stack in {tmp_path} runs on by what the file said before" in result.stderr) == runs
 
 
 def test_down_keeps_what_the_stack_holds_unless_it_is_to_be_forgotten(tmp_path: Path):

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from botocore.parsers import ResponseParserError
 from typer.testing import CliRunner
 
+from infra.roster import ROSTER
 from tests.support.answers import DENIED, Answers, No, Scripted
 from tidegate.cli import main
 from tidegate.cli.account import buckets, catalog, examine, parts, quotas, roles, sources
@@ -155,10 +156,10 @@ def test_bad_credentials_end_the_examination():
 @pytest.mark.parametrize(
     ("place", "configured", "state"),
     [
-        (examine.Place(ACCOUNT, REGION), "tidegate", CheckState.OK),
-        (examine.Place("999999999999", REGION), "tidegate", CheckState.FAIL),
-        (examine.Place(ACCOUNT, "us-east-1"), "tidegate", CheckState.FAIL),
-        (examine.Place(ACCOUNT, REGION), "staging", CheckState.FAIL),
+        (examine.AccountRegion(ACCOUNT, REGION), "tidegate", CheckState.OK),
+        (examine.AccountRegion("999999999999", REGION), "tidegate", CheckState.FAIL),
+        (examine.AccountRegion(ACCOUNT, "us-east-1"), "tidegate", CheckState.FAIL),
+        (examine.AccountRegion(ACCOUNT, REGION), "staging", CheckState.FAIL),
     ],
 )
 def test_the_outputs_must_be_of_this_place_and_configuration(place, configured, state):
@@ -330,7 +331,7 @@ def lists(*names: str) -> Found:
     ("answer", "state", "said"),
     [
         (lists("2026-11-18T01-00Z", "2026-11-19T01-00Z", "data", "hive"), CheckState.OK, "begun at 2026-11-19T01-00Z"),
-        (lists("2026-11-01T01-00Z"), CheckState.FAIL, "has no list of the last 10 days"),
+        (lists("2026-11-01T01-00Z"), CheckState.FAIL, "has no list of the last 10d"),
         (lists("data", "hive"), CheckState.FAIL, "has no list"),
         (Found({}), CheckState.FAIL, "has no list"),
         (Absent(), CheckState.FAIL, "does not exist"),
@@ -448,6 +449,9 @@ def test_what_a_role_may_do_is_simulated(answer, state, said):
     assert (line.name, line.state, said in line.finding) == ("role of dispatch", state, True)
 
 
+SUBNETS = '[network]\nsubnets = ["subnet-01234567"]\nsecurity_groups = ["sg-01234567"]\n'
+
+
 def examined(toml: str = CONFIG, **given: Scripted) -> tuple[dict[str, Check], list[dict[str, Any]]]:
     """The lines about a deployment, by name; and what IAM was asked to simulate."""
     simulated: list[dict[str, Any]] = []
@@ -476,7 +480,7 @@ def examined(toml: str = CONFIG, **given: Scripted) -> tuple[dict[str, Check], l
 
 
 def test_the_roles_are_asked_for_what_their_code_does_without():
-    lines, simulated = examined()
+    lines, simulated = examined(SUBNETS + CONFIG)
     assert "ten times as long" in lines["role of dispatch"].finding
     assert "settled by the minute" in lines["role of jobs"].finding
     assert [(each["PolicySourceArn"], each["ActionNames"], each["ResourceArns"]) for each in simulated] == [
@@ -490,17 +494,53 @@ def test_the_roles_are_asked_for_what_their_code_does_without():
 
 
 def test_a_job_that_takes_no_batch_along_puts_no_events():
-    lines, simulated = examined('[limits]\nlinger = "0s"\n' + CONFIG)
+    lines, simulated = examined()
     assert "role of jobs" not in lines
     assert len(simulated) == 1
 
 
 @pytest.mark.parametrize("unknown", ["ListStackResources", "GetFunctionConfiguration"])
 def test_a_role_that_cannot_be_told_is_no_good_news(unknown: str):
-    lines, simulated = examined(**{unknown: DENIED})
+    lines, simulated = examined(SUBNETS + CONFIG, **{unknown: DENIED})
     assert lines["role of dispatch"].state is CheckState.WARN
     assert "cannot tell" in lines["role of dispatch"].finding
     assert len(simulated) == 1
+
+
+# --- table buckets ---
+
+S3TABLES = f'[catalog]\ntype = "s3tables"\narn = "arn:aws:s3tables:REGION:{ACCOUNT}:bucket/tables"\n'
+TO_IAM = {"CreateTableDefaultPermissions": [{"Principal": {"DataLakePrincipalIdentifier": "IAM_ALLOWED_PRINCIPALS"}}]}
+
+
+@pytest.mark.parametrize(
+    ("region", "answer", "state", "said"),
+    [
+        ("us-east-1", {"Catalog": TO_IAM}, CheckState.OK, "is a catalog in Glue, whose new tables are left to IAM"),
+        ("us-east-1", {"Catalog": {}}, CheckState.WARN, "Lake Formation decides"),
+        ("us-east-1", No("EntityNotFoundException", 400), CheckState.FAIL, "is no catalog in Glue"),
+        ("us-east-1", DENIED, CheckState.WARN, "cannot tell whether it is a catalog in Glue"),
+        ("eu-central-1", {"Catalog": TO_IAM}, CheckState.FAIL, "is in eu-central-1, and jobs in us-east-1 reach only"),
+    ],
+)
+def test_a_table_bucket_is_reached_as_a_catalog_of_glue(region: str, answer: Scripted, state: CheckState, said: str):
+    lines, _ = examined(S3TABLES.replace("REGION", region) + CONFIG, GetCatalog=answer)
+    found = lines["table bucket tables"]
+    assert (found.state, said in found.finding) == (state, True), found
+
+
+def test_the_tables_of_s3_metadata_are_reached_so_too():
+    asked: list[dict[str, Any]] = []
+
+    def catalog(parameters: dict[str, Any]) -> dict[str, Any]:
+        asked.append(parameters)
+        return {"Catalog": TO_IAM}
+
+    toml = CONFIG.replace("[[route]]", '[[route]]\naudit_from = "s3-metadata-journal"', 1)
+    lines, _ = examined(toml, GetCatalog=catalog)
+    assert lines["table bucket aws-s3"].state is CheckState.OK
+    assert [each["CatalogId"] for each in asked] == [f"{ACCOUNT}:s3tablescatalog/aws-s3"]
+    assert not [name for name in examined()[0] if name.startswith("table bucket")]
 
 
 # --- quotas ---
@@ -510,12 +550,17 @@ def lambda_account(total: int, unreserved: int) -> Found:
     return Found({"AccountLimit": {"ConcurrentExecutions": total, "UnreservedConcurrentExecutions": unreserved}})
 
 
+def test_every_function_counts():
+    limits = LimitSettings(intake_concurrency=100, dispatch_concurrency=1000)
+    assert sum(row.concurrency(limits) for row in ROSTER) == 1100 + quotas.OTHERS_AT_ONCE
+
+
 @pytest.mark.parametrize(
     ("limits", "answer", "reserved", "state"),
     [
         # the defaults want ten, which is what a new account has
         ({}, lambda_account(10, 10), 0, CheckState.OK),
-        ({"intake_concurrency": 5}, lambda_account(10, 10), 0, CheckState.WARN),
+        ({"intake_concurrency": 4}, lambda_account(10, 10), 0, CheckState.WARN),
         ({}, lambda_account(1000, 8), 0, CheckState.WARN),
         ({"reserve_concurrency": True}, lambda_account(10, 10), 0, CheckState.FAIL),
         ({"reserve_concurrency": True}, lambda_account(1000, 110), 0, CheckState.OK),
@@ -792,6 +837,17 @@ def report(**changes: Any) -> dict[str, Any]:
     }
 
 
+def test_a_setting_that_makes_batches_slow_is_a_warning():
+    said = "the tasks write those of 1 tables; Spark, which takes longer, those of lake.a.b (write.x is set)"
+    (line,) = [
+        each
+        for each in judge_report(report(steps=[{"name": "data files", "state": "slow", "said": said}]), REGION)
+        if each.name == "self-test data files"
+    ]
+    assert (line.state, line.finding) == (CheckState.WARN, said)
+    assert line.advice.startswith("take the setting out")
+
+
 def run_it(job: Job, minutes: int = 15, time: Time | None = None) -> tuple[list[Check], list[str]]:
     session = job.answers().session()
     told: list[str] = []
@@ -808,7 +864,7 @@ def test_the_job_is_started_as_hand_off_starts_one_and_its_report_is_read():
         ("self-test driver", CheckState.FAIL),
         ("self-test executor 1", CheckState.FAIL),
     ]
-    assert lines[0].finding == ("job run run1 ended after 61 s; its report is s3://work/batches/selftest-1/report.json")
+    assert lines[0].finding == ("job run run1 ended after 61s; its report is s3://work/batches/selftest-1/report.json")
     (started,) = job.started
     assert (started["applicationId"], started["executionRoleArn"]) == (RESOURCES.application, RESOURCES.job_role)
     submit = started["jobDriver"]["sparkSubmit"]
@@ -828,7 +884,7 @@ def test_a_job_that_does_not_end_says_what_it_waits_for(state: str, waits_for: s
     lines, _ = run_it(Job([state]), minutes=3, time=time)
     (line,) = lines
     assert line.state is CheckState.FAIL
-    assert f"has not ended after 3 minutes: it is {state}, so it waits for {waits_for}" in line.finding
+    assert f"has not ended after 3m: it is {state}, so it waits for {waits_for}" in line.finding
     assert "cancel-job-run --application-id 00app --job-run-id run1" in line.advice
     assert time.now == 180
 

@@ -85,7 +85,7 @@ def test_the_window_is_that_of_the_settings_or_the_one_given(world: World):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--since", "46d"), "1080h at most"),
+        (("--since", "46d"), "45d at most"),
         (("--since", "12h"), "longer ago than"),
         (("--until", "soon"), "neither an age"),
         (("--route", "trains"), "no route 'trains'"),

@@ -58,9 +58,9 @@ def test_what_is_missing_is_announced_and_sent(world: World):
     result = run(FLIGHTS, "--yes")
     assert result.exit_code == Exit.OK
     assert f"route flights, {FLIGHTS}, table " in result.stderr
-    assert "3 versions are listed. 3 uploads of " in result.stderr
+    assert "3 versions listed, 3 uploads of " in result.stderr
     assert "costs about $0.02 and 2 jobs or more" in result.stderr
-    assert "Rows that were deleted from a table on purpose" in result.stderr
+    assert "What was deleted from this table on purpose lands again" in result.stderr
     assert "3 uploads are on their way" in result.stdout
     assert world.topic.keys == [each.key for each in uploads(3)]
 
@@ -72,6 +72,15 @@ def test_it_asks_before_a_job_is_started(world: World):
     assert world.topic.published == []
     assert run(FLIGHTS, answer="y\n").exit_code == Exit.OK
     assert len(world.topic.keys) == 3
+
+
+@pytest.mark.parametrize(("most", "said"), [(2, "\nand 1 more\n"), (3, "")])
+def test_what_is_not_listed_is_counted(world: World, monkeypatch: pytest.MonkeyPatch, most: int, said: str):
+    put(world, *uploads(3))
+    monkeypatch.setattr("tidegate.cli.backfill.SHOWN", most)
+    shown = run(FLIGHTS, "--dry-run").stdout
+    assert shown.count("missing: ") == most
+    assert shown.endswith(said) if said else "more" not in shown
 
 
 def test_a_dry_run_asks_nothing_and_sends_nothing(world: World):

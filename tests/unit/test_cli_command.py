@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.cli.command import this_command
+from tidegate.cli.command import as_called, this_command
+from tidegate.cli.main import app
 
 
 @pytest.fixture
@@ -44,3 +45,40 @@ def test_another_one_that_the_shell_finds_is_not_this_one(
 def test_without_a_script_the_module_is_run(installed: Path):
     installed.unlink()
     assert this_command() == f"{shlex.quote(sys.executable)} -m tidegate.cli.main"
+
+
+def test_it_is_printed_as_a_person_has_typed_it(installed: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "argv", ["a venv/bin/tidegate", "status"])
+    assert as_called() == "'a venv/bin/tidegate'"
+    # a shell that searched for it hands over the full path, and another program runs it as a module
+    for typed in (str(installed), "/x/tidegate/cli/main.py", "tidegate", "pytest", "some/pytest"):
+        monkeypatch.setattr(sys, "argv", [typed])
+        assert as_called() == this_command()
+
+
+def test_what_a_verb_prints_calls_the_command_line_as_the_verb_was_called(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", [".venv/bin/tidegate", "trace", "landing/x"])
+    monkeypatch.setenv("TIDEGATE_CONFIG", "/nowhere/tidegate.toml")
+    with pytest.raises(SystemExit):
+        app(["check"])
+    assert "(`.venv/bin/tidegate init` makes one of samples)" in capsys.readouterr().err
+
+
+def test_a_wrong_guess_is_answered_as_it_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setattr(sys, "argv", [".venv/bin/tidegate", "ls"])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        app(["ls"])
+    assert "Did you mean `.venv/bin/tidegate files`?" in capsys.readouterr().err
+
+
+def test_a_mistake_on_the_command_line_names_it_as_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(sys, "argv", [".venv/bin/tidegate", "sql"])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        app(["sql", "select", "1"])
+    assert "as in .venv/bin/tidegate sql" in capsys.readouterr().err

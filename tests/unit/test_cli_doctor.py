@@ -31,13 +31,13 @@ def by_name(checks: list[Check]) -> dict[str, Check]:
     return {check.name: check for check in checks}
 
 
-def examine(tmp_path: Path, config: Path = ROOT / "tidegate.toml", port: int | None = None) -> dict[str, Check]:
+def examine(tmp_path: Path, config: Path = ROOT / "tidegate.example.toml", port: int | None = None) -> dict[str, Check]:
     return by_name(doctor.examine(config, tmp_path / "stack", port))
 
 
 @pytest.mark.usefixtures("no_deployment")
 def test_a_machine_that_was_set_up_is_healthy(tmp_path: Path):
-    checks = doctor.examine(ROOT / "tidegate.toml", tmp_path)
+    checks = doctor.examine(ROOT / "tidegate.example.toml", tmp_path)
     assert [check for check in checks if check.state is CheckState.FAIL] == []
     assert verdict(checks) is Exit.OK
     assert {"python", "java", "node", "spark jars", "config", "port", "folder", "deployment"} <= by_name(checks).keys()

@@ -59,6 +59,7 @@ def test_json_lines_in_folders(here: Path):
     assert "# total: decimal(12,2) would be exact, and refuse more decimals." in text
     assert "# mixed is left out, and ignored in files: number and text in the samples" in text
     assert '# partition_by = ["days(at)"]' in text
+    assert "A corrected file that is uploaded under the same key adds\n# its rows to those of the first one" in text
     assert "route eu, json, 2 files with 3 rows decoded" in said
     assert "skipped: orders/README.md: it is neither JSON, CSV, Parquet, Avro nor ORC" in said
     for command in ("tidegate try eu orders/eu/b.json.gz", "tidegate check", "tidegate local up"):
@@ -250,3 +251,23 @@ def test_names_prefixes_and_suffixes():
     assert common_prefix(["a/b/2026/03/c.json"]) == common_prefix(["a/b/day=2026-03-01/c.json"]) == "a/b/"
     assert common_suffix(["a.json.gz", "b/c.json.gz"]) == ".json.gz"
     assert common_suffix(["a.json.gz", "b.json"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "doubted"),
+    [
+        ("7,Berlin,2026-03-01\n8,Rome,2026-03-02\n", ["7", "2026-03-01"]),
+        ("id,city,day\n8,Rome,2026-03-02\n", []),
+        ("town,2025,2026\nRome,yes,no\n", []),
+    ],
+)
+def test_a_first_line_that_looks_like_a_row_is_not_taken_for_names_in_silence(
+    here: Path, body: str, doubted: list[str]
+):
+    (here / "a.csv").write_text(body)
+    _, text, said = made("a.csv")
+    asked = "it is called as its values are: is the first line a row?"
+    for shown in (text, said):
+        assert shown.count(asked) == len(doubted)
+        for name in doubted:
+            assert any(name in line and asked in line for line in shown.splitlines())

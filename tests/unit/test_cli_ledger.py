@@ -122,7 +122,7 @@ def test_what_a_person_must_look_at_is_printed_and_is_a_finding(asked):
     asked["answer"] = FOUND
     result = run()
     assert result.exit_code == Exit.FINDING
-    assert "2 uploads are in the manifest of batch 01A and belong to 01B as well" in result.stdout
+    assert "2 uploads are in the manifest of batch 01A, and owned by 01B as well" in result.stdout
     assert "neither tidegate.toml nor the ledger has route weather" in result.stdout
     assert "batch 01D: parts/x is missing" in result.stdout
 

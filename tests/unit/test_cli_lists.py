@@ -1,6 +1,7 @@
 """`tidegate files` and `tidegate batches`: what they print and how they end, on a deployment in memory."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.build import notice, upload
+from tests.support.fakes import play_publishing
 from tests.support.past import DatedWorld, dated_world
 from tests.unit.test_cli import agree, documented, shape
 from tidegate import wiring
@@ -51,6 +54,33 @@ def test_files_are_printed_by_batch_with_what_became_of_each(world: DatedWorld):
         f"  committed    1,234 rows  s3://landing/{KEYS[1]}\n"
         f"  committed    1,234 rows  s3://landing/{KEYS[2]}\n"
     )
+
+
+def test_files_name_an_object_that_has_landed_in_another_version_too(world: DatedWorld):
+    world.land()
+    world.clock.advance(60)
+    world.dispatch(notice(upload(KEYS[0], "corrected")))
+    batch = world.open.id
+    world.ledger.seal(batch, "flights", "lake.raw.flights")
+    world.hand_off()
+    play_publishing(world.work, batch)
+    world.settle()
+    shown = run("files").stdout
+    several = f"      2 versions of it have landed: tidegate trace s3://landing/{KEYS[0]}\n"
+    # of both: each page says it by itself
+    assert shown.count(several) == 2
+    assert run("files", "--limit", "1").stdout.count(several) == 1
+    found = json.loads(run("files", "--json").stdout)["files"]
+    assert [each["landed_versions"] for each in found] == [2, 2, 1, 1]
+
+
+def test_what_a_stopped_stack_has_left_tells_of_the_versions_too():
+    one = LandedFile("s3://l/a", "v1", "lake.a", "01A", 1, 9)
+    found = [one, replace(one, version="v2"), replace(one, batch="01B"), replace(one, table="lake.b")]
+    page = landed_page(found, limit=9)
+    assert {(each.table, each.versions) for each in page.files} == {("lake.a", 2), ("lake.b", 1)}
+    # also if the other one is on another page
+    assert landed_page(found, limit=1).files[0].versions == 2
 
 
 def test_files_that_have_not_ended_say_since_when(world: DatedWorld):

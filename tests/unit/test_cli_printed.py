@@ -1,20 +1,12 @@
 """Commands that a verb prints run as they stand."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.verbs import commands
-from tidegate.cli import printed
-
-
-@pytest.fixture(autouse=True)
-def nothing_given() -> Iterator[None]:
-    printed.forget()
-    yield
-    printed.forget()
+from tidegate.cli import printed, terminal
 
 
 def options_of(command: Any) -> set[str]:
@@ -33,31 +25,66 @@ def test_the_verbs_with_a_folder_are_those_that_take_the_option():
 
 
 def test_without_a_given_folder_a_text_stays_as_it_is():
-    assert printed.runnable("see `tidegate status`") == "see `tidegate status`"
+    assert printed.in_prose("see `tidegate status`") == "see `tidegate status`"
 
 
 @pytest.mark.parametrize(
     ("written", "shown"),
     [
         ("tidegate resume 01B", "tidegate resume --dir /a/b 01B"),
-        ("see `tidegate status`, then abort", "see `tidegate status --dir /a/b`, then abort"),
         ("tidegate quarantine ls --route x", "tidegate quarantine ls --dir /a/b --route x"),
         ("tidegate ledger recover --help", "tidegate ledger recover --dir /a/b --help"),
-        ("`tidegate redrive` or `tidegate audit`", "`tidegate redrive --dir /a/b` or `tidegate audit --dir /a/b`"),
-        ("`tidegate local down --dir /c`, then", "`tidegate local down --dir /c`, then"),
+        ("tidegate local down --dir /c", "tidegate local down --dir /c"),
         ("tidegate check tidegate.toml", "tidegate check tidegate.toml"),
-        ("neither tidegate.toml nor the ledger", "neither tidegate.toml nor the ledger"),
+        ("tidegate trace 's3://b/how to tidegate abort'", "tidegate trace --dir /a/b 's3://b/how to tidegate abort'"),
         ("/x/tidegate status", "/x/tidegate status"),
-        ("this tidegate reads 3", "this tidegate reads 3"),
     ],
 )
-def test_a_given_folder_is_put_behind_each_command_that_takes_it(written: str, shown: str):
+def test_a_given_folder_is_put_behind_a_command_that_takes_it(written: str, shown: str):
     printed.chose(Path("/a/b"))
     assert printed.runnable(written) == shown
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("see `tidegate status`, then abort", "see `tidegate status --dir /a/b`, then abort"),
+        ("`tidegate redrive` or `tidegate audit`", "`tidegate redrive --dir /a/b` or `tidegate audit --dir /a/b`"),
+        ("`tidegate local down --dir /c`, then", "`tidegate local down --dir /c`, then"),
+        ("neither tidegate.toml nor the ledger", "neither tidegate.toml nor the ledger"),
+        # what has no backticks is no command of ours, and a name has none
+        ("landed: s3://b/how to tidegate abort", "landed: s3://b/how to tidegate abort"),
+        (
+            f"no {printed.named('s3://b/`tidegate abort`')}: `tidegate status`",
+            r"no s3://b/\x60tidegate abort\x60: `tidegate status --dir /a/b`",
+        ),
+    ],
+)
+def test_a_given_folder_is_put_behind_the_commands_of_a_sentence(written: str, shown: str):
+    printed.chose(Path("/a/b"))
+    assert printed.in_prose(written) == shown
+
+
+def test_a_row_is_no_sentence(capsys: pytest.CaptureFixture[str]):
+    """What a row shows others have written: no command in it is ours."""
+    printed.chose(Path("/a/b"))
+    row = "s3://landing/how to `tidegate abort`"
+    terminal.say(terminal.console(), "  quarantined  ", row)
+    assert row in capsys.readouterr().out
 
 
 def test_a_folder_is_quoted_as_a_shell_needs_it_and_a_route_list_reads_the_stacks_file():
     printed.chose(Path("/a b"))
     printed.reads(Path("/c/tidegate.toml"))
     assert printed.runnable("tidegate status") == "tidegate status --dir '/a b'"
-    assert printed.runnable("see `tidegate routes`") == "see `tidegate routes --config /c/tidegate.toml`"
+    assert printed.in_prose("see `tidegate routes`") == "see `tidegate routes --config /c/tidegate.toml`"
+
+
+def test_commands_are_called_as_the_command_line_was():
+    printed.begin(".venv/bin/tidegate")
+    assert printed.in_prose("see `tidegate status`") == "see `.venv/bin/tidegate status`"
+    assert printed.runnable("tidegate sql 'x'") == ".venv/bin/tidegate sql 'x'"
+    printed.chose(Path("/a"))
+    assert printed.runnable("tidegate quarantine ls") == ".venv/bin/tidegate quarantine ls --dir /a"
+    for said in ("tidegate.toml", "of Tidegate's", "`.venv/bin/tidegate status`", "/x/tidegate status"):
+        assert printed.runnable(said).startswith(said)

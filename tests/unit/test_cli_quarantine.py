@@ -129,8 +129,16 @@ def test_an_abandoned_batch_is_redriven(world: World):
 
 def test_one_object_is_redriven(world: World):
     committed_with(world, KEYS[0])
-    assert "1 uploads of" in run("redrive", URI, "--version", world.claim(KEYS[0]).version).stdout
+    assert "1 upload of" in run("redrive", URI, "--version", world.claim(KEYS[0]).version).stdout
     assert run("redrive", URI, "--version", "another").exit_code == Exit.FINDING
+
+
+def test_a_redrive_of_what_has_landed_says_that_it_has(world: World):
+    committed_with(world)
+    done = run("redrive", URI)
+    assert done.exit_code == Exit.FINDING
+    assert f"nothing of {URI} is left to send; 1 version has landed" in " ".join(done.stderr.split())
+    assert "another notice" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -155,19 +163,19 @@ def test_a_drop_says_what_it_leaves(world: World):
     batch = abandoned(world)
     said = " ".join(run("abort", batch, "--drop", "--yes").stdout.split())
     assert "Within a minute after it is abandoned its uploads are dropped" in said
-    assert said.endswith("3 of its 3 uploads are there to drop")
+    assert said.endswith("3 of its 3 uploads can be dropped")
     world.settle()
     said = run("abort", batch, "--drop", "--yes").stdout
-    assert "none of its 3 uploads is there to drop\n  3 are dropped already\n" in said
+    assert "none of its 3 uploads can be dropped\n  3 are dropped already\n" in said
     other = abandoned(world, prefix="flights/other/")
     run("redrive", f"s3://{BUCKET}/flights/other/0000-00000.json")
     deliver(world)
     said = run("abort", other, "--drop", "--yes").stdout
-    assert "2 of its 3 uploads are there to drop\n  1 are not dropped: they landed, or belong to another" in said
+    assert "2 of its 3 uploads can be dropped\n  1 are not dropped: they landed, or belong to another" in said
     world.clock.advance(RETENTION)
     done = run("abort", other, "--drop", "--yes")
     expected = (
-        "none of its 3 uploads is there to drop\n  3 are not dropped: the ledger has forgotten their claims, and they"
+        "none of its 3 uploads can be dropped\n  3 are not dropped: the ledger has forgotten their claims, and they"
     )
     assert (done.exit_code, f"{expected} stay pending\n" in done.stdout) == (Exit.OK, True)
 
@@ -187,7 +195,7 @@ def test_one_object_is_shown_without_a_search_through_other_batches(world: World
     assert not [name for name in read if other in name]
 
 
-@pytest.mark.parametrize(("counted", "said"), [(1, "more than 1"), (2, "2"), (10_000, "2")])
+@pytest.mark.parametrize(("counted", "said"), [(1, "more than 1 upload"), (2, "2 uploads"), (10_000, "2 uploads")])
 def test_release_lists_once_however_much_there_is(
     world: World, monkeypatch: pytest.MonkeyPatch, counted: int, said: str
 ):
@@ -197,7 +205,7 @@ def test_release_lists_once_however_much_there_is(
     monkeypatch.setattr(world.work, "get", lambda name: listed.append(name) or real(name))
     monkeypatch.setattr("tidegate.cli.quarantine.COUNTED", counted)
     result = run("quarantine", "release", input="y\n")
-    assert (result.exit_code, f"Release {said} uploads?" in result.output) == (Exit.OK, True)
+    assert (result.exit_code, f"Release {said}?" in result.output) == (Exit.OK, True)
     assert sum("outcomes/" in name for name in listed) == 1
     deliver(world)
     assert dict(world.record.back) == {"quarantined": 2}
@@ -209,7 +217,7 @@ def test_redrive_names_what_is_elsewhere_and_what_is_forgotten(world: World):
     deliver(world)
     result = run("redrive", batch)
     assert result.exit_code == Exit.FINDING
-    assert "3 landed, or belong to another notice" in " ".join(result.stderr.split())
+    assert "3 uploads belong to another notice by now, and landed with it or will" in " ".join(result.stderr.split())
     world.clock.advance(RETENTION)
     result = run("redrive", batch)
     assert "of 3 the ledger has forgotten the claims" in " ".join(result.stderr.split())

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,13 +25,13 @@ from tidegate.settings import DAY
 
 NOW = 1_800_000_000
 LINEAGE = MemoryLineage()
-GOOD = Reconciled(11, 12, 13, 14, 15, 16, 0, {"lake.a": Holding(2, 20), "lake.b": Holding(1, 1)})
+GOOD = Reconciled(11, 12, 13, 14, 15, 16, {"lake.a": Holding(2, 20), "lake.b": Holding(1, 1)})
 MISSING = TableFinding(TableDifference.MISSING, "flights", "lake.a", "01A", ledger=Holding(3, 30))
 TWICE = TableFinding(
     TableDifference.TWICE, "flights", "lake.a", "01A", table=Holding(2, 20), other="01B", example="s3://l/k (v1)"
 )
 NOT_FENCED = TableFinding(TableDifference.NOT_FENCED, "flights", "lake.a", "01A", attempts=3)
-BAD = Reconciled(11, 12, 13, 14, 15, 16, 2, {"lake.a": Holding(2, 20)}, [MISSING, TWICE, NOT_FENCED])
+BAD = Reconciled(11, 12, 13, 14, 15, 16, {"lake.a": Holding(2, 20)}, [MISSING, TWICE, NOT_FENCED])
 
 
 @pytest.fixture
@@ -66,7 +67,16 @@ def test_a_table_that_holds_what_was_committed_is_no_finding(asked):
     assert result.exit_code == Exit.OK
     assert (asked["route"], asked["ports"].lineage) == (None, LINEAGE)
     assert wiring.made_at(asked["oldest"]) == oldest_remembered(NOW, 60 * DAY)
-    assert [int(each) for each in re.findall(r" (\d+)$", result.stdout, re.MULTILINE)] == [11, 12, 21, 13, 14, 15, 16]
+    assert [int(each) for each in re.findall(r" (\d+)$", result.stdout, re.MULTILINE)] == [
+        11,
+        12,
+        21,
+        13,
+        14,
+        15,
+        16,
+        0,
+    ]
     assert "the tables hold what the ledger has committed" in result.stdout
     assert "a line of progress" in result.stderr
 
@@ -84,8 +94,16 @@ def test_a_difference_is_a_finding_with_both_numbers_and_what_to_do(asked):
     )
     assert "not fenced: batch 01A is abandoned, and its fence is not in the history of table lake.a" in result.stdout
     assert "flights-01A-1 to flights-01A-3" in result.stdout
-    assert "the fences of 2 abandoned batches were not looked for" in result.stdout
     assert "the tables hold what" not in result.stdout
+
+
+def test_objects_in_several_versions_are_told_and_are_no_difference(asked):
+    asked["answer"] = replace(GOOD, several={"lake.a": 2, "lake.b": 1}, example="s3://l/k")
+    result = run()
+    assert result.exit_code == Exit.OK
+    assert re.search(r"objects with rows of more than one version +3\n +for example s3://l/k: `tidegate", result.stdout)
+    tables = json.loads(run("--json").stdout)["tables"]
+    assert [each["objects_in_several_versions"] for each in tables] == [2, 1]
 
 
 def test_json_is_what_the_page_shows(asked):

@@ -159,14 +159,20 @@ def test_what_json_lacks_is_text(here: Path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("orders", "a.json.gz"), "'.json', the suffix of route orders; route packed would take it"),
+        (
+            ("orders", "a.json.gz"),
+            "'.json', the suffix of route orders; route packed would take it as s3://landing/packed/a.json.gz",
+        ),
         (("orders", "a.csv"), "'.json', the suffix of route orders; no route would take it"),
         (
             ("orders", "a.json", "--key", "x/a.json"),
             "does not begin with 'orders/', the prefix of route orders; no route",
         ),
         (("old", "a.csv"), "route old is retired and takes no uploads; no route would take it"),
-        (("packed", "a.json", "--key", "orders/a.json"), "the suffix of route packed; route orders would take it"),
+        (
+            ("packed", "a.json", "--key", "orders/a.json"),
+            "the suffix of route packed; route orders would take it as s3://landing/orders/a.json",
+        ),
     ],
 )
 def test_a_key_that_the_route_would_not_take_is_told(here: Path, arguments: tuple[str, ...], said: str):

@@ -95,7 +95,7 @@ def test_each_look_shows_what_has_happened_since_it_began(watched: Watched):
     before, gathers, runs, ended = looks(watched.run().stdout)
     assert "watching from now on" in before
     assert f"  {gathering[0]}  OPEN\n    of flights: 2 uploads, 20 B, for 0s\n" in gathers
-    assert "    due in 300 s at the latest, or when it is full\n" in gathers
+    assert "    due in 5m at the latest, or when it is full\n" in gathers
     assert f"  {running[0]}  SUBMITTED, attempt 1\n    of flights: 2 uploads, 20 B, for 20s\n    job " in runs
     assert "1 job under way" in runs
     assert "in 30s: 2 uploads ended, 30 rows landed; a second 0.1 and 1.0" in ended

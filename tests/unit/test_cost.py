@@ -13,7 +13,6 @@ from tidegate.cost import bill as costs
 from tidegate.cost.bill import DailyTraffic, Gathering, batches_a_day, bill, floor, in_a_window, usual, waits
 from tidegate.cost.prices import OF_REQUESTS, PRICES
 from tidegate.cost.requests import RequestCounts
-from tidegate.settings import LimitSettings
 from tidegate.stores import inserts
 
 MEASURED = DailyTraffic(117_123, 47_000)
@@ -23,7 +22,6 @@ TRAFFICS = st.builds(DailyTraffic, st.floats(1, 1e8), st.floats(1, 1e8))
 def test_the_numbers_of_the_stack_are_those_of_the_stack():
     assert sizing.INTAKE.batch_size == costs.MOST_IN_A_WINDOW
     assert inserts.INSERTS == costs.CLAIMS_IN_A_REQUEST
-    assert LimitSettings().linger == costs.LINGER
     assert sizing.MEMORY_MB / 1024 == costs.LAMBDA_GB
     job = sizing.smallest_job()
     assert (job.vcpu, job.memory) == (costs.JOB_VCPU, costs.JOB_GB)
@@ -48,7 +46,7 @@ def test_one_upload_a_day_is_one_batch_a_day():
 
 
 def test_jobs_of_a_route_run_one_after_the_other():
-    shortest = costs.JOB_STARTS_AFTER + costs.JOB_SECONDS + costs.LINGER
+    shortest = costs.JOB_STARTS_AFTER + costs.JOB_SECONDS
     assert batches_a_day(MEASURED, Gathering(max_wait=60)) == pytest.approx(costs.DAY / shortest, rel=0.02)
 
 

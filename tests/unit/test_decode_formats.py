@@ -1,4 +1,7 @@
-"""The table in docs/formats.md is so: each example in it is decoded, and becomes what its line says, or is refused."""
+"""The table in docs/formats.md is so: each example in it is decoded, and becomes what its line says, or is refused.
+
+The page has the most telling examples; more_examples.md has the others, in the same notation.
+"""
 
 import datetime
 import io
@@ -21,6 +24,7 @@ from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import FORMATS
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
+MORE = Path(__file__).with_name("more_examples.md")
 
 # as the DDL of a route's schema calls them
 INT, TEXT = spark.IntegerType(), spark.StringType()
@@ -74,22 +78,26 @@ THERE: dict[str, pa.DataType] = {
 }
 
 
-def columns() -> list[str]:
+def columns(page: Path = PAGE) -> list[str]:
     """The formats that the page has a column for."""
-    (header,) = (line for line in PAGE.read_text().splitlines() if line.startswith("| type |"))
+    (header,) = (line for line in page.read_text().splitlines() if line.startswith("| type |"))
     return [cell.strip().lower() for cell in header.strip("|").split("|")[1:-1]]
 
 
-def examples() -> list[tuple[str, str, str, str]]:
+def examples(page: Path) -> list[tuple[str, str, str, str]]:
     """(type, format, example, what becomes of it) of every example on the page."""
     found = []
-    known = columns()
-    for line in PAGE.read_text().partition("## Rows and columns")[0].splitlines():
+    known = columns(page)
+    for line in page.read_text().partition("## Rows and columns")[0].splitlines():
         if line.startswith("| `"):
             kind, *formats, becomes = (re.findall(r"`([^`]*)`", cell) for cell in line.strip("|").split("|"))
             for format, texts in zip(known, formats, strict=True):
                 found += [(kind[0], format, text, becomes[0] if becomes else "refused") for text in texts]
     return found
+
+
+def all_examples() -> list[tuple[str, str, str, str]]:
+    return [*examples(PAGE), *examples(MORE)]
 
 
 def body(format: str, example: str) -> bytes:
@@ -227,7 +235,7 @@ def shown(value: Any) -> str:
     return json.dumps(value) if isinstance(value, bool | list | dict) else str(value)
 
 
-@pytest.mark.parametrize(("kind", "format", "example", "becomes"), examples())
+@pytest.mark.parametrize(("kind", "format", "example", "becomes"), all_examples())
 def test_an_example_of_the_page_becomes_what_the_page_says(kind: str, format: str, example: str, becomes: str):
     decode = decoder(format, pa.schema([("c", to_arrow_type(WANTED[kind]))]))
     if becomes == "refused":
@@ -238,16 +246,24 @@ def test_an_example_of_the_page_becomes_what_the_page_says(kind: str, format: st
         assert [shown(row["c"]) for row in decode(body(format, example)).to_pylist()] == [becomes]
 
 
-def test_the_page_has_a_column_for_every_format():
-    assert columns() == list(FORMATS)
-    assert {format for _, format, _, _ in examples()} == set(FORMATS)
+@pytest.mark.parametrize("page", [PAGE, MORE])
+def test_the_page_has_a_column_for_every_format(page: Path):
+    assert columns(page) == list(FORMATS)
+    assert {format for _, format, _, _ in examples(page)} == set(FORMATS)
 
 
-def test_the_page_has_examples_of_every_type_that_files_can_hold():
-    kinds = {(kind, becomes == "refused") for kind, _, _, becomes in examples()}
+def test_there_are_examples_of_every_type_that_files_can_hold():
+    found = all_examples()
+    kinds = {(kind, becomes == "refused") for kind, _, _, becomes in found}
     assert {kind for kind, refused in kinds if refused} == WANTED.keys()
     assert {kind for kind, refused in kinds if not refused} >= WANTED.keys() - {"array<float>", "array<timestamp>"}
-    assert len(examples()) > 200
+    assert len(set(found)) == len(found) > 400
+
+
+def test_the_page_has_examples_of_every_type_of_a_schema():
+    names = {re.match(r"\w+", kind)[0] for kind, _, _, _ in examples(PAGE)}
+    assert names == {re.match(r"\w+", kind)[0] for kind in WANTED} - {"tinyint", "smallint"}
+    assert len(examples(PAGE)) > 150
 
 
 ONE = {"parquet": pyarrow.parquet.write_table, "orc": pyarrow.orc.write_table}

@@ -72,6 +72,20 @@ def test_columns_are_found_without_regard_to_case():
     assert "column Region" in why("Region", region=["x" * 300])
 
 
+@pytest.mark.parametrize("field", ["place.region", "place.region AS shard", "truncate(250, place.region) AS s"])
+def test_a_column_within_a_struct(field: str):
+    places = pa.array([{"region": "eu"}, None, {"region": "x" * 300}])
+    assert unplaceable(pa.table({"place": places}), (field,)).startswith("row 3: ")
+    assert unplaceable(pa.table({"place": places}).slice(0, 2), (field,)) == ""
+
+
+def test_a_field_may_have_a_name_of_its_own():
+    name = "n" * 100
+    assert why("region", region=["x" * 100]) == ""
+    assert f"{name[:40]}" in why(f"region AS {name}", region=["x" * 100])
+    assert why(f"bucket(4, region) AS {name}", region=["x" * 500]) == ""
+
+
 def test_the_parts_together_have_a_limit_of_their_own():
     part = "x" * (COMPONENT_BYTES - 2)
     rows = {name: ["", part] for name in "abc"}

@@ -74,8 +74,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_demo_waits_less_and_keeps_no_versions_and_changes_nothing_else(tmp_path: Path):
-    file, found = run.write_config(ROOT / "tidegate.toml", tmp_path / "demo")
-    ours, theirs = load(file), load(ROOT / "tidegate.toml")
+    file, found = run.write_config(ROOT / "tidegate.example.toml", tmp_path / "demo")
+    ours, theirs = load(file), load(ROOT / "tidegate.example.toml")
     assert found.limits.max_wait == 5
     assert not any(each.versioned for each in ours.routes)
     for mine, other in zip(ours.routes, theirs.routes, strict=True):
@@ -94,12 +94,12 @@ def test_a_route_that_says_versioned_already_is_overruled():
 
 def test_a_folder_that_was_used_is_refused(tmp_path: Path):
     with pytest.raises(LocalError, match="fresh folder"):
-        run.write_config(ROOT / "tidegate.toml", tmp_path)
+        run.write_config(ROOT / "tidegate.example.toml", tmp_path)
 
 
 def test_a_configuration_without_the_flights_is_refused(tmp_path: Path):
     config = tmp_path / "tidegate.toml"
-    config.write_text((ROOT / "tidegate.toml").read_text().replace("tailnum string,", ""))
+    config.write_text((ROOT / "tidegate.example.toml").read_text().replace("tailnum string,", ""))
     with pytest.raises(SettingsError, match="no route takes gzipped JSON of flights"):
         run.write_config(config, tmp_path / "demo")
 

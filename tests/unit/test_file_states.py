@@ -49,6 +49,7 @@ def test_the_outcome_of_a_claim(claim: Claim, batch: Batch | None, outcome: str)
             FileState("quarantined", ENDING.error),
         ),
         (replace(CLAIM, outcome="quarantined", error="the whole"), BATCH, None, FileState("quarantined", "the whole")),
+        (replace(CLAIM, outcome=DROPPED, error="why"), BATCH, ENDING, FileState(DROPPED, "why")),
         (None, BATCH, ENDING, FileState("quarantined", ENDING.error)),
         (None, BATCH, None, FileState("committed")),
         (None, in_state(State.SUBMITTED), None, FileState(PENDING)),
@@ -67,7 +68,7 @@ def test_the_state_of_an_upload_in_a_batch(
 @pytest.mark.parametrize(
     ("batch", "states"),
     [
-        (BATCH, {"", "committed", "quarantined"}),
+        (BATCH, {"", "committed", "quarantined", DROPPED}),
         (in_state(State.OPEN), {"", PENDING}),
         (in_state(State.SUBMITTED), {"", PENDING}),
         (in_state(State.ABANDONED), {"", PENDING, DROPPED}),

@@ -7,14 +7,13 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from tests.support.streaming import RANGE, StreamingReader
+from tests.support.streaming import RANGE, StreamingReader, all_is_large
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
@@ -59,6 +58,32 @@ class Bucket:
             found: Fetched = self.later
             return found
         return self.body[start:end]
+
+
+SETTING_ASIDE = replace(DATASET, options=(("bad_rows", "set aside"), ("bad_rows_share", 0.5)))
+
+
+@pytest.mark.parametrize(
+    ("body", "later"),
+    [
+        (b'{"id": "x"}\n' + lines(100), Missed(Outcome.VANISHED, "gone")),
+        (b'{"id": "x"}\n' * 60 + lines(40), None),
+    ],
+    ids=["gone midway", "too many are bad"],
+)
+def test_rejected_rows_of_a_file_that_lands_no_more_are_read_to_its_fault(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, later: Any
+):
+    """The rows of its neighbours are read; whoever counts them finds that some are missing."""
+    bad_of_next = b'{"id": "y"}\n' + lines(1)
+    bodies = {"in/a.json": Bucket(body, later), "in/b.json": Bucket(bad_of_next)}
+    monkeypatch.setattr(reading, "fetch", lambda upload, *rest: bodies[upload.key].fetch(upload, *rest))
+    monkeypatch.setattr(ranges, "fetch_range", lambda upload, *rest: bodies[upload.key].fetch_range(upload, *rest))
+    items = [OwnedUpload("n1", Upload("landing", key, "v1", len(each.body))) for key, each in bodies.items()]
+    reader = StreamingReader(SETTING_ASIDE, SCHEMA, "B1", BEGUN)
+    with all_is_large():
+        found = [row for batch in reader.read_rejected(list(enumerate(items))) for row in batch.to_pylist()]
+    assert found[-1]["_source_uri"] == "s3://landing/in/b.json"
 
 
 @pytest.fixture
@@ -161,6 +186,21 @@ def test_a_file_over_the_route_s_limit_is_refused_unread(read: Any):
     assert bucket.asked == 0
 
 
+@pytest.mark.parametrize("body", [lines(1), lines(100)], ids=["small", "large"])
+def test_a_file_whose_own_name_no_path_can_hold_is_refused(monkeypatch: pytest.MonkeyPatch, body: bytes):
+    """The table may be partitioned by the lineage. The rows of its neighbours land."""
+    bucket = Bucket(body)
+    monkeypatch.setattr(reading, "fetch", bucket.fetch)
+    monkeypatch.setattr(ranges, "fetch_range", bucket.fetch_range)
+    ended: dict[int, Read] = {}
+    keys = ["in/" + "x" * 300, "in/y"]
+    items = [OwnedUpload("n1", Upload("landing", key, "v1", len(body))) for key in keys]
+    reader = StreamingReader(replace(DATASET, partition_by=("_source_uri AS file",)), SCHEMA, "B1", BEGUN)
+    batches = list(reader.read(list(enumerate(items)), ended.__setitem__))
+    assert sum(batch.num_rows for batch in batches) == body.count(b"\n") == ended[1].rows
+    assert ended[0].error.startswith("the table is partitioned by column _source_uri, and file=s3")
+
+
 def test_each_range_is_asked_for_once(read: Any):
     bucket = Bucket(lines(100))
     read(bucket)
@@ -207,21 +247,9 @@ class DiesAt(Decoding):
         rows = 0
         for table in super().streamed(key, source):
             rows += table.num_rows
-            if rows > 50 and self.dies(key):
+            if rows > 50:
                 os.abort()
             yield table
-
-    def dies(self, key: str) -> bool:
-        return True
-
-
-class DiesOnce(DiesAt):
-    """Of each file once: the key is the path of a note."""
-
-    def dies(self, key: str) -> bool:
-        there = Path(key).exists()
-        Path(key).touch()
-        return not there
 
 
 GENEROUS = Limits(memory=1 << 30, seconds=60)
@@ -239,12 +267,6 @@ def test_what_kills_its_reader_midway_is_refused():
         assert 0 < len(emitted) <= 50
         assert emitted == list(range(len(emitted)))
         assert supervisor("b.json", lines(2)).num_rows == 2  # type: ignore[union-attr]
-
-
-def test_a_second_chance_emits_no_row_again(tmp_path: Path):
-    with Supervisor(SmallPieces(DiesOnce(DATASET, SCHEMA)), GENEROUS) as supervisor:
-        tables = list(supervisor.streamed(str(tmp_path / "note"), HeldBytes(lines(100))))
-    assert pa.concat_tables(tables)["id"].to_pylist() == list(range(100))
 
 
 @dataclass(frozen=True)

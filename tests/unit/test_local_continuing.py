@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 
 from tidegate_local import continuing
-from tidegate_local.continuing import ASIDE, Begun, Past, clear_way, forget, look
+from tidegate_local.continuing import Begun, Past, clear_way, forget, look
 from tidegate_local.durable import database
 from tidegate_local.durable.database import Database
 from tidegate_local.errors import LocalError
@@ -66,18 +66,8 @@ def test_tables_without_a_state_are_told(tmp_path):
     assert begun.ports == BEGUN.ports, "the ports are still known"
 
 
-def test_the_state_of_an_older_version_is_put_aside(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "VERSION", 7)
-    kept(tmp_path, version=6)
-    (tmp_path / ASIDE).mkdir()
-    assert look(tmp_path)[0] is Past.OLDER
-    clear_way(tmp_path, Past.OLDER)
-    assert (tmp_path / ASIDE / database.FILE).exists()
-    assert look(tmp_path)[0] is Past.LOST
-
-
-def test_the_state_of_a_newer_version_is_an_error(tmp_path):
-    with pytest.raises(LocalError, match=r"newer Tidegate .*version 99.* local down --forget --dir "):
+def test_the_state_of_another_version_is_an_error(tmp_path):
+    with pytest.raises(LocalError, match=r"another Tidegate .*version 99.* local down --forget --dir "):
         look(kept(tmp_path, version=99))
 
 

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from werkzeug.test import Client
 
 from tests.support.patience import HANGING
 from tidegate_local import description, template
+from tidegate_local.callers import CALLED_AS, Programs
 from tidegate_local.description import Description, EventSourceMapping, Function, Rule
 from tidegate_local.endpoint import Endpoint, answer
 from tidegate_local.environment import local_environment, process_environment
@@ -155,6 +157,51 @@ def test_what_is_not_imitated_is_refused(endpoint, method, path):
 
 def test_web_pages_are_refused(endpoint):
     assert endpoint.get("/a/x/b?q=1", headers={"Origin": "http://evil"}).status_code == 403
+
+
+OURS = ("127.0.0.1", "127.0.0.1:4566", "localhost:1", "LOCALHOST", "[::1]", "[::1]:4566", "landing.localhost:4566")
+"""Names of this machine, as a client of it says them."""
+FOREIGN = (
+    *("", "evil.example", "evil.example:4566", "landing.evil.example:4566", "127.0.0.1.evil.example"),
+    *("localhost.evil.example", "evillocalhost", "127.0.0.1@evil.example", "evil.example@127.0.0.1", "0.0.0.0:1"),
+    *("127.0.0.1,evil.example", "evil.example,127.0.0.1", "[::1].evil.example", "127.0.0.1\n", "172.17.0.1:4566"),
+)
+
+
+@pytest.mark.parametrize("host", OURS)
+def test_programs_of_this_machine_are_let_through(host):
+    assert asked_of(host) == "200 OK"
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_a_page_whose_name_was_made_to_lead_here_is_refused(host):
+    assert asked_of(host) == "403 Forbidden"
+
+
+def test_a_further_name_is_let_through_when_somebody_wants_it_and_only_that():
+    wanted = {CALLED_AS: "172.17.0.1,Host.docker.internal"}
+    assert {asked_of(host, wanted) for host in ("172.17.0.1:4566", "host.docker.internal:1", *OURS)} == {"200 OK"}
+    assert {asked_of(host, wanted) for host in ("172.17.0.2", "evil.example", "", ",")} == {"403 Forbidden"}
+
+
+def asked_of(host, environment=None):
+    said = []
+
+    def application(environ, start_response):
+        start_response("200 OK", [])
+        return []
+
+    Programs(application, environment or {})({"HTTP_HOST": host}, lambda status, headers: said.append(status))
+    return said[0]
+
+
+def test_every_server_of_this_machine_asks_who_calls():
+    """A server is made by werkzeug, of an application that lets only programs through. The page of `tidegate ui` has a
+    door of its own."""
+    folder = Path(template.__file__).parent
+    servers = {file.name: file.read_text() for file in folder.rglob("*.py") if "make_server(" in file.read_text()}
+    assert servers.keys() == {"endpoint.py", "services.py"}
+    assert all("Programs(" in text for text in servers.values())
 
 
 def test_a_taken_port_is_told():

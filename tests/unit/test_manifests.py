@@ -146,12 +146,6 @@ def test_a_manifest_that_was_changed_is_rejected(field: str):
         decode_sealed(body)
 
 
-def test_a_manifest_of_the_first_version_has_neither_digest_nor_table():
-    data = json.loads(SEALED.encode())
-    del data["digest"], data["table"]
-    assert decode_sealed(json.dumps(data).encode()) == replace(SEALED, table="")
-
-
 def test_a_manifest_of_a_later_version_is_rejected():
     data = json.loads(Sealed("01BATCH", "flights", (), 0, 0).encode())
     with pytest.raises(Rejected, match=r"sealed\.json has version 2; this code reads 1"):

@@ -53,7 +53,7 @@ GATHERS = Batch("b", "flights", State.OPEN, TEN, objects=3, bytes=30, notices=1)
 @pytest.mark.parametrize(
     ("batch", "later", "slot_free", "paused", "said"),
     [
-        (GATHERS, 10, True, False, "due in 80 s at the latest, or when it is full"),
+        (GATHERS, 10, True, False, "due in 80s at the latest, or when it is full"),
         (GATHERS, 90, True, False, "due now"),
         (GATHERS, 10, False, False, "due when a job of the route ends, or when it is full"),
         (GATHERS, 10, True, True, "its route is paused, and it gathers on"),
@@ -67,5 +67,11 @@ def test_when_what_gathers_is_due(batch: Batch, later: int, slot_free: bool, pau
 
 
 def test_what_gathers_for_less_than_a_minute_is_due_with_the_schedule():
-    said = gathering(GATHERS, BatchLimits(max_wait=5), now=TEN + 10, slot_free=True, paused=False)
-    assert said == f"due in {SCHEDULE - 10} s at the latest, or when it is full"
+    """`max_wait` is what a person has set, so it is what they are told."""
+    for later, said in (
+        (0, "due in 15s if uploads still come then, else by the schedule, in 60s at the latest"),
+        (20, "due when the next upload comes, else by the schedule, in 40s at the latest"),
+        (SCHEDULE, "due now"),
+    ):
+        limits = BatchLimits(max_wait=15)
+        assert gathering(GATHERS, limits, now=TEN + later, slot_free=True, paused=False) == said

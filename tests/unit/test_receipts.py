@@ -74,13 +74,6 @@ def test_a_failure_survives_being_written_down(failure: Failure):
     assert decode_failure(failure.encode()) == failure
 
 
-def test_a_failure_of_the_first_version_said_in_words_that_a_person_has_to_decide():
-    """0.1.0 wrote no `undecided`. Its batches may have halted and wait for a person."""
-    written = {"v": 1, "attempt": 3, "reason": "snapshots were expired: a person has to decide", "hopeless": True}
-    assert decode_failure(json.dumps(written).encode()).undecided
-    assert not decode_failure(json.dumps({**written, "reason": "no such column"}).encode()).undecided
-
-
 @given(TEXT, SNAPSHOTS | st.none())
 def test_a_floor_survives_being_written_down(uuid: str, head: int | None):
     assert decode_floor(encode_floor(Floor(uuid, head))) == Floor(uuid, head)

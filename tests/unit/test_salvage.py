@@ -4,6 +4,8 @@ import csv
 import gzip
 import io
 import json
+import tracemalloc
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -19,7 +21,7 @@ from tidegate.formats.decode import decoder, salvaging
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.said import BadRow, concat, said_of
 from tidegate.formats.salvage import places_of
-from tidegate.formats.streams import Stream
+from tidegate.formats.streams import HeldBytes, Stream
 from tidegate.formats.unknown import names_of
 from tidegate.reading.decoding import Decoding, Refused
 
@@ -184,7 +186,66 @@ class TestCsv:
         assert bad[0].text == "x,ö"
 
 
+LONG = "x" * 300
+
+
+class TestLongPartitions:
+    """A value that the path of a data file cannot hold is one row's, and not its file's."""
+
+    BODIES = pytest.mark.parametrize(
+        ("format", "body", "line"),
+        [
+            ("json", f'{{"id": 1, "text": "a"}}\n\n{{"id": 2, "text": "{LONG}"}}\n{{"id": 3}}\n', "line 3"),
+            ("csv", f"id,text\n1,a\n\n2,{LONG}\n3,\n", "line 4"),
+        ],
+    )
+
+    @staticmethod
+    def partitioned(format: str, **more: Any) -> Decoding:
+        plain = decoding(format, **more)
+        return Decoding(replace(plain.dataset, partition_by=("text",)), SCHEMA)
+
+    @BODIES
+    @pytest.mark.parametrize("size", [9, 1 << 20])
+    def test_it_is_set_aside(self, format: str, body: str, line: str, size: int):
+        found = self.partitioned(format)
+        with patch.object(streams, "RANGE_BYTES", min(size, 8 << 20)), patch.object(Stream, "pieces", _cut(size)):
+            streamed = concat([SCHEMA.empty_table(), *found.streamed("k", HeldBytes(body.encode()))])
+        for table in (found("k", body.encode()), streamed):
+            rows, places, (bad,) = kept(table)
+            assert [row["id"] for row in rows] == [1, 3]
+            assert places == [0, 2]
+            assert (bad.row, bad.place) == (1, line)
+            assert bad.error.startswith("the table is partitioned by column text, and text=xxx")
+
+    @BODIES
+    def test_its_file_is_refused_for_too_many(self, format: str, body: str, line: str):
+        refused = self.partitioned(format, share=0.3)("k", body.encode())
+        assert isinstance(refused, Refused)
+        assert "the table is partitioned by column text" in refused.reason
+
+
 ONE_IN_TEN = [json.dumps({"id": number if number % 10 else "x"}) for number in range(100)]
+
+
+class TestMemory:
+    @pytest.mark.parametrize("format", ["json", "csv"])
+    def test_rows_of_a_few_bytes_are_no_objects(self, format: str):
+        """A piece of text may have millions, and one of them may be bad."""
+        count = 100_000
+        body = {"json": b'{"id":1}\n' * count + b'{"id": "x"}\n', "csv": b"id\n" + b"\n" * count + b"x\n"}[format]
+        schema = pa.schema([("id", pa.int64())])
+        decode = decoding(format, schema)
+        decode.prepare()
+        tracemalloc.start()
+        try:
+            found = decode("k", body)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert isinstance(found, pa.Table)
+        assert (found.num_rows, len(said_of(found).bad)) == (count, 1)
+        assert peak < 180 * count
 
 
 class TestHowMany:

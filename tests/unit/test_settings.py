@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from infra.roster import ROSTER
+from tidegate.cli.account.quotas import SMALL_ACCOUNT
 from tidegate.core.audit import AuditLimits
 from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS
 from tidegate.settings import DAY, HOUR, BatchSettings, SettingsError, load, parse
 
-SHIPPED = Path(__file__).parents[2] / "tidegate.toml"
+SHIPPED = Path(__file__).parents[2] / "tidegate.example.toml"
 
 COLUMNS = "id bigint, time timestamp, region string"
 
@@ -93,7 +95,7 @@ def test_everything_arrives_where_the_core_needs_it():
         bucket="landing",
         prefix="flights/",
         suffix=".json",
-        dataset=Dataset("lake.raw.flights", COLUMNS, "json", ("days(time)",), 100_000_000, (("delimiter", ","),)),
+        dataset=Dataset("lake.raw.flights", COLUMNS, "json", ("days(time)",), 100_000_000),
         limits=BatchLimits(max_wait=300, target_bytes=2**30, target_objects=1000, in_flight=2, attempts=5),
     )
     assert (weather.suffix, weather.dataset.options, weather.limits) == ("", (("delimiter", ";"),), BatchLimits())
@@ -213,9 +215,9 @@ def test_partition_transforms(transform: str):
             'suffix = ".json"',
             "lanes = 8",
             "route.1.lanes",
-            "'flights' has 8 lanes, .*`dispatch_concurrency` .* is 4",
+            "'flights' has 8 lanes, .*`dispatch_concurrency` .* is 3",
         ),
-        ('delimiter = ";"', "lanes = 5", "route.2.lanes", "'weather' has 5 lanes.* Give the route 4"),
+        ('delimiter = ";"', "lanes = 5", "route.2.lanes", "'weather' has 5 lanes.* Give the route 3"),
         ('prefix = "flights/"', 'maintain = "no"', "route.1.maintain", "true or false, without quotes"),
         ('prefix = "flights/"', 'existing = "yes"', "route.1.existing", "true or false, without quotes"),
         ('prefix = "flights/"', "retired = 1", "route.1.retired", "true or false"),
@@ -285,13 +287,15 @@ def test_a_wrong_value_is_refused_with_its_line_and_what_is_allowed(old: str, ne
                     "batch",
                     "bucket",
                     "bucket_owner",
+                    "dates",
+                    "decimal",
                     "delimiter",
                     "encoding",
                     "existing",
                     "expect_every",
                     "format",
                 ),
-                *("lanes", "maintain", "max_object_bytes", "name"),
+                *("lanes", "maintain", "max_object_bytes", "name", "null"),
                 *("partition_by", "prefix", "retired", "schema", "source", "suffix", "table", "unknown", "versioned"),
             ],
         ),
@@ -417,6 +421,36 @@ def test_routes_of_two_buckets_do_not_overlap():
     assert len(parse(source).routes) == 2
 
 
+SUBNETS = '[network]\nsubnets = ["subnet-01234567"]\nsecurity_groups = ["sg-01234567"]\n'
+LAKE = '[catalog]\nname = "lake"\n'
+WAREHOUSES = f"""{SUBNETS}{LAKE}type = "rest"
+uri = "https://c.example.com"
+warehouse = "{{}}"
+[maintain]
+enabled = {{}}
+"""
+
+
+@pytest.mark.parametrize("warehouse", ["s3://landing", "s3://landing/weather", "s3://landing/weather/2013/tables"])
+def test_uploads_in_the_folders_of_tables_that_are_maintained_are_refused(warehouse: str):
+    message = refusal(GOOD.replace(LAKE, WAREHOUSES.format(warehouse, "true")))
+    assert f"would land in the warehouse {warehouse}, and maintenance could delete them" in message
+
+
+@pytest.mark.parametrize(
+    ("warehouse", "maintained"),
+    [
+        ("s3://landing/weather", "false"),
+        ("s3://landing/tables", "true"),
+        ("s3://landing/weath", "true"),
+        ("s3://landing-tables", "true"),
+        ("landing", "true"),
+    ],
+)
+def test_uploads_outside_the_folders_of_tables_that_are_maintained_are_taken(warehouse: str, maintained: str):
+    assert len(parse(GOOD.replace(LAKE, WAREHOUSES.format(warehouse, maintained))).routes) == 2
+
+
 def test_a_table_outside_the_catalog_is_refused_and_told_what_to_call_it():
     message = refusal(with_line('table = "lake.raw.weather"', 'table = "other.raw.weather"'))
     assert message.startswith(f"tidegate.toml:{line_of('[[route]]', 2)}: route.2: ")
@@ -517,7 +551,28 @@ def test_what_the_account_could_not_use_is_refused(section: str, where: str, com
 
 @pytest.mark.parametrize("written", ["0s", "5m"])
 def test_a_job_lingers_not_at_all_or_for_five_minutes_at_most(written: str):
-    assert parse(f'[limits]\nlinger = "{written}"\n{GOOD}').limits.linger == {"0s": 0, "5m": 300}[written]
+    assert parse(f'{SUBNETS}[limits]\nlinger = "{written}"\n{GOOD}').linger == {"0s": 0, "5m": 300}[written]
+
+
+def test_a_job_lingers_only_where_it_can_tell_settling():
+    """Without subnets EventBridge is out of a job's reach: it would spend seconds on time-outs, and wait for nobody."""
+    assert parse(GOOD).linger == 0
+    assert parse(SUBNETS + GOOD).linger == 10
+    assert parse(f'[limits]\nlinger = "0s"\n{GOOD}').linger == 0
+    message = refusal(f'[limits]\nlinger = "10s"\n{GOOD}')
+    assert message.startswith("tidegate.toml:2: limits.linger: a job without subnets reaches only S3, Glue,")
+    assert "EventBridge" in message
+    assert "`subnets`" in message
+
+
+def test_a_rest_catalog_is_out_of_reach_without_subnets():
+    rest = with_line('name = "lake"', 'name = "lake"\ntype = "rest"\nuri = "https://catalog.example.com"')
+    message = refusal(rest)
+    line = line_of('name = "lake"') + 1
+    assert message.startswith(f"tidegate.toml:{line}: catalog.type: a job without subnets reaches only S3, Glue,")
+    assert "https://catalog.example.com" in message
+    assert parse(SUBNETS + rest).catalog.type == "rest"
+    assert parse(S3TABLES).catalog.type == "s3tables", "by way of Glue"
 
 
 def test_a_route_may_have_as_many_lanes_as_dispatch_has_invocations():
@@ -576,9 +631,15 @@ def test_a_key_that_is_named_is_used():
     assert parse(f'[security]\nkms_key_arn = "{key}"\n{GOOD}').security.customer_key
 
 
+def test_the_ledger_is_warmed_only_on_demand():
+    assert parse(GOOD).limits.warm_writes is None
+    assert parse(f"[limits]\nwarm_writes = 9_000\n{GOOD}").limits.warm_writes == 9_000
+    assert "more than 4000" in refusal(f"[limits]\nwarm_writes = 4_000\n{GOOD}")
+
+
 def test_the_defaults_fit_a_new_account():
     limits = parse(GOOD).limits
-    assert limits.intake_concurrency + limits.dispatch_concurrency + 1 < 10, "settle is called too"
+    assert sum(row.concurrency(limits) for row in ROSTER) <= SMALL_ACCOUNT
     assert limits.vcpu <= 16
     assert not limits.reserve_concurrency
 

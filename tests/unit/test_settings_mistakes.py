@@ -344,12 +344,12 @@ def test_a_file_that_is_not_there(tmp_path: Path):
 def test_the_schema_for_editors_is_the_one_in_docs():
     """Write it anew: tidegate check --schema > docs/tidegate.schema.json"""
     assert json.loads((ROOT / "docs" / "tidegate.schema.json").read_text()) == schema_of_file()
-    assert (ROOT / "tidegate.toml").read_text().startswith("#:schema docs/tidegate.schema.json\n")
+    assert (ROOT / "tidegate.example.toml").read_text().startswith("#:schema docs/tidegate.schema.json\n")
 
 
 def test_the_schema_for_editors_takes_the_shipped_file():
     jsonschema = importlib.import_module("jsonschema")
-    jsonschema.validate(tomllib.loads((ROOT / "tidegate.toml").read_text()), schema_of_file())
+    jsonschema.validate(tomllib.loads((ROOT / "tidegate.example.toml").read_text()), schema_of_file())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(tomllib.loads(changed("bucket", '"bb"')), schema_of_file())
 

@@ -155,7 +155,7 @@ CSV_FILE = st.tuples(st.sampled_from(HEADERS), ROWS, st.sampled_from(ENDS), st.s
 
 
 def decoding(format: str = "json", schema: pa.Schema = SCHEMA, **options: Any) -> Decoding:
-    return Decoding(Dataset("lake.t", "", format, **{"options": (("delimiter", ","),), **options}), schema)
+    return Decoding(Dataset("lake.t", "", format, **options), schema)
 
 
 def whole(portions: Iterator[Decoded]) -> Decoded:
@@ -200,7 +200,7 @@ def test_csv_files_in_other_encodings_end_together_as_alone(bodies: list[bytes],
     """A text of windows-1252 has no meaning for some bytes."""
     texts = [body.decode("latin-1") + data.draw(st.sampled_from(["", "3,\xfc\n", "3,\x81\n"])) for body in bodies]
     written = [text.encode("latin-1" if encoding == "windows-1252" else encoding, "replace") for text in texts]
-    options = (("delimiter", ","), ("encoding", encoding))
+    options = (("encoding", encoding),)
     same(decoding("csv", pa.schema([("i", pa.int32()), ("s", pa.string())]), options=options), written)
 
 

@@ -92,7 +92,7 @@ RUNS = replace(SEALED, state=State.SUBMITTED, submitted_at=NOW - 3, attempt=1, j
 @pytest.mark.parametrize(
     ("given", "of", "words"),
     [
-        (GATHERS, {}, "due in 290 s at the latest, or when it is full"),
+        (GATHERS, {}, "due in 4m at the latest, or when it is full"),
         (GATHERS, {"slots_taken": 1}, "due when a job of the route ends, or when it is full"),
         (GATHERS, {"paused": NOW}, "its route is paused, and it gathers on"),
         (SEALED, {}, "waits for a free slot"),

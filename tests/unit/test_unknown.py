@@ -431,3 +431,15 @@ def test_names_in_a_reason(names: list[str], told: str):
 def test_a_few_of_parts_are_the_few_of_the_whole(one: list[str], other: list[str]):
     with patch.object(kept, "MOST_OF_A_FILE", 3):
         assert few((*few(one), *few(other))) == few((*one, *other))
+
+
+@pytest.mark.parametrize("body", [("json", b'{"id": 1, "...": 2}\n'), ("csv", b"id,...\n1,2\n")])
+def test_a_column_that_is_called_as_the_mark_for_more_is_a_column(body: tuple[str, bytes]) -> None:
+    format, text = body
+    table = decoding(format, FLAT)("k", text)
+    assert isinstance(table, pa.Table)
+    assert few(names_of(table)) == ('"..."',)
+    assert kept.told({name: 1 for name in names_of(table)}) == '"..." (1 upload)'
+    refused = decoding(format, FLAT, unknown="refuse")("k", text)
+    assert isinstance(refused, Refused)
+    assert 'lacks "...":' in refused.reason or 'lacks: "...":' in refused.reason

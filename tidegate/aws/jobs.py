@@ -5,6 +5,8 @@ attempt), and EMR's client token does the same in EMR. If both fail, two drivers
 one of them publish (decision 3).
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -49,22 +51,28 @@ class SparkApplication:
     linger: int = 0
 
     def start(self, name: str, arguments: Sequence[str], *, token: str, tags: Mapping[str, str]) -> str:
-        """The id of the job run. `token` is the client token: who starts it again gets the same run."""
-        answer = self.client.start_job_run(
-            applicationId=self.id,
-            clientToken=token,
-            executionRoleArn=self.role,
-            name=name,
-            jobDriver={
+        """The id of the job run. Who starts it again under this `token`, in the same way, gets the same run.
+
+        In another way, as after a deployment of other code, it is another job. EMR may refuse that under one client
+        token (ConflictException), and an attempt whose start was not recorded would wait until EMR forgets the token.
+        So the client token says how the job is started, too. Two such drivers are twins: decision 3 lets one publish.
+        """
+        asked: dict[str, Any] = {
+            "applicationId": self.id,
+            "executionRoleArn": self.role,
+            "name": name,
+            "jobDriver": {
                 "sparkSubmit": {
                     "entryPoint": self.entry_point,
-                    "entryPointArguments": arguments,
+                    "entryPointArguments": [*arguments],
                     "sparkSubmitParameters": self.spark_parameters,
                 }
             },
-            executionTimeoutMinutes=self.timeout_minutes,
-            tags=tags,
-        )
+            "executionTimeoutMinutes": self.timeout_minutes,
+            "tags": {**tags},
+        }
+        way = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
+        answer = self.client.start_job_run(clientToken=f"{token}-{way}", **asked)
         return answer["jobRunId"]
 
 

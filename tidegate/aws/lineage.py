@@ -56,12 +56,15 @@ class EmrLineage:
         """
         return self._landed(run, self._finished(run, table, prefix))
 
-    def with_history(self, table: str) -> tuple[History | None, Iterator[Landed]]:
+    def with_history(self, table: str, prefix: str = "") -> tuple[History, Iterator[Landed]]:
         """Waits for the job, as `landed` does."""
         run = f"lineage-{self._new_id()}"
-        complete = self._finished(run, table, "")
-        body = self._objects.get(history_name(f"{lineage_folder(run)}{complete.folder}/"))
-        return decode_history(body) if body else None, self._landed(run, complete)
+        complete = self._finished(run, table, prefix)
+        name = history_name(f"{lineage_folder(run)}{complete.folder}/")
+        body = self._objects.get(name)
+        if body is None:
+            raise Rejected(f"{name} is missing in the work bucket: run this again")
+        return decode_history(body), self._landed(run, complete)
 
     def _finished(self, run: str, table: str, prefix: str) -> CompleteLineage:
         complete = self._complete(run) or self._wait_for(run, table, prefix)

@@ -70,8 +70,8 @@ class WaitedJobs:
         return EndedJob(name, *self.end_of(job_run), log_of(job_run, self._application.client.meta.endpoint_url))
 
     def start(self, run: str, arguments: Sequence[str], *, why: str, tags: Mapping[str, str]) -> str:
-        """The id of the job run. Who starts the same `run` again gets the same job: it is the client token. `why`
-        completes "could not start the job that ..."."""
+        """The id of the job run. Who starts the same `run` again in the same way gets the same job. `why` completes
+        "could not start the job that ..."."""
         of = self._application
         with asking(f"start the job that {why}"):
             return of.start(run, [*arguments, f"--work={of.work}", f"--account={of.account}"], token=run, tags=tags)

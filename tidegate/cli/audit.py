@@ -6,16 +6,17 @@ from typing import Annotated
 import typer
 
 from tidegate import wiring
-from tidegate.cli import deployment, json_output, render
+from tidegate.cli import deployment, json_output, printed, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.json_output import iso
 from tidegate.cli.options import WHEN, DeploymentOption, JsonOption, RouteOption, check_route, span
-from tidegate.core.audit import LISTING, AuditCounts, AuditFinding, Listed, Window, is_large
+from tidegate.core.audit import LISTING, AuditCounts, AuditFinding, Listed, Window, is_large, watch_of
 from tidegate.core.errors import TidegateError
+from tidegate.core.quantities import duration
 from tidegate.core.routes import Route
 from tidegate.flows.audit import Look, audit_window
 from tidegate.flows.ports import Ports
-from tidegate.settings import HOUR, Settings
+from tidegate.settings import Settings
 
 SHOWN = 20
 """How many lost uploads are printed."""
@@ -49,14 +50,14 @@ def window_of(since: int | None, until: int | None, settings: Settings, now: int
     youngest = limits.min_age if until is None else now - until
     if oldest > limits.horizon:
         raise typer.BadParameter(
-            f"an audit looks back {limits.horizon // HOUR}h at most (`look_back` in [retention]): the ledger may have"
+            f"an audit looks back {duration(limits.horizon)} at most (`look_back` in [retention]): the ledger may have"
             " forgotten what is older"
         )
     if oldest <= youngest:
         raise typer.BadParameter(
             "--since must be longer ago than --until"
             if until is not None
-            else f"--since must be longer ago than {limits.min_age // 60} minutes (`min_age` in [audit]): what is"
+            else f"--since must be longer ago than {duration(limits.min_age)} (`min_age` in [audit]): what is"
             " younger may still be on its way"
         )
     return Window(now - oldest, now - youngest, youngest, limits.horizon)
@@ -73,8 +74,9 @@ def _source(route: Route, by_job: bool | None, settings: Settings, ports: Ports)
     """Where a job finds the uploads; empty if no job is needed. By itself a job does what it does on schedule, too."""
     if by_job is False:
         return ""
-    large = route.audit_from == LISTING and is_large(ports.ledger.audit(route.name), settings.audit_limits())
-    return route.audit_from if by_job or large or route.audit_from != LISTING else ""
+    if by_job or route.audit_from != LISTING:
+        return route.audit_from
+    return LISTING if is_large(watch_of(route.place, ports.ledger.audits()), settings.audit_limits()) else ""
 
 
 def audit(
@@ -125,23 +127,23 @@ def audit(
             if not source:
                 found.counts[each.name] = audit_window(each, look, ports, pace=pace)
                 continue
-            jobs = deployed.screening(lambda text: typer.echo(f"  {text}", err=True))
+            jobs = deployed.screening(lambda text: printed.echo(f"  {text}", err=True))
             own = replace(look, id=f"by-hand-{wiring.new_id()}")
             screening = jobs.screen(own.id, each, source, found.window)
             if screening.until < found.window.until:
                 remark = f"the source knows nothing that is younger than {iso(screening.until)}: use --no-job for that"
-                typer.echo(f"  route {each.name}: {remark}", err=True)
+                printed.echo(f"  route {each.name}: {remark}", err=True)
                 found.until[each.name] = screening.until
                 own = replace(own, window=replace(found.window, until=screening.until))
             counts = audit_window(each, own, ports, pace=pace, screening=screening)
             found.counts[each.name] = counts
             for text in filter(None, (*screening.remarks, screening.remark_on(counts))):
-                typer.echo(f"  route {each.name}: {text}", err=True)
+                printed.echo(f"  route {each.name}: {text}", err=True)
         except TidegateError as error:
             # what was found of the other routes is worth printing
             failed = failed or error
             if len(routes) > 1:
-                typer.echo(f"  route {each.name}: {error}", err=True)
+                printed.echo(f"  route {each.name}: {error}", err=True)
     if failed and not found.counts:
         raise failed
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tidegate import wiring
-from tidegate.cli import deployment, json_output, render
+from tidegate.cli import deployment, json_output, printed, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import (
     SINCE_WHEN,
@@ -20,13 +20,14 @@ from tidegate.cli.options import (
     span,
 )
 from tidegate.core.audit import Listed
-from tidegate.core.backfill import FINAL, BackfillCounts, BackfillFinding, BackfillScope, Survey, routes_under
+from tidegate.core.backfill import FINAL, SENT, BackfillCounts, BackfillFinding, BackfillScope, Survey, routes_under
 from tidegate.core.lineage import SCHEME, checked_prefix
+from tidegate.core.quantities import counted
 from tidegate.flows.backfill import Backfill, Surveyings, send_missing, survey
 from tidegate.wiring import Deployment
 
 SHOWN = 20
-"""How many uploads are printed that a person has to look at, and with --dry-run of those that are missing."""
+"""How many uploads are printed that a person has to look at, and with --dry-run of those that would be sent."""
 QUIET = 10
 """Seconds between two lines of progress."""
 
@@ -41,20 +42,15 @@ class Backfilled:
     first: list[tuple[Listed, BackfillFinding]] = field(default_factory=list)
 
     def tell(self, listed: Listed, finding: BackfillFinding) -> None:
-        shown = finding not in FINAL and (finding is not BackfillFinding.MISSING or self.dry_run)
+        shown = finding not in FINAL and (finding not in SENT or self.dry_run)
         if shown and len(self.first) < SHOWN:
             self.first.append((listed, finding))
 
     @property
-    def missing(self) -> int:
-        return sum(each.missing for each in self.counts.values())
-
-    @property
     def is_finding(self) -> bool:
         """Whether a person has to act."""
-        final = {*FINAL, BackfillFinding.MISSING}
-        left = any(count for each in self.counts.values() for found, count in each.found.items() if found not in final)
-        return left or (self.dry_run and self.missing > 0)
+        left = {*BackfillFinding} - FINAL - (frozenset() if self.dry_run else SENT)
+        return any(each.found[found] for each in self.counts.values() for found in left)
 
 
 def place_of(uri: str) -> tuple[str, str]:
@@ -105,11 +101,11 @@ def backfill(
     yes: YesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare a bucket with the table itself, and send what is missing there: what was in the bucket before the
-    deployment, or is older than the ledger remembers.
+    """Compare a bucket with the table itself, and send what is missing there.
 
-    It may be repeated and interrupted: an upload lands once. What was deleted from the table on purpose lands again.
-    Ends with 1 if something is left for a person, or if --dry-run found something missing.
+    That is what was in the bucket before the deployment, is older than the ledger remembers, is in another table that
+    the route had before, or was deleted from this one. It may be repeated and interrupted: an upload lands once in a
+    table. Ends with 1 if something is left for a person, or if --dry-run found something to send.
     """
     bucket, prefix = place_of(uri)
     now = wiring.clock()
@@ -121,7 +117,7 @@ def backfill(
     run = wiring.new_id()
     say = _quietly()
     ports = replace(
-        deployed.ports(f"backfill-{run}"), lineage=deployed.lineage(lambda text: typer.echo(f"  {text}", err=True))
+        deployed.ports(f"backfill-{run}"), lineage=deployed.lineage(lambda text: printed.echo(f"  {text}", err=True))
     )
     done = Backfilled(dry_run)
     asked = Backfill(run, deployed.settings.audit_limits(), say, done.tell, dry_run)
@@ -142,7 +138,7 @@ def backfill(
         for spooled in kept.values():
             spooled.close()
     if as_json:
-        typer.echo(
+        printed.echo(
             json_output.dumps(
                 json_output.backfilled(scopes, done.surveys, done.counts, done.first, rate, dry_run=dry_run)
             )
@@ -157,16 +153,20 @@ def _announce(scopes: list[BackfillScope], surveys: dict[str, Survey], rate: int
     for scope in scopes:
         found, route = surveys[scope.route.name], scope.route
         dollars = found.dollars(route.limits, rate)
-        typer.echo(
-            f"route {route.name}, {scope.uri}, table {route.dataset.table}: {found.listed:,} versions are listed."
-            f" {found.objects:,} uploads of {render.size(found.size)} have no claim; those that the table lacks are"
-            f" sent, {rate} a second at most. If it lacks all of them, that costs about ${dollars:.2f}"
-            f" and {found.jobs(route.limits, rate) + 1} jobs or more.",
+        elsewhere = (
+            f", and {counted(found.elsewhere, 'upload')} of {render.size(found.elsewhere_size)} in another table"
+            if found.elsewhere
+            else ""
+        )
+        printed.echo(
+            f"route {route.name}, {scope.uri}, table {route.dataset.table}: {counted(found.listed, 'version')} listed,"
+            f" {counted(found.objects, 'upload')} of {render.size(found.size)} without a claim{elsewhere}. Those"
+            f" that the table lacks are sent, {rate} a second at most. If it lacks all of them, that costs about"
+            f" ${dollars:.2f} and {counted(found.jobs(route.limits, rate) + 1, 'job')} or more.",
             err=True,
         )
-    typer.echo(
-        "Rows that were deleted from a table on purpose, or are in another table, count as missing: their uploads land"
-        " again.",
+    printed.echo(
+        "What was deleted from this table on purpose lands again, and so does what is in another table only.",
         err=True,
     )
 
@@ -178,6 +178,6 @@ def _quietly() -> Callable[[str], None]:
         nonlocal last
         if wiring.clock() - last >= QUIET:
             last = wiring.clock()
-            typer.echo(f"  {text}", err=True)
+            printed.echo(f"  {text}", err=True)
 
     return say

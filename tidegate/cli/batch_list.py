@@ -41,7 +41,7 @@ def batches(
     A page costs a few requests, however long the history is. It goes as far back as the ledger remembers.
     """
     wanted = Wanted(route or "", _state(state), begin(since), halted=_is_halted(state))
-    ports = ports_of(deployment.find(folder), route)
+    ports = ports_of(deployment.find_to_look(folder), route)
     page = batches_within(ports, ids(), wanted, after=token(after, _batch) or "", limit=limit)
     if as_json:
         from tidegate.cli import json_output

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, render, terminal
+from tidegate.cli import deployment, printed, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, YesOption, confirm
 from tidegate.core.batches import State, Wish
+from tidegate.core.quantities import counted
 from tidegate.flows.abort import Aborted, refused
 from tidegate.flows.abort import abort as ask_abort
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
@@ -204,12 +205,13 @@ def _tell_decision(batch: str, decision: Decision, published: bool) -> None:
             render.error(f"nothing was ever written for batch {batch}, so it cannot be in the table")
         case Decided.REJECTED:
             rows = decision.rejected
-            which = f"{rows.rows} rows of batch {batch}" if rows else f"Rows of batch {batch}"
+            which = f"{counted(rows.rows, 'row')} of batch {batch}" if rows else f"Rows of batch {batch}"
             table = rows.table if rows else "the table of rejected rows"
+            command = printed.runnable(f"tidegate decide {batch} --published --rejected-done")
             render.error(
-                f"{which} do not fit, and belong in {table}. Look there: SELECT count(*) FROM {table} WHERE _batch_id ="
-                f" '{batch}'. If they are there, or you can do without them: tidegate decide {batch} --published"
-                " --rejected-done. Their files keep them in any case"
+                f"{which} belong in {table}, because they do not fit. Look there: SELECT count(*) FROM {table} WHERE"
+                f" _batch_id = '{batch}'. If they are there, or you can do without them:"
+                f" {command}. Their files keep them in any case"
             )
         case Decided.WHICH:
             staged = ", ".join(map(str, decision.staged))

@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tidegate.cli import deployment, json_output
+from tidegate.cli import deployment, json_output, printed
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import ConfigOption, JsonOption
+from tidegate.core.quantities import counted
 from tidegate.settings import Checked
 from tidegate.settings import check as find_mistakes
 from tidegate.settings.reading import read
@@ -41,24 +42,21 @@ def check(
         typer.echo(json_output.dumps(_as_dict(path, checked)))
     else:
         if checked.mistakes:
-            typer.echo(in_text(checked.mistakes, str(path), source))
-        typer.echo(_verdict(path, checked))
+            for line in in_text(checked.mistakes, str(path), source).splitlines():
+                printed.echo(line)
+        printed.echo(_verdict(path, checked))
     if checked.settings is None:
         raise typer.Exit(int(Exit.USAGE))
 
 
 def _verdict(path: Path, found: Checked) -> str:
     wrong = sum(not each.warning for each in found.mistakes)
-    counted = ((wrong, "mistake"), (len(found.mistakes) - wrong, "warning"))
-    said = " and ".join(_several(count, name) for count, name in counted if count)
+    kinds = ((wrong, "mistake"), (len(found.mistakes) - wrong, "warning"))
+    said = " and ".join(counted(count, name) for count, name in kinds if count)
     if found.settings is None:
         return f"{path} cannot be used: {said}"
-    can = f"{path} can be used: {_several(len(found.settings.routes), 'route')}"
+    can = f"{path} can be used: {counted(len(found.settings.routes), 'route')}"
     return f"{can}, {said}" if said else can
-
-
-def _several(count: int, name: str) -> str:
-    return f"{count} {name}" if count == 1 else f"{count} {name}s"
 
 
 def _as_dict(path: Path, found: Checked) -> dict[str, Any]:

@@ -4,27 +4,31 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from pydantic import ByteSize, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
 from tidegate.cli import deployment, json_output
 from tidegate.cli.options import ConfigOption, JsonOption, check_route
 from tidegate.cli.render import console
+from tidegate.cli.terminal import Text
 from tidegate.core.batches import BatchLimits
+from tidegate.core.quantities import counted
+from tidegate.core.quantities import duration as told
 from tidegate.cost import bill as costs
 from tidegate.cost.bill import Bill, DailyTraffic, Gathering, WaitCost
 from tidegate.cost.prices import AS_OF, PRICES, REGION
 from tidegate.settings import duration, load
+from tidegate.settings.values import Size
 
 MOST_A_DAY = 1e12
 """Uploads. Beyond it the arithmetic says nothing of a pipeline."""
 LARGEST = 10**15
 """Bytes of an upload. S3 takes less."""
 ASSUMED = (
-    f"assumed: a call takes {costs.CALL_SECONDS * 1e3:.0f} ms, a job starts after {costs.JOB_STARTS_AFTER:.0f} s and"
-    f" keeps its workers for {costs.JOB_SECONDS:.0f} s and the time to read; uploads come evenly over the day"
+    f"assumed: a call takes {costs.CALL_SECONDS * 1e3:.0f} ms, a job starts after {told(costs.JOB_STARTS_AFTER)} and"
+    f" keeps its workers for {told(costs.JOB_SECONDS)} and the time to read, without `linger`; uploads come evenly over"
+    " the day"
 )
 
 
@@ -71,7 +75,7 @@ def _uploads(given: float) -> float:
 
 def _bytes(given: str) -> int:
     try:
-        found = int(TypeAdapter(ByteSize).validate_python(given))
+        found = int(TypeAdapter(Size).validate_python(given))
     except (ValidationError, OverflowError):
         found = 0
     if not 1 <= found <= LARGEST:
@@ -119,7 +123,9 @@ def show(mine: Bill, floor: Bill, usual: Sequence[Bill], waits: Sequence[WaitCos
         bills.add_row(line.name, f"{line.quantity:,.0f}", str(PRICES[line.name]), f"{line.dollars:,.2f}")
     bills.add_row("together", "", "", f"{mine.dollars:,.2f}", style="bold")
     out.print(bills)
-    beside = Table(f"{mine.uploads:,.0f} uploads a month", "jobs", "dollars", "of a million", box=box.SIMPLE)
+    beside = Table(
+        f"{counted(round(mine.uploads), 'upload')} a month", "jobs", "dollars", "of a million", box=box.SIMPLE
+    )
     for column in beside.columns[1:]:
         column.justify = "right"
     for each in (mine, floor, *usual):
@@ -132,8 +138,8 @@ def show(mine: Bill, floor: Bill, usual: Sequence[Bill], waits: Sequence[WaitCos
     for wait in waits:
         knee = "longer waits save little" if wait.knee else ""
         dollars = (f"{wait.spark:,.2f}", f"{wait.dollars:,.2f}")
-        seconds = (_time(wait.usual_wait), _time(wait.longest_wait))
-        curve.add_row(_time(wait.max_wait), f"{wait.jobs:,.0f}", *dollars, *seconds, knee)
+        seconds = (told(wait.usual_wait), told(wait.longest_wait))
+        curve.add_row(told(wait.max_wait), f"{wait.jobs:,.0f}", *dollars, *seconds, knee)
     out.print(curve)
     unconfirmed = ", ".join(name for name, price in PRICES.items() if not price.confirmed)
     out.print(Text(f"list prices of {REGION}, {AS_OF}, without free tiers; read on no bill", "dim"), soft_wrap=True)
@@ -143,9 +149,3 @@ def show(mine: Bill, floor: Bill, usual: Sequence[Bill], waits: Sequence[WaitCos
         Text("not in it: what you store, what you put yourself, logs, audits, the job of maintain", "dim"),
         soft_wrap=True,
     )
-
-
-def _time(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f}s"
-    return f"{seconds / 60:.0f}m" if seconds < 5_400 else f"{seconds / 3_600:.1f}h"

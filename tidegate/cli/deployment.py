@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tidegate.cli import plugins, printed
-from tidegate.environment import LEDGER, LOCAL_STACK, STACK_DIR, read_outputs
+from tidegate.environment import DEPLOYED, LEDGER, LOCAL_CONFIG, LOCAL_STACK, STACK_DIR, read_outputs
 
 if TYPE_CHECKING:
     from tidegate.flows.ports import Ports
@@ -28,16 +28,17 @@ def find(folder: Path | None, *, up_to_date: bool = False) -> "Deployment":
     """The deployment that the environment describes. If `folder` is given, the stack that runs there.
 
     With `up_to_date`, a stack of this machine first applies what has changed in its configuration. A deployment is
-    what was deployed last. Raises SettingsError, or Expected if no stack runs there.
+    what was deployed last: what a person has written since is told, and not used. Raises SettingsError, or Expected if
+    no stack runs there.
     """
-    from tidegate.settings import DEFAULT_FILE, SettingsError
+    from tidegate.settings import SettingsError
 
     if folder is not None or not is_named():
         plugins.local("enter")(folder or STACK_DIR, up_to_date=up_to_date)
-        if (config := config_file(None)).resolve() != Path(DEFAULT_FILE).resolve():
-            printed.reads(config)
     elif up_to_date and os.environ.get(LOCAL_STACK):
         plugins.local("enter")(Path(os.environ[LOCAL_STACK]), up_to_date=True)
+    if os.environ.get(LOCAL_CONFIG):
+        _compare(Path(os.environ[LOCAL_CONFIG]), Path(os.environ[LOCAL_STACK]))
     from tidegate import wiring
 
     try:
@@ -46,6 +47,49 @@ def find(folder: Path | None, *, up_to_date: bool = False) -> "Deployment":
         raise SettingsError(
             f"{MARK} is set and {missing.args[0]} is not: set all that `tidegate env` prints, or none and use --dir"
         ) from None
+
+
+def find_to_look(folder: Path | None) -> "Deployment":
+    """As `find`, for a verb that only looks at the ledger: a mistake in `tidegate.toml` is told, and the routes are
+    those that the ledger has."""
+    from tidegate.settings import SettingsError
+
+    try:
+        return find(folder)
+    except SettingsError as mistake:
+        from tidegate import wiring
+        from tidegate.cli import terminal
+
+        try:
+            found = wiring.known_deployment()
+        except KeyError:
+            raise mistake from None
+        terminal.warning(
+            f"{mistake}\nWithout that file, the routes are those that the ledger has, as they were deployed last, and"
+            " the claims count as kept for the default time."
+        )
+        return found
+
+
+def _compare(made_from: Path, stack: Path) -> None:
+    """Say how the file that a stack of this machine was made from differs from what it runs by."""
+    from tidegate.settings import DEFAULT_FILE, SettingsError, load
+
+    if made_from.resolve() != DEFAULT_FILE.resolve():
+        printed.reads(made_from)
+    try:
+        if made_from.read_bytes() == (stack / DEPLOYED).read_bytes():
+            return
+    except OSError:
+        return  # it was moved, or nothing is deployed
+    from tidegate.cli import terminal
+
+    try:
+        load(made_from)
+    except SettingsError as mistake:
+        terminal.warning(f"{mistake}\nThe stack runs on by what the file said before.")
+    else:
+        terminal.warning(f"{made_from} has changed, and the stack runs by what it said before: `tidegate local up`")
 
 
 def known_names(configured: Iterable[str], ports: "Ports") -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, json_output, plugins, render
+from tidegate.cli import deployment, json_output, plugins, printed, render
 from tidegate.cli.checks import verdict
 from tidegate.cli.options import ConfigOption, DirOption, JsonOption, PortOption
 from tidegate.environment import STACK_DIR
@@ -45,7 +45,7 @@ def doctor(
             settings,
             visit.named(outputs),
             job_minutes=wait if job else None,
-            tell=lambda text: typer.echo(text, err=True),
+            tell=lambda text: printed.echo(text, err=True),
         )
     elif outputs or job:
         raise typer.BadParameter("--outputs and --job go with --aws")

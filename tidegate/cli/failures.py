@@ -57,7 +57,7 @@ def advice_for(error: Exception) -> str:
         return ""
     if any(map(_is_of_credentials, _causes(error))):
         return "Log in, or set AWS_PROFILE. `aws sts get-caller-identity` shows who you are to AWS."
-    if "ResourceNotFoundException" in str(error):
+    if "ResourceNotFoundException" in map(_code, _causes(error)):
         return "Is this the region and the account of the deployment? AWS_REGION and AWS_PROFILE say where to look."
     if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
         return "If this is a local stack: `tidegate local up` starts it, `tidegate doctor` checks it."
@@ -84,9 +84,12 @@ _BAD_CREDENTIALS = frozenset(
 
 
 def _is_of_credentials(error: BaseException) -> bool:
-    if isinstance(error, ClientError):
-        return error.response.get("Error", {}).get("Code") in _BAD_CREDENTIALS
-    return isinstance(error, _NO_CREDENTIALS)
+    return _code(error) in _BAD_CREDENTIALS or isinstance(error, _NO_CREDENTIALS)
+
+
+def _code(error: BaseException) -> str:
+    """AWS's code of an error that it has answered, else ""."""
+    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -67,7 +67,7 @@ def files(
     earliest = begin(since)
     found: FilesPage | LandedPage
     try:
-        deployed = deployment.find(folder)
+        deployed = deployment.find_to_look(folder)
     except plugins.StackStopped as stopped:
         _check_landed(stopped, route, outcome)
         found = stopped.remains(key=key, since=earliest, skip=token(after, int) or 0, limit=limit)

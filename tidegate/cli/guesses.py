@@ -6,6 +6,8 @@ Typer itself proposes what is spelled alike. These are spelled otherwise.
 import re
 from collections.abc import Collection
 
+from tidegate.cli import printed
+
 VERBS = {
     "start": "local up",
     "up": "local up",
@@ -69,6 +71,7 @@ OPTIONS = {
     "--max": ("--limit",),
     "-n": ("--limit",),
     "--status": ("--state",),
+    "--state": ("--quarantined",),
     "--failed": ("--quarantined",),
     "--last": ("--since",),
     "--from": ("--since",),
@@ -106,5 +109,6 @@ def better(message: str, path: str, there: Collection[str]) -> str:
         meant = of_option(found[1], there)
         return f"{found[0]}. Did you mean {meant}?" if meant else message
     if path == "sql" and message.startswith("Got unexpected extra argument"):
-        return "the shell has cut the query into words: put it in quotes, as in tidegate sql 'select count(*) from ...'"
+        example = printed.runnable("tidegate sql 'select count(*) from ...'")
+        return f"the shell has cut the query into words: put it in quotes, as in {example}"
     return message

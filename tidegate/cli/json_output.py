@@ -1,11 +1,12 @@
-"""What `--json` prints. docs/cli.md shows every shape, and a test compares the two.
+"""What `--json` prints. docs/json has an example of each, and tests compare the two.
 
 Fields may be added. If a field changes its name or meaning, `VERSION` changes. Times are ISO 8601 in UTC, and null for
 "not yet".
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tidegate.core.audit import AuditCounts, AuditFinding, Listed, Window
 from tidegate.core.backfill import BackfillCounts, BackfillFinding, BackfillScope, Survey
 from tidegate.core.batches import Batch, State
 from tidegate.core.landed_files import LandedPage
+from tidegate.core.landed_versions import several_landed
 from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import Outcome
@@ -29,7 +31,7 @@ from tidegate.flows.overview import Overview
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.reconcile import Reconciled
-from tidegate.flows.recover import Recovered
+from tidegate.flows.recover import Clash, Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import Trace
 
@@ -37,7 +39,12 @@ VERSION = 1
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    return json.dumps({"version": VERSION, **document}, indent=2, ensure_ascii=False)
+    """Text as it is, but for what a terminal would act on: that is escaped, and no reader of JSON sees a difference."""
+    text = json.dumps({"version": VERSION, **document}, indent=2, ensure_ascii=False)
+    return _NOT_PLAIN.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+
+
+_NOT_PLAIN = re.compile(r"[^\n -~]")
 
 
 def compact(value: Any) -> str:
@@ -155,6 +162,10 @@ def trace(uri: str, traces: Sequence[Trace], near: Sequence[str] = ()) -> dict[s
             }
             for each in traces
         ],
+        "several_landed": [
+            {"table": each.table, "versions": list(each.versions), "ordered": each.ordered, "delete": each.delete}
+            for each in several_landed(uri, ((trace.claim, trace.batch) for trace in traces))
+        ],
     }
 
 
@@ -203,6 +214,7 @@ def _file(each: KnownFile) -> dict[str, Any]:
         "outcome": each.state.outcome,
         "rows": each.rows,
         "rejected_rows": each.rejected,
+        "landed_versions": each.versions,
         "error": each.state.error or None,
         "claimed_at": iso(each.claimed_at),
         "ended_at": iso(each.batch.ended_at),
@@ -228,6 +240,7 @@ def landed_files(page: LandedPage) -> dict[str, Any]:
                 "outcome": "committed",
                 "rows": each.rows,
                 "rejected_rows": None,
+                "landed_versions": each.versions,
                 "error": None,
                 "claimed_at": None,
                 "ended_at": iso(each.ingested_at),
@@ -304,13 +317,17 @@ def recovered(done: Recovered, *, dry_run: bool) -> dict[str, Any]:
         "notices": done.notices,
         "notices_withdrawn": done.withdrawn,
         "uploads_sent_again": done.sent,
-        "clashes": [
-            {"batch": each.batch, "other": each.other, "uploads": each.uploads, "example": each.example}
-            for each in done.clashes
-        ],
+        "clashes": _clashes(done.clashes),
+        "loaded_once_more": _clashes(done.once_more),
         "unknown_routes": [{"route": name, "batches": ids} for name, ids in sorted(done.unknown_routes.items())],
         "troubles": done.troubles,
     }
+
+
+def _clashes(found: Iterable[Clash]) -> list[dict[str, Any]]:
+    return [
+        {"batch": each.batch, "other": each.other, "uploads": each.uploads, "example": each.example} for each in found
+    ]
 
 
 def rebuilt(done: Rebuilt, *, dry_run: bool) -> dict[str, Any]:
@@ -333,9 +350,14 @@ def reconciled(done: Reconciled) -> dict[str, Any]:
         "forgotten_batches": done.forgotten,
         "uploads_of_other_tools": done.strangers,
         "abandoned_batches": done.abandoned,
-        "fences_not_read": done.unread,
         "tables": [
-            {"table": table, "uploads": held.uploads, "rows": held.rows} for table, held in sorted(done.tables.items())
+            {
+                "table": table,
+                "uploads": held.uploads,
+                "rows": held.rows,
+                "objects_in_several_versions": done.several.get(table, 0),
+            }
+            for table, held in sorted(done.tables.items())
         ],
         "findings": [
             {
@@ -441,7 +463,7 @@ def backfilled(
 ) -> dict[str, Any]:
     return {
         "dry_run": dry_run,
-        "sent": 0 if dry_run else sum(each.missing for each in counts.values()),
+        "sent": 0 if dry_run else sum(each.sent for each in counts.values()),
         "routes": [
             {
                 "route": scope.route.name,

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tidegate.cli import printed
 from tidegate.cli.verbs import Verb, Verbs
 
 VERBS = (
@@ -70,7 +71,7 @@ VERBS = (
     Verb(
         "quarantine",
         "tidegate.cli.quarantine:app",
-        "The uploads that could not be decoded: list them, show one, release them.",
+        "The uploads that could not be decoded: list them, show one, release them, give them up.",
     ),
     Verb(
         "redrive",
@@ -101,8 +102,7 @@ VERBS = (
     Verb(
         "backfill",
         "tidegate.cli.backfill:backfill",
-        "Compare a bucket with the table itself, and send what is missing there: what was in the bucket before the"
-        " deployment, or is older than the ledger remembers.",
+        "Compare a bucket with the table itself, and send what is missing there.",
     ),
     Verb(
         "reconcile",
@@ -147,7 +147,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(importlib.metadata.version("tidegate"))
+        printed.echo(importlib.metadata.version("tidegate"))
         raise typer.Exit
 
 
@@ -157,7 +157,9 @@ def options(
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(printed.OneLine("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 if __name__ == "__main__":

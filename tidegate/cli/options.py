@@ -93,13 +93,13 @@ def span(since: str | None, until: str | None, now: int) -> tuple[int | None, in
 def confirm(question: str) -> None:
     """Ask, and go on if the answer is yes. Else the verb ends, and says which option does not ask."""
     try:
-        if typer.confirm(question, err=True):
+        if typer.confirm(printed.visible(question), err=True):
             return
         why = "that was not confirmed"
     except typer.Abort as ended:
         if isinstance(ended.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from None
-        typer.echo(err=True)
+        printed.echo("", err=True)
         why = "nobody is there to confirm it"
     from tidegate.cli import terminal  # the list of verbs needs these options, and draws nothing
 

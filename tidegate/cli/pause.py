@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, render
+from tidegate.cli import deployment, printed, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, check_route
 from tidegate.flows.pause import PauseResult
@@ -35,10 +35,10 @@ def unpause(route: RouteArgument, folder: DeploymentOption = None) -> None:
 def _tell_pause(route: str, done: PauseResult, success: str, already: str) -> None:
     match done:
         case PauseResult.DONE:
-            typer.echo(f"route {route} {success}")
+            printed.echo(f"route {route} {success}")
             return
         case PauseResult.ALREADY:
-            typer.echo(f"route {route} {already}")
+            printed.echo(f"route {route} {already}")
             return
         case PauseResult.NO_SUCH_ROUTE:
             render.error(f"neither tidegate.toml nor the ledger has a route {route!r}: see `tidegate routes`")

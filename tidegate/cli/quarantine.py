@@ -1,5 +1,6 @@
-"""The verbs for what is in quarantine: list it, show it, release it."""
+"""The verbs for what is in quarantine: list it, show it, release it, give it up."""
 
+import shlex
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from tidegate import wiring
-from tidegate.cli import deployment, json_output, render, terminal
+from tidegate.cli import deployment, json_output, printed, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import (
     SINCE_WHEN,
@@ -24,17 +25,19 @@ from tidegate.cli.options import (
     span,
 )
 from tidegate.cli.verbs import group
+from tidegate.core.quantities import counted
 from tidegate.core.routes import route_of
 from tidegate.core.uploads import Upload
+from tidegate.flows.drop_quarantined import drop_quarantined
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Quarantined, Selection, quarantined, quarantined_object
 from tidegate.flows.redrive import release as send_again
 from tidegate.wiring import Deployment
 
-app = group("quarantine", "The uploads that could not be decoded: list them, show one, release them.")
+app = group("quarantine", "The uploads that could not be decoded: list them, show one, release them, give them up.")
 
 COUNTED = 10_000
-"""How many uploads are counted, and kept in memory, before the question whether to release them."""
+"""How many uploads are counted, and kept in memory, before the question whether to go on."""
 
 KeyOption = Annotated[
     str,
@@ -52,6 +55,12 @@ UntilOption = Annotated[str | None, typer.Option("--until", metavar=WHEN, help="
 def _selection(key: str, error: str, since: str | None, until: str | None) -> Selection:
     begin, end = span(since, until, wiring.clock())
     return Selection(begin or 0, end, key, error)
+
+
+def _confirm(what: str, first: Sequence[Quarantined]) -> None:
+    """Ask whether to do `what` to these, and to those that follow if they are more than `COUNTED`."""
+    more = "more than " if len(first) > COUNTED else ""
+    confirm(f"{what} {more}{counted(min(len(first), COUNTED), 'upload')}?")
 
 
 def found_in(deployed: Deployment, ports: Ports, route: str | None, selection: Selection) -> Iterator[Quarantined]:
@@ -95,10 +104,11 @@ def show(
     deployed = deployment.find(folder)
     found = list(quarantined_object(bucket, key, deployed.ports()))
     if not found:
-        render.error(f"no version of {uri} is in quarantine: see `tidegate trace {uri}`")
+        render.error(f"no version of {printed.named(uri)} is in quarantine: see `tidegate trace {shlex.quote(uri)}`")
         raise typer.Exit(int(Exit.FINDING))
     for each in found:
-        render.in_quarantine(each)
+        route = deployed.routes.get(each.route)
+        render.in_quarantine(each, route.dataset.table if route else "")
 
 
 @app.command()
@@ -123,10 +133,9 @@ def release(
     began, coming = ports.clock(), found_in(deployed, ports, route, selection)
     first = list(islice(coming, COUNTED + 1))
     for said in other_ways(first, deployed, ports):
-        typer.echo(said, err=True)
+        printed.echo(said, err=True)
     if first and not yes:
-        count = f"{len(first)}" if len(first) <= COUNTED else f"more than {COUNTED}"
-        confirm(f"Release {count} {'upload' if len(first) == 1 else 'uploads'}?")
+        _confirm("Release", first)
     # what was counted was read before the question: it is sent as of then
     done = send_again(
         chain(first, coming),
@@ -136,11 +145,50 @@ def release(
         on_sent=sent_so_far,
         began=began,
     )
+    if done.corrected:
+        are = counted(done.corrected, "upload is", "uploads are")
+        terminal.tell(
+            f"{are} left: a later version of the object has landed, and the older rows would land beside its rows."
+            " Settling gives them up; `tidegate redrive s3://BUCKET/KEY --version VERSION` sends one all the same"
+        )
     if done.sent:
-        are = "1 upload is" if done.sent == 1 else f"{done.sent} uploads are"
+        are = counted(done.sent, "upload is", "uploads are")
         terminal.tell(f"{are} released: `tidegate status` shows how they end")
-    else:
+    elif not done.corrected:
         terminal.tell("nothing of this is in quarantine, so nothing is released: `tidegate quarantine ls` has what is")
+
+
+@app.command("drop")
+def drop_(
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why. `tidegate trace` shows it.")],
+    route: RouteOption = None,
+    key: KeyOption = "",
+    error: ErrorOption = "",
+    since: SinceOption = None,
+    until: UntilOption = None,
+    folder: DeploymentOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Give up what is in quarantine, because nobody needs it any more. It waits for nobody from then on.
+
+    Without --key, --error, --since, --until and --route this gives up everything. What a later version of the same
+    object has corrected needs no command: settling gives it up within an hour after that version has landed.
+    """
+    if not reason.strip():
+        raise typer.BadParameter("say why: `tidegate trace` shows it to whoever looks for the file later")
+    selection = _selection(key, error, since, until)
+    deployed = deployment.find(folder)
+    ports = deployed.ports(f"drop-{uuid.uuid4().hex}")
+    coming = found_in(deployed, ports, route, selection)
+    first = list(islice(coming, COUNTED + 1))
+    if first and not yes:
+        _confirm("Give up", first)
+    dropped = drop_quarantined(chain(first, coming), reason.strip(), ports)
+    if dropped:
+        are = counted(dropped, "upload is", "uploads are")
+        terminal.tell(f"{are} given up: `tidegate redrive s3://BUCKET/KEY` would bring one back")
+    else:
+        terminal.tell("nothing of this is in quarantine, so nothing is given up: `tidegate quarantine ls` has what is")
 
 
 def other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:
@@ -170,4 +218,4 @@ def other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports)
 
 
 def sent_so_far(sent: int) -> None:
-    typer.echo(f"  {sent} uploads sent", err=True)
+    printed.echo(f"  {counted(sent, 'upload')} sent", err=True)

@@ -1,6 +1,7 @@
 """`tidegate redrive`: send again what ended without a row, or what is among the dead letters."""
 
 import difflib
+import shlex
 import uuid
 from typing import Annotated
 
@@ -9,10 +10,14 @@ import typer
 from tidegate.cli import deployment, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, bucket_and_key
+from tidegate.cli.printed import named
 from tidegate.cli.quarantine import sent_so_far
 from tidegate.core.letters import judge_notice, judge_notification
+from tidegate.core.outcomes import Outcome
+from tidegate.core.quantities import counted
 from tidegate.flows.letters import redrive_letters
 from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object
+from tidegate.flows.trace import trace as ask_trace
 from tidegate.wiring import Deployment
 
 LETTERS = "dead-letters"
@@ -50,13 +55,18 @@ def redrive(
         _move_back(deployment.find(folder), dry_run=dry_run)
         return
     bucket, key = bucket_and_key(what) if is_object else ("", "")
-    ports = deployment.find(folder).ports(f"redrive-{uuid.uuid4().hex}")
+    deployed = deployment.find(folder)
+    ports = deployed.ports(f"redrive-{uuid.uuid4().hex}")
     run = ports.new_id()
+    landed = 0
     if is_object:
-        done = redrive_object(bucket, key, ports, run=run, version=version)
+        done = redrive_object(bucket, key, ports, run=run, configured=deployed.routes, version=version)
+        if done.elsewhere:
+            versions = (each for each in ask_trace(bucket, key, ports) if version in ("", each.claim.version))
+            landed = sum(each.outcome == Outcome.COMMITTED for each in versions)
     else:
         done = redrive_batch(what, ports, run=run, on_sent=sent_so_far)
-    _tell(what, done)
+    _tell(what, done, landed)
 
 
 def _move_back(deployed: Deployment, *, dry_run: bool) -> None:
@@ -79,14 +89,15 @@ def _move_back(deployed: Deployment, *, dry_run: bool) -> None:
         raise typer.Exit(int(Exit.FINDING))
 
 
-def _tell(what: str, done: Redrive) -> None:
-    name = what if what.startswith("s3://") else f"batch {what}"
-    elsewhere = ""
-    if done.elsewhere:
-        elsewhere = (
-            f"; {done.elsewhere} landed, or belong to another notice: they are pending, unless that notice was lost"
-            " after it had claimed them (`tidegate trace` says that it is not registered). Then `tidegate audit` sends"
-            " them"
+def _tell(what: str, done: Redrive, landed: int) -> None:
+    """`landed`: how many versions of an object did. Of a batch nobody asks each upload for that."""
+    name = named(what) if what.startswith("s3://") else f"batch {what}"
+    elsewhere = f"; {counted(landed, 'version has landed', 'versions have landed')}" if landed else ""
+    if others := done.elsewhere - landed:
+        elsewhere += (
+            f"; {counted(others, 'upload belongs', 'uploads belong')} to another notice by now, and landed with it or"
+            " will: unless it was lost after its claim (`tidegate trace` says that it is not registered). Then"
+            " `tidegate audit` sends what it claimed"
         )
     if done.expired:
         elsewhere += (
@@ -96,7 +107,8 @@ def _tell(what: str, done: Redrive) -> None:
     match done.ended:
         case Redriven.SENT:
             terminal.tell(
-                f"{done.sent} uploads of {name} are sent again{elsewhere}: `tidegate status` shows how they end"
+                f"{counted(done.sent, f'upload of {name} is', f'uploads of {name} are')} sent again{elsewhere}:"
+                " `tidegate status` shows how they end"
             )
             return
         case Redriven.NOTHING_LEFT:
@@ -110,10 +122,11 @@ def _tell(what: str, done: Redrive) -> None:
             )
         case Redriven.MISSING:
             render.error(
-                f"the manifest or a part of batch {what} is missing in the work bucket: {done.sent} uploads were sent."
-                " Restore it (docs/operations.md, `A file of the work bucket is missing`), then run this again; or send"
+                f"the manifest or a part of batch {what} is missing in the work bucket:"
+                f" {counted(done.sent, 'upload was', 'uploads were')} sent. Restore it (docs/operations.md,"
+                " `A file of the work bucket is missing`), then run this again; or send"
                 f" what is there: `tidegate abort {what} --redrive --skip-missing`"
             )
         case Redriven.UNKNOWN:
-            render.error(f"the ledger knows no such upload of {name}: see `tidegate trace {what}`")
+            render.error(f"the ledger knows no such upload of {name}: see `tidegate trace {shlex.quote(what)}`")
     raise typer.Exit(int(Exit.FINDING))

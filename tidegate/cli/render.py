@@ -4,20 +4,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
-from tidegate.cli.printed import runnable
+from tidegate.cli.printed import in_prose, named
 from tidegate.cli.render_status import conservation as conservation
+from tidegate.cli.terminal import Text
 from tidegate.cli.terminal import console as console
+from tidegate.cli.terminal import counted as counted
 from tidegate.cli.terminal import duration as duration
 from tidegate.cli.terminal import error as error
 from tidegate.cli.terminal import progress as progress
 from tidegate.cli.terminal import size as size
 from tidegate.cli.terminal import warning as warning
+from tidegate.core.advice import about_the_table
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed
-from tidegate.core.backfill import BackfillCounts, BackfillFinding
+from tidegate.core.backfill import SENT, BackfillCounts, BackfillFinding
 from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.reconcile import TableDifference
 from tidegate.core.routes import Route
@@ -49,11 +51,12 @@ def routes(config: Path, routes: Iterable[Route], maintained: Collection[str]) -
             ("partitions", ", ".join(dataset.partition_by) or "none"),
             (
                 "hand-off",
-                f"after {duration(limits.max_wait)}, {size(limits.target_bytes)}, {limits.target_objects} objects",
+                f"after {duration(limits.max_wait)}, {size(limits.target_bytes)},"
+                f" {counted(limits.target_objects, 'object')}",
             ),
             (
                 "jobs",
-                f"{limits.in_flight} at once, {limits.attempts} attempts at a batch,"
+                f"{limits.in_flight} at once, {counted(limits.attempts, 'attempt')} at a batch,"
                 f" the second after {duration(limits.retry_wait)}; a halted one steps aside after"
                 f" {duration(limits.step_aside)}",
             ),
@@ -88,10 +91,18 @@ def recovered(done: Recovered, *, dry_run: bool) -> None:
     for clash in done.clashes:
         advice = f"When {clash.other} has ended, or its notice is registered, recover again"
         text = (
-            f"{clash.uploads} uploads are in the manifest of batch {clash.batch} and belong to {clash.other} as well,"
-            f" for example {clash.example}: they may land twice. {advice}; docs/operations.md has the steps"
+            f"{counted(clash.uploads, 'upload is', 'uploads are')} in the manifest of batch {clash.batch}, and"
+            f" owned by {clash.other} as well, for example {clash.example}: what lands may land twice. {advice};"
+            " docs/operations.md has the steps"
         )
         out.print(Text.assemble(("clash: ", "bold red"), text), soft_wrap=True)
+    for each in done.once_more:
+        text = (
+            f"{counted(each.uploads, 'upload', 'uploads')} of batch {each.other}, for example {each.example}: batch"
+            f" {each.batch} has them in the same table, and they belong to that now. `tidegate reconcile` tells if"
+            " their rows are there twice"
+        )
+        out.print(Text.assemble(("loaded once more: ", "bold"), text), soft_wrap=True)
     for name, batches in sorted(done.unknown_routes.items()):
         text = f"neither tidegate.toml nor the ledger has route {name}, of these batches: {', '.join(batches)}"
         out.print(Text.assemble(("unknown route: ", "bold red"), text), soft_wrap=True)
@@ -127,13 +138,14 @@ def reconciled(done: Reconciled) -> None:
         ("batches with rows that the ledger has forgotten", done.forgotten),
         ("uploads that other tools wrote", done.strangers),
         ("abandoned batches whose fences were looked for", done.abandoned),
+        ("objects with rows of more than one version", sum(done.several.values())),
     )
-    if done.unread:
-        unread = f"the fences of {done.unread} abandoned batches were not looked for: deploy this version first"
-        out.print(Text(unread, "yellow"), soft_wrap=True)
+    if done.example:
+        advice = in_prose("`tidegate trace` prints the statement that removes the older rows")
+        out.print(Text(f"    for example {named(done.example)}: {advice}", "dim"), soft_wrap=True)
     for found in done.findings:
         out.print(Text.assemble((f"{found.difference.value}: ", "bold red"), _difference(found)), soft_wrap=True)
-        out.print(Text(f"    {runnable(found.advice)}", "dim"), soft_wrap=True)
+        out.print(Text(f"    {in_prose(found.advice)}", "dim"), soft_wrap=True)
     if done.holds:
         out.print("the tables hold what the ledger has committed")
 
@@ -164,8 +176,8 @@ def maintained(done: CompleteMaintenance, *, dry_run: bool) -> None:
 def _difference(found: TableFinding) -> str:
     if found.difference is TableDifference.TWICE:
         return (
-            f"table {found.name_of_table} holds {found.table.uploads} uploads in batch {found.batch} and in batch"
-            f" {found.other}, for example {found.example}"
+            f"table {found.name_of_table} holds {counted(found.table.uploads, 'upload')} in batch {found.batch} and in"
+            f" batch {found.other}, for example {found.example}"
         )
     if found.difference is TableDifference.NOT_FENCED:
         return (
@@ -173,15 +185,17 @@ def _difference(found: TableFinding) -> str:
             " table was rolled back past it"
         )
     return (
-        f"batch {found.batch}: table {found.name_of_table} holds {found.table.rows} rows of {found.table.uploads}"
-        f" uploads, the ledger has committed {found.ledger.rows} of {found.ledger.uploads}"
+        f"batch {found.batch}: table {found.name_of_table} holds {counted(found.table.rows, 'row')} of"
+        f" {counted(found.table.uploads, 'upload')}, the ledger has committed {found.ledger.rows} of"
+        f" {found.ledger.uploads}"
     )
 
 
 def lacking(batch: str, lacks: Missing) -> str:
     """What the folder of a batch lacks, in half a sentence."""
     example = lacks.files[0] if len(lacks.files) == 1 else f"{lacks.files[0]}, ..."
-    return f"the work bucket lacks {len(lacks.files)} files of batch {batch} with {lacks.uploads} uploads ({example})"
+    files, uploads = counted(len(lacks.files), "file"), counted(lacks.uploads, "upload")
+    return f"the work bucket lacks {files} of batch {batch} with {uploads} ({example})"
 
 
 # --- quarantine ---
@@ -210,7 +224,8 @@ def letters(name: str, done: LettersMoved, *, dry_run: bool) -> None:
         out.print(f"    and {done.kept - len(done.shown)} more")
 
 
-def in_quarantine(each: Quarantined) -> None:
+def in_quarantine(each: Quarantined, table: str) -> None:
+    """`table` is the one of its route, "" if nobody knows it."""
     out = console()
     for name, value in (
         ("object", f"s3://{each.bucket}/{each.key}"),
@@ -220,6 +235,7 @@ def in_quarantine(each: Quarantined) -> None:
         ("notice", each.notice),
         ("error", each.error),
         ("where", each.where or "not known"),
+        *([("advice", about)] if (about := about_the_table(each.error, table)) else []),
     ):
         out.print(Text.assemble((f"{name:<10}", "bold"), value), soft_wrap=True)
 
@@ -230,10 +246,7 @@ def droppable(found: Droppable | None) -> None:
     if found is None:
         out.print("its manifest or a part is missing in the work bucket: nobody can say what is there to drop")
         return
-    if not found.here:
-        out.print(f"none of its {found.uploads} uploads is there to drop", soft_wrap=True)
-    else:
-        out.print(f"{found.here} of its {found.uploads} uploads are there to drop", soft_wrap=True)
+    out.print(f"{found.here or 'none'} of its {counted(found.uploads, 'upload')} can be dropped", soft_wrap=True)
     if found.dropped:
         out.print(f"  {found.dropped} are dropped already", soft_wrap=True)
     if found.elsewhere:
@@ -259,12 +272,17 @@ def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, Aud
         line = f"{each.upload}, of {iso(each.modified)}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
     if sent > len(first):
-        out.print(f"and {sent - len(first)} more", soft_wrap=True)
+        out.print(f"and {sent - len(first):,} more", soft_wrap=True)
 
 
 BACKFILL_ADVICE = {
     BackfillFinding.MISSING: "it would be sent",
-    BackfillFinding.COMMITTED: "the ledger says that it is in the table: see `tidegate trace`",
+    BackfillFinding.ELSEWHERE: "it is in another table, and would be sent into this one, too",
+    BackfillFinding.REMOVED: "its rows were deleted from this table, and it would be sent again",
+    BackfillFinding.COMMITTED: (
+        "it has landed, and the table was rolled back past it: `tidegate republish` of its batch, which `tidegate"
+        " trace` names, brings it back"
+    ),
     BackfillFinding.QUARANTINED: "`tidegate quarantine release` reads it again",
     BackfillFinding.ABANDONED: "`tidegate redrive` sends it again",
     BackfillFinding.LET_GO: "`tidegate redrive` sends it again, or an audit",
@@ -277,16 +295,25 @@ def backfilled(
 ) -> None:
     out = console()
     if dry_run:
-        out.print(Text("nothing was sent; without --dry-run what is missing would be", "bold"))
+        out.print(Text("nothing was sent; without --dry-run what the table lacks would be", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
         for what, count in found.as_dict().items():
             out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
     for each, finding in first:
-        line = f"{each.upload}, of {iso(each.modified)}: {runnable(BACKFILL_ADVICE[finding])}"
+        line = f"{each.upload}, of {iso(each.modified)}: {in_prose(BACKFILL_ADVICE[finding])}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
-    if not dry_run and (sent := sum(each.missing for each in counts.values())):
-        out.print(runnable(f"{sent} uploads are on their way: `tidegate status` shows how they end"), soft_wrap=True)
+    listed = {*BACKFILL_ADVICE} if dry_run else {*BACKFILL_ADVICE} - SENT
+    if left := sum(each.found[finding] for each in counts.values() for finding in listed) - len(first):
+        out.print(f"and {left:,} more", soft_wrap=True)
+    if not dry_run and (sent := sum(each.sent for each in counts.values())):
+        out.print(
+            in_prose(
+                f"{counted(sent, 'upload is on its way', 'uploads are on their way')}:"
+                " `tidegate status` shows how they end"
+            ),
+            soft_wrap=True,
+        )
 
 
 # --- doctor ---
@@ -302,6 +329,6 @@ def doctor(checks: Sequence[Check]) -> None:
         out.print(line, soft_wrap=True)
         if check.advice:
             out.print(
-                Text(f"{'':{6 + width}}{runnable(check.advice)}", "dim" if check.state is CheckState.OK else "bold"),
+                Text(f"{'':{6 + width}}{in_prose(check.advice)}", "dim" if check.state is CheckState.OK else "bold"),
                 soft_wrap=True,
             )

@@ -1,15 +1,17 @@
 """What `files` and `batches` print for people. Nothing here decides anything or makes a call."""
 
+import shlex
 from collections.abc import Iterator
 from itertools import groupby
 
 from rich.console import Console
-from rich.text import Text
 
 from tidegate.cli.listing import AskedPage
+from tidegate.cli.printed import in_prose
+from tidegate.cli.render_status import next_step
 from tidegate.cli.render_trace import OUTCOME_STYLE
 from tidegate.cli.render_unknown import of_batch
-from tidegate.cli.terminal import console, counted, duration, say, size
+from tidegate.cli.terminal import Text, console, counted, duration, say, size
 from tidegate.core.batches import Batch, State
 from tidegate.core.landed_files import LandedFile, LandedPage
 from tidegate.core.outcomes import Outcome
@@ -17,6 +19,7 @@ from tidegate.core.spans import spans
 from tidegate.core.times import iso
 from tidegate.flows.batch_list import BatchPage, PastBatch
 from tidegate.flows.files import FilesPage, KnownFile
+from tidegate.flows.needs import NextStep
 
 OUTCOME_WIDTH = 13
 
@@ -30,18 +33,18 @@ def files(page: FilesPage, asked: AskedPage) -> None:
         for each in found:
             _file(out, each)
     for trouble in page.troubles:
-        say(out, "trouble: ", trouble, style="bold red", indent=2)
+        say(out, "trouble: ", trouble, style="bold red", indent=4)
     if not page.files:
         _nothing(out, "upload", page.looked_at, page.back_to, asked)
         for advice in _what_to_do(page, asked):
-            say(out, "  ", advice, indent=2)
+            say(out, "  ", in_prose(advice), indent=4)
     _more(out, str(page.after) if page.after else "")
 
 
 def _nothing(out: Console, what: str, looked_at: int, back_to: int, asked: AskedPage) -> None:
     narrowing = f" with {asked.narrowing}" if asked.narrowing else ""
     back = f", back to {iso(back_to)}" if back_to else ""
-    say(out, f"no {what}{narrowing}", f": {counted(looked_at, 'batch', 'batches')} looked at{back}", indent=2)
+    say(out, f"no {what}{narrowing}", f": {counted(looked_at, 'batch', 'batches')} looked at{back}", indent=4)
 
 
 def _what_to_do(page: FilesPage, asked: AskedPage) -> Iterator[str]:
@@ -70,11 +73,14 @@ def _file(out: Console, each: KnownFile) -> None:
     _line(out, outcome, f"{rows}{each.upload.uri}{claimed}")
     if each.state.error:
         say(out, "      ", each.state.error.splitlines()[0], indent=6)
+    if each.versions and each.versions > 1:
+        told = f"    {counted(each.versions, 'version')} of it have landed"
+        next_step(out, NextStep(told, f"tidegate trace {shlex.quote(each.upload.uri)}"))
 
 
 def landed_files(page: LandedPage) -> None:
     out = console()
-    say(out, "note: ", page.unknown, style="bold yellow", indent=2)
+    say(out, "note: ", in_prose(page.unknown), style="bold yellow", indent=4)
     for (table, batch), group in groupby(page.files, key=lambda each: (each.table, each.batch)):
         found = list(group)
         say(out, batch, f"  read at {iso(found[0].ingested_at)}", style="bold", indent=4)
@@ -83,7 +89,7 @@ def landed_files(page: LandedPage) -> None:
         for each in found:
             _landed(out, each)
     for trouble in page.troubles:
-        say(out, "trouble: ", trouble, style="bold red", indent=2)
+        say(out, "trouble: ", trouble, style="bold red", indent=4)
     if not page.files:
         out.print("no table has a row of what was asked for")
     _more(out, page.after)
@@ -91,6 +97,9 @@ def landed_files(page: LandedPage) -> None:
 
 def _landed(out: Console, each: LandedFile) -> None:
     _line(out, Outcome.COMMITTED.value, f"{counted(each.rows, 'row')}  {each.uri}")
+    if each.versions > 1:
+        # no verb tells more: the ledger is not there
+        say(out, "", f"      {counted(each.versions, 'version')} of it have rows in {each.table}", indent=6)
 
 
 def _line(out: Console, outcome: str, told: str) -> None:

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from tidegate.cli.printed import runnable
-from tidegate.cli.render_unknown import WAYS_OUT, of_last_batch
-from tidegate.cli.terminal import console, duration, has_width, say, size
+from tidegate.cli.render_unknown import WAYS_OUT, of_route
+from tidegate.cli.terminal import Text, console, counted, duration, has_width, say, size
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.file_states import PENDING
 from tidegate.core.outcomes import DROPPED, Outcome
@@ -28,7 +27,8 @@ NAMES, A_ROUTE = 20, 15
 """Columns of the terminal: for the names of the rows, and for each route."""
 TABLE_OF_BATCHES = 110
 """The width from which on the unfinished batches are a table."""
-INDENT = 2
+INDENT = 4
+"""Of the lines of a paragraph after the first: nothing that we begin stands so far to the right."""
 
 
 def status(found: Overview, *, now: int) -> None:
@@ -50,7 +50,8 @@ def notes_and_needs(out: Console, found: Overview, now: int) -> None:
     waiting = found.waiting
     if waiting.batches:
         what = (
-            f"{'more than ' if waiting.more else ''}{waiting.batches} committed batches wait to be announced, since"
+            f"{'more than ' if waiting.more else ''}"
+            f"{counted(waiting.batches, 'committed batch waits', 'committed batches wait')} to be announced, since"
             f" {iso(waiting.since)}"
         )
         _note(out, "not announced", what)
@@ -88,7 +89,7 @@ def _notes(out: Console, each: RouteStatus, now: int) -> None:
         if batch.wish:
             _note(out, "wish", f"batch {batch.id} of route {batch.route}: {_wished(batch, batch.wish)}")
     if each.unknown:
-        _note(out, "unknown columns", of_last_batch(each.route.name, each.unknown))
+        _note(out, "unknown columns", of_route(each.route.name, each.unknown))
         next_step(out, WAYS_OUT)
     if not each.configured:
         what = (
@@ -142,10 +143,11 @@ DONE_AS_WISHED = {Wish.DROP: "dropped", Wish.REDRIVE: "sent again"}
 
 def _wished(batch: Batch, wish: Wish) -> str:
     """What becomes of its uploads, and how far that is."""
+    uploads_are = counted(batch.objects, "upload is", "uploads are")
     if batch.state is not State.ABANDONED:
-        return f"once it is abandoned, its {batch.objects} uploads are {DONE_AS_WISHED[wish]}"
+        return f"once it is abandoned, its {uploads_are} {DONE_AS_WISHED[wish]}"
     parts = f", {batch.wished_parts} of its parts are done" if batch.wished_parts else ""
-    return f"it is abandoned, and its {batch.objects} uploads are being {DONE_AS_WISHED[wish]}{parts}"
+    return f"it is abandoned, and its {uploads_are} being {DONE_AS_WISHED[wish]}{parts}"
 
 
 def conservation(statuses: Sequence[RouteStatus]) -> Table:
@@ -218,7 +220,8 @@ def standing(batch: Batch, host: str | None, now: int) -> list[str]:
     attempt = f", attempt {batch.attempt}" if batch.attempt else ""
     lines = [
         f"  {batch.id}  {_state(batch).plain}{attempt}",
-        f"    of {batch.route}: {batch.objects} uploads, {size(batch.bytes)}, for {duration(now - batch.opened_at)}",
+        f"    of {batch.route}: {counted(batch.objects, 'upload')}, {size(batch.bytes)},"
+        f" for {duration(now - batch.opened_at)}",
     ]
     if batch.job_run:
         lines.append(f"    job {batch.job_run}{_host(host)}")

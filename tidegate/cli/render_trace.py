@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from tidegate.cli.render_status import next_step
 from tidegate.cli.render_unknown import of_batch
-from tidegate.cli.terminal import console, say
+from tidegate.cli.terminal import Text, console, say
 from tidegate.core.file_states import PENDING
+from tidegate.core.landed_versions import several_landed
 from tidegate.core.outcomes import DROPPED, Outcome
+from tidegate.core.quantities import counted
 from tidegate.core.times import iso
+from tidegate.flows.needs import NextStep
 from tidegate.flows.trace import Trace
 
 OUTCOME_STYLE = {
@@ -26,14 +27,17 @@ INDENT = 15
 def trace(uri: str, traces: Sequence[Trace]) -> None:
     out = console()
     out.print(Text(uri, "bold"), soft_wrap=True)
+    for several in several_landed(uri, ((each.claim, each.batch) for each in traces)):
+        say(out, several.told, style="bold yellow", indent=4)
+        next_step(out, NextStep(several.why, several.delete))
     for each in traces:
         out.print()
         label, colon, rest = each.answer.partition(":" if ":" in each.answer.split(" ", 1)[0] else " ")
-        say(out, label + colon, rest, style=OUTCOME_STYLE[each.outcome], indent=2)
+        say(out, label + colon, rest, style=OUTCOME_STYLE[each.outcome], indent=4)
         for step in each.next_steps(uri):
             next_step(out, step)
         for name, value in _steps(each):
-            say(out, f"  {name:<13}", value, style="dim", indent=INDENT)
+            say(out, f"  {name:<12} ", value, style="dim", indent=INDENT)
 
 
 def _steps(each: Trace) -> list[tuple[str, str]]:
@@ -46,9 +50,11 @@ def _steps(each: Trace) -> list[tuple[str, str]]:
     if batch is not None:
         ended = f" at {iso(batch.ended_at)}" if batch.ended_at else ""
         attempt = f", attempt {batch.attempt}" if batch.attempt else ""
-        steps.append(("batch", f"{batch.state}{ended}, {batch.objects} uploads{attempt}"))
+        steps.append(("batch", f"{batch.state}{ended}, {counted(batch.objects, 'upload')}{attempt}"))
         if batch.unknown:
-            steps.append(("its files have", of_batch(batch.unknown)))
+            # the ledger counts the files that have a name, and does not say which
+            which = "" if batch.objects == 1 else "some files of the batch have names that are "
+            steps.append(("columns", which + of_batch(batch.unknown)))
     ids = [("notice", each.claim.notice)]
     if batch is not None:
         ids.append(("batch", batch.id))

@@ -10,8 +10,8 @@ WAYS_OUT = NextStep(
 )
 
 
-def of_last_batch(route: str, unknown: Mapping[str, int]) -> str:
-    return f"the last batch of route {route} has files with columns that the schema lacks: {told(unknown)}"
+def of_route(route: str, unknown: Mapping[str, int]) -> str:
+    return f"files of route {route} have columns that the schema lacks: {told(unknown)}"
 
 
 def of_batch(unknown: Mapping[str, int]) -> str:

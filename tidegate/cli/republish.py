@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli import deployment, render, terminal
+from tidegate.cli import deployment, printed, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, YesOption, confirm
 from tidegate.core.errors import Rejected
@@ -18,9 +18,18 @@ WHY_NOT = {
     ),
     Republished.NOT_COMMITTED: "it is not committed: only what has landed can land again",
     Republished.NO_ROUTE: "the ledger has no settings of its route: deploy it once more",
+    Republished.REMOVED: (
+        "a backfill has found rows of it deleted from its table, and sends their uploads again. What else the table"
+        " lacks of it, `tidegate backfill` finds and sends, too"
+    ),
+    Republished.FILES_MISSING: (
+        "its outcomes or one of its parts are gone from the work bucket, so nobody knows which of its uploads have"
+        " rows. Restore them (docs/operations.md, `A file of the work bucket is missing`). If they are lost,"
+        " `tidegate backfill` brings back what the table lacks when the claims have expired"
+    ),
     Republished.NOT_ITS_OWN: (
-        "the claims of its uploads have expired, or will within a day: `tidegate backfill` brings back what the table"
-        " lacks"
+        "the claims of its uploads have expired, will within a day, or belong to a later batch: `tidegate backfill`"
+        " brings back what the table lacks"
     ),
 }
 
@@ -47,9 +56,9 @@ def republish(
         else:
             batch, dataset, _ = found
             ready.append(batch_id)
-            typer.echo(f"batch {batch_id}: {batch.tally.rows:,} rows, table {dataset.table}")
+            printed.echo(f"batch {batch_id}: {render.counted(batch.tally.rows, 'row')}, table {dataset.table}")
     if ready and not yes:
-        typer.echo("Rows that were deleted on purpose, and whose snapshot has expired, come back as well.", err=True)
+        printed.echo("Rows that were deleted on purpose, and whose snapshot has expired, come back as well.", err=True)
         confirm("Publish them again?")
     republisher = deployed.republisher(render.progress)
     for batch_id in ready:
@@ -57,9 +66,9 @@ def republish(
             done = bring_back(batch_id, ports, republisher, timeout)
         except Rejected as error:
             refused += 1
-            typer.echo(f"batch {batch_id}: {error}")
+            printed.echo(f"batch {batch_id}: {error}")
             continue
         since = f"since snapshot {done.snapshot}" if done.snapshot != done.before else "and were before this command"
-        typer.echo(f"batch {batch_id}: its {done.rows:,} rows are in the table {since}")
+        printed.echo(f"batch {batch_id}: its {render.counted(done.rows, 'row is', 'rows are')} in the table {since}")
     if refused:
         raise typer.Exit(int(Exit.FINDING))

@@ -30,7 +30,7 @@ def sql(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", min=0, metavar="N", help=f"Rows at most, 0 for all. Default: {ROWS_SHOWN} in a table."),
+        typer.Option("--limit", min=1, metavar="N", help=f"Rows at most. Default: {ROWS_SHOWN} in a table, else all."),
     ] = None,
     folder: DeploymentOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON. docs/cli.md describes it.")] = False,
@@ -90,11 +90,13 @@ def _is_fed() -> bool:
 def _answer(query: str, lake: "Lake", limit: int | None, *, as_json: bool, as_csv: bool) -> None:
     from tidegate.cli.asking import engine
 
-    most = (0 if as_json or as_csv else ROWS_SHOWN) if limit is None else limit
+    most = (None if as_json or as_csv else ROWS_SHOWN) if limit is None else limit
     answered = engine.ask(query, lake)
-    rows = list(itertools.islice(answered.rows, most + 1)) if most else None
-    more = rows is not None and len(rows) > most
-    taken: Any = answered.rows if rows is None else rows[:most]
+    taken: Any = answered.rows
+    more = False
+    if most is not None:
+        rows = list(itertools.islice(answered.rows, most + 1))
+        taken, more = rows[:most], len(rows) > most
     if as_json:
         _print_json(answered, taken, more=more)
     elif as_csv:
@@ -113,12 +115,14 @@ def _print_json(answered: "Answered", rows: Any, *, more: bool) -> None:
 
 
 def _print_csv(answered: "Answered", rows: Any) -> None:
-    from tidegate.cli.asking.values import text
+    from tidegate.cli.asking.values import text, visible
 
+    # a file has what the table has; a terminal would act on it
+    shown = visible if sys.stdout.isatty() else text
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(name for name, _ in answered.columns)
+    writer.writerow(shown(name) for name, _ in answered.columns)
     for row in rows:
-        writer.writerow(map(text, row))
+        writer.writerow(map(shown, row))
 
 
 def _list(lake: "Lake", folder: Path | None, *, as_json: bool, as_csv: bool) -> None:

@@ -35,7 +35,7 @@ def status(
     """
     if watch and (check or as_json):
         raise typer.BadParameter("--watch goes neither with --json nor with --check: it does not end by itself")
-    deployed = deployment.find(folder)
+    deployed = deployment.find_to_look(folder)
     if watch:
         from tidegate.cli.watch import watch as keep_looking  # the plain status does not need it
 

@@ -8,6 +8,7 @@ import typer
 from tidegate.cli import deployment
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, JsonOption, bucket_and_key
+from tidegate.cli.printed import named, runnable
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
@@ -25,10 +26,10 @@ def trace(
     Ends with 1 if no upload of the object is known, or one of them is in a halted batch.
     """
     bucket, key = bucket_and_key(uri)
-    deployed = deployment.find(folder)
+    deployed = deployment.find_to_look(folder)
     ports = deployed.ports()
     traces = ask_trace(bucket, key, ports)
-    taken = None if traces else route_of(Upload(bucket, key, version="", size=0), deployed.settings.core_routes())
+    taken = None if traces else route_of(Upload(bucket, key, version="", size=0), deployed.routes.values())
     near = _near(bucket, key, taken, ports) if taken else []
     if as_json:
         from tidegate.cli import json_output  # what is printed for people does not need it
@@ -60,11 +61,13 @@ def _unknown(uri: str, key: str, taken: Route | None, near: list[str]) -> None:
     from tidegate.cli import terminal
 
     if taken is None:
-        terminal.error(f"no route takes {uri}: see `tidegate routes`")
+        terminal.error(f"no route takes {named(uri)}: see `tidegate routes`")
         return
     folder = key.rpartition("/")[0]
     pattern = shlex.quote(f"{folder}/*" if folder else "*")
-    advice = f"To look for it: tidegate files --route {taken.name} --key {pattern}"
+    advice = f"To look for it: {runnable(f'tidegate files --route {taken.name} --key {pattern}')}"
     if near:
-        advice = f"Did you mean {', or '.join(near)}? {advice}"
-    terminal.error(f"no upload of {uri} is known: its notification has not arrived, or its claim has expired", advice)
+        advice = f"Did you mean {', or '.join(map(named, near))}? {advice}"
+    terminal.error(
+        f"no upload of {named(uri)} is known: its notification has not arrived, or its claim has expired", advice
+    )

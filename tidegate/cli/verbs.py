@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from tidegate.cli import plugins, printed
+from tidegate.cli.command import as_called
 
 USAGE_ERROR: type[Exception] = typer.BadParameter.mro()[1]
 """What Typer itself raises and prints, of any mistake on the command line. It exports only this kind of it."""
@@ -56,9 +57,15 @@ class Verbs(TyperGroup):
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, Verb) else command, rest
 
+    _called = "tidegate"
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        self._called = as_called()
+        return super().__call__(*args, **options)
+
     def invoke(self, ctx: Any) -> Any:
         gc.set_threshold(COLLECT_AFTER)
-        printed.forget()
+        printed.begin(self._called)
         try:
             return super().invoke(ctx)
         except (typer.Exit, typer.Abort):
@@ -89,13 +96,14 @@ class Group(TyperGroup):
 
 def _propose(error: Any) -> None:
     """Say in a mistake on the command line what was meant, if it is a wrong guess that is known."""
+    error.message = printed.in_prose(error.message)
     if error.ctx is None:
         return
     from tidegate.cli import guesses
 
     path = error.ctx.command_path.removeprefix(error.ctx.find_root().command_path).strip()
     there = {option for each in error.ctx.command.params for option in each.opts}
-    better = guesses.better(error.message, path, there)
+    better = printed.in_prose(guesses.better(error.message, path, there))
     if better != error.message:
         error.message = better
         error.possibilities = None  # what is spelled alike, and is not meant

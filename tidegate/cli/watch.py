@@ -6,12 +6,11 @@ from functools import partial
 from itertools import chain
 
 from rich.console import Console
-from rich.text import Text
 
 from tidegate.cli.fitting import cut, fitted
-from tidegate.cli.printed import runnable
+from tidegate.cli.printed import in_prose
 from tidegate.cli.render_status import notes_and_needs, standing
-from tidegate.cli.terminal import console, counted, duration, progress, say
+from tidegate.cli.terminal import Text, console, counted, duration, progress, say
 from tidegate.core.batches import State
 from tidegate.core.errors import Retryable
 from tidegate.core.outlook import gathering
@@ -64,7 +63,7 @@ def show(found: Overview, since: Throughput, *, now: int) -> None:
     room = out.height - 1  # the cursor stands below
     foot, cut_off = cut(foot, max(room // 2, room - len(head) - sum(map(len, routes))))
     if cut_off:
-        more = runnable(f"and {counted(cut_off, 'line')} more: `tidegate status` shows all")
+        more = in_prose(f"and {counted(cut_off, 'line')} more: `tidegate status` shows all")
         foot = [*foot[:-1], more, foot[-1]]
     shown, left = fitted(routes, urgent, room - len(head) - len(foot))
     out.clear()
@@ -84,13 +83,13 @@ def _put(out: Console, lines: Iterable[str]) -> None:
 
 
 def _head(out: Console, since: Throughput, now: int) -> None:
-    say(out, f"{iso(now)}  ", told(since), indent=2)
+    say(out, f"{iso(now)}  ", told(since), indent=4)
     out.print()
 
 
 def _foot(out: Console, found: Overview, now: int) -> None:
     out.print()
-    say(out, "", f"{counted(len(found.jobs), 'job')} under way, as the ledger has it", indent=2)
+    say(out, "", f"{counted(len(found.jobs), 'job')} under way, as the ledger has it", indent=4)
     notes_and_needs(out, found, now)
 
 

@@ -10,14 +10,14 @@ are not older than the *horizon* (`retention.look_back`), which is shorter than 
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import Enum
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
-from tidegate.core.routes import Route
+from tidegate.core.routes import Place, Route
 from tidegate.core.uploads import Upload
 
 LISTING = "listing"
@@ -38,6 +38,13 @@ class Listed:
     modified: int
     latest: bool = True
 
+    @property
+    def can_be_read(self) -> bool:
+        """Whether a GET reads this upload. One without a version id is read by its ETag, and that names the object's
+        current version only. So where versioning was suspended, what was put then can be read until the next put of
+        the key. After it the upload would end as superseded each time that it is sent."""
+        return self.latest or self.upload.version_id is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Marker:
@@ -52,7 +59,7 @@ BEGINNING = Marker()
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Which uploads are compared: those modified in [since, until] (epoch seconds).
+    """Which uploads are compared: those that can be read, and were modified in [since, until] (epoch seconds).
 
     `min_age` (seconds): how long a claim may stay without a decision on its notice. `horizon` (seconds): nothing older
     is touched.
@@ -65,7 +72,7 @@ class Window:
 
     def has(self, listed: Listed, now: int) -> bool:
         """A run may last for days, and the horizon moves on."""
-        return max(self.since, now - self.horizon) <= listed.modified <= self.until
+        return listed.can_be_read and max(self.since, now - self.horizon) <= listed.modified <= self.until
 
 
 class AuditFinding(Enum):
@@ -129,7 +136,8 @@ def judge_listed(
             return AuditFinding.FORGOTTEN
         return AuditFinding.PENDING if age < min_age else AuditFinding.STALE
     if owner.void:
-        return AuditFinding.LOST
+        # what has rows in a table is for a backfill, which says for which other one it is
+        return AuditFinding.COMMITTED if claim.rows_in else AuditFinding.LOST
     if batch is None:
         return AuditFinding.FORGOTTEN
     if batch.state is State.ABANDONED:
@@ -154,7 +162,8 @@ def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditCounts:
-    """How many uploads were listed, and how many of them are outside the window, or were found to be what."""
+    """How many uploads were listed, and how many of them are outside the window, or were found to be what. `outside`
+    has those, too, that no route takes today."""
 
     listed: int = 0
     outside: int = 0
@@ -215,22 +224,26 @@ class AuditLimits:
 
 @dataclass(frozen=True, slots=True)
 class AuditRun:
-    """The route's scheduled run that began last, as the ledger has it. Times are in epoch seconds, 0 for "not yet".
+    """How a place is watched, and the scheduled run that began there last, as the ledger has it. Times are in epoch
+    seconds, 0 for "not yet".
 
-    `page` is how many pages are done, and `after` where the next one begins. `watched_since` is when the route's first
-    run began: a scheduled run does not look at uploads from before.
+    The place is watched from `watched_since` to `left_at`, while some route takes exactly it: what was put there before
+    or after, nobody has asked for. `number` counts the times that it came back after long.
 
-    `source` is empty if the run lists the bucket itself. Else a job screens the bucket first, and this is where it
-    finds the uploads (`tidegate.core.screening`). `job` is that job run, empty before it is started. A run whose job
-    failed, or whose findings are gone, is given up: it has `finished_at`, and the next one begins where it did.
+    `page` is how many pages are done, and `after` where the next one begins. `source` is empty if the run lists the
+    bucket itself. Else a job screens the bucket first, and this is where it finds the uploads
+    (`tidegate.core.screening`). `job` is that job run, empty before it is started. A run whose job failed, or whose
+    findings are gone, is given up: it has `finished_at`, and the next one begins where it did.
     """
 
-    route: str
+    place: Place
     id: str
     started_at: int
     since: int
     until: int
     watched_since: int
+    number: int = 1
+    left_at: int = 0
     page: int = 0
     after: Marker = BEGINNING
     counts: AuditCounts = AuditCounts()
@@ -243,44 +256,49 @@ class AuditRun:
         return Window(self.since, self.until, limits.min_age, limits.horizon)
 
 
-def is_audit_due(last: AuditRun | None, limits: AuditLimits, *, now: int) -> bool:
-    """Whether a new run begins. A run that is not finished goes on, however long ago it began."""
-    return last is None or (last.finished_at > 0 and now - last.started_at >= limits.every)
-
-
-def next_run(
-    route: str,
-    last: AuditRun | None,
-    limits: AuditLimits,
-    *,
-    run_id: str,
-    now: int,
-    source: str = LISTING,
-    former: AuditRun | None = None,
-) -> AuditRun:
-    """The run that follows `last`, before its first page. `source` is what the route says of where its uploads are
-    found.
-
-    It looks at nothing from before the route was watched. The bucket may have been there long before the route, and
-    nobody announced what was in it, nor asked for it to be loaded. So the first run has nothing to look at, and has
-    ended. But if another route took the same uploads before it (`took_before`), they were asked for: the run follows
-    `former`, the last one of that route.
-    """
-    last = last or former
-    watched_since = last.watched_since if last else now
-    large = is_large(last, limits)
-    # from where the last run ended, if that is longer ago than `max_age`: it ran for long, or runs are rare
-    since = min(now - limits.max_age, last.until) if last else now - limits.max_age
-    since, until = max(watched_since, now - limits.horizon, since), now - limits.min_age
+def first_run(place: Place, former: AuditRun | None, limits: AuditLimits, *, run_id: str, now: int) -> AuditRun:
+    """The place is watched from now on. The bucket may have been there for years: nobody announced what was in it, nor
+    asked for it to be loaded. So the first run has nothing to look at, and has ended. `former`: how the place was
+    watched before, until long ago."""
     return AuditRun(
-        route=route,
+        place=place,
         id=run_id,
         started_at=now,
-        since=since,
-        until=until,
-        watched_since=watched_since,
-        finished_at=now if since > until else 0,
-        source=source if since <= until and (large or source != LISTING) else "",
+        since=now,
+        until=now - limits.min_age,
+        watched_since=now,
+        number=former.number + 1 if former else 1,
+        finished_at=now,
+    )
+
+
+def was_never_left(last: AuditRun, limits: AuditLimits, *, now: int) -> bool:
+    """Whether a place that comes back is watched on as if it had not been left: it was away for so short a time that
+    two versions of a deployment took turns, or that one was rolled back."""
+    return now - last.left_at <= limits.every + limits.min_age
+
+
+def next_run(last: AuditRun, limits: AuditLimits, *, run_id: str, now: int, source: str = LISTING) -> AuditRun | None:
+    """The run that follows `last`, before its first page; None if none is due. `source` is where the uploads are found.
+
+    A run that has not finished goes on, however long ago it began. The next one begins `every` after it did, if there
+    is something to look at. In a place that was left there is until `max_age` after that: each of its uploads is looked
+    at for as long as it would have been.
+    """
+    if not last.finished_at or now - last.started_at < limits.every:
+        return None
+    since, until = now - limits.max_age, now - limits.min_age
+    if not 0 < last.left_at <= last.until:
+        # from where the last run ended, if that is longer ago than `max_age`: it ran for long, or runs are rare
+        since = min(since, last.until)
+    if last.left_at:
+        until = min(until, last.left_at)
+    since = max(last.watched_since, now - limits.horizon, since)
+    if since > until:
+        return None
+    return replace(
+        AuditRun(last.place, run_id, now, since, until, last.watched_since, last.number, last.left_at),
+        source=source if is_large(last, limits) or source != LISTING else "",
     )
 
 
@@ -292,14 +310,18 @@ def is_large(last: AuditRun | None, limits: AuditLimits) -> bool:
     return last.counts.listed > limits.job_above or (last.given_up and last.source == LISTING)
 
 
-def took_before(route: Route, others: Iterable[Route]) -> list[Route]:
-    """Which of the other routes took every upload that `route` takes: it may have been one of them, under another
-    name, or a part of one."""
-    return [
-        other
-        for other in others
-        if other.name != route.name
-        and other.bucket == route.bucket
-        and route.prefix.startswith(other.prefix)
-        and route.suffix.endswith(other.suffix)
-    ]
+def watch_of(place: Place, runs: Iterable[AuditRun]) -> AuditRun | None:
+    """The last time that the place was watched, whether or not it was left since."""
+    return max((run for run in runs if run.place == place), key=lambda run: run.number, default=None)
+
+
+def scope_of(run: AuditRun, routes: Iterable[Route]) -> Route | None:
+    """The place of the run, as a route. Of a place that was left, as one of the routes that take a part of it today:
+    its bucket is listed, which belongs to the same account. None if no route takes anything of it."""
+    there = [route for route in routes if not route.retired and route.place.overlaps(run.place)]
+    if not run.left_at:
+        return next((route for route in there if route.place == run.place), None)
+    # what other source the place had may be gone
+    return next(
+        (replace(each, prefix=run.place.prefix, suffix=run.place.suffix, audit_from=LISTING) for each in there), None
+    )

@@ -28,10 +28,12 @@ class BackfillFinding(Enum):
     """What a backfill finds of an upload that is in the bucket."""
 
     MISSING = "missing"  # the table lacks it, and no batch will bring it: send it
-    LANDED = "landed"  # the table has rows of it
+    ELSEWHERE = "elsewhere"  # it landed in another table, from before the route had this one: send it
+    REMOVED = "removed"  # it landed in this table, and its rows were deleted: send it
+    LANDED = "landed"  # the table has rows of it, or it has none
     UNFINISHED = "unfinished"  # a batch that has not ended lists it, or may list it
     PENDING = "pending"  # claimed, and its notice or batch has not ended
-    COMMITTED = "committed"  # the ledger says that it is in the table, and the table has no row of it
+    COMMITTED = "committed"  # its rows were in this table, and its batch could bring them again: nothing is sent
     QUARANTINED = "quarantined"
     ABANDONED = "abandoned"
     DROPPED = "dropped"  # a person has given it up for good
@@ -49,6 +51,9 @@ _BY_CLAIM = {
     AuditFinding.DROPPED: BackfillFinding.DROPPED,
     AuditFinding.FORGOTTEN: BackfillFinding.FORGOTTEN,
 }
+
+SENT = frozenset({BackfillFinding.MISSING, BackfillFinding.ELSEWHERE, BackfillFinding.REMOVED})
+"""These are sent."""
 
 FINAL = frozenset(
     {BackfillFinding.LANDED, BackfillFinding.UNFINISHED, BackfillFinding.PENDING, BackfillFinding.DROPPED}
@@ -123,7 +128,7 @@ def _finding(
 @dataclass(frozen=True, slots=True)
 class BackfillScope:
     """What one backfill looks at: the uploads of a route under `prefix` (a key's beginning), modified in [since, until]
-    (epoch seconds). `versions`: all versions of an object, not only the one that is current."""
+    (epoch seconds). `versions`: all versions of an object that can be read, not only the one that is current."""
 
     route: Route
     prefix: str
@@ -138,6 +143,7 @@ class BackfillScope:
     def has(self, listed: Listed) -> bool:
         return (
             (self.versions or listed.latest)
+            and listed.can_be_read
             and self.since <= listed.modified <= self.until
             and self.route.takes(listed.upload)
         )
@@ -173,30 +179,39 @@ PAGE = 1_000
 @dataclass(frozen=True, slots=True)
 class Survey:
     """What the first step found. `listed` counts all versions, `objects` and `size` (bytes) what is in the scope and
-    has no live claim: at most so much will be sent. `at` is a time before the first claim was read."""
+    has no live claim: so much is sent if the table lacks it all. `elsewhere` and `elsewhere_size` are what has landed
+    in another table by the ledger: it is sent if this table lacks it. `at` is before the first claim was read."""
 
     at: int
     listed: int = 0
     claimed: int = 0
     objects: int = 0
     size: int = 0
+    elsewhere: int = 0
+    elsewhere_size: int = 0
 
     def dollars(self, limits: BatchLimits, rate: int) -> float:
         """What it costs if all of it is missing: reading it, the lineage's job, and what is sent at `rate` a second."""
         read = math.ceil(self.listed / PAGE) * LIST_DOLLARS + (self.objects + 3 * self.claimed) * READ_DOLLARS
-        return read + JOB_DOLLARS + self.objects * SENT_DOLLARS + self.jobs(limits, rate) * JOB_DOLLARS
+        return read + JOB_DOLLARS + self.most * SENT_DOLLARS + self.jobs(limits, rate) * JOB_DOLLARS
+
+    @property
+    def most(self) -> int:
+        """How many uploads are sent if the table lacks all of them."""
+        return self.objects + self.elsewhere
 
     def jobs(self, limits: BatchLimits, rate: int) -> int:
         """How many batches it will be, at least. They gather for `max_wait`, and while a job runs."""
-        if not self.objects:
+        if not self.most:
             return 0
-        seconds = self.objects / rate / max(limits.max_wait, JOB_EVERY)
-        return math.ceil(max(self.objects / limits.target_objects, self.size / limits.target_bytes, seconds))
+        seconds = self.most / rate / max(limits.max_wait, JOB_EVERY)
+        size = self.size + self.elsewhere_size
+        return math.ceil(max(self.most / limits.target_objects, size / limits.target_bytes, seconds))
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillCounts:
-    """How many uploads were found to be what; `size` are the bytes of the missing ones."""
+    """How many uploads were found to be what; `size` are the bytes of those that are sent."""
 
     found: Counter[BackfillFinding]
     size: int = 0
@@ -205,5 +220,5 @@ class BackfillCounts:
         return {finding.value: self.found[finding] for finding in BackfillFinding}
 
     @property
-    def missing(self) -> int:
-        return self.found[BackfillFinding.MISSING]
+    def sent(self) -> int:
+        return sum(self.found[each] for each in SENT)

@@ -48,13 +48,15 @@ class Batch:
     """The header of a batch as the ledger holds it. Times are in epoch seconds, 0 for "not yet".
 
     `endings`      how many endings are written into their claims; of a fenced batch, of how many parts
-    `table`        decided when the batch was sealed; a later change of the route's table does not move the batch
-    `sealed_for`   how its files were to be read when it was sealed (JSON, see `core.routes`)
+    `table`        decided when the batch was sealed, or when an upload joined it that has rows in another table; a
+                   later change of the route's table does not move the batch
+    `sealed_for`   how its files were to be read when its table was decided (JSON, see `core.routes`)
     `manifest`     the digest of the registered parts, once the manifest is written
     `dataset`      how the current attempt reads the files (JSON, see `core.routes`); decided when its job is first
                    started, so that its twins read alike
     `floors`       how often a person has decided that the batch is not in the table
-    `halted_at`    when it halted; 0 also if the version that halted it did not record it
+    `undecided`    it halted because a person must decide whether it is in the table
+    `halted_at`    when it halted
     `aside_at`     when it last gave up its slot. It stays when the batch is resumed: the route's record says whether it
                    is aside now
     `wish`         what a person wants done with its uploads once it is abandoned; None if nobody said, or if it is done
@@ -63,6 +65,8 @@ class Batch:
     `skips`        a person said to go on without the parts that are missing in the work bucket
     `unknown`      the names in its files that the schema lacks, with how many committed uploads have each
                    (`core.unknown`)
+    `rows_removed` rows of it are not in its table any more, and it can never bring them again: a backfill found both
+    `republished`  a person has asked to publish it once more; then its rows may come back at any time
     """
 
     id: str
@@ -93,7 +97,10 @@ class Batch:
     wished_parts: int = 0
     skips: bool = False
     rides: bool = False
+    undecided: bool = False
     unknown: Mapping[str, int] = field(default_factory=dict)
+    rows_removed: bool = False
+    republished: bool = False
 
 
 MAX_NOTICES = 50_000
@@ -167,7 +174,7 @@ def gives_way(batch: Batch, limits: BatchLimits, *, now: int) -> bool:
     """
     if batch.state is not State.SUBMITTED or not batch.halted:
         return False
-    return now - (batch.halted_at or batch.submitted_at) >= limits.step_aside
+    return now - batch.halted_at >= limits.step_aside
 
 
 def job_name(route: str, batch_id: str, attempt: int) -> str:

@@ -5,7 +5,7 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.notices import Entry, NoticeRecord
-from tidegate.core.outcomes import ABANDONED
+from tidegate.core.outcomes import ABANDONED, Outcome
 from tidegate.core.uploads import Upload, is_later
 
 
@@ -24,7 +24,9 @@ class Claim:
 
     `sequencer` is the claimed upload's, if its notification had one. `later` is the last sequencer with which the same
     bytes were uploaded again before the outcome was known. `before` is how the upload was counted when this notice took
-    it over, None if it was not: it leaves those sums when this notice is registered.
+    it over, None if it was not: it leaves those sums when this notice is registered. `rows_in` are the tables in which
+    the upload has rows already, through earlier owners. No batch that goes to one of them gathers it: it stays in the
+    claim through all later owners.
     """
 
     version: str
@@ -36,6 +38,7 @@ class Claim:
     sequencer: str = ""
     later: str = ""
     before: CountedAs | None = None
+    rows_in: frozenset[str] = frozenset()
 
 
 class Ownership(Enum):
@@ -73,6 +76,40 @@ def has_let_go(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) ->
     return owner.void or (batch is not None and batch.state is State.ABANDONED)
 
 
+def has_landed(claim: Claim, batch: Batch | None) -> bool:
+    """Whether the upload has landed in `batch`, that of its claim's owner; also if its rows were removed since."""
+    return batch is not None and batch.state is State.COMMITTED and not claim.outcome
+
+
+def may_land_too(claim: Claim, batch: Batch | None, table: str, *, removed: bool) -> bool:
+    """Whether an upload that has landed in its claim's `batch` may land in `table`, too, if a backfill asks for it.
+
+    In another table, yes: the batch's table was fixed when it was sealed, so it never lands there. In the same table
+    only if its rows are not there any more (`removed`: the notice says so), and the batch can never bring them again
+    (`Batch.rows_removed`). Each of these facts is final."""
+    if batch is None or not has_landed(claim, batch) or not table:
+        return False
+    return batch.table != table or (removed and batch.rows_removed)
+
+
+def rows_of_owners(claim: Claim, batch: Batch | None, table: str, *, removed: bool) -> frozenset[str]:
+    """`Claim.rows_in` for the next owner, which lands the upload in `table`. `batch` is that of the claim's owner."""
+    if batch is None or not has_landed(claim, batch):
+        return claim.rows_in
+    gone = removed and batch.rows_removed and batch.table == table
+    return claim.rows_in if gone else claim.rows_in | {batch.table}
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """What the next owner of a claim gets with it: `Claim.before`, and `Claim.rows_in`. `landed`: the owner has landed
+    the upload, so only a notice that was made for this claim may take it."""
+
+    before: CountedAs | None
+    rows_in: frozenset[str] = frozenset()
+    landed: bool = False
+
+
 def counted(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) -> CountedAs | None:
     """How the upload of a claim that was let go is counted. `owner` and `batch` as in `has_let_go`.
 
@@ -85,7 +122,9 @@ def counted(claim: Claim, owner: NoticeRecord | None, batch: Batch | None) -> Co
         return claim.before
     if claim.outcome:
         return CountedAs(owner.route, claim.outcome)
-    return CountedAs(owner.route, ABANDONED) if batch is not None and batch.state is State.ABANDONED else None
+    ended = {State.ABANDONED: ABANDONED, State.COMMITTED: Outcome.COMMITTED.value}
+    as_what = ended.get(batch.state) if batch is not None else None
+    return CountedAs(owner.route, as_what) if as_what else None
 
 
 def is_news(claim: Claim, upload: Upload) -> bool:

@@ -39,11 +39,11 @@ def state_in_batch(
 
     `claim` is None if it has expired, `ending` if the batch's outcomes have none for the upload, or if they were not
     read: then they are not `known`. An ending has the whole error, and a claim the beginning of it. So the ending goes
-    first.
+    first, unless the upload was dropped out of quarantine since: only the claim tells of that.
     """
     if claim is not None and claim.notice != notice:
         return None
-    if ending is not None:
+    if ending is not None and (claim is None or claim.outcome != DROPPED):
         return FileState(ending.outcome, ending.error)
     outcome = _of_batch(batch, known=known) if claim is None else outcome_of(claim, batch)
     error = claim.error if claim is not None else ""
@@ -57,6 +57,10 @@ def _of_batch(batch: Batch, *, known: bool) -> str:
     return DROPPED if batch.state is State.ABANDONED and batch.wish is Wish.DROP else PENDING
 
 
+def _quarantined(batch: Batch) -> bool:
+    return batch.state is State.COMMITTED and batch.tally.quarantined > 0
+
+
 def may_hold(batch: Batch, outcome: str) -> bool:
     """Whether an upload of the batch may be in this state, as far as the batch's header tells; `outcome` is one of
     `FILE_STATES`, or "" for any."""
@@ -66,6 +70,6 @@ def may_hold(batch: Batch, outcome: str) -> bool:
         case "pending":
             return batch.objects > 0 and batch.state is not State.COMMITTED
         case "dropped":
-            return batch.state is State.ABANDONED
+            return batch.state is State.ABANDONED or _quarantined(batch)
         case _:
             return batch.state is State.COMMITTED and bool(batch.tally.as_dict()[outcome])

@@ -1,14 +1,16 @@
 """Files that have landed, as the rows of a table tell of them when nothing else is left."""
 
+from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 
 @dataclass(frozen=True, slots=True)
 class LandedFile:
     """An upload that has rows in a table, put there by one batch. `ingested_at` (epoch seconds) is when its batch was
-    read. `snapshot` is 0 if the table has the batch's snapshot no more."""
+    read. `snapshot` is 0 if the table has the batch's snapshot no more. So many `versions` of its object have rows in
+    the table, with this one."""
 
     uri: str
     version: str
@@ -17,6 +19,7 @@ class LandedFile:
     rows: int
     ingested_at: int
     snapshot: int = 0
+    versions: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,13 @@ def landed_page(
     troubles: tuple[str, ...] = (),
 ) -> LandedPage:
     """Those with matching keys that were read since, the latest first, without the first `skip`."""
+    found = list(found)
+    versions: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for each in found:
+        versions[each.table, each.uri].add(each.version)
     wanted = [each for each in found if each.ingested_at >= since and _has_key(each.uri, key)]
     wanted.sort(key=lambda each: (-each.ingested_at, each.uri, each.version, each.batch))
-    page = wanted[skip : skip + limit]
+    page = [replace(each, versions=len(versions[each.table, each.uri])) for each in wanted[skip : skip + limit]]
     end = skip + len(page)
     return LandedPage(tuple(page), str(end) if end < len(wanted) else "", unknown, troubles)
 

@@ -104,7 +104,7 @@ def encode_landed(found: Iterable[Landed]) -> bytes:
 
 
 def history_name(folder: str) -> str:
-    """The file of the history that the driver of `folder` has read. Drivers of earlier versions wrote none."""
+    """The file of the history that the driver of `folder` has read."""
     return f"{folder}history.json.gz"
 
 

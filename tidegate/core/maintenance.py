@@ -9,8 +9,8 @@ A run is one job for the tables of a deployment (`tidegate.spark.maintain`). In 
     maintenance/<run>/reported.json   the function has counted the result
 
 What decision 3 needs of the history is kept: everything from the head of `main` down to the floor of each batch that
-has not ended, and everything younger than `keep_for` before the run was asked for. docs/adr/0062-maintain.md argues
-why that is enough.
+has not ended, and everything younger than `keep_for` before the run was asked for. `tidegate.flows.maintain` argues why
+that is enough.
 """
 
 import json

@@ -45,7 +45,7 @@ class Sealed:
     """The manifest of a sealed batch: which parts count, and their sums.
 
     `table` was decided when the batch was sealed. It is here for a ledger that was restored to an earlier time, and is
-    no part of the digest. Manifests of version 0.1.0 have none.
+    no part of the digest.
     """
 
     batch: str
@@ -90,11 +90,8 @@ def decode_sealed(body: bytes) -> Sealed:
     """Raises Rejected if newer code wrote it, or if its digest does not match its content."""
     data = json.loads(body)
     check_version(data["v"], "sealed.json", VERSION)
-    sealed = Sealed(
-        data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"], data.get("table", "")
-    )
-    # version 0.1.0 wrote no digest
-    if data.get("digest", sealed.digest) != sealed.digest:
+    sealed = Sealed(data["batch"], data["route"], tuple(data["parts"]), data["objects"], data["bytes"], data["table"])
+    if data["digest"] != sealed.digest:
         raise Rejected(f"sealed.json of batch {sealed.batch} was changed after it was written: its digest differs")
     return sealed
 

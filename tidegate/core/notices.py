@@ -17,14 +17,15 @@ from typing import Any
 
 from tidegate.core.errors import Rejected
 from tidegate.core.uploads import Upload, is_later
+from tidegate.core.versions import check_version
 
-WIRE_VERSION = 2
-READABLE = (1, WIRE_VERSION)
-"""In version 1 the sequencers were no part of the id. Its notices may be in a queue while a deployment is upgraded, and
-in the topic's archive as long as that is kept."""
+VERSION = 1
 ORIGIN_S3 = "s3"
 ORIGIN_AGAIN = "again"
 """The origin of a notice for uploads whose same bytes had ended without a row (docs/adr/0020)."""
+ORIGIN_REMOVED = "removed"
+"""The origin of a notice for uploads that have landed, and whose rows a backfill did not find in their table any more,
+begins with this."""
 ORIGIN_REDRIVE = "redrive"
 """The origin of a notice for uploads that a person sends again begins with this, and names the person's command."""
 # SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html). The envelope and the transport's
@@ -47,9 +48,8 @@ class Entry:
 class Notice:
     """A set of uploads of one route and bucket. Build it with `make_notice`, which computes the id.
 
-    `wire` is the version of the format that it was read from or is written in. `at` (epoch seconds) is when the oldest
-    of its uploads was created, or when somebody made it for uploads of another notice; 0 if that is unknown. It is no
-    part of the id.
+    `at` (epoch seconds) is when the oldest of its uploads was created, or when somebody made it for uploads of another
+    notice; 0 if that is unknown. It is no part of the id.
     """
 
     id: str
@@ -57,14 +57,13 @@ class Notice:
     bucket: str
     origin: str
     entries: tuple[Entry, ...]
-    wire: int = WIRE_VERSION
     at: int = 0
 
     def encode(self) -> str:
         """The message body: compact JSON, the same text for the same notice."""
         return _json(
             {
-                "v": self.wire,
+                "v": VERSION,
                 "id": self.id,
                 "route": self.route,
                 "bucket": self.bucket,
@@ -97,9 +96,7 @@ class NoticeRecord:
         return not self.batch
 
 
-def make_notice(
-    route: str, bucket: str, origin: str, entries: Iterable[Entry], *, wire: int = WIRE_VERSION, at: int = 0
-) -> Notice:
+def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry], *, at: int = 0) -> Notice:
     """The notice of these entries. Their order does not matter. Of repeats the latest stays. `at` as in `Notice`; 0 for
     when S3 created the oldest of the uploads.
 
@@ -114,30 +111,21 @@ def make_notice(
     ordered = tuple(by_identity[identity] for identity in sorted(by_identity))
     if not ordered or any(entry.upload.bucket != bucket for entry in ordered):
         raise ValueError(f"a notice of route {route} needs uploads, all of bucket {bucket}")
-    content = [_hashed(entry, wire) for entry in ordered]
+    # the same bytes, uploaded again, are another notice (docs/adr/0029)
+    content = [[each.upload.key, each.upload.version, each.takes_from, each.upload.sequencer] for each in ordered]
     digest = hashlib.sha256(_json([route, bucket, origin, content]).encode()).hexdigest()[:40]
     times = [entry.upload.at for entry in ordered if entry.upload.at]
-    return Notice(digest, route, bucket, origin, ordered, wire, at or min(times, default=0))
-
-
-def _hashed(entry: Entry, wire: int) -> list[str]:
-    fields = [entry.upload.key, entry.upload.version, entry.takes_from]
-    return fields if wire == 1 else [*fields, entry.upload.sequencer]
+    return Notice(digest, route, bucket, origin, ordered, at or min(times, default=0))
 
 
 def decode(body: str) -> Notice:
     """The notice in a message body. Raises Rejected if it is not a notice, or if its id does not match its content."""
     try:
         data = json.loads(body)
-        wire = data["v"]
-        if wire not in READABLE:
-            raise Rejected(
-                f"the notice has wire version {wire!r}; this code reads {READABLE[0]} to {READABLE[-1]}:"
-                " deploy the newer code again, then move the message back"
-            )
+        check_version(data["v"], "the notice", VERSION)
         bucket = data["bucket"]
         entries = [_decode_entry(bucket, fields) for fields in data["uploads"]]
-        notice = make_notice(data["route"], bucket, data["origin"], entries, wire=wire)
+        notice = make_notice(data["route"], bucket, data["origin"], entries)
         said, at = data["id"], data.get("at", 0)
         if not isinstance(at, int) or isinstance(at, bool) or at < 0:
             raise Rejected(f"the notice says that its uploads are of {at!r}, which is no time")
@@ -164,7 +152,7 @@ def pack_entries(
     The entries are sorted first, so the same set packs into the same notices. Uploads of different days travel apart:
     a notice is as old as its oldest upload, and one that is too old must not take new ones along (rule 12).
     """
-    about = {"v": WIRE_VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin}
+    about = {"v": VERSION, "id": "0" * 40, "route": route, "bucket": bucket, "origin": origin}
     coming = sorted(entries, key=lambda each: (_day(each), each.upload.identity))
     latest = max([at, *(each.upload.at for each in coming)])
     envelope = len(_json({**about, "at": latest} if latest else about)) + 20

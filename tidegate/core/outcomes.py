@@ -22,8 +22,9 @@ DROPPED = "dropped"
 """Recorded in a claim in place of ABANDONED, if a person has given the upload up for good (docs/adr/0053). It is an
 ending, and no job reports it. Only a person's redrive brings the upload back."""
 
-COMES_BACK = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANISHED.value, ABANDONED, DROPPED)
-"""What an upload may be counted as when another notice takes it over. An upload that landed never comes back."""
+COMES_BACK = (*(each.value for each in Outcome), ABANDONED, DROPPED)
+"""What an upload may be counted as when another notice takes it over. One that landed comes back only for another
+table, or if its rows were removed (`core.claims.may_land_too`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +72,7 @@ class Tally:
         return Tally(*(getattr(self, each.name) - getattr(other, each.name) for each in fields(self)))
 
     def as_dict(self) -> dict[str, int]:
-        """Without rejected rows if there are none: earlier versions wrote the same."""
-        counts = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: count for name, count in counts.items() if count or name != "rejected"}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @staticmethod
     def from_dict(values: Mapping[str, int]) -> "Tally":

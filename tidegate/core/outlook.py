@@ -1,6 +1,7 @@
 """Outlook: how a batch under way goes on, in words. Only from its record: no job is asked, and no file is read."""
 
 from tidegate.core.batches import Batch, BatchLimits, State, is_full, next_attempt_from
+from tidegate.core.quantities import duration
 from tidegate.core.times import iso
 from tidegate.schedule import SCHEDULE
 
@@ -43,5 +44,11 @@ def gathering(batch: Batch, limits: BatchLimits, *, now: int, slot_free: bool, p
         return "its route is paused, and it gathers on"
     if not slot_free:
         return "due when a job of the route ends, or when it is full"
-    left = batch.opened_at + max(limits.max_wait, SCHEDULE) - now
-    return f"due in {left} s at the latest, or when it is full" if left > 0 else "due now"
+    soon = batch.opened_at + limits.max_wait - now
+    latest = batch.opened_at + max(limits.max_wait, SCHEDULE) - now
+    if latest <= 0:
+        return "due now"
+    if soon == latest:
+        return f"due in {duration(latest)} at the latest, or when it is full"
+    first = f"in {duration(soon)} if uploads still come then" if soon > 0 else "when the next upload comes"
+    return f"due {first}, else by the schedule, in {duration(latest)} at the latest"

@@ -95,7 +95,7 @@ def verdict(history: History, batch_id: str, floor: Floor) -> Verdict:
         elif snapshot.holds == batch_id:
             return Unprovable(
                 f"snapshot {snapshot.id} holds rows of batch {batch_id} that went into the table past the check"
-                " (by hand, or by an earlier version of Tidegate): roll it back or keep it, and then decide about the"
+                " (by hand): roll it back or keep it, and then decide about the"
                 " batch"
             )
         below = snapshot.parent

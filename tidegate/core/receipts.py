@@ -14,8 +14,6 @@ from tidegate.core.unknown import NO_NAMES, UnknownNames, from_header
 from tidegate.core.versions import check_version
 
 VERSION = 1
-WITH_REJECTED = 2
-"""The version of outcomes with rejected rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +60,17 @@ class Outcomes:
     """The outcomes of one staged snapshot. They are written under its id before it is published.
 
     Attempts may differ (an object vanishes between them), so only the outcomes of the published snapshot count.
-    A fence (`fence` is true) has none. `manifest` is the digest of the parts that were read; version 0.1.0 wrote none.
+    A fence (`fence` is true) has none. `manifest` is the digest of the parts that were read.
 
     `rows` is how many rows each upload brought: a tuple for each part of the manifest, in its order, with a number for
     each upload of the part, in the part's order; 0 for an upload that was not committed. Nothing is decided by it. It
-    is empty if nobody wrote it: earlier versions did not, and a ledger that was rebuilt does not know it.
+    is empty if nobody wrote it: a ledger that was rebuilt does not know it.
 
     `rejected` are the rows that do not fit, which land when these outcomes count (`flows.rejected`); `rejected_rows` is
     how many each upload has, in the form of `rows`.
 
-    `unknown` is what the committed uploads have that the route's schema lacks. Nothing is decided by it, either.
+    `unknown` is what the committed uploads have that the route's schema lacks. Nothing is decided by it, either; nor by
+    `slowly`, which is the setting of the table that had Spark write the rows, where the tasks would have been faster.
     """
 
     staged: int
@@ -83,21 +82,21 @@ class Outcomes:
     rejected: RejectedRows | None = None
     rejected_rows: tuple[tuple[int, ...], ...] = ()
     unknown: UnknownNames = NO_NAMES
+    slowly: str = ""
 
     def encode(self) -> bytes:
-        # in the header, because code that is older takes each further line for an ending
         rows: dict[str, Any] = {"rows": self.rows} if self.rows else {}
         if self.rejected:
             rows |= {"rejected": asdict(self.rejected), "rejected_rows": self.rejected_rows}
         header = {
-            # code that knows nothing of rejected rows would end the batch without them
-            "v": WITH_REJECTED if self.rejected else VERSION,
+            "v": VERSION,
             "staged": self.staged,
             "fence": self.fence,
             "tally": self.tally.as_dict(),
             "manifest": self.manifest,
             **rows,
             **self.unknown.as_header(),
+            **({"slowly": self.slowly} if self.slowly else {}),
         }
         lines = [json.dumps(header), *(json.dumps(ending.as_dict()) for ending in self.endings)]
         return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)
@@ -117,6 +116,7 @@ def decode_outcomes(body: bytes) -> Outcomes:
         RejectedRows(**about["rejected"]) if "rejected" in about else None,
         tuple(map(tuple, about.get("rejected_rows", ()))),
         from_header(about),
+        about.get("slowly", ""),
     )
 
 
@@ -131,7 +131,7 @@ def decode_endings(body: bytes, start: int, size: int) -> Iterator[tuple[int, li
 
 def _outcome_lines(body: bytes) -> tuple[dict[str, Any], list[str]]:
     header, *lines = gzip.decompress(body).decode().splitlines()
-    return _load(header, "a file of outcomes", WITH_REJECTED), lines
+    return _load(header, "a file of outcomes"), lines
 
 
 def _decode_ending(line: str) -> Ending:
@@ -151,8 +151,8 @@ def _decode_ending(line: str) -> Ending:
 class Receipt:
     """The table's decision about a batch. Each driver that finds the batch decided writes it, as does `decide`.
 
-    `manifest` is the digest of the parts whose rows were published, and `unknown` what they have that the route's
-    schema lacks, both from the outcomes of the staged snapshot.
+    `manifest` is the digest of the parts whose rows were published, `unknown` what they have that the route's schema
+    lacks, and `slowly` why Spark wrote them, all from the outcomes of the staged snapshot.
     """
 
     batch: str
@@ -162,6 +162,7 @@ class Receipt:
     tally: Tally
     manifest: str = ""
     unknown: UnknownNames = NO_NAMES
+    slowly: str = ""
 
     @staticmethod
     def of(outcomes: Outcomes, batch: str, snapshot: int) -> "Receipt":
@@ -174,11 +175,14 @@ class Receipt:
             outcomes.tally,
             outcomes.manifest,
             outcomes.unknown.brief(),
+            outcomes.slowly,
         )
 
     def encode(self) -> bytes:
         told = {**asdict(self), "tally": self.tally.as_dict()}
         del told["unknown"]
+        if not self.slowly:
+            del told["slowly"]
         return json.dumps({"v": VERSION, **told, **self.unknown.as_counts()}, indent=1).encode()
 
 
@@ -192,6 +196,7 @@ def decode_receipt(body: bytes) -> Receipt:
         Tally.from_dict(data["tally"]),
         data.get("manifest", ""),
         from_header(data),
+        data.get("slowly", ""),
     )
 
 
@@ -216,17 +221,8 @@ class Failure:
 
 def decode_failure(body: bytes) -> Failure:
     data = _load(body, "the report of a failed attempt")
-    # version 0.1.0 wrote it only in the reason
-    undecided = data.get("undecided", "a person has to decide" in data["reason"])
-    return Failure(
-        data["attempt"],
-        data["reason"],
-        data["hopeless"],
-        undecided,
-        data.get("died", False),
-        data.get("rejected", False),
-        data.get("staged", 0),
-    )
+    del data["v"]
+    return Failure(**data)
 
 
 DEATHS = 2
@@ -252,9 +248,9 @@ def decode_floor(body: bytes) -> Floor:
     return Floor(data["table_uuid"], data["head"])
 
 
-def _load(text: str | bytes, what: str, newest: int = VERSION) -> Any:
+def _load(text: str | bytes, what: str) -> Any:
     data = json.loads(text)
-    check_version(data["v"], what, newest)
+    check_version(data["v"], what, VERSION)
     return data
 
 

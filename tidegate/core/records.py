@@ -7,13 +7,15 @@
     route     r#<name>         route      a batch of the route opens, is sealed, submitted, or ends
     settings  routes           <name>     a route's settings are deployed, or its first batch opens
     leftover  l#<route>        <batch>    a batch ends, and some of its uploads are quarantined, or it is abandoned
-    audit     a#<name>         audit      an audit of the route begins, or has done a page
+    audit     audits           <place>    a place is watched, or left; an audit of it begins, or has done a page
     outbox    outbox           <batch>    a batch is committed, until its event was sent
     job       jobs             shared     a job is started that takes further batches along
 
 Only the transitions of `core.transitions` write them.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +28,7 @@ from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.items import Item, Key
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import COMES_BACK, NO_TALLY, Tally
-from tidegate.core.routes import Route, decode_route
+from tidegate.core.routes import Place, Route, decode_route
 from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import object_hash
 from tidegate.core.versions import check_version
@@ -35,6 +37,9 @@ VERSION = 1
 OUTBOX = "outbox"
 """The partition of what is to be announced, for all routes. It is empty but for moments, and while the bus does not
 answer."""
+AUDITS = "audits"
+"""The partition of how all places are watched: one record for each route, and for each place that a route has left
+lately, read together."""
 ROUTES = "routes"
 """The partition of all routes' settings: a few hundred records at most, read together."""
 SHARED_JOB = Key("jobs", "shared")
@@ -77,7 +82,9 @@ class RouteRecord:
     """How many uploads had come back from quarantine when `quarantined_since` was last made certain; -1 if it never
     was."""
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """The `Batch.unknown` of the batch that was committed last."""
+    """The `Batch.unknown` of the batch that was committed last of those that had some."""
+    unknown_at: int = 0
+    """When that was, in epoch seconds; 0 if there is none."""
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -142,8 +149,10 @@ def leftover_key(route: str, batch_id: str) -> Key:
     return Key(leftovers_pk(route), batch_id)
 
 
-def audit_key(route: str) -> Key:
-    return Key(f"a#{route}", "audit")
+def audit_key(place: Place, number: int) -> Key:
+    """`number` as in `AuditRun`. The place is hashed: a prefix may be as long as a sort key."""
+    named = json.dumps([place.bucket, place.prefix, place.suffix])
+    return Key(AUDITS, f"{hashlib.sha256(named.encode()).hexdigest()[:40]}#{number}")
 
 
 def outbox_key(batch_id: str) -> Key:
@@ -165,6 +174,7 @@ def decode_claim(item: Item) -> Claim:
         sequencer=told.get("sequencer", ""),
         later=told.get("later", ""),
         before=CountedAs(told["was_of"], told["was"]) if "was" in told else None,
+        rows_in=frozenset(told.get("rows_in", ())),
     )
 
 
@@ -198,6 +208,7 @@ def decode_batch(item: Item) -> Batch:
         job_run=told.get("job_run", ""),
         rides=told.get("rides", False),
         halted=told.get("halted", ""),
+        undecided=told.get("undecided", False),
         tally=Tally.from_dict(told.get("tally", {})),
         fencing=told.get("fencing", False),
         table=told.get("table", ""),
@@ -207,13 +218,15 @@ def decode_batch(item: Item) -> Batch:
         wish=Wish(told["wish"]) if "wish" in told else None,
         skips="wish_skips" in told,
         unknown=told.get("unknown", {}),
+        rows_removed="rows_removed" in told,
+        republished="republished" in told,
         **{name: told.get(name, 0) for name in _OF_A_BATCH},
     )
 
 
 _OF_A_ROUTE = (
     *("refused", "jobs", "notified", "committed_batches", "abandoned_batches", "abandoned_objects", "dropped"),
-    *("paused", "quarantined_since"),
+    *("paused", "quarantined_since", "unknown_at"),
 )
 
 
@@ -255,12 +268,14 @@ def decode_settings(item: Item) -> Route:
 def decode_audit(item: Item) -> AuditRun:
     told = _readable(item)
     return AuditRun(
-        route=told["pk"].removeprefix("a#"),
+        place=Place(told["bucket"], told["prefix"], told["suffix"]),
         id=told["run"],
         started_at=told["started_at"],
         since=told["since"],
         until=told["until"],
         watched_since=told["watched_since"],
+        number=told["number"],
+        left_at=told.get("left_at", 0),
         page=told["page"],
         after=Marker(told["after_key"], told["after_version"]),
         counts=AuditCounts.from_dict(told["counts"]),

@@ -36,6 +36,26 @@ class Dataset:
         return self.table + REJECTED
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where the uploads of a route are: the keys of a bucket that have this prefix and this suffix."""
+
+    bucket: str
+    prefix: str
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}*{self.suffix}"
+
+    def overlaps(self, other: "Place") -> bool:
+        """Whether some key could be in both."""
+        return (
+            self.bucket == other.bucket
+            and (self.prefix.startswith(other.prefix) or other.prefix.startswith(self.prefix))
+            and (self.suffix.endswith(other.suffix) or other.suffix.endswith(self.suffix))
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Uploads under `prefix` and `suffix` of `bucket` become rows of `dataset.table`.
@@ -56,18 +76,17 @@ class Route:
     audit_from: str = "listing"
     lanes: int = 1
 
+    @property
+    def place(self) -> Place:
+        return Place(self.bucket, self.prefix, self.suffix)
+
     def takes(self, upload: Upload) -> bool:
         return upload.bucket == self.bucket and is_file_under(upload, self.prefix, self.suffix)
 
     def overlaps(self, other: "Route") -> bool:
         """Whether some key could belong to both: then its rows would land twice. A retired route takes no uploads, so
         it overlaps no route."""
-        return (
-            not (self.retired or other.retired)
-            and self.bucket == other.bucket
-            and (self.prefix.startswith(other.prefix) or other.prefix.startswith(self.prefix))
-            and (self.suffix.endswith(other.suffix) or other.suffix.endswith(self.suffix))
-        )
+        return not (self.retired or other.retired) and self.place.overlaps(other.place)
 
 
 def is_file_under(upload: Upload, prefix: str, suffix: str) -> bool:

@@ -26,13 +26,19 @@
     note_wish       that a wish is carried out so far              the wish is the last
     end_wish        that a wish is carried out, or is pointless    the wish is the last
     forget_wish     that there is no wish                          there is none, though the route lists one
+    note_removed    that a batch can never bring its rows again    it is committed, and nobody republishes it
+    note_republish  that a batch's rows may come back              it is committed, and nobody took its uploads over
     drop            that uploads have ended, because a person      the batch's notices own them, and they are recorded
                     gave them up                                   as abandoned
+    drop_quarantined   the same, of what is in quarantine          the notices own them, and they are in quarantine
     note_snapshot   that a batch landed again                      it is committed, as the snapshot that was read
     pause, unpause  that the route begins no new batch             it is not paused yet; it is
     put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
     count_back      what a notice that was put right took over     it was not counted yet
-    begin_audit     which run audits the route                     the one before is the last, and has ended
+    begin_watch     since when a place is watched                  it is not, or was not for as long as is remembered
+    end_watch       that no route takes the place any more         it was not left
+    resume_watch    that a route takes it again                    it was left when it was read
+    begin_audit     which run audits the place                     the one before is the last, and has ended
     note_audit      that a page of the run is done                 the run is the last, the page its next
     note_screening  which job screens the bucket for the run       the run is the last; it has no job, and no page
     give_up_audit   that a run has ended without its findings      the run is the last, its pages and job as read
@@ -47,7 +53,7 @@ from collections.abc import Mapping, Sequence
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State, Wish
-from tidegate.core.claims import CountedAs
+from tidegate.core.claims import CountedAs, LetGo
 from tidegate.core.items import (
     Delete,
     FewerThan,
@@ -70,7 +76,7 @@ from tidegate.core.items import (
 )
 from tidegate.core.manifests import OwnedUpload, Part
 from tidegate.core.notices import Notice, NoticeRecord
-from tidegate.core.outcomes import ABANDONED, DROPPED
+from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
     BATCH_OUTLIVES_NOTICE,
@@ -103,32 +109,33 @@ MAX_REASON = 4_000
 
 
 def claim(notice_id: str, upload: Upload, *, now: int, retention: int) -> Transition:
-    return _own(notice_id, upload, (Vacant(now),), None, now=now, retention=retention)
+    return _own(notice_id, upload, (Vacant(now),), LetGo(None), now=now, retention=retention)
 
 
-def take_over(
-    notice_id: str, upload: Upload, *, owner: str, before: CountedAs | None, now: int, retention: int
-) -> Transition:
-    """From `owner`, the notice that let go. It is refused if a twin of this notice was faster. `before` as in `Claim`.
-    An upload that is counted as abandoned must not have been dropped meanwhile: that is another place in the sums."""
-    still = (IsNot("outcome", DROPPED),) if before and before.outcome == ABANDONED else ()
-    return _own(notice_id, upload, (Is("notice", owner), *still), before, now=now, retention=retention)
+def take_over(notice_id: str, upload: Upload, *, owner: str, let_go: LetGo, now: int, retention: int) -> Transition:
+    """From `owner`, the notice that let go. It is refused if a twin of this notice was faster. An upload that is
+    counted as abandoned, or in quarantine, must not have been dropped meanwhile: that is another place in the sums."""
+    droppable = let_go.before is not None and let_go.before.outcome in (ABANDONED, Outcome.QUARANTINED)
+    still = (IsNot("outcome", DROPPED),) if droppable else ()
+    return _own(notice_id, upload, (Is("notice", owner), *still), let_go, now=now, retention=retention)
 
 
 def _own(
     notice_id: str,
     upload: Upload,
     requires: tuple[Requirement, ...],
-    before: CountedAs | None,
+    let_go: LetGo,
     *,
     now: int,
     retention: int,
 ) -> Transition:
+    before = let_go.before
     item: Item = {
         "v": VERSION,
         "notice": notice_id,
         **({"sequencer": upload.sequencer} if upload.sequencer else {}),
         **({"was": before.outcome, "was_of": before.route} if before else {}),
+        **({"rows_in": let_go.rows_in} if let_go.rows_in else {}),
         "claimed_at": now,
         "expires_at": now + retention,
     }
@@ -169,10 +176,22 @@ def open_batch(batch: Batch) -> Transition:
 
 
 def register(
-    notice: Notice, batch_id: str, part: Part, back: Mapping[CountedAs, int], *, now: int, retention: int
+    notice: Notice,
+    batch_id: str,
+    part: Part,
+    back: Mapping[CountedAs, int],
+    *,
+    table: str = "",
+    dataset: str = "",
+    now: int,
+    retention: int,
 ) -> Transition:
     """`back` is how many of the part's uploads were counted before, and how. The batch counts them anew, so they leave
-    the sums that they were in: one more write for each route."""
+    the sums that they were in: one more write for each route.
+
+    The notice is for `table`, so it joins no batch that is bound to another one. With a `dataset` (JSON) the batch is
+    bound to that table, and read so: uploads of the part have rows in other tables, and the route's table may become
+    one of these before the batch is sealed."""
     item: Item = {
         "v": VERSION,
         "route": notice.route,
@@ -183,12 +202,16 @@ def register(
         "decided_at": now,
         "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
     }
-    more = Update(adds={"objects": part.objects, "bytes": part.size, "notices": 1})
+    more = Update(
+        sets={"table": table, "sealed_for": dataset} if dataset else {},
+        adds={"objects": part.objects, "bytes": part.size, "notices": 1},
+    )
+    fits = (LacksOrIs("table", table),) if table else ()
     return Transition(
         f"register notice {notice.id} in batch {batch_id}",
         (
             Write(notice_key(notice.id), Put(item), (Vacant(now),)),
-            Write(batch_key(batch_id), more, (Is("state", State.OPEN.value),)),
+            Write(batch_key(batch_id), more, (Is("state", State.OPEN.value), *fits)),
             *(Write(route_key(route), Update(adds=left)) for route, left in _sums_left(back).items()),
         ),
     )
@@ -213,19 +236,23 @@ def void(notice_id: str, route: str, *, now: int, retention: int) -> Transition:
 
 # ---- the life of a batch
 
-_HALT = ("halted", "halted_at")
+_HALT = ("halted", "halted_at", "undecided")
 _OF_THE_LAST_ATTEMPT = ("job_run", "rides", "dataset", *_HALT)
 """What the batch's record says about an attempt, and a further attempt begins without."""
 
 
 def seal(batch_id: str, route: str, *, table: str, dataset: str, now: int) -> Transition:
-    """OPEN to SEALED, with this table and this dataset (JSON)."""
+    """OPEN to SEALED, with this table and this dataset (JSON). Refused if the batch goes to another table already."""
     sealed = Update(sets={"state": State.SEALED.value, "sealed_at": now, "table": table, "sealed_for": dataset})
     listed = Update(removes=("open_batch",), joins={"sealed": batch_id})
     return Transition(
         f"seal batch {batch_id}",
         (
-            Write(batch_key(batch_id), sealed, (Is("state", State.OPEN.value), MoreThan("notices", 0))),
+            Write(
+                batch_key(batch_id),
+                sealed,
+                (Is("state", State.OPEN.value), MoreThan("notices", 0), LacksOrIs("table", table)),
+            ),
             Write(route_key(route), listed, (Is("open_batch", batch_id),)),
         ),
     )
@@ -305,7 +332,8 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
     If it quarantines uploads and the route has none in quarantine, they are the oldest from now on. If there are some,
     those are older.
 
-    The batch keeps which names its files have that the schema lacks, and the route those of its last committed batch.
+    The batch keeps which names its files have that the schema lacks, and the route those of the last committed batch
+    that had some: one without says nothing of other files.
     """
     expires_at = now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE
     unknown: Item = {"unknown": dict(receipt.unknown.names)} if receipt.unknown.names else {}
@@ -327,9 +355,8 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
     )
     quarantined, abandoned = receipt.tally.quarantined, batch.objects if receipt.fence else 0
     summed = Update(
-        sets={} if receipt.fence else unknown,
+        sets={**unknown, "unknown_at": now} if unknown and not receipt.fence else {},
         sets_once={"quarantined_since": now} if quarantined else {},
-        removes=() if receipt.fence or unknown else ("unknown",),
         adds={"notified": batch.objects, **sums},
         leaves={"running": batch.id, "aside": batch.id},
     )
@@ -408,10 +435,15 @@ def note_announced(event: Announcement) -> Transition:
     )
 
 
-def halt(batch_id: str, attempt: int, reason: str, *, now: int) -> Transition:
-    """A batch that has halted may get another reason. It has halted since the first one."""
+def halt(batch_id: str, attempt: int, reason: str, *, undecided: bool, now: int) -> Transition:
+    """A batch that has halted may get another reason. It has halted since the first one. `undecided` goes with the
+    reason: a person must decide whether the batch is in the table."""
     either = Is("state", State.SEALED.value, (State.SUBMITTED.value,))
-    change = Update(sets={"halted": reason[:MAX_REASON]}, sets_once={"halted_at": now})
+    change = Update(
+        sets={"halted": reason[:MAX_REASON], **({"undecided": True} if undecided else {})},
+        sets_once={"halted_at": now},
+        removes=() if undecided else ("undecided",),
+    )
     return _one(f"halt batch {batch_id}", Write(batch_key(batch_id), change, (either, Is("attempt", attempt))))
 
 
@@ -554,6 +586,30 @@ def forget_wish(batch_id: str, route: str, *, there: bool) -> Transition:
     return Transition(f"forget the wish for batch {batch_id}", (none, listed) if there else (listed,))
 
 
+# ---- uploads that have landed, once more
+
+_COMMITTED = Is("state", State.COMMITTED.value)
+
+
+def note_removed(batch_id: str, *, in_line: bool) -> Transition:
+    """A backfill did not find rows of the batch in its table, and the table proves that no driver of its attempts can
+    bring them again. With `in_line` its publication is in the history of `main`: then no job that publishes it once
+    more does either. Else this is refused beside `note_republish`, or that is, for good."""
+    alone = () if in_line else (Lacks("republished"),)
+    return _one(
+        f"note that rows of batch {batch_id} were removed",
+        Write(batch_key(batch_id), Update(sets={"rows_removed": 1}), (_COMMITTED, *alone)),
+    )
+
+
+def note_republish(batch_id: str) -> Transition:
+    """A job is about to publish the batch once more."""
+    return _one(
+        f"note that batch {batch_id} is published again",
+        Write(batch_key(batch_id), Update(sets={"republished": 1}), (_COMMITTED, Lacks("rows_removed"))),
+    )
+
+
 def drop(batch_id: str, route: str, owned: Sequence[OwnedUpload], *, leftover: bool, now: int) -> Transition:
     """Abandoned uploads have ended: a person has given them up. All of `owned`, or none; `MOST_DROPPED` at most.
     `leftover`: the batch is listed among what is left.
@@ -575,6 +631,30 @@ def drop(batch_id: str, route: str, owned: Sequence[OwnedUpload], *, leftover: b
     return Transition(
         f"drop {len(owned)} uploads of batch {batch_id}",
         (*claims, Write(route_key(route), count), *((listed,) if leftover else ())),
+    )
+
+
+def drop_quarantined(route: str, owned: Sequence[OwnedUpload], reason: str, *, now: int) -> Transition:
+    """Uploads in quarantine are given up. All of `owned`, or none; `MOST_DROPPED` at most.
+
+    Each leaves the sum of the quarantined ones, as if it came back, and is counted as an abandoned one that was
+    dropped: so it is notified once, and has ended once. Each claim must still be live, name the notice, and be in
+    quarantine."""
+    error = reason.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
+    change = Update(sets={"outcome": DROPPED, "error": error})
+    claims = [
+        Write(
+            _claim_key(each.upload),
+            change,
+            (Is("notice", each.notice), Is("outcome", Outcome.QUARANTINED.value), MoreThan("expires_at", now)),
+        )
+        for each in owned
+    ]
+    count = len(owned)
+    counted = {"back_quarantined": count, "notified": count, "abandoned_objects": count, "dropped": count}
+    return Transition(
+        f"drop {count} uploads of route {route} that are in quarantine",
+        (*claims, Write(route_key(route), Update(adds=counted))),
     )
 
 
@@ -685,33 +765,56 @@ def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool, now: 
 # ---- audits
 
 
-def begin_audit(run: AuditRun, last: AuditRun | None) -> Transition:
-    """`run` has no page yet. It replaces `last`, which has ended; None if the route was never audited."""
+def begin_watch(run: AuditRun, now: int) -> Transition:
+    """The place is watched from now on: `run` is its first one, which has ended."""
     item: Item = {
         "v": VERSION,
-        "run": run.id,
-        "started_at": run.started_at,
-        "since": run.since,
+        "bucket": run.place.bucket,
+        "prefix": run.place.prefix,
+        "suffix": run.place.suffix,
+        "number": run.number,
         "watched_since": run.watched_since,
-        **({"source": run.source} if run.source else {}),
+        **_begun(run),
         **_progress(run),
     }
-    as_read: tuple[Requirement, ...] = (Is("run", last.id), Has("finished_at")) if last else (NeverWritten(),)
-    return _one(f"begin audit {run.id} of route {run.route}", Write(audit_key(run.route), Put(item), as_read))
+    return _one(f"begin to watch {run.place}", Write(_watch(run), Put(item), (Vacant(now),)))
+
+
+def end_watch(run: AuditRun, at: int, until: int) -> Transition:
+    """No route takes the place any more since `at`. Nothing of it is looked at after `until`."""
+    requires = (Is("watched_since", run.watched_since), Lacks("left_at"))
+    change = Update(sets={"left_at": at, "expires_at": until})
+    return _one(f"note that no route takes {run.place} any more", Write(_watch(run), change, requires))
+
+
+def resume_watch(run: AuditRun, now: int) -> Transition:
+    """A route takes the place again: it is watched as if it had not been left."""
+    change = Update(removes=("left_at", "expires_at"))
+    requires = (Is("left_at", run.left_at), MoreThan("expires_at", now))
+    return _one(f"watch {run.place} on", Write(_watch(run), change, requires))
+
+
+def begin_audit(run: AuditRun, last: AuditRun) -> Transition:
+    """`run` has no page yet. It replaces `last`, which has ended. Whether the place was left meanwhile does not matter:
+    the window ends before."""
+    sets = {**_begun(run), **_progress(run)}
+    gone = tuple(name for name in ("finished_at", "source", "job", "given_up") if name not in sets)
+    requires = (Is("run", last.id), Has("finished_at"))
+    return _one(f"begin audit {run.id} of {run.place}", Write(_watch(run), Update(sets=sets, removes=gone), requires))
 
 
 def note_audit(run: AuditRun) -> Transition:
     """One more page is done: `run` is as it stands after that page."""
     change = Update(sets=_progress(run))
     requires = (Is("run", run.id), Is("page", run.page - 1), Lacks("finished_at"))
-    return _one(f"note page {run.page} of audit {run.id}", Write(audit_key(run.route), change, requires))
+    return _one(f"note page {run.page} of audit {run.id}", Write(_watch(run), change, requires))
 
 
 def note_screening(run: AuditRun) -> Transition:
     """The job was started: `run` names it."""
     requires = (Is("run", run.id), Is("page", 0), Lacks("finished_at"), Lacks("job"))
     change = Update(sets={"job": run.job})
-    return _one(f"note job {run.job} of audit {run.id}", Write(audit_key(run.route), change, requires))
+    return _one(f"note job {run.job} of audit {run.id}", Write(_watch(run), change, requires))
 
 
 def give_up_audit(run: AuditRun, at: int) -> Transition:
@@ -719,7 +822,20 @@ def give_up_audit(run: AuditRun, at: int) -> Transition:
     change = Update(sets={"finished_at": at, "given_up": True, "until": run.since})
     job = Is("job", run.job) if run.job else Lacks("job")
     requires = (Is("run", run.id), Is("page", run.page), job, Lacks("finished_at"))
-    return _one(f"give up audit {run.id}", Write(audit_key(run.route), change, requires))
+    return _one(f"give up audit {run.id}", Write(_watch(run), change, requires))
+
+
+def _watch(run: AuditRun) -> Key:
+    return audit_key(run.place, run.number)
+
+
+def _begun(run: AuditRun) -> Item:
+    return {
+        "run": run.id,
+        "started_at": run.started_at,
+        "since": run.since,
+        **({"source": run.source} if run.source else {}),
+    }
 
 
 def _progress(run: AuditRun) -> Item:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+from tidegate.core.quantities import counted
+
 MORE = "..."
 """It stands after the names of something that has more of them."""
 MOST_OF_A_FILE = 50
@@ -86,7 +88,7 @@ def ranked(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 def told(counts: Mapping[str, int]) -> str:
     """The names for people: `coupon (412 uploads), customer.vip (1 upload) and more`."""
-    found = [f"{name} ({count:,} upload{'' if count == 1 else 's'})" for name, count in ranked(counts) if name != MORE]
+    found = [f"{name} ({counted(count, 'upload')})" for name, count in ranked(counts) if name != MORE]
     return f"{', '.join(found)}{' and more' if MORE in counts else ''}"
 
 

@@ -30,7 +30,7 @@ LAMBDA_GB = 1.0
 JOB_VCPU, JOB_GB = 6, 24
 """Of the smallest job: a driver and one executor."""
 EXECUTOR_VCPU = 4
-ALARMS, METRICS = 30, 34
+ALARMS, METRICS = 26, 36
 """With one route, without `expect_every`. Every metric counts, as if each were written all month; some are rare."""
 CLAIM_BYTES, CLAIM_DAYS = 300, 60
 
@@ -39,9 +39,6 @@ CALL_SECONDS = 0.01
 """Assumed: the duration of a call to AWS. A function does little but wait for such calls."""
 JOB_SECONDS = 120.0
 """Assumed: how long Spark keeps the workers of a small job, besides the driver's calls to AWS."""
-LINGER = 10
-"""Seconds for which a job waits for a further batch, by default. With one route hardly any comes, so none is reckoned
-with; batches of several routes ride in one job (docs/adr/0056)."""
 JOB_STARTS_AFTER = 40.0
 """Assumed: seconds from StartJobRun to the driver, which nobody pays for."""
 LEAST_BILLED = 60.0
@@ -124,15 +121,15 @@ def batches_a_day(traffic: DailyTraffic, gathering: Gathering) -> float:
         return 0.0
     interval = 1 / traffic.rate + gathering.max_wait
     for _ in range(50):
-        busy = JOB_STARTS_AFTER + job_seconds(traffic.rate * interval, traffic.size, LINGER)
+        busy = JOB_STARTS_AFTER + job_seconds(traffic.rate * interval, traffic.size)
         interval = max(1 / traffic.rate + gathering.max_wait, min(busy, DAY))
     full = max(traffic.per_day / gathering.target_objects, traffic.per_day * traffic.size / gathering.target_bytes)
     return min(traffic.per_day, max(DAY / interval, full))
 
 
-def job_seconds(uploads: float, size: float, linger: float = 0) -> float:
-    """How long a job of so many uploads keeps its workers."""
-    return max(LEAST_BILLED, linger + JOB_SECONDS + uploads * (FILE_SECONDS + size / CORE_BYTES) / EXECUTOR_VCPU)
+def job_seconds(uploads: float, size: float) -> float:
+    """How long a job of so many uploads keeps its workers. It waits for no further batch: without subnets none does."""
+    return max(LEAST_BILLED, JOB_SECONDS + uploads * (FILE_SECONDS + size / CORE_BYTES) / EXECUTOR_VCPU)
 
 
 def requests(traffic: DailyTraffic, gathering: Gathering) -> RequestCounts:
@@ -163,7 +160,7 @@ def requests(traffic: DailyTraffic, gathering: Gathering) -> RequestCounts:
 def bill(traffic: DailyTraffic, gathering: Gathering) -> Bill:
     """Tidegate's, with what costs by the month whether anything is uploaded or not."""
     batches = batches_a_day(traffic, gathering)
-    each = job_seconds(traffic.per_day / batches, traffic.size, LINGER) if batches else 0.0
+    each = job_seconds(traffic.per_day / batches, traffic.size) if batches else 0.0
     used = requests(traffic, gathering) * DAYS
     idle = POLLERS * DAYS * DAY / LONG_POLL
     quantities = quantities_of(used, batches * DAYS, each)

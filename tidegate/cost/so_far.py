@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass, replace
 
 from tidegate.cost.bill import (
-    LINGER,
     Bill,
     BillLine,
     DailyTraffic,
@@ -45,7 +44,7 @@ def so_far(title: str, done: CountedSoFar) -> Bill:
     """List prices of what the uploads have caused. Not in it: what costs by the month (`standing`), and what a minute
     without uploads asks for."""
     used = PER_UPLOAD * done.uploads + PER_NOTICE * notices(done) + PER_BATCH * done.batches
-    each = job_seconds(done.uploads / done.attempts, done.size, LINGER) if done.attempts else 0.0
+    each = job_seconds(done.uploads / done.attempts, done.size) if done.attempts else 0.0
     amounts = quantities_of(replace(used, starts=done.attempts), done.attempts, each)
     lines = tuple(
         BillLine(name, amounts[name], price.of(amounts[name])) for name, price in PRICES.items() if amounts.get(name)

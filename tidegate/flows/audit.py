@@ -1,4 +1,11 @@
-"""The audit: compare a route's bucket with the ledger, page by page, and send what is lost.
+"""The audit: compare a place in a bucket with the ledger, page by page, and send what is lost.
+
+A scheduled run belongs to a place: the keys of a bucket with a prefix and a suffix (`tidegate.flows.watch` says which
+ones are watched, and since when). It looks at what was put there while the place was watched. What is lost is sent to
+the route that takes its key today, whichever took it then. So a route may be renamed, split or merged, its prefix
+changed, its name used again: the upload lands where it would if it came now. If no route takes it any more, it is left
+alone, and counted as outside. A place that was left is audited for `max_age` after that, as if it had not been left, if
+a route takes a part of it.
 
     step                                    if the process dies right after it
     1 list a page                           nothing has happened
@@ -8,7 +15,7 @@
                                             lost, and are sent
     4 publish what is lost                  the next pass finds it pending, or publishes it again: claims refuse repeats
     5 count what was found (a metric)       the next pass counts again what is still lost; none is left uncounted
-    6 note the page in the route's run      done; the next invocation begins with the next page
+    6 note the page in the place's run      done; the next invocation begins with the next page
     7 wait, so that the queue keeps up      nothing: the next invocation does not know of the wait
 
 A large bucket is screened by a job first (`tidegate.core.screening`), and the pages are those of its suspects:
@@ -44,7 +51,9 @@ What else may happen between two steps:
 - The object is overwritten or deleted after 1: the upload is sent, and ends as superseded or vanished.
 - Uploads are added, or deleted, while the run goes on. S3 lists by key, and the marker is a key and a version: none
   that stays is passed over. The window ends before the run begins, so new uploads are not in it.
-- The settings change: a run keeps its window. What is older than the horizon of today is left out at each page.
+- The settings change: a run keeps its window. What is older than the horizon of today is left out at each page. A page
+  that is repeated goes to the routes of then: a notice of the former route is in the way as any other (decision 1).
+- The place is left, or taken again, while a run goes on: its window ended before.
 - The ledger was restored to an earlier time. It then has no claims on uploads that are in a table, and an audit would
   send them again. So nothing that dispatches or audits may run before `tidegate ledger recover` has ended.
 - The store answers with something old: it does not, each read is consistent. S3's listings are, too
@@ -55,7 +64,7 @@ that none is taken for an earlier delivery.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from tidegate.core.audit import (
@@ -69,14 +78,13 @@ from tidegate.core.audit import (
     Marker,
     Window,
     count_findings,
-    is_audit_due,
     next_run,
-    took_before,
+    scope_of,
 )
 from tidegate.core.batches import JobState
 from tidegate.core.errors import Retryable
 from tidegate.core.notices import Entry, pack_entries
-from tidegate.core.routes import Route
+from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.screening import CompleteScreening, screening_failure
 from tidegate.flows.ports import Ports, Screens
 from tidegate.flows.screen import Judged, judge_page
@@ -104,8 +112,9 @@ class Look:
     dry: bool = False
 
 
-def audit_route(
-    route: Route,
+def audit_place(
+    last: AuditRun,
+    routes: Collection[Route],
     limits: AuditLimits,
     ports: Ports,
     *,
@@ -115,29 +124,24 @@ def audit_route(
     tell: TellLost = _no_one,
     remark: Callable[[str], None] = lambda text: None,
 ) -> AuditRun | None:
-    """Go on with the route's scheduled run, or begin one if one is due. `go_on` is asked before each page. `screens`
-    starts the job of a run that needs one. `remark` gets what its job has to say of the source, at each invocation.
+    """Go on with `last`, the scheduled run of a place, or begin the next one if that is due. `routes` are those of
+    today. `go_on` is asked before each page. `screens` starts the job of a run that needs one. `remark` gets what its
+    job has to say of the source, at each invocation.
 
     Returns the run as it stands; None if a twin is at it, which goes on. Raises Retryable or OutcomeUnknown: the page
     is not noted, and the next invocation repeats it. Raises Retryable as well if a run is given up.
     """
-    last = ports.ledger.audit(route.name)
-    if is_audit_due(last, limits, now=ports.clock()):
-        former = None if last else _former_run(route, ports)
-        begun = next_run(
-            *(route.name, last, limits),
-            run_id=ports.new_id(),
-            now=ports.clock(),
-            source=route.audit_from,
-            former=former,
-        )
+    route = scope_of(last, routes)
+    if route is None:
+        return last
+    run = last
+    if begun := next_run(last, limits, run_id=ports.new_id(), now=ports.clock(), source=route.audit_from):
         if not ports.ledger.begin_audit(begun, last):
             return None
-        last = begun
-    run = last
-    assert run is not None, "a route without a run is due"
+        run = begun
+    takers = RouteIndex(routes)
     if run.finished_at or not run.source:
-        return _audit_pages(route, run, limits, ports, None, go_on=go_on, pace=pace, tell=tell)
+        return _audit_pages(route, takers, run, limits, ports, None, go_on=go_on, pace=pace, tell=tell)
     try:
         screening = _screening_of(route, run, limits, screens, ports)
         if not isinstance(screening, CompleteScreening):
@@ -147,12 +151,12 @@ def audit_route(
         # what the source does not know yet is left to the next run
         known = replace(run, until=min(run.until, screening.until))
         ports = replace(ports, listing=SuspectListing(run.id, screening, ports.listing, ports.work))
-        done = _audit_pages(route, known, limits, ports, screening, go_on=go_on, pace=pace, tell=tell)
+        done = _audit_pages(route, takers, known, limits, ports, screening, go_on=go_on, pace=pace, tell=tell)
         if done and done.finished_at and (none_is_there := screening.remark_on(done.counts)):
             remark(none_is_there)
         return done
     except ScreeningFailed as failed:
-        stands = ports.ledger.audit(route.name)
+        stands = ports.ledger.audit(run.place, run.number)
         if stands is not None and stands.id == run.id and not stands.finished_at:
             ports.ledger.give_up_audit(stands)
         why = f"route {route.name}: {failed}. This audit is given up, and the next one begins where it did"
@@ -161,6 +165,7 @@ def audit_route(
 
 def _audit_pages(
     route: Route,
+    takers: RouteIndex,
     run: AuditRun,
     limits: AuditLimits,
     ports: Ports,
@@ -172,7 +177,7 @@ def _audit_pages(
 ) -> AuditRun | None:
     look = Look(run.id, run.window(limits), tell)
     while not run.finished_at and go_on():
-        counts, after = _audit_page(route, look, run.after, ports)
+        counts, after = _audit_page(route, takers, look, run.after, ports)
         total = run.counts + counts
         if screening and not after:
             total += screening.rest(total)
@@ -187,12 +192,6 @@ def _audit_pages(
             return None
         pace(counts.sent)
     return run
-
-
-def _former_run(route: Route, ports: Ports) -> AuditRun | None:
-    """The last run of a route that took the uploads of this new one until now: the one that was watched for longest."""
-    before = (ports.ledger.audit(each.name) for each in took_before(route, ports.ledger.known_routes().values()))
-    return min((run for run in before if run), key=lambda run: run.watched_since, default=None)
 
 
 def _screening_of(
@@ -227,47 +226,58 @@ def audit_window(
     `screening` the pages are those of its suspects."""
     if screening:
         ports = replace(ports, listing=SuspectListing(look.id, screening, ports.listing, ports.work))
+    takers = RouteIndex([route])
     counts = AuditCounts()
     after: Marker | None = BEGINNING
     while after:
-        found, after = _audit_page(route, look, after, ports)
+        found, after = _audit_page(route, takers, look, after, ports)
         counts += found
         if not look.dry:
             pace(found.sent)
     return counts + screening.rest(counts) if screening else counts
 
 
-def _audit_page(route: Route, look: Look, after: Marker, ports: Ports) -> tuple[AuditCounts, Marker | None]:
-    """The counts of one page, and where the next begins; None after the last."""
+def _audit_page(
+    route: Route, takers: RouteIndex, look: Look, after: Marker, ports: Ports
+) -> tuple[AuditCounts, Marker | None]:
+    """The counts of one page of the uploads that `route` takes, and where the next begins; None after the last. What is
+    lost is sent to those of `takers` that take it."""
     page = ports.listing.page(route.bucket, route.prefix, after, route.owner)
     now = ports.clock()
     listed = [each for each in page.listed if route.takes(each.upload)]
-    within = [each for each in listed if look.window.has(each, now)]
-    judged = judge_page(within, look.window, ports.ledger, now)
+    taken_by = {
+        each: taker for each in listed if look.window.has(each, now) and (taker := takers.route_of(each.upload))
+    }
+    judged = judge_page(list(taken_by), look.window, ports.ledger, now)
     found = {each: said.finding for each, said in judged.items()}
     if not look.dry:
-        found |= _void_stale(route, judged, ports)
-    sent: list[Entry] = []
+        found |= _void_stale(taken_by, judged, ports)
+    lost: dict[str, list[Entry]] = {}
     for each, finding in found.items():
         if finding in SENT:
-            sent.append(Entry(each.upload, takes_from=judged[each].notice))
+            lost.setdefault(taken_by[each].name, []).append(Entry(each.upload, takes_from=judged[each].notice))
             look.tell(each, finding)
-    if sent and not look.dry:
-        _send_lost(route, sent, look, ports, at=now)
-        ports.measure(Metric.UPLOADS_FOUND_LOST, len(sent), route.name)
+    if not look.dry:
+        for name, entries in lost.items():
+            _send_lost(name, route.bucket, entries, look, ports, at=now)
+            ports.measure(Metric.UPLOADS_FOUND_LOST, len(entries), name)
     return count_findings(len(listed), found.values()), page.after
 
 
-def _void_stale(route: Route, judged: Mapping[Listed, Judged], ports: Ports) -> dict[Listed, AuditFinding]:
+def _void_stale(
+    taken_by: Mapping[Listed, Route], judged: Mapping[Listed, Judged], ports: Ports
+) -> dict[Listed, AuditFinding]:
     """Void the notices that were found stale. Returns the uploads of those that had registered meanwhile: pending."""
     stale = {each: said.notice for each, said in judged.items() if said.finding is AuditFinding.STALE}
-    void = {notice: ports.ledger.void(notice, route.name) for notice in dict.fromkeys(stale.values())}
+    # a notice that never registered left no record of its route
+    named = {notice: taken_by[each].name for each, notice in stale.items()}
+    void = {notice: ports.ledger.void(notice, name) for notice, name in named.items()}
     return {each: AuditFinding.PENDING for each, notice in stale.items() if not void[notice]}
 
 
-def _send_lost(route: Route, lost: list[Entry], look: Look, ports: Ports, *, at: int) -> None:
+def _send_lost(route: str, bucket: str, lost: list[Entry], look: Look, ports: Ports, *, at: int) -> None:
     """`at` is a time before the claims were read. Raises Retryable if the topic did not take all of them: the page is
     not noted then, and is repeated."""
-    notices = list(pack_entries(route.name, route.bucket, lost, origin=f"audit-{look.id}", at=at))
+    notices = list(pack_entries(route, bucket, lost, origin=f"audit-{look.id}", at=at))
     if len(ports.topic.publish(notices)) < len(notices):
-        raise Retryable(f"route {route.name}: the topic did not take the notices of {len(lost)} lost uploads")
+        raise Retryable(f"route {route}: the topic did not take the notices of {len(lost)} lost uploads")

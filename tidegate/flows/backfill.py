@@ -9,7 +9,11 @@
     4 read the lineage of the table             a job has run; its files stay in the work bucket
     5 compare, and publish what is missing,     what was published has claims soon, or is on its way. A new backfill
       in notices whose time is `at`             begins at 1, and publishes some of it again: claims refuse it
-    6 wait, so that the queue keeps up          nothing
+    6 of what has landed before, and has no     the batch never brings its rows again, and its uploads may be taken
+      row in this table: note that its rows     over: the next backfill finds the same, and goes on with 7
+      were removed, if they were in this one
+    7 publish that, naming the owners           as in 5: of two notices one takes a claim over
+    8 wait, so that the queue keeps up          nothing
 
 **Why nothing lands twice.** An upload moves: it is claimed, then its notice is registered in a batch, then the batch is
 in the table. Steps 2, 3 and 4 read these three places in the same order. Take an upload U that is in the table at last,
@@ -27,6 +31,22 @@ Read in another order, U could move on between two readings. If 2 came last, N c
 published after 4, and its claim expire before 2: a notice that a person moved back from the dead letters after nearly
 `claims`.
 
+**What has landed before** (docs/adr/0050). The claim of U names a committed batch, and 4 finds no row of U. The batch
+was committed when 2 read the claim, so its rows were in its table before 4 read this one.
+
+- *Elsewhere*: the batch went to another table. It never goes to this one, because its table was fixed when it was
+  sealed. U lands here once, because its claim moves once. It keeps in its claim that the other table has rows of it. So
+  no batch brings it there again, whatever ends without a row here, and whichever table the route has by then: dispatch
+  takes no claim over for a table that has rows of it, and binds the open batch to the table that it asked about.
+- *Removed*: the batch went to this table. So somebody deleted the rows, or rolled the table back past them. After a
+  rollback a driver of the batch that is still alive could publish it once more. The history that ends at the snapshot
+  that 4 has read tells: it must reach no floor of the batch without meeting it (`core.reconcile.is_fenced`). Else it
+  is none of ours: `tidegate republish` brings it back. And a person may ask for just that at the same time. If the
+  batch's publication is in that history, its job finds it, too, and refuses: nothing was rolled back. If the floors
+  have left the history, nobody can say whether it was; so 6 and republishing each note in the batch that they were
+  first, and the other one is refused.
+- U has no rows (an empty file): its batch's outcomes say so. Nothing is sent.
+
 **What else may happen.**
 
 - A live notification of U comes at any time: one of the two notices claims U, the other is refused.
@@ -35,11 +55,11 @@ published after 4, and its claim expire before 2: a notice that a person moved b
 - A notice of a backfill is delivered 61 days later, out of an archive or the dead letters: its time is `at`, so
   dispatch sets it aside.
 - U is overwritten or deleted after 2: it ends as superseded or vanished.
-- Rows were deleted from the table on purpose, or the table was rolled back: what has no row is missing, and lands
-  again, unless its claim is live. Whoever starts a backfill is told.
+- Rows were deleted from the table on purpose: what has no row lands again. Whoever starts a backfill is told. If the
+  table is rolled back to before that deletion while it is under way, the rows are there twice.
 - The table was compacted or rewritten: rows keep the lineage columns.
-- An upload landed without a row (an empty file): nothing in the table tells. It is sent, and lands without a row.
-- The route's table was changed: what landed in the former table is missing in the new one.
+- An upload landed without a row, and the ledger has forgotten it: it is sent, and lands without a row.
+- The route's table was changed: what landed in the former table lands in the new one, too.
 - The ledger was restored: claims and batches are missing in it. Recover first (`tidegate ledger recover`).
 - A lineage run of an earlier command is not used: it was read before our step 3, and a batch may have ended in between.
 
@@ -48,14 +68,15 @@ Memory: a page, the uploads of unfinished batches under the prefix, and what lis
 
 import gzip
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO
 
 from tidegate.core.audit import BEGINNING, AuditLimits, Listed, Marker
 from tidegate.core.backfill import (
+    SENT,
     BackfillCounts,
     BackfillFinding,
     BackfillScope,
@@ -63,12 +84,19 @@ from tidegate.core.backfill import (
     Surveyed,
     compare,
 )
+from tidegate.core.batches import Batch
+from tidegate.core.claims import has_landed
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder, decode_part
-from tidegate.core.notices import Entry, pack_entries
+from tidegate.core.notices import ORIGIN_REMOVED, Entry, pack_entries
+from tidegate.core.publication import History, Published, verdict
+from tidegate.core.quantities import counted
+from tidegate.core.reconcile import is_fenced
+from tidegate.core.uploads import Upload
 from tidegate.flows.audit import Pace
+from tidegate.flows.outcomes import floors_of, rows_of_uploads
 from tidegate.flows.ports import Ports
-from tidegate.flows.screen import judge_page
+from tidegate.flows.screen import Judged, judge_page
 
 AT_ONCE = 2_000
 """How many missing uploads are sent together: a few notices."""
@@ -120,23 +148,28 @@ def survey(scope: BackfillScope, backfill: Backfill, kept: Surveyings, ports: Po
     while after:
         page = ports.listing.page(scope.route.bucket, scope.prefix, after, scope.route.owner)
         within = [each for each in page.listed if scope.has(each)]
-        judged = _by_claims(within, backfill.limits, ports)
+        looked_at = judge_page(within, backfill.limits, ports.ledger, ports.clock())
+        judged = _by_claims(looked_at)
         kept.add(judged)
         free = [each.listed.upload for each in judged if each.claimed is None]
+        elsewhere = [
+            each.upload for each, said in looked_at.items() if said.table not in ("", scope.route.dataset.table)
+        ]
         found = replace(
             found,
             listed=found.listed + len(page.listed),
             claimed=found.claimed + len(judged) - len(free),
             objects=found.objects + len(free),
             size=found.size + sum(each.size for each in free),
+            elsewhere=found.elsewhere + len(elsewhere),
+            elsewhere_size=found.elsewhere_size + sum(each.size for each in elsewhere),
         )
         after = page.after
         backfill.progress(f"route {scope.route.name}: {found.listed:,} versions are listed")
     return found
 
 
-def _by_claims(within: list[Listed], limits: AuditLimits, ports: Ports) -> list[Surveyed]:
-    judged = judge_page(within, limits, ports.ledger, ports.clock())
+def _by_claims(judged: Mapping[Listed, Judged]) -> list[Surveyed]:
     # an upload without a claim is free; one whose owner is void has a claim, too, and is not
     return [Surveyed(each, said.finding if said.notice else None) for each, said in judged.items()]
 
@@ -165,47 +198,100 @@ def unfinished_uploads(scope: BackfillScope, ports: Ports) -> set[tuple[str, str
 def send_missing(
     scope: BackfillScope, backfill: Backfill, surveyed: Survey, kept: Surveyings, ports: Ports, *, pace: Pace
 ) -> BackfillCounts:
-    """Steps 3 to 6. Raises Retryable or OutcomeUnknown: run the command again."""
+    """Steps 3 to 8. Raises Retryable or OutcomeUnknown: run the command again."""
     unfinished = unfinished_uploads(scope, ports)
     backfill.progress(f"route {scope.route.name}: the lineage of {scope.route.dataset.table} is read")
-    landed = ports.lineage.landed(scope.route.dataset.table, scope.uri)
-    counting = _Counting(backfill.tell)
-    missing = counting.missing_of(compare(kept, landed, unfinished))
-    sent = 0
-    while portion := list(islice(missing, AT_ONCE)):
-        sent += len(portion)
-        if not backfill.dry:
-            _send(scope, backfill, portion, surveyed.at, ports)
-            backfill.progress(f"route {scope.route.name}: {sent:,} uploads are sent")
-            pace(len(portion))
-    return BackfillCounts(counting.found, counting.size)
+    history, landed = ports.lineage.with_history(scope.route.dataset.table, scope.uri)
+    again = Again(scope.route.dataset.table, history, ports, dry=backfill.dry)
+    counts: Counter[BackfillFinding] = Counter()
+    size = sent = 0
+    found = compare(kept, landed, unfinished)
+    while portion := list(islice(found, AT_ONCE)):
+        judged = again.judged(portion)
+        counts.update(judged.values())
+        entries: dict[BackfillFinding, list[Entry]] = defaultdict(list)
+        for each, finding in judged.items():
+            if finding is not BackfillFinding.LANDED:
+                backfill.tell(each, finding)
+            if finding in SENT:
+                size += each.upload.size
+                entries[finding].append(Entry(each.upload, takes_from=again.owner_of(each.upload)))
+        for finding, to_send in entries.items():
+            sent += len(to_send)
+            if not backfill.dry:
+                _send(scope, backfill, finding, to_send, surveyed.at, ports)
+                backfill.progress(f"route {scope.route.name}: {counted(sent, 'upload')} sent")
+                pace(len(to_send))
+    return BackfillCounts(counts, size)
 
 
 @dataclass
-class _Counting:
-    """Counts the findings as they pass, and lets the missing ones through."""
+class Again:
+    """What has landed before, and has no row in `table` as 4 has read it: whether it may land there, and who owns it.
+    With `dry` nothing is noted."""
 
-    tell: TellFound
-    found: Counter[BackfillFinding] = field(default_factory=Counter)
-    size: int = 0
+    table: str
+    history: History
+    ports: Ports
+    dry: bool = False
+    _owners: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """Of the portion that was judged last."""
 
-    def missing_of(self, found: Iterable[tuple[Surveyed, BackfillFinding]]) -> Iterator[Listed]:
-        for each, finding in found:
-            self.found[finding] += 1
-            if finding is not BackfillFinding.LANDED:
-                self.tell(each.listed, finding)
-            if finding is BackfillFinding.MISSING:
-                self.size += each.listed.upload.size
-                yield each.listed
+    def owner_of(self, upload: Upload) -> str:
+        return self._owners.get(upload.identity, "")
+
+    def judged(self, portion: list[tuple[Surveyed, BackfillFinding]]) -> dict[Listed, BackfillFinding]:
+        """The finding on each upload, those that the ledger calls committed looked at again."""
+        judged = {each.listed: finding for each, finding in portion}
+        landed = [listed for listed, finding in judged.items() if finding is BackfillFinding.COMMITTED]
+        claims = self.ports.ledger.claims_on(each.upload for each in landed) if landed else {}
+        self._owners = {identity: claim.notice for identity, claim in claims.items()}
+        owners = self.ports.ledger.owners(claims.values()) if claims else {}
+        batches = {batch.id: batch for _, batch in owners.values() if batch}
+        rows = {each: rows_of_uploads(each, self.ports.work) for each in batches}
+        closed = {each.id: self._never_again(each) for each in batches.values() if each.table == self.table}
+        for listed in landed:
+            claim = claims.get(listed.upload.identity)
+            owner, batch = owners[claim] if claim else (None, None)
+            if claim is None or owner is None or self.table in claim.rows_in:
+                continue
+            if owner.void:
+                judged[listed] = BackfillFinding.ELSEWHERE
+            elif batch is None or not has_landed(claim, batch):
+                continue  # somebody has taken it over since
+            elif rows[batch.id].get(listed.upload.identity) == 0:
+                judged[listed] = BackfillFinding.LANDED
+            elif batch.table != self.table:
+                judged[listed] = BackfillFinding.ELSEWHERE
+            elif closed[batch.id]:
+                judged[listed] = BackfillFinding.REMOVED
+        return judged
+
+    def _never_again(self, batch: Batch) -> bool:
+        """Whether the batch can never bring its rows to the table again. It is noted, which excludes republishing."""
+        floors = tuple(floors_of(batch.id, self.ports.work))
+        if not floors or not is_fenced(self.history, batch.id, floors):
+            return False
+        in_line = any(isinstance(verdict(self.history, batch.id, floor), Published) for floor in floors)
+        if self.dry:
+            return in_line or not batch.republished
+        return self.ports.ledger.note_removed(batch.id, in_line=in_line)
 
 
-def _send(scope: BackfillScope, backfill: Backfill, portion: list[Listed], at: int, ports: Ports) -> None:
+def _send(
+    scope: BackfillScope,
+    backfill: Backfill,
+    finding: BackfillFinding,
+    entries: list[Entry],
+    at: int,
+    ports: Ports,
+) -> None:
     """Raises Retryable if the topic did not take all of them."""
     route = scope.route
-    entries = [Entry(each.upload) for each in portion]
-    notices = list(pack_entries(route.name, route.bucket, entries, origin=f"{ORIGIN_BACKFILL}-{backfill.id}", at=at))
+    origin = f"{ORIGIN_REMOVED if finding is BackfillFinding.REMOVED else ORIGIN_BACKFILL}-{backfill.id}"
+    notices = list(pack_entries(route.name, route.bucket, entries, origin=origin, at=at))
     if len(ports.topic.publish(notices)) < len(notices):
         raise Retryable(
-            f"route {route.name}: the topic did not take the notices of {len(portion)} uploads. Run the backfill again:"
+            f"route {route.name}: the topic did not take the notices of {len(entries)} uploads. Run the backfill again:"
             " what was sent before is not sent twice"
         )

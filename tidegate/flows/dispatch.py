@@ -31,14 +31,14 @@ each of its deliveries reads the same (docs/adr/0020).
 from collections.abc import Mapping
 from contextlib import suppress
 
-from tidegate.core.claims import CountedAs
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
 from tidegate.core.notices import ORIGIN_AGAIN, Notice, decode
-from tidegate.core.routes import Route
+from tidegate.core.routes import Route, encode_dataset
 from tidegate.core.times import iso
-from tidegate.flows.ledger import Registration
+from tidegate.flows.ledger import Claimed, Registration
 from tidegate.flows.ports import Ports
+from tidegate.flows.seal import seal
 from tidegate.flows.send_again import send_again
 from tidegate.metrics import Metric
 
@@ -74,16 +74,16 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
             f"{notice.entries[0].upload.key}. What is not there can be uploaded again"
         )
     if decided:
-        _send_on(notice, ports)
+        _send_on(notice, route, ports)
         return route
-    claimed = ports.ledger.claim(notice)
+    claimed = ports.ledger.claim(notice, route.dataset.table)
     if claimed.refused:
         _refuse(notice.route, len(claimed.refused), ports)
     if claimed.again:
         send_again(notice.route, claimed.again, ports)
     if claimed.owned:
         part = make_part(notice.id, notice.bucket, claimed.owned)
-        _join_open_batch(notice, part, claimed.back, route, ports)
+        _join_open_batch(notice, part, claimed, route, ports)
     return route
 
 
@@ -99,15 +99,22 @@ def receive(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route | 
         return error
 
 
-def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], route: Route, ports: Ports) -> None:
+def _join_open_batch(notice: Notice, part: Part, claimed: Claimed, route: Route, ports: Ports) -> None:
+    table = route.dataset.table
+    # what has rows in other tables is for this one, also if the route's table is changed before the batch is sealed
+    dataset = encode_dataset(route.dataset) if claimed.rows_in else ""
     for _ in range(ROUNDS):
         batch = ports.ledger.open_batch(notice.route, ports.new_id)
+        if batch.table not in ("", table):
+            # it is bound to the route's former table
+            seal(route, batch.id, ports)
+            continue
         if not batch.notices:
             # before the batch has notices: settling then finds its route even if the configuration loses it
             ports.ledger.remember_route(route)
         # before the registration: a registered notice always has its part (rule 2)
         ports.work.put(batch_folder(batch.id) + part.name, part.body)
-        match ports.ledger.register(notice, batch.id, part, back):
+        match ports.ledger.register(notice, batch.id, part, claimed.back, table, dataset):
             case Registration.REGISTERED:
                 ports.measure(Metric.UPLOADS_REGISTERED, part.objects, notice.route)
                 return
@@ -115,7 +122,7 @@ def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], 
                 _refuse(notice.route, len(notice.entries), ports)
                 return
             case Registration.VOID:
-                _send_on(notice, ports)
+                _send_on(notice, route, ports)
                 return
             case Registration.BATCH_CLOSED:
                 continue
@@ -124,10 +131,10 @@ def _join_open_batch(notice: Notice, part: Part, back: Mapping[CountedAs, int], 
     )
 
 
-def _send_on(notice: Notice, ports: Ports) -> None:
+def _send_on(notice: Notice, route: Route, ports: Ports) -> None:
     """Send what a void notice leaves in a new one. Other notices own the rest, or it has ended."""
     ports.measure(Metric.NOTICES_VOID, 1, notice.route)
-    left = ports.ledger.left_to(notice)
+    left = ports.ledger.left_to(notice, route.dataset.table)
     # the origin names the void notice, so that the new one is never the void one over again
     send_again(notice.route, left, ports, origin=f"{ORIGIN_AGAIN}-{notice.id}")
     if len(left) < len(notice.entries):

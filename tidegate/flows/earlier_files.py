@@ -1,8 +1,8 @@
 """Earlier files: what is under the prefix of a route that has taken no upload yet.
 
 S3 announces what is uploaded from now on. Whoever makes a route for a bucket with files in it has to load those once,
-by a backfill. Nothing tells the two apart before the first upload has arrived: files that were uploaded a moment ago
-are counted too.
+by a backfill. Nothing tells the two apart before the first upload has arrived, so what was put within `RECENT` is not
+counted: its notification is under way.
 """
 
 from collections.abc import Iterable
@@ -13,6 +13,10 @@ from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
 from tidegate.flows.status import RouteStatus
+
+RECENT = 15 * 60
+"""Seconds. "Typically, event notifications are delivered in seconds but can sometimes take a minute or longer"
+(https://docs.aws.amazon.com/AmazonS3/latest/userguide/EventNotifications.html)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,8 @@ def _of_route(route: Route, ports: Ports) -> EarlierFiles:
         page = ports.listing.page(route.bucket, route.prefix, BEGINNING, route.owner)
     except TidegateError as error:
         return EarlierFiles(route, trouble=str(error))
-    found = [each.upload for each in page.listed if each.latest and route.takes(each.upload)]
+    before = ports.clock() - RECENT
+    found = [each.upload for each in page.listed if each.latest and each.modified < before and route.takes(each.upload)]
     if found and ports.ledger.claims_on(found[:1]):
         return EarlierFiles(route)  # another route took them, under the name that this one had before
     return EarlierFiles(route, len(found), page.after is not None)

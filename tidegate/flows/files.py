@@ -10,6 +10,8 @@ A page costs, whatever the deployment has done before, besides what finding the 
     S3 reads: of each batch its manifest and the parts that are       `MOST_READ`
       listed; of a committed one its receipt and outcomes, too
     claims of the ledger: 100 in each request                         `MOST_CLAIMS` / 100, and one for each batch
+    claims on the other versions of what has landed: a query for      `flows.landed_versions.MOST_ASKED`
+      each object of the page
 
 Of a batch that is not sealed yet, its parts are listed, 1,000 in each request, and their notices read, 100 in each; a
 request for notices counts as a read. What is quarantined, superseded or vanished is in the outcomes of its batch: then
@@ -18,7 +20,7 @@ no part is read. A page that would cost more ends earlier, and says from where t
 It does not see an upload whose notification or notice is on its way: nothing has registered it in a batch yet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from itertools import islice
@@ -30,6 +32,7 @@ from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import Ending, Outcomes, rejected_in_parts, rows_in_parts
 from tidegate.core.uploads import Upload
 from tidegate.flows.batch_list import MOST_LOOKED_AT, PAGES, BatchIds, Wanted, newest_batches
+from tidegate.flows.landed_versions import landed_versions
 from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports
 
@@ -86,7 +89,8 @@ class WantedFiles:
 @dataclass(frozen=True, slots=True)
 class KnownFile:
     """One upload, and what became of it. `rows` is None if it has none, or if nobody recorded how many, and so is
-    `rejected`, of its rows that do not fit. `claimed_at` (epoch seconds) is 0 if its claim has expired."""
+    `rejected`, of its rows that do not fit. `claimed_at` (epoch seconds) is 0 if its claim has expired. `versions` is
+    how many of its object have landed in its table, with this one; None if it has not landed, or was not asked."""
 
     upload: Upload
     notice: str
@@ -95,6 +99,7 @@ class KnownFile:
     rows: int | None
     claimed_at: int
     rejected: int | None = None
+    versions: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +128,21 @@ def files_within(
         troubles += page.troubles
         if page.files or after is None:
             break
-    return replace(page, read=read, looked_at=looked_at, troubles=tuple(troubles))
+    files = _with_versions(page.files, ports)
+    return replace(page, files=files, read=read, looked_at=looked_at, troubles=tuple(troubles))
+
+
+def _with_versions(files: Sequence[KnownFile], ports: Ports) -> tuple[KnownFile, ...]:
+    landed = [each for each in files if each.state.outcome == Outcome.COMMITTED]
+    counts = landed_versions(((each.upload.bucket, each.upload.key) for each in landed), ports)
+
+    def told(each: KnownFile) -> KnownFile:
+        found = counts.get((each.upload.bucket, each.upload.key))
+        if each.state.outcome != Outcome.COMMITTED or found is None:
+            return each
+        return replace(each, versions=max(1, found.get(each.batch.table, 0)))
+
+    return tuple(map(told, files))
 
 
 def files_page(

@@ -102,13 +102,9 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
 
 def dataset_of(batch: Batch, route: Route) -> Dataset:
     """The route's current dataset, unless its table is not the one that the batch was sealed for. Then whatever changed
-    with the table (its schema, as a rule) does not apply to this batch.
-
-    A batch that version 0.1.0 sealed names no table. Its table is the one that its last attempt got, if it had any."""
-    attempted = decode_dataset(batch.dataset) if batch.dataset else None
-    table = batch.table or (attempted.table if attempted else "")
-    if table in ("", route.dataset.table):
+    with the table (its schema, as a rule) does not apply to this batch. A batch that was restored from its manifest has
+    only the table."""
+    if batch.table == route.dataset.table:
         return route.dataset
-    if batch.sealed_for:
-        return decode_dataset(batch.sealed_for)
-    return attempted or replace(route.dataset, table=table)
+    recorded = batch.sealed_for or batch.dataset
+    return decode_dataset(recorded) if recorded else replace(route.dataset, table=batch.table)

@@ -9,7 +9,7 @@ has them (rule 5).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -17,14 +17,28 @@ from tidegate.core import transitions
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
 from tidegate.core.batches import Batch, State, Wish
-from tidegate.core.claims import NEEDS_OWNER, Claim, CountedAs, Ownership, counted, has_let_go, is_live, is_news, judge
+from tidegate.core.claims import (
+    NEEDS_OWNER,
+    Claim,
+    CountedAs,
+    LetGo,
+    Ownership,
+    counted,
+    has_let_go,
+    is_live,
+    is_news,
+    judge,
+    may_land_too,
+    rows_of_owners,
+)
 from tidegate.core.errors import Retryable
 from tidegate.core.items import Applied, Item, Key, Refused, Transition
 from tidegate.core.manifests import OwnedUpload, Part
-from tidegate.core.notices import Entry, Notice, NoticeRecord
-from tidegate.core.outcomes import ABANDONED
+from tidegate.core.notices import ORIGIN_REMOVED, Entry, Notice, NoticeRecord
+from tidegate.core.outcomes import ABANDONED, Outcome
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import (
+    AUDITS,
     OUTBOX,
     ROUTES,
     SHARED_JOB,
@@ -49,7 +63,7 @@ from tidegate.core.records import (
     route_key,
     settings_key,
 )
-from tidegate.core.routes import Route
+from tidegate.core.routes import Place, Route
 from tidegate.core.seats import SharedJob
 from tidegate.core.uploads import Upload
 from tidegate.flows.store import Clock, NewId, Store
@@ -70,13 +84,15 @@ class Claimed:
 
     `again` are uploads whose owner let go, and whose same bytes were uploaded again later. This notice may not take
     them. A notice that names their owner may (rule 4). `back` is how many of the owned uploads are counted in the sums
-    of a route already, and how: each was taken over from a notice that let go of it.
+    of a route already, and how: each was taken over from a notice that let go of it. `rows_in` are the tables that have
+    rows of owned uploads.
     """
 
     owned: tuple[Upload, ...]
     refused: tuple[Upload, ...]
     again: tuple[Entry, ...] = ()
     back: Mapping[CountedAs, int] = field(default_factory=dict)
+    rows_in: frozenset[str] = frozenset()
 
 
 class Registration(Enum):
@@ -124,6 +140,15 @@ class Ledger:
         found = self._all((batch_key(each) for each in batch_ids), "batches")
         return {batch.id: batch for batch in map(decode_batch, found.values())}
 
+    def owners(self, claims: Iterable[Claim]) -> Mapping[Claim, tuple[NoticeRecord | None, Batch | None]]:
+        """Of each claim its notice, if that is registered or void, and the notice's batch, if it has one: read in this
+        order, each kind together."""
+        found = list(claims)
+        notices = self.notices({claim.notice for claim in found})
+        batches = self.batches({notice.batch for notice in notices.values() if notice.batch})
+        by_notice = {each: (notice, batches.get(notice.batch)) for each, notice in notices.items()}
+        return {claim: by_notice.get(claim.notice, (None, None)) for claim in found}
+
     def route(self, name: str) -> RouteRecord:
         return decode_standing(name, self.store.get(route_key(name)))
 
@@ -168,19 +193,31 @@ class Ledger:
 
     # ---- decision 1
 
-    def claim(self, notice: Notice) -> Claimed:
-        """Decision 1, for every upload of the notice."""
-        ownership, back = self._claim(notice)
+    def claim(self, notice: Notice, table: str = "") -> Claimed:
+        """Decision 1, for every upload of the notice. `table` is where its route's uploads go today.
+
+        Raises Retryable if that table has rows of an upload that this notice owns already: it was claimed for another
+        table, and the route's was changed since."""
+        ownership, back, rows_in = self._claim(notice, table)
+        if table in rows_in:
+            raise Retryable(
+                f"notice {notice.id} has claimed uploads for another table than {table}, which has rows of them: the"
+                f" table of route {notice.route} was changed meanwhile. They go on when it is changed back"
+            )
         return Claimed(
             owned=tuple(entry.upload for entry, owned in ownership if owned is Ownership.MINE),
             refused=tuple(entry.upload for entry, owned in ownership if owned is Ownership.DUPLICATE),
             again=tuple(owned for _, owned in ownership if isinstance(owned, Entry)),
             back=Counter(back),
+            rows_in=rows_in,
         )
 
-    def _claim(self, notice: Notice) -> tuple[list[tuple[Entry, Ownership | Entry]], list[CountedAs]]:
+    def _claim(
+        self, notice: Notice, table: str
+    ) -> tuple[list[tuple[Entry, Ownership | Entry]], list[CountedAs], frozenset[str]]:
         """By entry: MINE, DUPLICATE, or the entry for a new notice that may take the upload over. And how the uploads
-        that are MINE were counted before, if they were: what is taken over has it in its claim.
+        that are MINE were counted before, if they were, and which tables have rows of them: what is taken over has both
+        in its claim.
 
         step                                    if it dies right after, or a twin is as far
         1 claim every upload                    claims that name this notice are its own (rule 1)
@@ -190,23 +227,29 @@ class Ledger:
         now = self.clock()
         met = self._own(notice.id, [entry.upload for entry in notice.entries], now)
         judged = {entry: judge(met[entry.upload], notice.id, entry) for entry in notice.entries if entry.upload in met}
-        let_go = self.let_go(met[entry.upload] for entry, owned in judged.items() if owned in NEEDS_OWNER)
+        removed = notice.origin.startswith(ORIGIN_REMOVED)
+        asked = [met[entry.upload] for entry, owned in judged.items() if owned in NEEDS_OWNER]
+        let_go = self.let_go(asked, table, removed=removed)
         ended: dict[Entry, Ownership | Entry] = {}
         taken: dict[Upload, Claim] = {}
         back: list[CountedAs] = []
+        rows_in: set[str] = set()
         noted: dict[Upload, str] = {}
         for entry, ownership in judged.items():
             upload, claim = entry.upload, met[entry.upload]
             if ownership not in NEEDS_OWNER:
                 ended[entry] = ownership
-                if ownership is Ownership.MINE and claim.before:
-                    back.append(claim.before)
-            elif claim not in let_go:
+                if ownership is Ownership.MINE:
+                    back += [claim.before] if claim.before else []
+                    rows_in |= claim.rows_in
+            elif claim not in let_go or (ownership is Ownership.UPLOADED_AGAIN and let_go[claim].landed):
                 ended[entry] = Ownership.DUPLICATE
                 if ownership is Ownership.UPLOADED_AGAIN and is_news(claim, upload):
                     noted[upload] = claim.notice
             elif ownership is Ownership.UPLOADED_AGAIN:
                 ended[entry] = Entry(upload, takes_from=claim.notice)
+            elif table in let_go[claim].rows_in:
+                ended[entry] = Ownership.DUPLICATE
             else:
                 taken[upload] = claim
         faster = self._take_over(notice.id, {each: (claim, let_go[claim]) for each, claim in taken.items()}, now)
@@ -214,28 +257,27 @@ class Ledger:
             there = faster.get(entry.upload)
             mine = there is None or there.notice == notice.id
             ended[entry] = Ownership.MINE if mine else Ownership.DUPLICATE
-            before = there.before if there else let_go[taken[entry.upload]]
-            if mine and before:
-                back.append(before)
+            got = LetGo(there.before, there.rows_in) if there else let_go[taken[entry.upload]]
+            if mine:
+                back += [got.before] if got.before else []
+                rows_in |= got.rows_in
         self._note_again(noted)
-        return [(entry, ended.get(entry, Ownership.MINE)) for entry in notice.entries], back
+        return [(entry, ended.get(entry, Ownership.MINE)) for entry in notice.entries], back, frozenset(rows_in)
 
     def _own(self, notice_id: str, uploads: Sequence[Upload], now: int) -> dict[Upload, Claim]:
         """Claim the unclaimed uploads. Returns the existing claims on the others."""
         wanted = [transitions.claim(notice_id, each, now=now, retention=self.claim_retention) for each in uploads]
         return _in_the_way(uploads, self.store.apply_each(wanted))
 
-    def _take_over(
-        self, notice_id: str, owners: Mapping[Upload, tuple[Claim, CountedAs | None]], now: int
-    ) -> dict[Upload, Claim]:
-        """Take uploads over from the notices that let go of them: from which claim, and how each is counted. Returns
+    def _take_over(self, notice_id: str, owners: Mapping[Upload, tuple[Claim, LetGo]], now: int) -> dict[Upload, Claim]:
+        """Take uploads over from the notices that let go of them: from which claim, and what comes with it. Returns
         the claims of those that another notice took first. Raises Retryable if an upload was dropped meanwhile: the
         next try counts it as that."""
         wanted = [
             transitions.take_over(
-                notice_id, upload, owner=claim.notice, before=before, now=now, retention=self.claim_retention
+                notice_id, upload, owner=claim.notice, let_go=let_go, now=now, retention=self.claim_retention
             )
-            for upload, (claim, before) in owners.items()
+            for upload, (claim, let_go) in owners.items()
         ]
         faster = _in_the_way(list(owners), self.store.apply_each(wanted))
         for upload, there in faster.items():
@@ -254,23 +296,24 @@ class Ledger:
             if isinstance(done, Refused):
                 raise Retryable(f"the claim on {upload} changed while it was read; it will be tried again")
 
-    def let_go(self, claims: Iterable[Claim]) -> Mapping[Claim, CountedAs | None]:
-        """The claims whose owners will never publish the upload, and how each is counted. Final."""
-        found = list(claims)
-        owners = self.notices({claim.notice for claim in found})
-        wanted = {batch_key(owner.batch) for owner in owners.values() if owner.batch}
-        batches = {batch.id: batch for batch in map(decode_batch, self._all(wanted, "batches").values())}
-        by_notice = {each: (owner, batches.get(owner.batch)) for each, owner in owners.items()}
-        judged = {claim: by_notice.get(claim.notice, (None, None)) for claim in found}
-        return {claim: counted(claim, *owner) for claim, owner in judged.items() if has_let_go(claim, *owner)}
+    def let_go(self, claims: Iterable[Claim], table: str = "", *, removed: bool = False) -> Mapping[Claim, LetGo]:
+        """The claims whose owners will never publish the upload, and those whose owners have, if it may land in
+        `table`, too (`removed` as in `may_land_too`). Final."""
+        judged: dict[Claim, LetGo] = {}
+        for claim, (owner, batch) in self.owners(claims).items():
+            landed = may_land_too(claim, batch, table, removed=removed)
+            if landed or has_let_go(claim, owner, batch):
+                rows_in = rows_of_owners(claim, batch, table, removed=removed)
+                judged[claim] = LetGo(counted(claim, owner, batch), rows_in, landed)
+        return judged
 
-    def left_to(self, notice: Notice) -> tuple[Entry, ...]:
+    def left_to(self, notice: Notice, table: str = "") -> tuple[Entry, ...]:
         """What a void notice leaves to a new one, which takes it from the void one.
 
         The void notice first claims all that it can, as any delivery of it does: a slow twin may still do so, and then
         a new notice that named the former owners would be refused.
         """
-        claimed = self.claim(notice)
+        claimed = self.claim(notice, table)
         return (*(Entry(upload, takes_from=notice.id) for upload in claimed.owned), *claimed.again)
 
     # ---- decision 2
@@ -289,12 +332,23 @@ class Ledger:
         )
 
     def register(
-        self, notice: Notice, batch_id: str, part: Part, back: Mapping[CountedAs, int] | None = None
+        self,
+        notice: Notice,
+        batch_id: str,
+        part: Part,
+        back: Mapping[CountedAs, int] | None = None,
+        table: str = "",
+        dataset: str = "",
     ) -> Registration:
         """Decision 2: the notice belongs to the batch, if the batch is still open and the notice undecided. `back` as
-        in `Claimed`."""
+        in `Claimed`. The notice is for `table`: a batch that is bound to another one counts as closed. With a `dataset`
+        the batch is bound to that table, and is read so."""
         now, retention = self.clock(), self.claim_retention
-        done = self.store.apply(transitions.register(notice, batch_id, part, back or {}, now=now, retention=retention))
+        done = self.store.apply(
+            transitions.register(
+                notice, batch_id, part, back or {}, table=table, dataset=dataset, now=now, retention=retention
+            )
+        )
         if isinstance(done, Applied):
             return Registration.REGISTERED
         there = done.there[0]
@@ -395,10 +449,10 @@ class Ledger:
         """These were sent. Another process may have noted it already."""
         self.store.apply_each([transitions.note_announced(event) for event in events])
 
-    def halt(self, batch_id: str, attempt: int, reason: str) -> None:
-        """Start no more jobs for this batch until a person acts. A sealed batch, which has no attempt yet, is only
-        marked as halted: hand-off goes on trying."""
-        self.store.apply(transitions.halt(batch_id, attempt, reason, now=self.clock()))
+    def halt(self, batch_id: str, attempt: int, reason: str, *, undecided: bool = False) -> None:
+        """Start no more jobs for this batch until a person acts; if it is `undecided`, by `decide`. A sealed batch,
+        which has no attempt yet, is only marked as halted: hand-off goes on trying."""
+        self.store.apply(transitions.halt(batch_id, attempt, reason, undecided=undecided, now=self.clock()))
 
     def step_aside(self, batch_id: str, route: str, attempt: int) -> bool:
         """A batch that halted in this attempt gives up its slot. False if it has none, or has moved on meanwhile."""
@@ -452,22 +506,46 @@ class Ledger:
         )
 
     def _drop(self, batch_id: str, route: str, owned: Sequence[OwnedUpload], listed: bool) -> int:
+        def drop(left: Sequence[OwnedUpload]) -> Transition:
+            return transitions.drop(batch_id, route, left, leftover=listed, now=self.clock())
+
+        return self._dropped(owned, ABANDONED, drop, f"batch {batch_id}")
+
+    def drop_quarantined(self, route: str, owned: Sequence[OwnedUpload], reason: str) -> int:
+        """Drop those of the uploads, `transitions.MOST_DROPPED` at most, that are still in quarantine. Returns how many
+        this call has dropped. If it dies, or the answer is lost, the next call reads what is done."""
+
+        def drop(left: Sequence[OwnedUpload]) -> Transition:
+            return transitions.drop_quarantined(route, left, reason, now=self.clock())
+
+        return self._dropped(owned, Outcome.QUARANTINED.value, drop, f"route {route}")
+
+    def _dropped(
+        self, owned: Sequence[OwnedUpload], were: str, drop: Callable[[Sequence[OwnedUpload]], Transition], whose: str
+    ) -> int:
         for _ in range(DROPS):
             claims = self.claims_on(each.upload for each in owned)
             left = [
                 each
                 for each in owned
-                if (claim := claims.get(each.upload.identity))
-                and (claim.notice, claim.outcome) == (each.notice, ABANDONED)
+                if (claim := claims.get(each.upload.identity)) and (claim.notice, claim.outcome) == (each.notice, were)
             ]
             if not left:
                 return 0
-            if self._applied(transitions.drop(batch_id, route, left, leftover=listed, now=self.clock())):
+            if self._applied(drop(left)):
                 return len(left)
         raise Retryable(
-            f"batch {batch_id}: the claims on its uploads changed {DROPS} times while they were dropped; it will be"
-            " tried again"
+            f"{whose}: the claims on its uploads changed {DROPS} times while they were dropped; it will be tried again"
         )
+
+    def note_removed(self, batch_id: str, *, in_line: bool) -> bool:
+        """The batch can never bring its rows again. False if it is not committed, or if a job may publish it once more.
+        `in_line` as in `transitions.note_removed`."""
+        return self._applied(transitions.note_removed(batch_id, in_line=in_line))
+
+    def note_republish(self, batch_id: str) -> bool:
+        """The batch is about to be published again. False if it is not committed, or its rows were removed."""
+        return self._applied(transitions.note_republish(batch_id))
 
     def note_snapshot(self, batch_id: str, before: int, snapshot: int) -> bool:
         """A committed batch is in the table as another snapshot now. False if it has moved on meanwhile."""
@@ -485,12 +563,31 @@ class Ledger:
 
     # ---- audits
 
-    def audit(self, route: str) -> AuditRun | None:
-        """The route's scheduled audit that began last."""
-        item = self.store.get(audit_key(route))
+    def audits(self) -> Sequence[AuditRun]:
+        """How each place is watched, and its scheduled audit that began last. One that was left is among them for as
+        long as an audit may look at it."""
+        items = self.store.query(AUDITS, "how places are watched")
+        return [decode_audit(item) for item in items if self._live(item)]
+
+    def audit(self, place: Place, number: int = 1) -> AuditRun | None:
+        """One of them."""
+        item = self._live(self.store.get(audit_key(place, number)))
         return decode_audit(item) if item else None
 
-    def begin_audit(self, run: AuditRun, last: AuditRun | None) -> bool:
+    def begin_watch(self, run: AuditRun) -> bool:
+        """Watch a place from now on: `run` is its first one. False if another process did."""
+        return self._applied(transitions.begin_watch(run, self.clock()))
+
+    def end_watch(self, run: AuditRun, at: int, horizon: int) -> bool:
+        """No route takes the place any more, since `at`. It is forgotten after `horizon` (seconds), when no audit may
+        look at anything of it. False if that was noted already."""
+        return self._applied(transitions.end_watch(run, at, at + horizon))
+
+    def resume_watch(self, run: AuditRun) -> bool:
+        """A place that was left is watched as if it had not been. False if it is not as it was read."""
+        return self._applied(transitions.resume_watch(run, self.clock()))
+
+    def begin_audit(self, run: AuditRun, last: AuditRun) -> bool:
         """Begin `run` after `last`, which has ended. False if another process did."""
         return self._applied(transitions.begin_audit(run, last))
 
@@ -509,14 +606,17 @@ class Ledger:
 
     # ---- putting right what a restored ledger has lost
 
-    def take_back(self, notice_id: str, uploads: Sequence[Upload]) -> tuple[tuple[Upload, Claim], ...]:
-        """Claim uploads for a notice that a manifest lists. Returns those whose owners did not let go."""
+    def take_back(
+        self, notice_id: str, uploads: Sequence[Upload], landed: Mapping[Claim, LetGo] | None = None
+    ) -> tuple[tuple[Upload, Claim], ...]:
+        """Claim uploads for a notice that a manifest lists. `landed`: these claims may be taken from owners that have
+        landed the upload. Returns those whose owners did not let go."""
         now = self.clock()
         met = self._own(notice_id, uploads, now)
-        let_go = self.let_go(claim for claim in met.values() if claim.notice != notice_id)
+        let_go = {**self.let_go(claim for claim in met.values() if claim.notice != notice_id), **(landed or {})}
         # an outcome in its own claim is that of an earlier batch, which the notice is not in any more
         free = {
-            upload: (claim, let_go.get(claim))
+            upload: (claim, let_go.get(claim, LetGo(None, claim.rows_in)))
             for upload, claim in met.items()
             if (claim.outcome if claim.notice == notice_id else claim in let_go)
         }

@@ -15,7 +15,8 @@
 that is committed above that head is younger than the time: no run takes anything that young. A floor that was written
 before it belongs to a batch that is SUBMITTED now, and is read; or to one that has ended, which the table has decided.
 The ledger lists a batch in its route's record from before its first attempt until it has ended, and a record is read
-once, consistently.
+once, consistently. A job that publishes a batch again has its floor in memory only. It ends within a day, and
+`keep_for` is a day at least.
 
 A request is never written twice in a period, so a job that starts late, or again, has an older time and more floors
 than it needs. The next period's run begins a day later at the earliest, when EMR has ended this one

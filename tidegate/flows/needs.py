@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tidegate.core.batches import Batch, State
+from tidegate.core.quantities import counted
 from tidegate.core.times import iso
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.waiting_letters import LettersWaiting
@@ -71,9 +72,16 @@ def _of_route(each: RouteStatus) -> Iterable[Need]:
         steps: tuple[NextStep, ...] = (
             NextStep("why", f"tidegate quarantine ls --route {name}"),
             NextStep("when the cause is removed", f"tidegate quarantine release --route {name}"),
+            NextStep("if nobody needs them", f"tidegate quarantine drop --route {name} --reason WHY"),
         )
         yield Need(
-            NeedKind.QUARANTINED, f"{uploads(count)} of route {name}", steps, name, "", count, each.quarantined_since
+            NeedKind.QUARANTINED,
+            f"{counted(count, 'upload')} of route {name}",
+            steps,
+            name,
+            "",
+            count,
+            each.quarantined_since,
         )
     if each.waiting_for_redrive > 0:
         steps = (
@@ -81,13 +89,9 @@ def _of_route(each: RouteStatus) -> Iterable[Need]:
             NextStep("to send their uploads again", "tidegate redrive BATCH"),
             NextStep("to give them up", "tidegate abort BATCH --drop"),
         )
-        waiting = uploads(each.waiting_for_redrive)
+        waiting = counted(each.waiting_for_redrive, "upload")
         what = f"{waiting} of route {name} in abandoned batches, waiting for a redrive"
         yield Need(NeedKind.ABANDONED, what, steps, name, "", each.waiting_for_redrive)
-
-
-def uploads(count: int) -> str:
-    return "1 upload" if count == 1 else f"{count} uploads"
 
 
 def _of_letters(letters: LettersWaiting) -> Iterable[Need]:
@@ -104,7 +108,7 @@ def ways_out(batch: Batch) -> tuple[NextStep, ...]:
     """What a person does about a halted batch, once the cause of the halt is removed."""
     if batch.state is State.SEALED:
         return (NextStep("when the cause is removed, it goes on by itself"),)
-    if "A person has to decide" in batch.halted:
+    if batch.undecided:
         return (
             NextStep("see", "tidegate decide --help"),
             NextStep("then", f"tidegate decide {batch.id} --not-published, or --published"),

@@ -1,7 +1,12 @@
-"""The outcomes of a batch that the table has decided, from its folder in the work bucket."""
+"""What the drivers of a batch have left in its folder of the work bucket: its outcomes, once the table has decided, and
+its floors."""
 
-from tidegate.core.manifests import batch_folder, outcomes_name
-from tidegate.core.receipts import Outcomes, decode_outcomes, decode_receipt
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from tidegate.core.manifests import batch_folder, decode_part, decode_sealed, floor_name, outcomes_name
+from tidegate.core.publication import Floor
+from tidegate.core.receipts import Outcomes, decode_floor, decode_outcomes, decode_receipt, rows_in_parts
 from tidegate.flows.ports import Work
 
 
@@ -11,3 +16,25 @@ def published_outcomes(batch_id: str, work: Work) -> Outcomes | None:
     receipt = work.get(folder + "receipt.json")
     body = work.get(outcomes_name(folder, decode_receipt(receipt).staged)) if receipt else None
     return decode_outcomes(body) if body else None
+
+
+def floors_of(batch_id: str, work: Work) -> Iterator[Floor]:
+    """All floors of a batch that are there: a ledger that was rebuilt does not know how many they are."""
+    for number in count():
+        body = work.get(batch_folder(batch_id) + floor_name(number))
+        if body is None:
+            return
+        yield decode_floor(body)
+
+
+def rows_of_uploads(batch_id: str, work: Work) -> Mapping[tuple[str, str, str], int]:
+    """How many rows each upload of a committed batch brought, by identity, if that was recorded."""
+    outcomes = published_outcomes(batch_id, work)
+    manifest = work.get(batch_folder(batch_id) + "sealed.json") if outcomes and outcomes.rows else None
+    found: dict[tuple[str, str, str], int] = {}
+    for name, counts in (rows_in_parts(decode_sealed(manifest), outcomes) if outcomes and manifest else {}).items():
+        part = work.get(batch_folder(batch_id) + name)
+        owned = decode_part(part) if part else []
+        if len(owned) == len(counts):
+            found |= zip((each.upload.identity for each in owned), counts, strict=True)
+    return found

@@ -138,10 +138,9 @@ class Lineage(Protocol):
         """
         ...
 
-    def with_history(self, table: str) -> tuple[History | None, Iterator[Landed]]:
-        """The whole table as `landed` reads it, and the history of `main` that ends at the snapshot that was read. The
-        history of a table that does not exist has no ancestors. None if the deployed job is of a version that reads no
-        history."""
+    def with_history(self, table: str, prefix: str = "") -> tuple[History, Iterator[Landed]]:
+        """What `landed` reads, and the history of `main` that ends at the snapshot that was read. The
+        history of a table that does not exist has no ancestors."""
         ...
 
 

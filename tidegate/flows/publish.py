@@ -86,10 +86,10 @@ def no_neighbour(upload: Upload) -> bool:
 class Attempt:
     """One driver's try at one batch. EMR Serverless may run the driver of one attempt twice; each has its own `sink`.
 
-    `digest` is that of the parts that the ledger has registered; without it, as from an earlier version, the manifest
-    is not compared. `floors` is how often a person has decided that the batch is not in the table
-    (`tidegate.flows.decide`). `last`: no other attempt follows. `can_read_near` reports whether another object near an
-    upload can be read. `run` names a driver that is no attempt, for its report."""
+    `digest` is that of the parts that the ledger has registered; without it the manifest is not compared. `floors` is
+    how often a person has decided that the batch is not in the table (`tidegate.flows.decide`). `last`: no other
+    attempt follows. `can_read_near` reports whether another object near an upload can be read. `run` names a driver
+    that is no attempt, for its report."""
 
     sink: Sink
     work: Work
@@ -353,6 +353,7 @@ class Attempt:
             rejected=staged.rejected,
             rejected_rows=of_each,
             unknown=unknown,
+            slowly=staged.slowly,
         )
 
     def _judge_refused(self, ended: list[tuple[OwnedUpload, Read]]) -> None:

@@ -66,6 +66,26 @@ def quarantined(route: str, selection: Selection, ports: Ports) -> Iterator[Quar
         yield from _of_batch(route, left.batch, ports.ledger.batch(left.batch), left.ended_at, selection.has, ports)
 
 
+def some_quarantined(route: str, begin: int, most: int, ports: Ports) -> Iterator[Quarantined]:
+    """Of all that the route's batches have quarantined, `most` uploads from the one at `begin` on, and from the first
+    one after the last: those that are in quarantine still. A `begin` beyond the last one begins anew as well."""
+    lefts = [left for left in ports.ledger.leftovers(route) if left.quarantined and not left.emptied]
+    total = sum(left.quarantined for left in lefts)
+    place = begin % total if total > most else 0
+    # twice, for what is after the last one; what is asked about ends before it would repeat itself
+    asked = 0
+    for left in (*lefts, *lefts):
+        if asked >= min(most, total):
+            return
+        if place >= left.quarantined:
+            place -= left.quarantined
+            continue
+        these = slice(place, place + min(most, total) - asked)
+        asked, place = asked + min(left.quarantined, these.stop) - place, 0
+        batch = ports.ledger.batch(left.batch)
+        yield from _of_endings(route, left.batch, batch, left.ended_at, _endings(left.batch, ports)[these], ports)
+
+
 def quarantined_object(bucket: str, key: str, ports: Ports) -> Iterator[Quarantined]:
     """The versions of one object that are in quarantine, by their claims: no other batch is read."""
     claims = [each for each in ports.ledger.claims(bucket, key) if each.outcome == Outcome.QUARANTINED]
@@ -77,12 +97,12 @@ def quarantined_object(bucket: str, key: str, ports: Ports) -> Iterator[Quaranti
             )
 
 
-def has_quarantined(batch_id: str, ports: Ports) -> bool:
-    """Whether an upload of a batch that has ended is in quarantine. True also if the batch's outcomes are missing in
-    the work bucket: then nobody can tell."""
+def has_quarantined(batch_id: str, ports: Ports) -> bool | None:
+    """Whether an upload of a batch that has ended is in quarantine. None if the batch's outcomes are missing in the
+    work bucket: then nobody can tell."""
     outcomes = published_outcomes(batch_id, ports.work)
     if outcomes is None:
-        return True
+        return None
     endings = [each for each in outcomes.endings if each.outcome == Outcome.QUARANTINED]
     portions = (endings[start : start + CLAIMS_AT_ONCE] for start in range(0, len(endings), CLAIMS_AT_ONCE))
     return any(True for portion in portions for _ in _still_there(portion, ports))
@@ -101,6 +121,12 @@ def _of_batch(
     ports: Ports,
 ) -> Iterator[Quarantined]:
     endings = [each for each in _endings(batch_id, ports) if wanted(each)]
+    yield from _of_endings(route, batch_id, batch, ended_at, endings, ports)
+
+
+def _of_endings(
+    route: str, batch_id: str, batch: Batch | None, ended_at: int, endings: list[Ending], ports: Ports
+) -> Iterator[Quarantined]:
     for start in range(0, len(endings), CLAIMS_AT_ONCE):
         for each in _still_there(endings[start : start + CLAIMS_AT_ONCE], ports):
             yield Quarantined(

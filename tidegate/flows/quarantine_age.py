@@ -23,8 +23,8 @@ have been there for so long that their claims have expired. So an idle route cos
 - An old answer: every read is consistent, but for the work bucket. There the outcomes were written before the batch
   ended, and never change.
 - If a batch's outcomes are missing in the work bucket, nobody can tell. It counts until its claims have expired.
-- The settings change in between: with a longer `claims`, a batch may be taken for empty before its claims have expired.
-  Only the age that is shown is concerned.
+- The settings change in between: the claims themselves are read, so a shorter `claims` empties no batch whose claims
+  live on. Only where the outcomes are missing, the setting says whether the claims have expired.
 """
 
 from tidegate.core.outcomes import Outcome
@@ -64,6 +64,7 @@ def _by_age(route: str, ports: Ports) -> list[Leftover]:
 
 
 def _is_empty(left: Leftover, ports: Ports) -> bool:
-    if has_expired(left, now=ports.clock(), retention=ports.ledger.claim_retention):
-        return True
-    return not has_quarantined(left.batch, ports)
+    there = has_quarantined(left.batch, ports)
+    if there is None:
+        return has_expired(left, now=ports.clock(), retention=ports.ledger.claim_retention)
+    return not there

@@ -42,13 +42,11 @@ holds a few numbers of each batch, and the history of each table.
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 
 from tidegate.core.batches import Batch, State, job_name
 from tidegate.core.lineage import Landed
-from tidegate.core.manifests import batch_folder, floor_name
-from tidegate.core.publication import Floor, History
-from tidegate.core.receipts import decode_floor
+from tidegate.core.publication import History
 from tidegate.core.reconcile import (
     NOTHING_HELD,
     Holding,
@@ -60,6 +58,7 @@ from tidegate.core.reconcile import (
 )
 from tidegate.core.routes import Route
 from tidegate.flows.hand_off import dataset_of
+from tidegate.flows.outcomes import floors_of
 from tidegate.flows.ports import Ports
 from tidegate.flows.recover import BATCHES
 
@@ -100,8 +99,9 @@ class TableFinding:
 class Reconciled:
     """What was compared. `committed` batches were, with `rows` in the ledger. Of batches with rows, so many are
     `pending` (not recorded by settling yet), and so many `forgotten` (older than the ledger's memory). `strangers` are
-    uploads with rows of no batch of Tidegate. The fences of `abandoned` batches were looked for; of `unread` ones they
-    were not, because the deployed job reads no history."""
+    uploads with rows of no batch of Tidegate. The fences of `abandoned` batches were looked for. `several` is of how
+    many objects a table has rows of more than one version, which is no difference from the ledger; `example` is the URI
+    of one."""
 
     committed: int = 0
     rows: int = 0
@@ -109,9 +109,10 @@ class Reconciled:
     forgotten: int = 0
     strangers: int = 0
     abandoned: int = 0
-    unread: int = 0
     tables: dict[str, Holding] = field(default_factory=dict)
     findings: list[TableFinding] = field(default_factory=list)
+    several: dict[str, int] = field(default_factory=dict)
+    example: str = ""
 
     @property
     def holds(self) -> bool:
@@ -197,13 +198,14 @@ class _Reconciling:
     tell: Callable[[str], None]
     held: dict[str, dict[str, Holding]] = field(default_factory=dict)
     """By table and batch."""
-    histories: dict[str, History | None] = field(default_factory=dict)
+    histories: dict[str, History] = field(default_factory=dict)
     done: Reconciled = field(default_factory=Reconciled)
 
     def read(self, table: str) -> None:
         held: dict[str, Holding] = defaultdict(Holding)
         twice: dict[tuple[str, str], tuple[Holding, str]] = {}
         last: Landed | None = None
+        several = _Several()
         everything = NOTHING_HELD
         self.histories[table], found = self.ports.lineage.with_history(table)
         for landed in found:
@@ -214,6 +216,7 @@ class _Reconciling:
                 before, example = twice.get((last.batch, landed.batch), (NOTHING_HELD, _name(landed)))
                 twice[last.batch, landed.batch] = (before + one, example)
             last = landed
+            several.see(landed)
             if self._is_ours(landed.batch):
                 held[landed.batch] += one
             else:
@@ -227,6 +230,8 @@ class _Reconciling:
             )
         self.held[table] = held
         self.done.tables[table] = everything
+        self.done.several[table] = several.objects
+        self.done.example = self.done.example or several.example
 
     def _is_ours(self, batch: str) -> bool:
         try:
@@ -251,25 +256,13 @@ class _Reconciling:
 
     def look_for_fences(self) -> None:
         for batch_id, batch in sorted(self.given_up.items()):
-            history = self.histories[batch.table]
-            if history is None:
-                self.done.unread += 1
-                continue
             self.done.abandoned += 1
-            if not is_fenced(history, batch_id, self._floors(batch_id)):
+            if not is_fenced(self.histories[batch.table], batch_id, floors_of(batch_id, self.ports.work)):
                 self.done.findings.append(
                     TableFinding(
                         TableDifference.NOT_FENCED, batch.route, batch.table, batch_id, attempts=batch.attempts
                     )
                 )
-
-    def _floors(self, batch_id: str) -> Iterator[Floor]:
-        """All that are there: a ledger that was rebuilt does not know how many they are."""
-        for number in count():
-            body = self.ports.work.get(batch_folder(batch_id) + floor_name(number))
-            if body is None:
-                return
-            yield decode_floor(body)
 
     def _is_compared(self, batch_id: str, table: str) -> bool:
         return batch_id in self.expected and self.expected[batch_id].table == table
@@ -288,6 +281,26 @@ class _Reconciling:
         if difference:
             found = TableFinding(difference, expected.route, expected.table, batch, expected.held, held)
             self.done.findings.append(found)
+
+
+@dataclass(slots=True)
+class _Several:
+    """Counts the objects of a lineage, which is in order, that have rows of more than one version."""
+
+    objects: int = 0
+    example: str = ""
+    first: Landed | None = None
+    counted: bool = False
+
+    def see(self, landed: Landed) -> None:
+        if not landed.version:
+            return
+        if self.first is None or (self.first.bucket, self.first.key) != (landed.bucket, landed.key):
+            self.first, self.counted = landed, False
+        elif landed.version != self.first.version and not self.counted:
+            self.counted = True
+            self.objects += 1
+            self.example = self.example or f"s3://{landed.bucket}/{landed.key}"
 
 
 def _name(landed: Landed) -> str:

@@ -6,6 +6,8 @@ manifests are final, because only what a manifest lists can ever be in the table
 - Uploads that a manifest lists are claimed and registered again, for the same notices.
 - Uploads that no manifest lists cannot be in the table. They are sent again, and claims decide which notice owns them.
 - A notice that joined an open batch before this ran, and conflicts with the above, is taken out of that batch.
+- An upload that an earlier batch has landed belongs to the later one whose manifest lists it, too. No other notice than
+  that of a backfill lists what has landed: its rows were removed, or the later batch goes to another table.
 
 Each line below is done for every batch before the next line begins, so that all claims exist before uploads are sent.
 
@@ -47,11 +49,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.claims import Claim
+from tidegate.core.claims import Claim, CountedAs, LetGo
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Sealed, batch_folder, decode_part, decode_sealed, notice_of_part
 from tidegate.core.notices import Entry, Notice, NoticeRecord, pack_entries
-from tidegate.core.outcomes import ABANDONED
+from tidegate.core.outcomes import ABANDONED, Outcome
 from tidegate.core.receipts import Ending, Receipt, decode_outcomes, decode_receipt
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
@@ -84,7 +86,7 @@ class SilentTopic:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Uploads that the manifest of `batch` lists, and that `other` (a batch, or a notice without one) has too."""
+    """Uploads that the manifest of `batch` lists, and that `other` (a batch, or a notice without one) has, too."""
 
     batch: str
     other: str
@@ -105,6 +107,8 @@ class Recovered:
     submitted: int = 0
     sent: int = 0
     clashes: list[Clash] = field(default_factory=list)
+    once_more: list[Clash] = field(default_factory=list)
+    """What an earlier batch (`other`) has landed in the same table, and belongs to `batch` now."""
     unknown_routes: dict[str, list[str]] = field(default_factory=dict)
     """The batches of each route that neither the ledger nor the configuration has."""
     troubles: list[str] = field(default_factory=list)
@@ -148,6 +152,15 @@ class _Strays:
     uploads: Sequence[Upload]
     claimed: bool
     stays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Landing:
+    """A published batch: all its uploads have rows in `table` but for those `without_rows`."""
+
+    route: str
+    table: str
+    without_rows: frozenset[Identity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +214,9 @@ class _Run:
     report: Recovered = field(default_factory=Recovered)
     left: set[str] = field(default_factory=set)
     """Batches with an error, or of an unknown route."""
+    remembered: set[str] = field(default_factory=set)
+    """The routes that the ledger knows."""
+    landings: dict[str, _Landing] = field(default_factory=dict)
 
     def batch_ids(self) -> Iterator[str]:
         """The oldest first: a notice that takes an upload over comes after the one that let it go."""
@@ -220,6 +236,7 @@ class _Run:
                     self.report.unknown_routes.setdefault(look.route, []).append(batch_id)
                     self.left.add(batch_id)
                     return
+                self.remember(look.route)
             line(look)
         except Exception as error:
             if isinstance(error, TidegateError) and not isinstance(error, Rejected):
@@ -228,6 +245,14 @@ class _Run:
             self.left.add(batch_id)
             what = str(error) if isinstance(error, Rejected) else f"{type(error).__name__}: {error}"
             self.report.troubles.append(f"batch {batch_id}: {what}")
+
+    def remember(self, name: str) -> None:
+        """As dispatch does, before any notice joins: settling then finds the route's batches, even if the configuration
+        loses it before settling runs again."""
+        if name in self.routes and name not in self.remembered:
+            if self.ports.ledger.known_route(name) is None:
+                self.ports.ledger.remember_route(self.routes[name])
+            self.remembered.add(name)
 
     def look(self, batch_id: str) -> _Look:
         # the header first: a later registration changes it, and line 5 is then refused
@@ -353,9 +378,11 @@ class _Run:
 
     def _claim(self, look: _Look, notice: str, uploads: list[Upload], endings: Mapping[Identity, Ending]) -> None:
         there = self.ports.ledger.claims_on(uploads)
-        others = [claim for claim in there.values() if claim.notice != notice]
-        let_go = self.ports.ledger.let_go(others)
-        earlier = self._earlier([claim for claim in others if claim in let_go], look.id) if endings else frozenset()
+        others = {identity: claim for identity, claim in there.items() if claim.notice != notice}
+        let_go = dict(self.ports.ledger.let_go(others.values()))
+        landed = self._landed_before(look, {each: claim for each, claim in others.items() if claim not in let_go})
+        let_go |= landed
+        earlier = self._earlier([claim for claim in others.values() if claim in let_go], look.id) if endings else ()
         wanted: list[Upload] = []
         taken: list[tuple[Upload, Claim]] = []
         for upload in uploads:
@@ -374,7 +401,7 @@ class _Run:
                 wanted.append(upload)
             else:
                 taken.append((upload, claim))
-        refused = self.ports.ledger.take_back(notice, wanted)
+        refused = self.ports.ledger.take_back(notice, wanted, landed)
         self.report.claims += len(wanted) - len(refused)
         by_owner: dict[str, list[Upload]] = defaultdict(list)
         # a twin may have moved what ended without a row on, to the batch that took it over
@@ -388,6 +415,39 @@ class _Run:
             if theirs:
                 other = record.batch if record and record.batch else f"notice {owner}"
                 self.report.clashes.append(Clash(look.id, other, len(theirs), str(theirs[0])))
+
+    def _landed_before(self, look: _Look, claims: Mapping[Identity, Claim]) -> Mapping[Claim, LetGo]:
+        """Of these claims on uploads that the batch's manifest lists: those of earlier batches that have landed them,
+        and what the next owner gets with each."""
+        if look.sealed is None or not claims:
+            return {}
+        owners = self.ports.ledger.notices({claim.notice for claim in claims.values()})
+        earlier = {owner.batch: self._landing(owner.batch) for owner in owners.values() if "" < owner.batch < look.id}
+        found: dict[Claim, LetGo] = {}
+        same: dict[str, list[Identity]] = defaultdict(list)
+        for identity, claim in claims.items():
+            batch = owners[claim.notice].batch if claim.notice in owners else ""
+            before = earlier.get(batch)
+            if before is None or identity in before.without_rows:
+                continue
+            if before.table == look.sealed.table:
+                same[batch].append(identity)
+            rows_in = claim.rows_in | ({before.table} - {look.sealed.table})
+            found[claim] = LetGo(CountedAs(before.route, Outcome.COMMITTED.value), rows_in, landed=True)
+        for batch, uploads in same.items():
+            bucket, key, version = uploads[0]
+            self.report.once_more.append(Clash(look.id, batch, len(uploads), f"s3://{bucket}/{key} ({version})"))
+        return found
+
+    def _landing(self, batch_id: str) -> _Landing | None:
+        """What a batch has landed, by its files, which are final by then; None if it is not published, or fenced."""
+        if batch_id not in self.landings:
+            look = self.look(batch_id)
+            receipt = self._receipt(look)
+            if look.sealed is None or receipt is None or receipt.fence:
+                return None
+            self.landings[batch_id] = _Landing(look.sealed.route, look.sealed.table, frozenset(self._endings(look)))
+        return self.landings[batch_id]
 
     def _earlier(self, claims: Sequence[Claim], batch: str) -> frozenset[str]:
         """The notices of these claims that are of earlier batches."""

@@ -11,8 +11,9 @@ if that owner has let go, and still is the owner (rule 4).
     if it dies, or is run twice     some notices are published twice, under other ids: the first one that claims an
                                     upload owns it, and the others are refused
     if an upload lands meanwhile    its claim has another owner by then: refused
-    if the settings change          the batch that gathers the upload is read as the route is then. What is released
-                                    goes through the route that takes its key today, as an upload of today would
+    if the settings change          the batch that gathers the upload is read as the route is then. What is released,
+                                    or is one object that its batch did not take, goes through the route that takes its
+                                    key today, as an upload of today would
     if what it read is old          it names an owner that has been replaced: refused
 
 **Two routes** (docs/adr/0055). A route was renamed, or another one takes its keys by now. A claim is of an object's
@@ -34,6 +35,7 @@ from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, deco
 from tidegate.core.notices import ORIGIN_REDRIVE, Entry
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
+from tidegate.flows.drop_quarantined import corrected
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.send_again import send_again
@@ -60,12 +62,14 @@ class Redriven(Enum):
 @dataclass(frozen=True, slots=True)
 class Redrive:
     """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now. `expired` ones can be sent by
-    nobody: the ledger has forgotten their claims."""
+    nobody: the ledger has forgotten their claims. Of `corrected` ones a later version has landed, and they are left in
+    quarantine: their rows would land beside its rows."""
 
     ended: Redriven
     sent: int = 0
     elsewhere: int = 0
     expired: int = 0
+    corrected: int = 0
 
 
 def redrive_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Redrive:
@@ -118,35 +122,46 @@ def release(
     on_sent: OnSent = lambda sent: None,
     began: int | None = None,
 ) -> Redrive:
-    """Send what is in quarantine again. `run` as in `redrive_batch`, `configured` as in `route_today`. `found` is read
-    from `began` on (epoch seconds), or from now on, and not before: the notices are as old as that
-    (docs/adr/0044)."""
-    sent = 0
+    """Send what is in quarantine again, but for what a later version of the object has taken the place of. `run` as in
+    `redrive_batch`, `configured` as in `route_today`. `found` is read from `began` on (epoch seconds), or from now on,
+    and not before: the notices are as old as that (docs/adr/0044)."""
+    sent = left = 0
     coming = iter(found)
     began = ports.clock() if began is None else began
     while portion := list(islice(coming, AT_ONCE)):
+        replaced = {each for each, _ in corrected(portion, ports)}
+        left += len(replaced)
+        portion = [each for each in portion if each not in replaced]
         for route, entries in _by_route(portion, configured, ports).items():
             send_again(route, entries, ports, origin=_origin(run), at=began)
             sent += len(entries)
         on_sent(sent)
-    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent)
+    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, corrected=left)
 
 
-def redrive_object(bucket: str, key: str, ports: Ports, *, run: str, version: str = "") -> Redrive:
-    """Send the versions of one object again that ended without a row; `version` names one of them."""
+def redrive_object(
+    bucket: str, key: str, ports: Ports, *, run: str, configured: Mapping[str, Route] | None = None, version: str = ""
+) -> Redrive:
+    """Send the versions of one object again that ended without a row; `version` names one of them. What ended in a
+    committed batch goes through the route of `configured` that takes the key today, as what is released does; what is
+    in an abandoned one goes to that batch's route."""
     now = ports.clock()
     claims = [each for each in ports.ledger.claims(bucket, key) if version in ("", each.version)]
     if not claims:
         return Redrive(Redriven.UNKNOWN)
     let_go = ports.ledger.let_go(claims)
-    owners = ports.ledger.notices(claim.notice for claim in let_go)
+    owners = ports.ledger.owners(let_go)
     by_route: dict[str, list[Entry]] = defaultdict(list)
     for claim in let_go:
+        owner, batch = owners[claim]
         # an owner whose record has expired can be asked neither for the route nor for the size
-        if owner := owners.get(claim.notice):
+        if owner:
             upload = Upload(bucket, key, claim.version, 0, claim.sequencer)
             listed = _listed(owner.batch, {owner.part}, ports) if owner.batch else {}
-            by_route[owner.route].append(Entry(listed.get(upload.identity, upload), takes_from=claim.notice))
+            upload = listed.get(upload.identity, upload)
+            ended = batch is not None and batch.state is State.COMMITTED
+            route = route_today(owner.route, upload, configured or {}) if ended else owner.route
+            by_route[route].append(Entry(upload, takes_from=claim.notice))
     for route, entries in by_route.items():
         send_again(route, entries, ports, origin=_origin(run), at=now)
     sent = sum(map(len, by_route.values()))

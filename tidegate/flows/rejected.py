@@ -28,15 +28,24 @@ none.
   files. It lands nothing if the route reads them otherwise now, or if the rows are not as many as the outcomes say.
 - If its history proves nothing, or step 5 cannot find the rows any more, a person says that they are there, or does
   without them (`flows.decide`). The batch's own rows are in the table all the while.
+- If their table is rolled back to its floor, or above it, the history proves that they are not there, and they land. If
+  it is rolled back past its floor, it proves nothing. To count the batch's rows would not either: rows that landed and
+  were dealt with, and deleted, look like rows that never landed. So the batch halts. A person brings the history back
+  and resumes it, or inserts what is staged by hand: nothing else can come meanwhile, because every driver has that
+  floor.
+- If the batch's own table is rolled back after step 4 and before step 6, another driver publishes the batch again, by a
+  reading of its own. Their table has the rows of the earlier one. As a rule these are the same rows. If their number,
+  or how the files are read, has changed, the batch halts: its table has other rows than its outcomes count.
 """
 
 import logging
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tidegate.core.errors import Retryable
-from tidegate.core.manifests import OwnedUpload, rejected_floor_name
+from tidegate.core.manifests import REJECTED_FLOORS, OwnedUpload, rejected_floor_name
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, verdict
-from tidegate.core.receipts import Outcomes, RejectedRows, decode_floor, encode_floor
+from tidegate.core.receipts import Outcomes, RejectedRows, decode_floor, decode_outcomes, encode_floor
 from tidegate.flows.sink import RejectedUndecided, StagedIsGone
 
 if TYPE_CHECKING:
@@ -49,9 +58,10 @@ def land_rejected(attempt: "Attempt", decided: Published, outcomes: Outcomes) ->
     """Land the rejected rows of what was published, or find that they landed. Raises Hopeless, Retryable or
     OutcomeUnknown: then the batch does not end in this attempt."""
     rejected = outcomes.rejected
-    if rejected is None:
-        return
     try:
+        if rejected is None:
+            _require_none(attempt, outcomes)
+            return
         landed = _land(attempt, rejected, outcomes)
     except RejectedUndecided as error:
         error.staged = decided.staged
@@ -75,6 +85,56 @@ def _land(attempt: "Attempt", rejected: RejectedRows, outcomes: Outcomes) -> Pub
         return _publish(attempt, again)
 
 
+def _require_none(attempt: "Attempt", outcomes: Outcomes) -> None:
+    """Rejected rows of an earlier reading must not be in their table, if the one that counts has none. Only a floor
+    says that somebody had come to land them. Of a fence nothing can be said that a person could do."""
+    if outcomes.fence or attempt.attempt == 1 or not any(attempt.work.names(attempt.folder + REJECTED_FLOORS)):
+        return
+    for earlier in _staged_before(attempt):
+        floor = attempt.work.get(attempt.folder + rejected_floor_name(earlier.table_uuid))
+        target = attempt.sink.rejected(earlier.table)
+        if floor is None or not target.exists:
+            continue
+        known = decode_floor(floor)
+        if isinstance(verdict(target.history(known), attempt.batch, known), Published):
+            raise _of_another_reading(attempt, earlier, "")
+
+
+def _require_same(attempt: "Attempt", rejected: RejectedRows, landed: Published) -> None:
+    """What landed may be of an earlier reading of the batch: it must be the same rows."""
+    if landed.staged == rejected.staged:
+        return
+    for earlier in _staged_before(attempt):
+        # what step 5 has staged is in no outcomes, and was compared there
+        if earlier.staged == landed.staged and (earlier.rows, earlier.reading) != (rejected.rows, rejected.reading):
+            raise _of_another_reading(attempt, earlier, f" {_by_hand(attempt, rejected)}")
+
+
+def _staged_before(attempt: "Attempt") -> Iterator[RejectedRows]:
+    """What the batch's drivers have staged for a table of rejected rows."""
+    for name in attempt.work.names(f"{attempt.folder}outcomes/"):
+        body = attempt.work.get(name)
+        if body and (rejected := decode_outcomes(body).rejected):
+            yield rejected
+
+
+def _of_another_reading(attempt: "Attempt", earlier: RejectedRows, then: str) -> RejectedUndecided:
+    return RejectedUndecided(
+        f"batch {attempt.batch} is in table {attempt.sink.table}, which was rolled back before that. Table"
+        f" {earlier.table} has {earlier.rows} rejected rows of an earlier reading of the batch, and not those that"
+        f" count now. Run: DELETE FROM {earlier.table} WHERE _batch_id = '{attempt.batch}'.{then} Then say that it is"
+        " done: see `tidegate decide --help`"
+    )
+
+
+def _by_hand(attempt: "Attempt", rejected: RejectedRows) -> str:
+    """How a person lands what is staged, as long as it is there."""
+    return (
+        f"INSERT INTO {rejected.table} SELECT * FROM {rejected.table} VERSION AS OF {rejected.staged} WHERE"
+        f" _batch_id = '{attempt.batch}'."
+    )
+
+
 def _publish(attempt: "Attempt", rejected: RejectedRows) -> Published:
     """What the history says comes first: what landed once need not be there any more as it was staged."""
     target = attempt.sink.rejected(rejected.table)
@@ -84,13 +144,16 @@ def _publish(attempt: "Attempt", rejected: RejectedRows) -> Published:
     def undecided(reason: str, perhaps: int = 0) -> RejectedUndecided:
         return RejectedUndecided(
             f"batch {attempt.batch} is in table {attempt.sink.table}. Whether its {rejected.rows} rejected rows are in"
-            f" {rejected.table} cannot be proven: {reason}. A person has to decide: see `tidegate decide --help`"
+            f" {rejected.table} cannot be proven: {reason}. If you can undo that, do, and resume the batch. Else look"
+            f" for its rows; if they were never there, run: {_by_hand(attempt, rejected)} A person has to decide: see"
+            " `tidegate decide --help`"
         )
 
     position = target.position()
     floor = _floor(attempt, position)
     match verdict(target.history(floor), attempt.batch, floor):
         case Published() as landed:
+            _require_same(attempt, rejected, landed)
             return landed
         case Unprovable(reason):
             raise undecided(reason)

@@ -3,7 +3,7 @@
 A job does this for a part of a bucket (`tidegate.spark.screening`); the audit judges the suspects again.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,12 +13,15 @@ from tidegate.core.audit import (
     AuditFinding,
     AuditLimits,
     Listed,
+    Marker,
     Window,
     count_findings,
     judge_listed,
 )
+from tidegate.core.key_ranges import KeyRange, just_before
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger import Ledger
+from tidegate.flows.ports import ListedPage
 
 PAGE = 1_000
 """Uploads that are compared together: the claims of these are read in ten requests."""
@@ -26,10 +29,11 @@ PAGE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The finding on an upload, and the notice in its claim; empty without a claim."""
+    """The finding on an upload, and the notice in its claim; empty without a claim. `table`: where it has landed."""
 
     finding: AuditFinding
     notice: str = ""
+    table: str = ""
 
 
 def judge_page(
@@ -38,16 +42,41 @@ def judge_page(
     """What the ledger says of these uploads: their claims, the notices of these, and the notices' batches are read. Of
     `limits` only `min_age` and `horizon` count."""
     claims = ledger.claims_on(each.upload for each in within)
-    owners = ledger.notices({claim.notice for claim in claims.values() if not claim.outcome})
-    batches = ledger.batches({owner.batch for owner in owners.values() if owner.batch})
+    # of one that has an outcome nobody asks whose it is
+    owners = ledger.owners(claim for claim in claims.values() if not claim.outcome)
     found: dict[Listed, Judged] = {}
     for each in within:
         claim = claims.get(each.upload.identity)
-        owner = owners.get(claim.notice) if claim else None
-        batch = batches.get(owner.batch) if owner else None
+        owner, batch = owners.get(claim, (None, None)) if claim else (None, None)
         finding = judge_listed(each, claim, owner, batch, now=now, min_age=limits.min_age, horizon=limits.horizon)
-        found[each] = Judged(finding, claim.notice if claim else "")
+        landed = batch.table if batch and finding is AuditFinding.COMMITTED else ""
+        found[each] = Judged(finding, claim.notice if claim else "", landed)
     return found
+
+
+def listed_in(
+    keys: KeyRange, page_after: Callable[[Marker], ListedPage], most: int | None, rest: list[KeyRange]
+) -> Iterator[Listed]:
+    """The uploads of a range of keys, with all their versions, in order. After `most` pages it may stop before a key:
+    then what is left of the range is added to `rest`.
+
+    It stops only before the last key of a page that begins with another one. The versions of a key follow each other,
+    so all of that key's are in what is left, and none of them was yielded.
+    """
+    after: Marker | None = Marker(just_before(keys.begin))
+    pages = 0
+    while after:
+        page = page_after(after)
+        pages += 1
+        last = page.after.key if page.after else ""
+        ends = page.after is None or keys.is_after(last)
+        left = KeyRange(last, keys.end)
+        if not ends and most is not None and pages >= most and page.listed and page.listed[0].upload.key < last:
+            yield from (each for each in page.listed if keys.has(each.upload.key) and not left.has(each.upload.key))
+            rest.append(left)
+            return
+        yield from (each for each in page.listed if keys.has(each.upload.key))
+        after = None if ends else page.after
 
 
 @dataclass(frozen=True, slots=True)

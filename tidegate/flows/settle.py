@@ -14,6 +14,7 @@ receipt that a job wrote. Every step may be repeated, by settling itself or by a
                                       next run does it; after it, another batch of the route gets the slot. What is
                                       aside is looked at as before. If the setting changes meanwhile, the batch that is
                                       aside stays there until it is resumed or ends
+    what was corrected is given up    in one look of each hour: see `tidegate.flows.drop_quarantined`
     a wish is carried out             for a batch that is abandoned: see `tidegate.flows.wishes`
     since when uploads are quarantined is moved forward, if the record may be behind: see `flows.quarantine_age`
     committed batches are announced   last, when every route is settled: see `flows.announce`
@@ -31,6 +32,7 @@ from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
 from tidegate.core.seats import patience, takes_along
 from tidegate.flows.announce import announce
+from tidegate.flows.drop_quarantined import drop_corrected, is_its_minute
 from tidegate.flows.hand_off import begin, hand_off_sealed, start_job
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import JobReport, Ports
@@ -59,6 +61,10 @@ SETTLED = {
 """The metric for each number of a receipt's tally."""
 
 
+ORDINARY_JOB = 60 * 60
+"""Seconds. A job takes minutes. A job that hangs is ended only after hours. A batch is late in between."""
+
+
 def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]:
     """Settle every route once. Returns the errors: one route's error does not stop the others.
 
@@ -77,17 +83,23 @@ def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]
     for route in routes:
         try:
             record = ports.ledger.route(route.name)
+            unfinished = bool(record.unfinished)
             if not is_idle(record, ports):
                 troubles += settle(route, ports, record)
+                record = ports.ledger.route(route.name)
+            its_minute = record.quarantined_since and is_its_minute(route.name, ports.clock(), SCHEDULE)
+            if its_minute and drop_corrected(route.name, ports):
                 record = ports.ledger.route(route.name)
             now = standing(route, record, ports)
             there = route.name in configured
             unconfigured += 0 if there else now.unfinished
-            # a metric costs by the month, and the ledger keeps every route
-            if there or now.unfinished:
+            # A metric costs by the month, and the ledger keeps every route. After the last batch of a removed one its
+            # alarms need a zero.
+            if there or unfinished:
                 ports.measure(Metric.OLDEST_PENDING_SECONDS, now.oldest_pending, route.name)
+                ports.measure(Metric.LATE_NOW, now.late, route.name)
                 ports.measure(Metric.HALTED_NOW, now.halted, route.name)
-            if there or now.unfinished or now.oldest_quarantined:
+            if there or unfinished or now.oldest_quarantined:
                 ports.measure(Metric.QUARANTINED_NOW, now.quarantined, route.name)
                 ports.measure(Metric.OLDEST_QUARANTINED_SECONDS, now.oldest_quarantined, route.name)
             well.append(route)
@@ -189,13 +201,14 @@ def settle(route: Route, ports: Ports, record: RouteRecord | None = None) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A route's unfinished batches: the age of the oldest that waits for no person (seconds, 0 if there is none), their
-    number, and how many of them have halted. And its uploads in quarantine: their number, and for how long the oldest
-    has been there (seconds, 0 if there is none)."""
+    """A route's unfinished batches: the age of the oldest that waits for no person (seconds, 0 if there is none), how
+    many of these are late, the number of all, and how many of them have halted. And its uploads in quarantine: their
+    number, and for how long the oldest has been there (seconds, 0 if there is none)."""
 
     oldest_pending: int
     halted: int
     unfinished: int
+    late: int = 0
     quarantined: int = 0
     oldest_quarantined: int = 0
 
@@ -215,10 +228,17 @@ def standing(route: Route, record: RouteRecord, ports: Ports) -> Standing:
         oldest_pending=max([0, *ages]),
         halted=len(found.halted),
         unfinished=len(pending),
+        late=sum(age >= late_after(route) for age in ages),
         # what came back while its batch was ending is counted there first
         quarantined=max(0, found.uploads.ended.quarantined),
         oldest_quarantined=max(0, now - found.quarantined_since) if found.quarantined_since else 0,
     )
+
+
+def late_after(route: Route) -> int:
+    """An age, in seconds, that no batch reaches in ordinary operation: `max_wait`, one interval of the schedule, the
+    job that holds the slot, and the batch's own job."""
+    return route.limits.max_wait + SCHEDULE + 2 * ORDINARY_JOB
 
 
 def _waits_for_a_person(batch: Batch, found: RouteStatus) -> bool:
@@ -287,7 +307,7 @@ def settle_batch(route: Route, batch: Batch, ports: Ports) -> Step:
             reason = reported.reason if reported else report.details or "the job ended without a receipt or a reason"
             # counted first: a process that dies in between counts it twice, and not never
             ports.measure(Metric.BATCHES_HALTED, 1, route.name)
-            ports.ledger.halt(batch.id, batch.attempt, reason)
+            ports.ledger.halt(batch.id, batch.attempt, reason, undecided=bool(reported and reported.undecided))
         case Step.WAIT:
             pass
     return step
@@ -320,6 +340,8 @@ def record_receipt(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -
         if receipt.unknown.uploads:
             # a metric costs by the month, and most routes have no such uploads
             ports.measure(Metric.UNKNOWN_COLUMNS, receipt.unknown.uploads, route.name)
+        if receipt.slowly:
+            ports.measure(Metric.BATCHES_SLOW, 1, route.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,8 +357,8 @@ class Portion:
 def _ended(batch: Batch, receipt: Receipt, ports: Ports) -> Iterator[Portion]:
     """The endings of a published batch's uploads that were not committed, from where the last run stopped. Raises
     OutcomeUnknown if what was published is not what this ledger has registered."""
-    # version 0.1.0 recorded no digest at hand-off, and its jobs wrote none
     digest = ensure_manifest(batch, ports).digest
+    # a driver that was given no digest has compared nothing, and its receipt names none
     if receipt.manifest and receipt.manifest != digest:
         raise halted(
             batch,

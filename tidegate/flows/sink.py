@@ -43,12 +43,14 @@ class StagedIsGone(Retryable):
 class Staged:
     """A staged snapshot: its id in the table, how many rows the table counted, and the result of reading each upload,
     by its position among the items. `None` stands for an upload that was read twice with different endings. `rejected`
-    are the rows of these uploads that do not fit, if there are some."""
+    are the rows of these uploads that do not fit, if there are some. `slowly` is why the table took its slower way to
+    write rows, if a setting of the table is all that asks for it; nothing is decided by it."""
 
     id: int
     rows: int
     reads: dict[int, Read | None]
     rejected: RejectedRows | None = None
+    slowly: str = ""
 
 
 class PublishTarget(Protocol):

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.core.batches import Batch, State
 from tidegate.core.outcomes import ABANDONED, DROPPED, Conservation, Tally
-from tidegate.core.quarantine import has_expired
 from tidegate.core.records import RouteRecord
 from tidegate.core.routes import Route
+from tidegate.core.unknown import MORE
 from tidegate.flows.ports import Ports
+from tidegate.formats.registry import REPORT, UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +68,7 @@ def _with_quarantine(found: RouteStatus, ports: Ports) -> RouteStatus:
     count = found.uploads.ended.quarantined
     if not found.quarantined_since or count <= 0:
         return found
-    now, retention = ports.clock(), ports.ledger.claim_retention
-    left = (each for each in ports.ledger.leftovers(found.route.name) if not each.emptied)
-    there = sum(each.quarantined for each in left if not has_expired(each, now=now, retention=retention))
+    there = sum(each.quarantined for each in ports.ledger.leftovers(found.route.name) if not each.emptied)
     # of a batch some of whose uploads came back, the sums know better
     return replace(found, in_quarantine=min(count, there))
 
@@ -98,6 +97,23 @@ def hosts_of(statuses: Iterable[RouteStatus], ports: Ports) -> dict[str, str]:
     return {batch.id: started.get(batch.job_run, "") for batch in riding}
 
 
+UNKNOWN_FOR = 24 * 60 * 60
+"""Seconds for which names are told after a batch whose files had them. Files of several producers come in turns, so one
+batch without them ends nothing; and what no file has any more is told no longer."""
+
+
+def still_lacked(record: RouteRecord, route: Route, now: int) -> dict[str, int]:
+    """The names in files of the route that its schema lacks as it is today; none if nobody wants to know."""
+    from tidegate.schemas.paths import paths_of  # most routes have none
+
+    asked = dict(route.dataset.options).get(UNKNOWN.name, UNKNOWN.default) == REPORT
+    if not asked or (record.unknown_at and now - record.unknown_at >= UNKNOWN_FOR):
+        return {}
+    there = paths_of(route.dataset.schema)
+    lacks = {name: count for name, count in record.unknown.items() if name not in there}
+    return lacks if {*lacks} - {MORE} else {}
+
+
 def status_of(route: Route, record: RouteRecord, ports: Ports, known: Mapping[str, Batch] | None = None) -> RouteStatus:
     """The state of a route by this record of it. `known` are its batches, if they were read after the record; else they
     are read. Of a route without batches nothing else is read."""
@@ -122,7 +138,7 @@ def status_of(route: Route, record: RouteRecord, ports: Ports, known: Mapping[st
         wished=record.wished,
         aside=record.aside,
         quarantined_since=record.quarantined_since,
-        unknown=record.unknown,
+        unknown=still_lacked(record, route, ports.clock()) if record.unknown else {},
         wishes=tuple(batch for batch in wished if batch),
         abandoned_uploads=redrivable,
         slots_taken=len(record.running),

@@ -1,9 +1,11 @@
 """Trace: what happened to every version of one object, from claim to snapshot."""
 
+import glob
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tidegate.core.advice import about_the_table
 from tidegate.core.batches import Batch, BatchLimits, State, Wish
 from tidegate.core.claims import Claim
 from tidegate.core.errors import TidegateError
@@ -12,6 +14,7 @@ from tidegate.core.manifests import batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.outlook import outlook
+from tidegate.core.quantities import counted
 from tidegate.core.receipts import rejected_in_parts, rows_in_parts
 from tidegate.core.routes import REJECTED, Route
 from tidegate.core.times import iso
@@ -47,13 +50,11 @@ class Trace:
         batch = self.batch
         if self.outcome != Outcome.COMMITTED or batch is None:
             return f"{self.outcome}: {self.explanation}"
-        rows = "" if self.rows is None else f": {self.rows:,} row{'' if self.rows == 1 else 's'}"
+        rows = "" if self.rows is None else f": {counted(self.rows, 'row')}"
         table = f", in {batch.table}" if batch.table else ""
         bad = ""
         if self.rejected:
-            rows_are = (
-                "1 row does not fit and is" if self.rejected == 1 else f"{self.rejected:,} rows do not fit and are"
-            )
+            rows_are = counted(self.rejected, "row does not fit and is", "rows do not fit and are")
             bad = f"; {rows_are} in {batch.table}{REJECTED}"
         return f"landed{rows} at {iso(batch.ended_at)}{table}{bad}"
 
@@ -63,7 +64,10 @@ class Trace:
         match self.outcome:
             case Outcome.QUARANTINED:
                 show = NextStep("where in the file", f"tidegate quarantine show {shlex.quote(uri)}")
-                return (show, NextStep("when the cause is removed", again))
+                key = shlex.quote(glob.escape(uri.removeprefix("s3://").partition("/")[2]))
+                release = NextStep("when the cause is removed", f"tidegate quarantine release --key {key}")
+                about = about_the_table(self.claim.error, self.batch.table if self.batch else "")
+                return (show, *([NextStep(about)] if about else []), release)
             case outcome if outcome == DROPPED:
                 return (NextStep("to bring it back", again),)
         if self.batch is None or self.outcome in tuple(Outcome):
@@ -98,7 +102,7 @@ class Trace:
         if self.limits is not None:
             return f"in batch {batch.id}: {outlook(batch, self.limits)}"
         return {
-            State.OPEN: f"gathering with {batch.objects} uploads in batch {batch.id}",
+            State.OPEN: f"gathering with {counted(batch.objects, 'upload')} in batch {batch.id}",
             State.SEALED: f"in batch {batch.id}, which waits for a free slot",
             State.SUBMITTED: f"in batch {batch.id}, attempt {batch.attempt} is under way",
             State.COMMITTED: (
@@ -124,11 +128,9 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
     rows_known = 0
     known: Mapping[str, Route] = {}
     claims = ports.ledger.claims(bucket, key)
-    notices = ports.ledger.notices({claim.notice for claim in claims})
-    batches = ports.ledger.batches({notice.batch for notice in notices.values() if notice.batch})
+    owners = ports.ledger.owners(claims)
     for claim in reversed(sorted(claims, key=lambda each: each.claimed_at)):
-        notice = notices.get(claim.notice)
-        batch = batches.get(notice.batch) if notice else None
+        notice, batch = owners[claim]
         limits = None
         if batch is not None and batch.state is State.SUBMITTED and not batch.halted:
             known = known or ports.ledger.known_routes()

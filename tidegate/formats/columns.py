@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.formats.complaints import of_text, of_types, of_value, shown
+from tidegate.formats.dialect import Dialect
 from tidegate.formats.reasons import Undecodable, first_line
 from tidegate.formats.said import say
 from tidegate.formats.text_grammar import DATE, DECIMAL, NUMBER_BYTES, TIME, ZONE
@@ -87,12 +88,14 @@ def conform(
     instants: frozenset[str] = frozenset(),
     place: Callable[[int], str] = row_number,
     names: Sequence[str] | None = None,
+    dialect: Dialect | None = None,
 ) -> pa.Table:
     """`table` with exactly the columns of `schema`: missing ones null, none changed in meaning. Raises Undecodable.
 
     With `texts`, text is read where the schema has another type. `instants` names the columns whose times without a
     zone are instants in UTC. `place` says where a row is in the file, for its owner. `names` are all columns of a file
-    that states them once: what the schema lacks of them, also within nested columns, is said of the table.
+    that states them once: what the schema lacks of them, also within nested columns, is said of the table. `dialect`
+    says how its texts are written, if they are CSV's.
     """
     columns = []
     for field in schema:
@@ -101,7 +104,7 @@ def conform(
         else:
             column = pa.chunked_array([pa.nulls(table.num_rows, field.type)])
         if not (texts and field.nullable and column.type == field.type and _is_plain(field.type)):
-            column = _ColumnReading(texts, field.name in instants, place).column(column, field)
+            column = _ColumnReading(texts, field.name in instants, place, dialect).column(column, field)
         columns.append(column)
     done = pa.Table.from_arrays(columns, schema=schema)
     return done if names is None else say(done, of_header(names, table.schema, schema))
@@ -110,10 +113,13 @@ def conform(
 class _ColumnReading:
     """How the values of one column are read."""
 
-    def __init__(self, texts: bool, instants: bool, place: Callable[[int], str]) -> None:
+    def __init__(
+        self, texts: bool, instants: bool, place: Callable[[int], str], dialect: Dialect | None = None
+    ) -> None:
         self.texts = texts
         self.instants = instants
         self.place = place
+        self.dialect = dialect
 
     def column(self, column: Any, field: pa.Field) -> pa.ChunkedArray:
         done = []
@@ -176,12 +182,30 @@ class _ColumnReading:
     def _values(self, array: pa.Array, kind: pa.DataType) -> pa.Array:
         """Those of an array without parts."""
         if self.texts and is_text(array.type) and not is_text(kind):
-            values = _read(array, kind)
+            values = self._read(array, kind)
         else:
             values = self._cast(array, kind)
         if types.is_temporal(kind):
             _check_years(values, kind)
         return values
+
+    def _read(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
+        """The values of texts, as they are written in this file."""
+        if self.dialect is None:
+            return _read(texts, kind)
+        try:
+            return _read(self.dialect.plain(texts, kind), kind)
+        except Unfit as error:
+            if error.row is None:
+                raise
+            raise self._unfit_text(texts[error.row].as_py(), error.row, kind) from error
+
+    def _unfit_text(self, text: str, row: int, kind: pa.DataType) -> Unfit:
+        if self.dialect is None:
+            return _unfit_text(text, row, kind)
+        plain = self.dialect.plain(pa.array([text]), kind)[0].as_py()
+        called, why = of_text(plain, kind)
+        return Unfit(self.dialect.why(text, plain, kind, why), row, called.replace(plain, text))
 
     def _explained(self, array: pa.Array, kind: pa.DataType, error: Exception) -> Unfit:
         """The first value that Arrow refuses, and why: its own message names neither."""
@@ -191,9 +215,8 @@ class _ColumnReading:
             return Unfit(of_types(array.type, kind))
         value = array.slice(row, 1)
         if self.texts and is_text(array.type) and not is_text(kind):
-            called, why = of_text(value[0].as_py(), kind)
-        else:
-            called, why = of_value(value, kind) or ("", f"cannot be read as {type_name(kind)}: {first_line(error)}")
+            return self._unfit_text(value[0].as_py(), row, kind)
+        called, why = of_value(value, kind) or ("", f"cannot be read as {type_name(kind)}: {first_line(error)}")
         return Unfit(why, row, called)
 
     def _struct(self, array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -20,6 +20,8 @@ SHOWN = 60
 """The most characters of a value that a message has."""
 LONGEST_NUMBER = 200
 """No more digits are counted."""
+EXAMPLE_OF_DATE = "2024-02-03"
+EXAMPLE_OF_TIME = f"{EXAMPLE_OF_DATE}T04:05:06"
 WHOLE = re.compile(r"-?[0-9]+")
 NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -144,11 +146,11 @@ def _no(what: str, text: str, kind: pa.DataType) -> str:
 def _of_date(text: str) -> str:
     if re.fullmatch(DATE.strip("^$"), text):
         return "is no day of the years 0001 to 9999: correct it"
-    return "is no date, as in 2024-02-03: write it so, or make the column a string"
+    return f"is no date, as in {EXAMPLE_OF_DATE}: write it so, or make the column a string"
 
 
 def _of_time(text: str, kind: pa.DataType) -> str:
-    called, example = ("timestamp", "2024-02-03T04:05:06Z") if kind.tz else ("timestamp_ntz", "2024-02-03T04:05:06")
+    called, example = ("timestamp", f"{EXAMPLE_OF_TIME}Z") if kind.tz else ("timestamp_ntz", EXAMPLE_OF_TIME)
     time = TIME.removeprefix("^")
     finer = time.replace("{1,6}", "{7,}")
     if (found := re.match(time, text)) and not _is_in_the_calendar(found[0]):

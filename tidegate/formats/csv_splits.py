@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from tidegate.formats import csv_stream
 from tidegate.formats.delimited import BOM, LINE_END
+from tidegate.formats.dialect import Dialect
 from tidegate.formats.places import first_record_of_csv
 from tidegate.formats.quotes import quotes_in
 from tidegate.formats.reasons import Undecodable
@@ -35,14 +36,14 @@ class CsvSurvey:
     header: bytes
 
 
-def make_splitter(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> Splitter | None:
+def make_splitter(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> Splitter | None:
     """None for an encoding in which a byte says nothing by itself, or a split is not as long as its text."""
-    return CsvSplitter(schema, delimiter) if encoding == UTF_8 else None
+    return CsvSplitter(schema, Dialect(**written)) if encoding == UTF_8 else None
 
 
 class CsvSplitter:
-    def __init__(self, schema: pa.Schema, delimiter: str) -> None:
-        self._schema, self._delimiter = schema, delimiter
+    def __init__(self, schema: pa.Schema, dialect: Dialect) -> None:
+        self._schema, self._dialect = schema, dialect
 
     def ranges(self, size: int, most: int) -> list[ByteRange]:
         return even_ranges(size, most)
@@ -56,7 +57,7 @@ class CsvSplitter:
             _check_returns(text, after_return=returned)
             returned = text.endswith(b"\r")
             if begin == 0:
-                header = first_record_of_csv(text.removeprefix(BOM), self._delimiter)
+                header = first_record_of_csv(text.removeprefix(BOM), self._dialect.delimiter)
                 if len(header) == len(text.removeprefix(BOM)):
                     raise Undecodable("the header does not end in the first piece")
                 if header.isspace() or header.startswith(BOM):
@@ -93,7 +94,7 @@ class CsvSplitter:
         return cut_lines(chosen, size, header=surveys[0].header)
 
     def tables(self, stream: Stream, split: Split) -> Iterator[pa.Table]:
-        return csv_stream.tables(part(stream, split).pieces(), self._schema, self._delimiter, split.head)
+        return csv_stream.tables(part(stream, split).pieces(), self._schema, self._dialect, split.head)
 
 
 class _Lines:

@@ -6,18 +6,19 @@ several faults the first in the file is found, where the decoder of whole files 
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
 from tidegate.formats.delimited import BOM, Before, header, make_decoder, read
+from tidegate.formats.dialect import Dialect
 from tidegate.formats.places import first_record_of_csv
 from tidegate.formats.quotes import check_quotes
 from tidegate.formats.reasons import Undecodable
-from tidegate.formats.records import Lines, ends_of_lines, pieces, records_of_csv, within_memory
+from tidegate.formats.records import Lines, ends_of_lines, feeds_and_returns, pieces, records_of_csv, within_memory
 from tidegate.formats.registry import UTF_8
 from tidegate.formats.said import said_of
-from tidegate.formats.salvage import TextRecord, rows_with_bad, salvaged
+from tidegate.formats.salvage import Fits, RowsOfText, TextRows, all_fit, rows_with_bad, salvaged
 from tidegate.formats.streams import Stream
 from tidegate.formats.transcode import in_utf8
 
@@ -25,19 +26,19 @@ NO_LIMIT = 1 << 62
 """Of a piece: what its rows need is bounded where it is cut."""
 
 
-def make_streaming(schema: pa.Schema, delimiter: str, encoding: str = UTF_8) -> Callable[[Stream], Iterator[pa.Table]]:
-    """Raises ValueError if CSV cannot hold such a column."""
-    make_decoder(schema, NO_LIMIT, delimiter)
-    return lambda stream: tables(_text(stream, encoding), schema, delimiter)
+def make_streaming(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> Callable[[Stream], Iterator[pa.Table]]:
+    """`written` are the fields of a `Dialect`. Raises ValueError if CSV cannot hold such a column."""
+    make_decoder(schema, NO_LIMIT, **written)
+    return lambda stream: tables(_text(stream, encoding), schema, Dialect(**written))
 
 
 def make_salvaging(
-    schema: pa.Schema, delimiter: str, encoding: str = UTF_8
+    schema: pa.Schema, fits: Fits, encoding: str = UTF_8, **written: str
 ) -> Callable[[Stream, int], Iterator[pa.Table]]:
     """As `make_streaming`, but for the rows that do not fit, if they are so many at the most: see `formats.salvage`. A
     quote that is never closed still refuses the file, because it is not known where rows end."""
-    make_decoder(schema, NO_LIMIT, delimiter)
-    return lambda stream, most: tables(_text(stream, encoding), schema, delimiter, most_bad=most)
+    make_decoder(schema, NO_LIMIT, **written)
+    return lambda stream, most: tables(_text(stream, encoding), schema, Dialect(**written), most_bad=most, fits=fits)
 
 
 def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
@@ -63,10 +64,17 @@ def _text(stream: Stream, encoding: str) -> Iterator[bytes]:
 
 
 def tables(
-    text_of_file: Iterator[bytes], schema: pa.Schema, delimiter: str, head: bytes = b"", *, most_bad: int | None = None
+    text_of_file: Iterator[bytes],
+    schema: pa.Schema,
+    dialect: Dialect,
+    head: bytes = b"",
+    *,
+    most_bad: int | None = None,
+    fits: Fits = all_fit,
 ) -> Iterator[pa.Table]:
     """The rows of a file, or of a part of one that lacks its header: then that is `head`, and rows and lines in a
     refusal count from the part's beginning. Raises Undecodable."""
+    delimiter = dialect.delimiter
     records = records_of_csv(delimiter)
     lines = Lines()
     lines.add(head)
@@ -78,7 +86,7 @@ def tables(
             head = first_record_of_csv(text, delimiter)
             # refuses a header that does not fit, and one whose quotes are not regular. The mark stands for that of the
             # file: another one is refused
-            yield read(BOM + head, schema, delimiter, NO_LIMIT, Before(0, lines.ended))
+            yield read(BOM + head, schema, dialect, NO_LIMIT, Before(0, lines.ended))
             columns = max(len(header(head, delimiter)), len(schema))
             lines.add(head)
             text = text[len(head) :]
@@ -88,11 +96,12 @@ def tables(
             # the lines of the file before the piece, less those of the header that is put before it
             before = Before(rows, lines.ended - ends_of_lines(head))
             try:
-                table = read(head + piece, schema, delimiter, NO_LIMIT, before)
+                table = read(head + piece, schema, dialect, NO_LIMIT, before)
+                fits(table)
             except Undecodable:
                 if most_bad is None:
                     raise
-                table = _salvaged(piece, head, schema, delimiter, before, most_bad, bad)
+                table = _salvaged(piece, head, schema, dialect, before, most_bad, bad, fits)
                 bad += len(said_of(table).bad)
             rows += rows_with_bad(table)
             lines.add(piece)
@@ -100,42 +109,31 @@ def tables(
 
 
 def _salvaged(
-    piece: bytes, head: bytes, schema: pa.Schema, delimiter: str, before: Before, most: int, bad: int
+    piece: bytes, head: bytes, schema: pa.Schema, dialect: Dialect, before: Before, most: int, bad: int, fits: Fits
 ) -> pa.Table:
     """`most` rows of the file may be bad, of which `bad` are in earlier pieces."""
+    delimiter = dialect.delimiter
     check_quotes(head + piece, delimiter, before.lines)
 
-    def decode(some: Sequence[TextRecord]) -> pa.Table:
-        text = b"".join(each.text for each in some)
-        moved = Before(before.rows + some[0].row, before.lines + some[0].line)
-        table = read(head + text, schema, delimiter, NO_LIMIT, moved)
-        if table.num_rows != len(some):
-            raise Undecodable(f"{len(some)} records have {table.num_rows} rows")
+    def decode(some: TextRows) -> pa.Table:
+        moved = Before(before.rows + some.row, before.lines + some.line)
+        table = read(head + some.text, schema, dialect, NO_LIMIT, moved)
+        if table.num_rows != some.rows:
+            raise Undecodable(f"{some.rows} records have {table.num_rows} rows")
+        fits(table)
         return table
 
     first = before.lines + ends_of_lines(head) + 1
+    # blank lines are no rows, unless rows have one field
+    blank = b"\r\n" if len(header(head, delimiter)) > 1 else b""
     return salvaged(
-        _records(piece, delimiter, one_field=len(header(head, delimiter)) == 1),
+        RowsOfText.of(piece, records_of_csv(delimiter).ends(piece), feeds_and_returns(piece), blank),
         decode,
         lambda record: f"line {first + record.line}",
         schema.empty_table(),
         most,
         bad,
     )
-
-
-def _records(piece: bytes, delimiter: str, *, one_field: bool) -> list[TextRecord]:
-    """Blank lines are no rows, unless rows have one field."""
-    found: list[TextRecord] = []
-    lines, begin = Lines(), 0
-    ends = list(records_of_csv(delimiter).ends(piece))
-    for end in [*ends, *([len(piece)] if not ends or ends[-1] < len(piece) else [])]:
-        text = piece[begin:end]
-        if text.strip(b"\r\n") or one_field:
-            found.append(TextRecord(text, len(found), lines.ended))
-        lines.add(text)
-        begin = end
-    return found
 
 
 def _from_header(text: Iterator[bytes], lines: Lines) -> Iterator[bytes]:

@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from tidegate.formats.columns import check_type
 from tidegate.formats.pieces import Piece
-from tidegate.formats.reasons import AnotherFormat, Oversized, Undecodable
-from tidegate.formats.recognize import HEAD_BYTES, instead
+from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable
+from tidegate.formats.recognize import HEAD_BYTES, instead, is_json_array
 from tidegate.formats.registry import ENCODING, FORMATS, REFUSE, REPORT, UNKNOWN, UTF_8, share_of_bad_rows
-from tidegate.formats.salvage import allowed, limited
+from tidegate.formats.salvage import Fits, all_fit, allowed, limited
 from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
 from tidegate.formats.unknown import Judging, judge
@@ -56,8 +56,8 @@ def decoder(
         except Oversized:
             raise
         except Undecodable as error:
-            if other := instead(format, settled.get(ENCODING.name, UTF_8), body[:HEAD_BYTES]):
-                raise AnotherFormat(other) from error
+            if other := _another_format(format, settled, body[:HEAD_BYTES], error):
+                raise other from error
             raise
         return judged(table)
 
@@ -99,16 +99,28 @@ def _telling(format: str, settled: Mapping[str, Any], stream: Stream, tables: It
     except Oversized:
         raise
     except Undecodable as error:
-        if other := instead(format, settled.get(ENCODING.name, UTF_8), head_of(stream)):
-            raise AnotherFormat(other) from error
+        if other := _another_format(format, settled, head_of(stream), error):
+            raise other from error
         raise
+
+
+def _another_format(format: str, settled: Mapping[str, Any], head: bytes, error: Undecodable) -> AnotherFormat | None:
+    """What is wrong with a refused file that is of another format as a whole, so that no row of it is a bad one."""
+    if other := instead(format, settled.get(ENCODING.name, UTF_8), head):
+        return AnotherFormat(other)
+    if format == "json" and is_json_array(head):
+        said = error.first if isinstance(error, TooManyBad) else str(error)
+        return AnotherFormat(said, row=error.row, where=error.where)
+    return None
 
 
 SalvageDecoder = Callable[[Stream, int], Iterator[pa.Table]]
 """As a StreamDecoder, and the number of rows that the file has at the most."""
 
 
-def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = ()) -> SalvageDecoder | None:
+def salvaging(
+    format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]] = (), fits: Fits = all_fit
+) -> SalvageDecoder | None:
     """As `streaming`, but rows that do not fit are left out, and said of the tables (`formats.salvage`). None if the
     options do not say that they are set aside. Raises ValueError as `decoder` does."""
     share = share_of_bad_rows(options)
@@ -118,7 +130,7 @@ def salvaging(format: str, schema: pa.Schema, options: Iterable[tuple[str, Any]]
     settled = found.settled(dict(options))
     # a row with an unknown name is no bad row: the file is refused for it, or not
     looks = {**settled, UNKNOWN.name: REPORT if settled[UNKNOWN.name] == REFUSE else settled[UNKNOWN.name]}
-    made: SalvageDecoder = import_module(found.stream).make_salvaging(schema, **found.for_modules(looks))
+    made: SalvageDecoder = import_module(found.stream).make_salvaging(schema, fits, **found.for_modules(looks))
     judged = judge(settled[UNKNOWN.name])
 
     def decode(stream: Stream, rows: int) -> Iterator[pa.Table]:

@@ -12,6 +12,7 @@ import pyarrow.csv
 from tidegate.formats.byte_counts import FEED, RETURN, count
 from tidegate.formats.columns import conform, row_number
 from tidegate.formats.csv_refusals import of_arrow, other_delimiter
+from tidegate.formats.dialect import Dialect
 from tidegate.formats.pieces import Piece
 from tidegate.formats.places import first_record_of_csv, record_of_csv
 from tidegate.formats.quotes import check_quotes, is_regular, quotes_in
@@ -52,24 +53,25 @@ BEGINNING = Before()
 
 
 def make_decoder(
-    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8
+    schema: pa.Schema, max_bytes: int, encoding: str = UTF_8, **written: str
 ) -> Callable[[bytes], pa.Table]:
-    """Raises ValueError if CSV cannot hold such a column."""
+    """`written` are the fields of a `Dialect`. Raises ValueError if CSV cannot hold such a column."""
+    dialect = Dialect(**written)
     if nested := [field.name for field in schema if pa.types.is_nested(field.type)]:
         raise ValueError(f"CSV files cannot hold the nested column {nested[0]}")
     if encoding == UTF_8:
-        return lambda body: read(body, schema, delimiter, max_bytes)
+        return lambda body: read(body, schema, dialect, max_bytes)
 
     def decode(body: bytes) -> pa.Table:
         text = b"".join(in_utf8([body], encoding))
         check_unpacked(len(text), max_bytes)
-        return read(text, schema, delimiter, max_bytes)
+        return read(text, schema, dialect, max_bytes)
 
     return decode
 
 
 def make_piece(
-    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8
+    schema: pa.Schema, max_bytes: int, delimiter: str, encoding: str = UTF_8, **_written: str
 ) -> Callable[[bytes], Piece | None]:
     """See `formats.pieces`. Only regular files are joined: lines end in one way, none is blank, the header is one line,
     each quote opens or closes a field. Then a file ends outside of quotes, and each line end outside of quotes ends a
@@ -112,16 +114,17 @@ def _rows(text: bytes, delimiter: str) -> int | None:
     return int((np.searchsorted(quotes, ends) % 2 == 0).sum())
 
 
-def read(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before: Before = BEGINNING) -> pa.Table:
+def read(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, before: Before = BEGINNING) -> pa.Table:
     """An empty field is null, also in a column of text, where "" is the empty text. Columns that the file lacks are
     null."""
+    delimiter = dialect.delimiter
     check_text(len(body))
     body = body.removeprefix(BOM)
     if not body.strip(b"\r\n"):
         return schema.empty_table()
     try:
         check_quotes(body, delimiter, before.lines)
-        return _table(body.lstrip(b"\r\n"), schema, delimiter, max_bytes, before)
+        return _table(body.lstrip(b"\r\n"), schema, dialect, max_bytes, before)
     except Oversized:
         raise
     except Undecodable as error:
@@ -152,7 +155,7 @@ def _cut(line: bytes, delimiter: str) -> list[str]:
         return []
 
 
-def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, before: Before) -> pa.Table:
+def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, before: Before) -> pa.Table:
     # the last line may lack its end, but Arrow needs one after a header without rows
     body = body if body.endswith((b"\n", b"\r")) else body + b"\n"
     if body.startswith(BOM):
@@ -161,7 +164,7 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
             "not CSV: a byte order mark is before the header, and not at the beginning of the file", row=HEADER
         )
     try:
-        names = header(body, delimiter)
+        names = header(body, dialect.delimiter)
         check_names(names, schema.names)
     except Undecodable as error:
         error.row = HEADER
@@ -176,7 +179,7 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
                 use_threads=False, block_size=min(max(len(body) * 2, LEAST_BLOCK), LARGEST_BLOCK)
             ),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=delimiter,
+                delimiter=dialect.delimiter,
                 newlines_in_values=True,
                 # a blank line is a row only if rows have one field
                 ignore_empty_lines=len(names) > 1,
@@ -184,7 +187,7 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(wanted, pa.string()),
                 include_columns=wanted,
-                null_values=[""],
+                null_values=dialect.nulls,
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=False,
             ),
@@ -192,9 +195,11 @@ def _table(body: bytes, schema: pa.Schema, delimiter: str, max_bytes: int, befor
     except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:
-        why, row = of_arrow(first_line(error), names, delimiter, lambda row: row_number(before.rows + row))
+        why, row = of_arrow(first_line(error), names, dialect.delimiter, lambda row: row_number(before.rows + row))
         raise Undecodable(why, row=row) from error
-    return conform(table, schema, texts=True, place=lambda row: row_number(before.rows + row), names=names)
+    return conform(
+        table, schema, texts=True, place=lambda row: row_number(before.rows + row), names=names, dialect=dialect
+    )
 
 
 def _lines(body: bytes) -> int:

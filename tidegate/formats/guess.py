@@ -18,12 +18,15 @@ import pyarrow.parquet as pq
 from tidegate.formats.avro import MAGIC as AVRO_MAGIC
 from tidegate.formats.avro import METADATA, OF_DAMAGE, take
 from tidegate.formats.csv_refusals import DELIMITERS
+from tidegate.formats.dialect import of_options
+from tidegate.formats.guess_dialect import WrittenValues, dialect_of, doubt_of
 from tidegate.formats.guess_text import (
     NO_NAME,
     NOT_IN_JSON,
     Digits,
     GuessedType,
     SeenValues,
+    doubted,
     seen_in_objects,
     without_repeated,
 )
@@ -62,6 +65,8 @@ class SampleColumns:
     of: SampleFormat
     seen: dict[str, SeenValues] = field(default_factory=dict)
     """Of text."""
+    written: dict[str, WrittenValues] = field(default_factory=dict)
+    """Of CSV: how the values are written."""
     stored: dict[str, GuessedType] = field(default_factory=dict)
     """Of formats with types."""
 
@@ -77,12 +82,27 @@ class SampleColumns:
 
     def types(self) -> dict[str, GuessedType]:
         """Each column's type, in the order of the samples. One without a type is left out of the schema."""
-        of_text = SeenValues.json_type if self.of.format == "json" else SeenValues.csv_type
-        found = {**{name: of_text(each) for name, each in self.seen.items()}, **self.stored}
+        if self.of.format == "csv":
+            of_text = {name: doubted(name, self._csv_type(name), each) for name, each in self.seen.items()}
+        else:
+            of_text = {name: each.json_type() for name, each in self.seen.items()}
+        found = {**of_text, **self.stored}
         typed = {name: each for name, each in found.items() if each.ddl is not None}
         kept, left = without_repeated(typed, NOT_IN_JSON if self.of.format == "json" else "")
         repeated = {name: GuessedType(None, NO_NAME) for name in left if name}
         return {**kept, **repeated, **{name: each for name, each in found.items() if each.ddl is None and name}}
+
+    def as_written(self) -> "SampleColumns | None":
+        """Columns for the same samples with the options by which their values are more than text; None if these have
+        the options already. The samples have to be looked at again."""
+        options = {**dict(self.of.options), **dialect_of(self.written.values())}
+        of = SampleFormat(self.of.format, tuple(options.items()))
+        return None if of == self.of else SampleColumns(of)
+
+    def _csv_type(self, name: str) -> GuessedType:
+        doubt = doubt_of(self.written[name], self.written.values(), dict(self.of.options).get("null", ""))
+        found = self.seen[name].csv_type()
+        return GuessedType(found.ddl, doubt) if doubt else found
 
     def _json(self, text: bytes) -> None:
         found, _ = seen_in_objects(_objects(text))
@@ -91,14 +111,19 @@ class SampleColumns:
 
     def _csv(self, text: bytes) -> None:
         options = dict(self.of.options)
+        dialect = of_options(options)
         records = _records(text, options.get("encoding", UTF_8), options["delimiter"])
         names = [each or "" for each in next(records, [])]
         for name in names:
             self.seen.setdefault(name, SeenValues())
+            self.written.setdefault(name, WrittenValues())
         for record in records:
             if len(record) == len(names):
                 for name, value in zip(names, record, strict=True):
-                    self.seen[name].of_csv(value or "", quoted=value is not None)
+                    if value:
+                        self.written[name].add(value)
+                    plain = dialect.guessed_plain(value) if value else value
+                    self.seen[name].of_csv(plain or "", quoted=plain is not None)
 
     def _typed(self, source: ByteSource) -> None:
         try:

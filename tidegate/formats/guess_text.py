@@ -292,6 +292,16 @@ def _is_out_of_range(text: str) -> bool:
     return value > sys.float_info.max or (value < sys.float_info.min and not is_zero)
 
 
+def doubted(name: str, guess: GuessedType, seen: SeenValues) -> GuessedType:
+    """The type of a column of CSV. If its name has the form of its values, as a number has or a date, a remark asks
+    whether the file has a header line at all."""
+    form = _form(name)
+    if form in ("empty", "other") or form not in seen.forms:
+        return guess
+    doubt = "it is called as its values are: is the first line a row? Tidegate wants a header line, so add one"
+    return GuessedType(guess.ddl, f"{guess.remark}; {doubt}" if guess.remark else doubt)
+
+
 def _form(text: str) -> str:
     if not text:
         return "empty"

@@ -17,16 +17,17 @@ import pyarrow as pa
 
 from tidegate.formats.json_lines import make_decoder
 from tidegate.formats.reasons import Misnamed, Undecodable, check_names
-from tidegate.formats.records import RECORDS_OF_JSON, Lines, pieces, within_memory
+from tidegate.formats.records import RECORDS_OF_JSON, Lines, feeds, pieces, within_memory
 from tidegate.formats.registry import REPORT
 from tidegate.formats.said import said_of
-from tidegate.formats.salvage import TextRecord, salvaged
+from tidegate.formats.salvage import Fits, RowsOfText, salvaged
 from tidegate.formats.streams import Stream
 
 NO_LIMIT = 1 << 62
 """Of a piece: what its rows need is bounded where it is cut."""
 MOST_NAMES = 10_000
 """Of so many names that are not the schema's the file is judged, if it has none that is."""
+WHITE_SPACE = bytes(each for each in range(256) if bytes([each]).isspace())
 LINE = re.compile(r"line ([0-9]+): ")
 
 
@@ -36,9 +37,15 @@ def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream
     return lambda stream: _tables(stream, schema, decode)
 
 
-def make_salvaging(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream, int], Iterator[pa.Table]]:
+def make_salvaging(schema: pa.Schema, fits: Fits, unknown: str = REPORT) -> Callable[[Stream, int], Iterator[pa.Table]]:
     """As `make_streaming`, but for the lines that do not fit, if they are not too many: see `formats.salvage`."""
-    decode = make_decoder(schema, NO_LIMIT, unknown)
+    strict = make_decoder(schema, NO_LIMIT, unknown)
+
+    def decode(piece: bytes) -> pa.Table:
+        table = strict(piece)
+        fits(table)
+        return table
+
     return lambda stream, most: _tables(stream, schema, decode, most)
 
 
@@ -70,8 +77,8 @@ def _tables(
                 if most_bad is None:
                     raise
                 table = salvaged(
-                    _records(piece),
-                    lambda some: decoded(b"".join(each.text for each in some), some[0].line),
+                    RowsOfText.of(piece, ends := feeds(piece), ends, WHITE_SPACE),
+                    lambda some: decoded(some.text, some.line),
                     lambda record: f"line {lines.ended + record.line + 1}",
                     schema.empty_table(),
                     most_bad,
@@ -82,11 +89,6 @@ def _tables(
             yield table
     if not names.known and names.strange is not None:
         check_names(list(names.strange), schema.names)
-
-
-def _records(piece: bytes) -> list[TextRecord]:
-    lines = [(number, text) for number, text in enumerate(io.BytesIO(piece)) if not text.isspace()]
-    return [TextRecord(text, row, line) for row, (line, text) in enumerate(lines)]
 
 
 @dataclass

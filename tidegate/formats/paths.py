@@ -1,10 +1,11 @@
 """Values that the path of a data file cannot hold.
 
-Iceberg writes the value of each partition field into the path, URL-encoded (`PartitionSpec.partitionToPath` and
-`Transform.toHumanString`, source of Iceberg 1.11 read). S3 takes keys of 1,024 bytes
-(https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html), file systems names of 255. One value beyond
-that fails the write of the whole batch, so its file is refused earlier. Only columns of text or bytes can have such
-values; the results of other transforms and types have some ten bytes at most.
+Iceberg writes the value of each partition field into the path, URL-encoded and in full (`PartitionSpec.partitionToPath`
+and `Transform.toHumanString`, source of Iceberg 1.11 read), and so does Spark's writer, which is Iceberg's. S3 takes
+keys of 1,024 bytes (https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html), file systems names of 255.
+One value beyond that fails the task that writes it, and with it the job: so the row does not fit, and is found here.
+Only columns of text or bytes can have such values; the results of other transforms and types have some ten bytes at
+most.
 """
 
 import base64
@@ -25,7 +26,7 @@ COMPONENT_BYTES = 200
 PATH_BYTES = 500
 """The longest `name=value/name=value`: S3's 1,024, less the table's location and the name of the file."""
 
-TRUNCATE = re.compile(r"truncate\(([0-9]+), ?(\w+)\)")
+FIELD = re.compile(r"(?:truncate\((?P<width>[0-9]+), ?(?P<cut>[^()]+)\)|(?P<column>[^()]+?))(?: AS (?P<name>.+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +38,22 @@ class Component:
     width: int | None = None
 
 
-def unplaceable(table: pa.Table, partition_by: Sequence[str], before: int = 0) -> str:
-    """Why a row of `table` cannot be written under a path; empty if all can. `before` rows of the file precede it."""
-    # Spark ignores the case of column names
-    columns = {name.lower(): table[name] for name in table.column_names}
-    components = [each for each in map(_component, partition_by) if each and each.column.lower() in columns]
-    found = [(each, columns[each.column.lower()]) for each in components]
-    found = [(each, column) for each, column in found if is_text(column.type) or is_bytes(column.type)]
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """The first row of a table that cannot be written under a path, from 0, and why."""
+
+    row: int
+    why: str
+
+
+def misplaced(table: pa.Table, partition_by: Sequence[str]) -> Misplaced | None:
+    """None if all rows can be. `partition_by` are the fields of the table's partition as Spark's DDL has them, each
+    perhaps with ` AS ` and its name (`ALTER TABLE ... ADD PARTITION FIELD`)."""
+    components = [each for each in map(_component, partition_by) if each]
+    columns = [(each, _column(table, each.column)) for each in components]
+    found = [(each, column) for each, column in columns if column and (is_text(column.type) or is_bytes(column.type))]
     if not found:
-        return ""
+        return None
     bounds = [_bound(each, column) for each, column in found]
     # few rows, if any: only their values are checked
     rows = np.flatnonzero((np.max(bounds, axis=0) > COMPONENT_BYTES) | (np.sum(bounds, axis=0) > PATH_BYTES))
@@ -54,8 +62,28 @@ def unplaceable(table: pa.Table, partition_by: Sequence[str], before: int = 0) -
         rows, zip(*(column.take(rows).to_pylist() for _, column in found), strict=True), strict=True
     ):
         if why := complaint(*values):
-            return f"row {before + row + 1}: {why}"
-    return ""
+            return Misplaced(int(row), why)
+    return None
+
+
+def unplaceable(table: pa.Table, partition_by: Sequence[str], before: int = 0) -> str:
+    """The same, as the reason to refuse a file; empty if all rows can be. `before` rows of the file precede them."""
+    found = misplaced(table, partition_by)
+    return f"row {before + found.row + 1}: {found.why}" if found else ""
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray | None:
+    """The column, also one within structs, without regard to case as in Spark; None if the table lacks it."""
+    whole = {each.lower(): each for each in table.column_names}.get(name.lower())
+    if whole is not None:
+        return table[whole]
+    outer, _, rest = name.partition(".")
+    found = _column(table, outer) if rest else None
+    if found is None or not pa.types.is_struct(found.type):
+        return None
+    # a struct that is null has fields that are
+    fields = {field.name: pc.struct_field(found, [number]) for number, field in enumerate(found.type)}
+    return _column(pa.table(fields), rest)
 
 
 def escape(text: str) -> str:
@@ -63,11 +91,14 @@ def escape(text: str) -> str:
     return quote_plus(text, safe="*").replace("~", "%7E")
 
 
-def _component(transform: str) -> Component | None:
-    """The part of the path for a transform, if its length depends on the value."""
-    if cut := TRUNCATE.fullmatch(transform):
-        return Component(cut[2], f"{cut[2]}_trunc", int(cut[1]))
-    return Component(transform, transform) if "(" not in transform else None
+def _component(field: str) -> Component | None:
+    """The part of the path for a field, if its length depends on the value."""
+    told = FIELD.fullmatch(field)
+    if told is None:
+        return None
+    if told["cut"]:
+        return Component(told["cut"], told["name"] or f"{told['cut']}_trunc", int(told["width"]))
+    return Component(told["column"], told["name"] or told["column"])
 
 
 def _bound(each: Component, column: pa.ChunkedArray) -> np.ndarray:

@@ -34,7 +34,11 @@ class AnotherFormat(Undecodable):
 
 
 class TooManyBad(Undecodable):
-    """More rows do not fit than are set aside (`formats.salvage`)."""
+    """More rows do not fit than are set aside (`formats.salvage`). `first` is what is wrong with the first of them."""
+
+    def __init__(self, what: str, first: str) -> None:
+        super().__init__(f"{what}: correct the file, or raise bad_rows_share. The first: {first}")
+        self.first = first
 
 
 class Misnamed(Undecodable):

@@ -102,6 +102,13 @@ def is_ascii(head: bytes) -> bool:
     return is_text(head) and head.isascii()
 
 
+def is_json_array(head: bytes) -> bool:
+    """Whether a file begins with an array that is all of it, or of several lines: its lines are no objects. An array on
+    a line of its own among others is a line."""
+    line, _, rest = head.lstrip().partition(b"\n")
+    return line.startswith(b"[") and not (rest.strip() and line.rstrip().endswith(b"]"))
+
+
 def instead(format: str, encoding: str, head: bytes) -> str:
     """What is said of a refused file that is no file of its route's format at all; empty if it may be one. `head` are
     its first bytes, without the compression that its key names."""
@@ -144,6 +151,9 @@ def not_packed(codec: str, head: bytes) -> str:
     if found is not None and found.codec == codec:
         return ""
     called = found.called if found is not None else "text" if head and is_utf_8(head) else ""
+    if not called and head and codec in ("gzip", "zstd", "bz2"):
+        # these begin as no other file does; of the others there are several kinds
+        called = f"not packed by {codec}"
     if not called:
         return ""
     suffix = SUFFIXES[codec]

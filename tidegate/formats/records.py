@@ -5,7 +5,7 @@ pieces together have the records, the rows and the lines of the whole.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ class Records:
     ends in a text of which more may follow, 0 if none does. `ends` are all ends, of the same text."""
 
     last_end: Callable[[bytes], int]
-    ends: Callable[[bytes], Sequence[int]]
+    ends: Callable[[bytes], np.ndarray]
 
 
 class Lines:
@@ -77,12 +77,21 @@ def within_memory(piece: bytes, records: Records, columns: int) -> Iterator[byte
         yield piece[begin:]
 
 
-def _ends_in_json(text: bytes) -> Sequence[int]:
-    found: list[int] = (np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n")) + 1).tolist()
-    return found
+def feeds(text: bytes) -> np.ndarray:
+    """Where the lines of a text end: after a line feed."""
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == FEED) + 1
 
 
-RECORDS_OF_JSON = Records(lambda text: text.rfind(b"\n") + 1, _ends_in_json)
+def feeds_and_returns(text: bytes) -> np.ndarray:
+    """The same of CSV: after a line feed, a carriage return, or both."""
+    codes = np.frombuffer(text, np.uint8)
+    found = np.flatnonzero((codes == FEED) | (codes == RETURN)) + 1
+    # the return of a line end of two is none by itself
+    ends_there = (codes[found - 1] == FEED) | (np.append(codes, 0)[found] != FEED)
+    return found[ends_there]
+
+
+RECORDS_OF_JSON = Records(lambda text: text.rfind(b"\n") + 1, feeds)
 
 
 def records_of_csv(delimiter: str) -> Records:
@@ -97,7 +106,7 @@ def records_of_csv(delimiter: str) -> Records:
         found = _by_number(text[:stop], delimiter)
         return found if 2 * found > len(text) else max(_by_walking(text, pattern), default=0)
 
-    return Records(last_end, lambda text: list(_by_walking(text, pattern)))
+    return Records(last_end, lambda text: np.fromiter(_by_walking(text, pattern), np.int64))
 
 
 def _by_number(text: bytes, delimiter: str) -> int:

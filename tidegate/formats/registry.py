@@ -21,16 +21,12 @@ def _any(value: Any) -> Any:
 class Option:
     """An option of a route for its files: a value of the default's type. `check` returns it, or raises ValueError with
     what is allowed; `choices` are all values, if they are few. Of a number, `within` says: more than the one, at most
-    the other.
-
-    `later`: there were datasets before the option. They have the default, which must never change, and no dataset has
-    it in writing: so the record of a dataset does not depend on the version that wrote it."""
+    the other. A default never changes, because the datasets of batches leave it out."""
 
     name: str
     default: str | int | float | bool
     about: str
     check: Callable[[Any], Any] = _any
-    later: bool = False
     choices: tuple[str, ...] = ()
     within: tuple[float, float] | None = None
 
@@ -41,16 +37,15 @@ class Format:
     `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused. `splits` has
     what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
 
-    `carried` is in the datasets of the format besides its options. `heeds` are the names of the `COMMON_OPTIONS` that
-    its modules take, too: others are carried out by `tidegate.formats.decode` alone. `salvages`: its rows are text, so
-    bad ones can be set aside (`BAD_ROWS`), and `stream` does that.
+    `heeds` are the names of the `COMMON_OPTIONS` that its modules take, too: others are carried out by
+    `tidegate.formats.decode` alone. `salvages`: its rows are text, so bad ones can be set aside (`BAD_ROWS`), and
+    `stream` does that.
     """
 
     name: str
     about: str
     module: str
     options: tuple[Option, ...] = ()
-    carried: Options = ()
     stream: str = ""
     splits: str = ""
     salvages: bool = False
@@ -81,16 +76,14 @@ class Format:
 
     def check_known(self, names: Iterable[str]) -> None:
         """Raises ValueError for an option that this code lacks: without it, files would be read as something else."""
-        known = {*(each.name for each in self.all_options), *dict(self.carried)}
+        known = {each.name for each in self.all_options}
         if unknown := sorted(set(names) - known):
             raise ValueError(f"{self.name} files have no option {unknown[0]!r} in this version: newer code wrote it")
 
     def carry(self, given: Mapping[str, Any]) -> Options:
-        """The options in a dataset, for its decoder. All of them but the defaults of later ones, so that a new default
-        changes no unfinished batch."""
-        left_out = {each.name: each.default for each in self.all_options if each.later}
-        settled = {name: value for name, value in self.settled(given).items() if left_out.get(name) != value}
-        return tuple(sorted({**dict(self.carried), **settled}.items()))
+        """The options in a dataset, for its decoder. Those with their default are left out."""
+        defaults = {each.name: each.default for each in self.all_options}
+        return tuple(sorted(each for each in self.settled(given).items() if defaults[each[0]] != each[1]))
 
 
 def _delimits(delimiter: str) -> str:
@@ -107,16 +100,64 @@ ENCODINGS = (
     *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),
 )
 """By the names that Python's codecs have."""
+OTHER_NAMES = {
+    **{"utf8": UTF_8, "utf-8-sig": UTF_8, "utf16": UTF_16, "latin1": "iso-8859-1", "latin-1": "iso-8859-1"},
+    **{"iso8859-1": "iso-8859-1", "iso8859-15": "iso-8859-15", "latin9": "iso-8859-15", "ansi": "windows-1252"},
+    **{"cp1250": "windows-1250", "cp1251": "windows-1251", "cp1252": "windows-1252", "sjis": "shift_jis"},
+}
+"""What people call them besides."""
 
 
 def _encodes(encoding: str) -> str:
     if encoding not in ENCODINGS:
-        raise ValueError(f"an encoding is one of {', '.join(ENCODINGS)}")
+        called = OTHER_NAMES.get(encoding.lower().replace("_", "-"))
+        meant = f"did you mean {called!r}? " if called else ""
+        raise ValueError(f"{meant}an encoding is one of {', '.join(ENCODINGS)}")
     return encoding
 
 
 DELIMITER = Option("delimiter", ",", "what separates the fields, 1 character of ASCII or a tab", _delimits)
-ENCODING = Option("encoding", UTF_8, f"how the text is encoded. One of {', '.join(ENCODINGS)}", _encodes, later=True)
+POINT, ISO_DATES = ".", "yyyy-mm-dd"
+DECIMALS = (POINT, ",")
+DATES = (ISO_DATES, "dd.mm.yyyy", "dd/mm/yyyy", "mm/dd/yyyy")
+
+
+def _one_of(they_are: str, choices: tuple[str, ...]) -> Callable[[str], str]:
+    def check(choice: str) -> str:
+        if choice not in choices:
+            raise ValueError(f"{they_are} one of {', '.join(choices)}")
+        return choice
+
+    return check
+
+
+def _stands_for_null(text: str) -> str:
+    if not text.isprintable() or '"' in text:
+        raise ValueError("what stands for null is printable text without quotes: in quotes it would be text")
+    return text
+
+
+DECIMAL = Option(
+    "decimal",
+    POINT,
+    "the decimal mark of numbers. Nothing may be between thousands",
+    _one_of("decimal is", DECIMALS),
+    choices=DECIMALS,
+)
+WRITTEN_DATES = Option(
+    "dates",
+    ISO_DATES,
+    "how dates are written, also before a time of day",
+    _one_of("dates is", DATES),
+    choices=DATES,
+)
+NULL = Option(
+    "null",
+    "",
+    "a text that stands for null if it is not in quotes, such as NA. An empty field is null, too",
+    _stands_for_null,
+)
+ENCODING = Option("encoding", UTF_8, f"how the text is encoded. One of {', '.join(ENCODINGS)}", _encodes)
 
 REFUSE_FILE, SET_ASIDE = "refuse file", "set aside"
 
@@ -144,18 +185,16 @@ BAD_ROWS = Option(
     "bad_rows",
     REFUSE_FILE,
     f"what becomes of rows that do not fit the schema. {REFUSE_FILE}: the file is quarantined. {SET_ASIDE}: they go to"
-    " the table TABLE__rejected with their file, line, text and error, and the others land",
+    " the table TABLE__rejected, and the others land",
     _of_bad_rows,
-    later=True,
     choices=CHOICES_OF_BAD_ROWS,
 )
 BAD_ROWS_SHARE = Option(
     "bad_rows_share",
     0.01,
-    "how many of a file's rows are set aside at the most: 0.01 is one in a hundred. A file with more of them, with more"
-    " than 1000, or with no other row is quarantined",
+    "how many of a file's rows are set aside: 0.01 is one in a hundred. A file with more, with more than 1000, or with"
+    " no other row is quarantined",
     _share,
-    later=True,
     within=SHARES,
 )
 OF_ROWS = (BAD_ROWS, BAD_ROWS_SHARE)
@@ -172,26 +211,15 @@ def share_of_bad_rows(options: Iterable[tuple[str, Any]]) -> float | None:
 REPORT, REFUSE, IGNORE = "report", "refuse", "ignore"
 
 
-def _becomes(unknown: str) -> str:
-    if unknown not in (REPORT, REFUSE, IGNORE):
-        raise ValueError(f"columns that the schema lacks are one of {REPORT}, {REFUSE}, {IGNORE}")
-    return unknown
-
-
 UNKNOWN = Option(
     "unknown",
     REPORT,
-    "what becomes of columns of the files that `schema` lacks, also of nested ones. report: they are left out, and"
-    " their names are told. refuse: the file is quarantined. ignore: they are left out, and nobody looks for them",
-    _becomes,
-    later=True,
+    "what becomes of columns that `schema` lacks, also of nested ones. report: they are left out, and their names are"
+    " told. refuse: the file is quarantined. ignore: they are left out, and nobody looks for them",
+    _one_of("columns that the schema lacks are", (REPORT, REFUSE, IGNORE)),
 )
 COMMON_OPTIONS = (UNKNOWN,)
 """The options of all formats. A route has a field for each."""
-
-_ONCE_FOR_ALL = ((DELIMITER.name, DELIMITER.default),)
-"""Once, the delimiter was a field of every dataset. It stays in the records of the formats of that time, because the
-record of a dataset must not depend on the version that wrote it."""
 
 FORMATS: Mapping[str, Format] = {
     each.name: each
@@ -200,7 +228,6 @@ FORMATS: Mapping[str, Format] = {
             "json",
             "one object a line",
             "tidegate.formats.json_lines",
-            carried=_ONCE_FOR_ALL,
             stream="tidegate.formats.json_stream",
             splits="tidegate.formats.json_splits",
             salvages=True,
@@ -211,7 +238,7 @@ FORMATS: Mapping[str, Format] = {
             "csv",
             "with a header line",
             "tidegate.formats.delimited",
-            options=(DELIMITER, ENCODING),
+            options=(DELIMITER, ENCODING, DECIMAL, WRITTEN_DATES, NULL),
             stream="tidegate.formats.csv_stream",
             splits="tidegate.formats.csv_splits",
             salvages=True,
@@ -220,7 +247,6 @@ FORMATS: Mapping[str, Format] = {
             "parquet",
             "",
             "tidegate.formats.parquet",
-            carried=_ONCE_FOR_ALL,
             stream="tidegate.formats.parquet_stream",
             splits="tidegate.formats.parquet_splits",
         ),

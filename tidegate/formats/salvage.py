@@ -9,7 +9,7 @@ What is wrong with a file as a whole is not asked of rows: its header, its names
 never closed. That still refuses the file.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,43 +28,87 @@ LONGEST_TEXT = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class TextRecord:
-    """One row as the file has it. `row` is its number in the piece, and `line` that of its first line, both from 0."""
+class TextRows:
+    """So many `rows` that follow each other, as the file has them. `row` is the number of the first in the piece, and
+    `line` that of its first line, both from 0."""
 
     text: bytes
     row: int
     line: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOfText:
+    """The rows of a piece, by where each begins and ends, and by its first line. What is between two is blank. A piece
+    may have four million rows of a byte each: so they are three numbers each, and no objects."""
+
+    text: bytes
+    begins: np.ndarray
+    ends: np.ndarray
+    lines: np.ndarray
+
+    @staticmethod
+    def of(text: bytes, ends: np.ndarray, ends_of_lines: np.ndarray, blank: bytes) -> "RowsOfText":
+        """`ends` are those of its records, but perhaps for the last one; a record of `blank` bytes is no row."""
+        if len(text) and not (len(ends) and ends[-1] == len(text)):
+            ends = np.append(ends, len(text))
+        begins = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
+        if blank:
+            says = np.ones(256, bool)
+            says[list(blank)] = False
+            there = np.flatnonzero(says[np.frombuffer(text, np.uint8)])
+            rows = np.searchsorted(there, begins) < np.searchsorted(there, ends)
+            begins, ends = begins[rows], ends[rows]
+        lines = np.searchsorted(ends_of_lines, begins, "right")
+        return RowsOfText(text, *(each.astype(np.int32) for each in (begins, ends, lines)))
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def part(self, begin: int, end: int) -> TextRows:
+        """The rows from `begin` up to `end`: one at least."""
+        text = self.text[self.begins[begin] : self.ends[end - 1]]
+        return TextRows(text, begin, int(self.lines[begin]), end - begin)
 
 
 class NoneLeft(TooManyBad):
     """No row of the file fits: it is of another kind, and not one with bad rows."""
 
 
-DecodeRecords = Callable[[Sequence[TextRecord]], pa.Table]
-"""The rows of some records that follow each other: one for each. Raises Undecodable."""
+Fits = Callable[[pa.Table], None]
+"""Raises Undecodable for the first row that cannot be written, though its values fit (`formats.paths`)."""
+
+
+def all_fit(table: pa.Table) -> None:
+    """`Fits` of a table without partitions."""
+
+
+DecodeRows = Callable[[TextRows], pa.Table]
+"""The rows of a text: as many as it has. Raises Undecodable."""
 
 
 def salvaged(
-    records: Sequence[TextRecord],
-    decode: DecodeRecords,
-    place: Callable[[TextRecord], str],
+    rows: RowsOfText,
+    decode: DecodeRows,
+    place: Callable[[TextRows], str],
     none: pa.Table,
     most: int = MOST_BAD,
     before: int = 0,
 ) -> pa.Table:
-    """The rows of the records of a piece that fit, with what is said of the others. `place` says where a record is in
-    the file; `none` is a table without rows. Raises TooManyBad if more than `most` of the file do not fit, of which
-    `before` are in earlier pieces; and Oversized."""
+    """The rows of a piece that fit, with what is said of the others. `place` says where one is in the file; `none` is a
+    table without rows. Raises TooManyBad if more than `most` of the file do not fit, of which `before` are in earlier
+    pieces; and Oversized."""
     tables: list[pa.Table] = []
     bad: list[BadRow] = []
     first: Undecodable | None = None
-    waiting = [(0, len(records))]
+    waiting = [(0, len(rows))]
     while waiting:
         begin, end = waiting.pop()
         if begin == end:
             continue
         try:
-            tables.append(decode(records[begin:end]))
+            tables.append(decode(rows.part(begin, end)))
             continue
         except Oversized:
             raise
@@ -75,8 +119,8 @@ def salvaged(
             continue
         first = first or refused
         if before + len(bad) == most:
-            raise TooManyBad(_beyond(most, str(first)))
-        record = records[begin]
+            raise TooManyBad(_beyond(most), str(first))
+        record = rows.part(begin, end)
         text = record.text.decode("utf-8", "replace").rstrip("\r\n")[:LONGEST_TEXT]
         bad.append(BadRow(record.row, place(record), text, str(refused)))
     kept = concat(tables) if tables else none
@@ -123,15 +167,11 @@ def limited(tables: Iterable[pa.Table], share: float) -> Iterator[pa.Table]:
     if first and (not rows or bad > allowed(rows + bad, share)):
         how_many = f"{bad} of {rows + bad} rows {'does' if bad == 1 else 'do'} not fit"
         if not rows:
-            raise NoneLeft(_too_many(f"{how_many}, and no row is left", first.error))
-        raise TooManyBad(_too_many(f"{how_many}, and bad_rows_share of the route is {share:g}", first.error))
+            raise NoneLeft(f"{how_many}, and no row is left", first.error)
+        raise TooManyBad(f"{how_many}, and bad_rows_share of the route is {share:g}", first.error)
 
 
-def _beyond(most: int, first: str) -> str:
+def _beyond(most: int) -> str:
     if not most:
-        return _too_many("a row does not fit, and bad_rows_share allows none in a file of so few", first)
-    return _too_many(f"more than {most} rows do not fit, which is the most that may be set aside of this file", first)
-
-
-def _too_many(what: str, first: str) -> str:
-    return f"{what}: correct the file, or raise bad_rows_share. The first: {first}"
+        return "a row does not fit, and bad_rows_share allows none in a file of so few"
+    return f"more than {most} rows do not fit, which is the most that may be set aside of this file"

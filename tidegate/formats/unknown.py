@@ -35,9 +35,9 @@ INSIDE = "[]"
 
 
 def called(path: str) -> str:
-    """A name as a terminal can show it, and any encoder takes it."""
-    if not path:
-        return '""'
+    """A name as a terminal can show it, and any encoder takes it. None is `MORE`."""
+    if path in ("", MORE):
+        return f'"{path}"'
     if not path.isprintable():
         path = "".join(
             each if each.isprintable() else each.encode("unicode_escape").decode() for each in path[: LONGEST + 1]

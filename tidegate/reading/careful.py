@@ -10,8 +10,22 @@ nothing. A batch whose attempts died so is read in this mode (see `core.receipts
   too, the file is refused by name, and its neighbours land.
 
 A large file is decoded piece by piece in the child. The task's process fetches each range that the child asks for, and
-emits each table that comes back. If the child dies midway, the second one begins anew, and the rows that were emitted
-are skipped: the same bytes have the same rows.
+emits each table that comes back. A second child knows nothing of the first: it begins at the first byte, and counts
+rows, bad rows and names anew. What outlives a child is what was emitted, and no child sees that. So the tables are
+what is counted here, and not their rows: a table may have no row, and say something all the same (`formats.said`).
+
+    line                                  if the child dies before it         if it dies after it
+    1 the child asks for a range          the second child asks for it        the same: a range is the same bytes
+    2 the child sends a table             nothing of it was emitted: the      as at 3: it came whole, or it did not come
+                                          second child sends it
+    3 it is emitted, if it is none of     as at 2                             it is among the first: the second child's
+      the first, which were emitted                                           is compared with it, and dropped
+    4 the child says that it is the end   the second child's tables are       the file is done: a child that died is
+                                          all compared and dropped            missed by the next file
+
+The same bytes become the same tables, cut at the same places: the decoders are deterministic, and no limit of memory or
+time cuts a table. That is not taken for granted. The second child's first tables must have as many rows as those that
+were emitted, and say the same. If they do not, nobody knows which rows the file has, and it is refused.
 
 No network is used in the child: an object that cannot be fetched is no fault of its content. The time limit counts the
 child's processor time, so a slow machine refuses nothing; a large file has it for each table, so it may take any time
@@ -37,6 +51,7 @@ import pyarrow as pa
 
 from tidegate.core.routes import Dataset
 from tidegate.formats.reasons import Undecodable
+from tidegate.formats.said import KEY as SAID
 from tidegate.formats.streams import WHOLE_BYTES, ByteSource
 from tidegate.reading.decoding import Decode, Decoding, Larger, Refused
 
@@ -121,23 +136,30 @@ class Supervisor:
 
     def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
         died = ""
-        emitted = 0
+        emitted: list[int] = []
         for _ in range(CHANCES):
             self._child = self._child or _Child(self.decoding, self.limits)
-            rows = 0
+            first = iter(tuple(emitted))
             try:
                 for table in self._child.streamed(key, source):
-                    rows += table.num_rows
-                    if rows > emitted:
-                        more, emitted = rows - emitted, rows
-                        yield table.slice(table.num_rows - more)
-                    elif not table.num_rows:
-                        # it may say something of the file
+                    again = next(first, None)
+                    if again is None:
+                        emitted.append(_digest(table))
                         yield table
+                    elif again != _digest(table):
+                        raise _Otherwise
+                if next(first, None) is not None:
+                    raise _Otherwise
                 return
             except _ChildDied as error:
                 self._end()
                 died = error.how
+            except _Otherwise:
+                self._end()
+                raise Undecodable(
+                    f"it was decoded twice, with different rows, after its reader had died: {died}. This is a bug of"
+                    " the decoder"
+                ) from None
             except Undecodable:
                 raise
             except BaseException:
@@ -154,6 +176,15 @@ class Supervisor:
 
 def _died_of_it(how: str) -> str:
     return f"its reader died of it, {CHANCES} times, alone in a process: {how}"
+
+
+def _digest(table: pa.Table) -> int:
+    """Of what is counted: how many rows it has, and what is said of it."""
+    return hash((table.num_rows, (table.schema.metadata or {}).get(SAID)))
+
+
+class _Otherwise(Exception):
+    """A second child has found other tables than the first."""
 
 
 @dataclass(frozen=True, slots=True)

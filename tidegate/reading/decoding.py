@@ -8,19 +8,23 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from tidegate.core.quantities import counted
 from tidegate.core.routes import Dataset
 from tidegate.formats.decode import Decoder, SalvageDecoder, StreamDecoder, decoder, salvaging, splitter, streaming
-from tidegate.formats.paths import unplaceable
+from tidegate.formats.paths import misplaced, unplaceable
 from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable, first_line
 from tidegate.formats.records import ends_of_lines
-from tidegate.formats.said import concat
-from tidegate.formats.salvage import NoneLeft, rows_with_bad
+from tidegate.formats.registry import BAD_ROWS, BAD_ROWS_SHARE, FORMATS, SET_ASIDE, share_of_bad_rows
+from tidegate.formats.said import concat, said_of
+from tidegate.formats.salvage import NoneLeft, allowed, rows_with_bad
 from tidegate.formats.splits import Split, Splitter
 from tidegate.formats.streams import WHOLE_BYTES, Allowance, ByteSource, HeldBytes, Stream
 from tidegate.reading.decompress import codec_of, decompress
 from tidegate.reading.sources import Watched
 
 T = TypeVar("T")
+MOST_TOLD = 5
+"""So many bad rows are called few, if they are no more than `bad_rows_share` lets through by default."""
 MOST_ROWS = 1 << 62
 """Of a file of which it is not known how many it has."""
 
@@ -83,15 +87,18 @@ class Decoding:
     def decode(self, key: str, unpacked: bytes) -> pa.Table | Refused | Larger:
         """The table in an unpacked file. Raises as `__call__` does."""
 
-        def placed() -> pa.Table | Refused:
+        def placed() -> pa.Table:
             try:
                 table = self._decode(unpacked)
+                if why := self.unplaceable(table):
+                    raise Undecodable(why)
+                return table
             except Undecodable as refused:
-                if isinstance(refused, Oversized | AnotherFormat) or self._salvage is None:
+                if isinstance(refused, Oversized | AnotherFormat):
                     raise
-                table = self._salvaged(self._salvage, unpacked, refused)
-            why = self.unplaceable(table)
-            return Refused(why) if why else table
+                if self._salvage is None:
+                    raise self._advised(unpacked, refused) from None
+                return self._salvaged(self._salvage, unpacked, refused)
 
         return self._judged(key, placed)
 
@@ -111,6 +118,26 @@ class Decoding:
         except Undecodable:
             # of the file as a whole, the strict decoder says it better
             raise refused from None
+
+    def _advised(self, unpacked: bytes, refused: Undecodable) -> Undecodable:
+        """The same, and that few rows are bad, if they are: who has read of one is inclined to change the schema for
+        it. It costs a few decodings of the file (`MOST_TOLD`)."""
+        given, lines = self.dataset, ends_of_lines(unpacked) + 1
+        others = {**dict(given.options), BAD_ROWS.name: SET_ASIDE}
+        others.pop(BAD_ROWS_SHARE.name, None)
+        if not FORMATS[given.format].salvages or not allowed(lines, share_of_bad_rows(others.items()) or 0):
+            return refused
+        salvage = salvaging(given.format, self.schema, tuple(others.items()))
+        assert salvage is not None
+        allowance = Allowance(self.whole_bytes, "max_object_bytes")
+        try:
+            tables = list(salvage(Stream(HeldBytes(unpacked), None, allowance), min(lines, MOST_TOLD * 100)))
+        except Undecodable:
+            return refused
+        bad, rows = sum(len(said_of(each).bad) for each in tables), sum(map(rows_with_bad, tables))
+        few = f"Of {counted(rows, 'row')}, {bad} {'does' if bad == 1 else 'do'} not fit"
+        advice = f'{few}: {BAD_ROWS.name} = "{SET_ASIDE}" of the route lands the others'
+        return Undecodable(f"{refused}. {advice}", row=refused.row, where=refused.where) if bad else refused
 
     def _judged(self, key: str, read: Callable[[], T]) -> T | Refused | Larger:
         """What `read` returns; whatever it raises refuses the file, or has it decoded piece by piece. MemoryError
@@ -194,7 +221,13 @@ class Decoding:
 
     @cached_property
     def _salvage(self) -> SalvageDecoder | None:
-        return salvaging(self.dataset.format, self.schema, self.dataset.options)
+        return salvaging(self.dataset.format, self.schema, self.dataset.options, self._require_places)
+
+    def _require_places(self, table: pa.Table) -> None:
+        """Raises Undecodable for the first row that cannot be written under a path. It names none: whoever asks has the
+        row of the file."""
+        if found := misplaced(table, self.dataset.partition_by):
+            raise Undecodable(found.why, row=found.row)
 
 
 def _bug(key: str, error: Exception) -> str:

@@ -17,7 +17,9 @@ from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
-from tidegate.formats.reasons import too_large
+from tidegate.core.uploads import Upload
+from tidegate.formats.paths import Misplaced, misplaced
+from tidegate.formats.reasons import Undecodable, too_large
 from tidegate.formats.said import BadRow, said_of
 from tidegate.formats.salvage import places_of, rows_with_bad
 from tidegate.formats.splits import Split
@@ -111,18 +113,23 @@ class Reader:
 
     def read_rejected(self, items: Sequence[tuple[int, OwnedUpload]]) -> Iterator[pa.RecordBatch]:
         """Batches of `REJECTED`: the rows of these uploads that do not fit. It reads the uploads once more. One that is
-        not there any more, or is refused, has none."""
+        not there any more, or is refused, has none, or only those before its fault; its neighbours have theirs. Whoever
+        asks knows how many they have to be."""
         decoding = self.decoding
         reading = careful(decoding, self.batch) if self.careful else nullcontext(decoding)
         with reading as decode:
             for _, item, body in self._fetch_ahead(items):
-                for first, table in self._tables(item, body, decode):
-                    if bad := said_of(table).bad:
-                        yield self._rejected(item, first, bad)
+                try:
+                    for first, table in self._tables(item, body, decode):
+                        if bad := said_of(table).bad:
+                            yield self._rejected(item, first, bad)
+                except (Undecodable, GoneMeanwhile) as error:
+                    # the reason may quote the file
+                    log.info("%s lands no more as it was read: %s", item.upload.uri, type(error).__name__)
 
     def _tables(self, item: OwnedUpload, body: Fetched, decode: Decode) -> Iterator[tuple[int, pa.Table]]:
         """The tables of a file, each with the number of rows before it."""
-        judged = self._judged(body)
+        judged = self._judged(item.upload, body)
         found = decode(item.upload.key, judged) if isinstance(judged, bytes) else judged
         if isinstance(found, pa.Table):
             yield 0, found
@@ -158,7 +165,7 @@ class Reader:
         """What there is in a range of a large file (`formats.splits`); None if the file has to be read as a whole."""
         body = self._of_announced_size(item)
         splitter = self.decoding.splitter
-        if splitter is None or not isinstance(body, TooLarge):
+        if splitter is None or not isinstance(body, TooLarge) or self._misplaced(item.upload):
             return None
         with Ranges(item.upload, end, self.owner) as ranges:
             watched = Watched(ranges)
@@ -197,7 +204,7 @@ class Reader:
             found: list[tuple[int, OwnedUpload, bytes]] = []
             larger: list[tuple[int, OwnedUpload, Fetched]] = []
             for position, item, body in portion:
-                judged = self._judged(body)
+                judged = self._judged(item.upload, body)
                 if isinstance(judged, Read):
                     report(position, judged)
                 elif isinstance(judged, Larger):
@@ -269,7 +276,7 @@ class Reader:
         with Ranges(item.upload, body.size, self.owner) if isinstance(body, TooLarge) else nullcontext() as ranges:
             yield ranges or HeldBytes(body if isinstance(body, bytes) else b"")
 
-    def _judged(self, body: Fetched) -> bytes | Read | Larger:
+    def _judged(self, upload: Upload, body: Fetched) -> bytes | Read | Larger:
         """The bytes of a file that is decoded whole, or how it has ended."""
         limit = self.dataset.max_object_bytes
         if isinstance(body, Missed):
@@ -279,11 +286,18 @@ class Reader:
         if isinstance(body, Withheld):
             reason = f"S3 refused to hand it out, and handed out its neighbours: {body.reason}"
             return Read(Outcome.QUARANTINED, 0, reason, refused=True)
+        if found := self._misplaced(upload):
+            return Read(Outcome.QUARANTINED, 0, found.why)
         if isinstance(body, TooLarge):
             if body.size <= limit:
                 return Larger()
             return Read(Outcome.QUARANTINED, 0, too_large(body.size, limit))
         return body
+
+    def _misplaced(self, upload: Upload) -> Misplaced | None:
+        """Why no row of an upload can be written under a path: a table may be partitioned by the lineage, too."""
+        fields = [each for each in self.dataset.partition_by if "_source_uri" in each.lower()]
+        return misplaced(pa.table({"_source_uri": [upload.uri]}), fields) if fields else None
 
     def _with_lineage(self, span: Span, items: Sequence[OwnedUpload], before: int = 0) -> Iterator[pa.Table]:
         """The rows of a span with the lineage columns; `items` are its files. `before`: so many rows of the

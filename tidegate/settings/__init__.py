@@ -1,7 +1,7 @@
 """`tidegate.toml`: what it may say, and what is said of mistakes in it."""
 
 from tidegate.settings.model import Settings
-from tidegate.settings.reading import DEFAULT_FILE, Checked, check, load, load_deployed, parse
+from tidegate.settings.reading import DEFAULT_FILE, EXAMPLE_FILE, Checked, check, load, load_deployed, parse
 from tidegate.settings.routes import BatchSettings, RouteSettings
 from tidegate.settings.sections import (
     AnnounceSettings,
@@ -21,6 +21,7 @@ from tidegate.settings.words import Mistake, SettingsError
 __all__ = [
     "DAY",
     "DEFAULT_FILE",
+    "EXAMPLE_FILE",
     "HOUR",
     "MINUTE",
     "AnnounceSettings",

@@ -9,6 +9,7 @@ from tidegate.core.audit import AuditLimits
 from tidegate.core.maintenance import MaintainLimits
 from tidegate.core.routes import Route
 from tidegate.settings.routes import RouteSettings
+from tidegate.settings.scale import too_large
 from tidegate.settings.sections import (
     AnnounceSettings,
     AuditSettings,
@@ -24,6 +25,9 @@ from tidegate.settings.sections import (
 )
 from tidegate.settings.values import HOUR
 from tidegate.settings.words import misplaced
+
+LINGER = 10
+"""Seconds for which a job in subnets waits for a further batch, unless the settings say otherwise."""
 
 
 class Settings(Section):
@@ -105,6 +109,16 @@ class Settings(Section):
         return ""
 
     @model_validator(mode="after")
+    def _not_more_than_a_deployment_takes(self) -> Self:
+        # a table bucket is a catalog of its own in Glue
+        bucket = (self.catalog.arn or "").rpartition("/")[2]
+        in_glue = {"glue": "", "s3tables": f"s3tablescatalog/{bucket}/", "rest": None}[self.catalog.type]
+        if found := too_large(self.routes, in_glue=in_glue):
+            complaint, position = found
+            raise misplaced(complaint, "route", position)
+        return self
+
+    @model_validator(mode="after")
     def _nobody_maintains_what_maintains_itself(self) -> Self:
         complaint = "S3 Tables maintains its tables itself: leave this out, and set the retention there"
         if self.catalog.type == "s3tables":
@@ -113,6 +127,48 @@ class Settings(Section):
             for position, route in enumerate(self.routes):
                 if route.maintain:
                     raise misplaced(complaint, "route", position, "maintain")
+        return self
+
+    @model_validator(mode="after")
+    def _a_job_reaches_what_it_needs(self) -> Self:
+        """(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.html)"""
+        if self.network.subnets:
+            return self
+        reached = (
+            "a job without subnets reaches only S3, Glue, Lake Formation, CloudWatch Logs, KMS, STS, DynamoDB and"
+            " Secrets Manager"
+        )
+        if self.catalog.type == "rest":
+            raise misplaced(
+                f"{reached}, and no REST catalog. Give `subnets` and `security_groups` in [network], with a way to"
+                f" {self.catalog.uri}",
+                *("catalog", "type"),
+            )
+        if self.limits.linger:
+            raise misplaced(
+                f"{reached}. It cannot tell settling over EventBridge that its batch is decided, and would wait for"
+                " nothing. Leave this out, or give `subnets` and `security_groups` in [network]",
+                *("limits", "linger"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _uploads_are_not_among_the_files_of_tables(self) -> Self:
+        """To Iceberg's orphan removal, an upload in a table's folder is a file that no snapshot names."""
+        scheme, _, place = (self.catalog.warehouse or "").partition("://")
+        # to a REST catalog a warehouse may be a name of its own
+        bucket, _, folder = place.partition("/") if scheme == "s3" else ("", "", "")
+        folder = folder.rstrip("/") + "/" if folder.strip("/") else ""
+        maintained = self.maintain.enabled or any(route.maintain for route in self.routes)
+        for position, route in enumerate(self.routes):
+            meets = route.prefix.startswith(folder) or folder.startswith(route.prefix)
+            if maintained and route.bucket == bucket and meets:
+                raise misplaced(
+                    f"uploads of route {route.name!r} would land in the warehouse {self.catalog.warehouse}, and"
+                    " maintenance could delete them as orphan files of a table before their rows are in it. Choose"
+                    " another bucket, or a prefix outside the warehouse",
+                    *("route", position, "prefix"),
+                )
         return self
 
     @model_validator(mode="after")
@@ -127,6 +183,13 @@ class Settings(Section):
                     *("route", position, "lanes"),
                 )
         return self
+
+    @property
+    def linger(self) -> int:
+        """Seconds for which a job waits for a further batch; 0 if it takes none."""
+        if self.limits.linger is not None:
+            return self.limits.linger
+        return LINGER if self.network.subnets else 0
 
     def maintained_tables(self) -> tuple[str, ...]:
         """The tables that a job maintains, in order of their names."""

@@ -11,6 +11,8 @@ from tidegate.settings.model import Settings
 from tidegate.settings.words import Mistake, SettingsError, in_text
 
 DEFAULT_FILE = Path("tidegate.toml")
+EXAMPLE_FILE = Path("tidegate.example.toml")
+"""In a checkout. `make setup` copies it to `DEFAULT_FILE`, which is its owner's from then on, and ignored by git."""
 
 
 @dataclass(frozen=True, slots=True)

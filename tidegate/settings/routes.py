@@ -36,13 +36,13 @@ class BatchSettings(Section):
         "60s",
         validate_default=True,
         description="How long an upload may wait for others before its batch is handed off, if a job may start. "
-        "Below 60s it holds while uploads arrive or jobs end. If few uploads arrive, the one-minute schedule decides. "
-        "Before that, notifications gather for a twelfth of the shortest max_wait: 2s at least, 5m at most.",
+        "Below 60s it holds while uploads arrive or jobs end; else the one-minute schedule decides. "
+        "Before that, notifications gather for a twelfth of the shortest max_wait, 2s to 5m.",
     )
     target_bytes: Size = Field(
         ByteSize(256_000_000),
         gt=0,
-        description='Hand off when the batch has this many bytes: "256MB", "1GiB".',
+        description="Hand off when the batch has this many bytes.",
     )
     target_objects: StrictInt = Field(
         100_000, gt=0, le=1_000_000, description="Hand off when the batch has this many objects."
@@ -52,14 +52,13 @@ class BatchSettings(Section):
     retry_wait: Duration = Field(
         "2m",
         validate_default=True,
-        description="How long after the beginning of the first attempt the second one may begin, 1h at most. For the"
-        " attempts after it the wait is 4, 16 and then 30 times as long, and 1h at most.",
+        description="How long after the beginning of the first attempt the second one may begin. Then 4, 16 and 30 "
+        "times as long. Never more than 1h.",
     )
     step_aside: Duration = Field(
         "1h",
         validate_default=True,
-        description="How long a halted batch keeps its slot. Then the route goes on with its next batches, and the"
-        " halted one waits for a person without a slot.",
+        description="How long a halted batch keeps its slot. Then the route goes on without it.",
     )
 
     @field_validator("retry_wait")
@@ -73,37 +72,34 @@ class BatchSettings(Section):
 class _Uploads(Section):
     """Which uploads a route takes, and their format."""
 
-    name: ShortName = Field(description="The route's name: lower case letters, digits and dashes.")
+    name: ShortName = Field(description="The route's name.")
     bucket: BucketName = Field(description="The landing bucket. The stack creates it unless `existing`.")
     existing: StrictBool = Field(False, description="The bucket exists already. The stack only adds its notification.")
     bucket_owner: AccountId | None = Field(
         None,
-        description="The account of an existing bucket, if it is not the deployment's. That account sets up the "
-        "notifications (see docs/deploy.md). Nothing is read from a bucket of any other account.",
+        description="The account of an existing bucket, if it is another one, which then sets up the notifications "
+        "(see docs/deploy.md). Nothing is read from buckets of other accounts.",
     )
     source: Literal["s3", "eventbridge"] = Field(
         "s3",
-        description="What sends the notifications. s3: the bucket itself. eventbridge: for a bucket whose own "
-        "notifications are taken, or whose events others need too. It costs $1 per million events.",
+        description="What sends the notifications. s3: the bucket. eventbridge: for a bucket whose own notifications "
+        "are taken, or whose events others need too; $1 per million events.",
     )
     versioned: StrictBool = Field(
         True,
-        description="A created bucket keeps overwritten and deleted versions for as long as the ledger keeps claims. "
-        "So an upload lands even if it was overwritten or deleted before it was read. "
-        "An existing bucket stays as it is.",
+        description="A created bucket keeps old versions as long as the ledger keeps claims. So an upload lands even "
+        "if it was overwritten or deleted before it was read.",
     )
     prefix: str = Field("", max_length=1024, description="The beginning of this route's keys.")
     suffix: str = Field("", max_length=1024, description="The end of this route's keys.")
     audit_from: AuditSource = Field(
         LISTING,
-        description="Where an audit finds the uploads that are in the bucket. listing: S3's listing."
-        " s3-metadata-inventory, s3-metadata-journal: the tables of S3 Metadata, which must be switched on for the"
-        " bucket. s3://BUCKET/PREFIX/SOURCE-BUCKET/CONFIGURATION: an S3 Inventory of all versions, in Parquet. All but"
-        " the listing are read by a Spark job. See docs/operations.md.",
+        description="Where an audit finds the uploads in the bucket. All but the listing need settings of S3, and a "
+        "Spark job: see docs/operations.md.",
     )
     format: FormatName = Field(
-        description=f"{', '.join(map(str, FORMATS.values()))}. "
-        "A key that ends in .gz, .zst, .bz2, .lz4 or .snappy is decompressed first."
+        description=f"{', '.join(map(str, FORMATS.values()))}. Keys that end in .gz, .zst, .bz2, .lz4 or .snappy are"
+        " decompressed."
     )
 
 
@@ -131,7 +127,7 @@ else:
 class RouteSettings(_FormatOptions):
     """Which uploads become rows of which table."""
 
-    table: TableName = Field(description="catalog.namespace.table, lower case; created from `schema` if absent.")
+    table: TableName = Field(description="The table; created from `schema` if absent.")
     table_schema: str = Field(
         alias="schema",
         min_length=1,
@@ -143,37 +139,36 @@ class RouteSettings(_FormatOptions):
     )
     partition_by: tuple[str, ...] = Field(
         (),
-        description='Iceberg partition transforms: "days(time)", "bucket(16, id)", "region". They count when the job '
-        "creates the table. Later changes are made in the table: ALTER TABLE ... ADD PARTITION FIELD.",
+        description='Iceberg partition transforms of a new table: "days(time)", "bucket(16, id)", "region". Later '
+        "use ALTER TABLE ... ADD PARTITION FIELD.",
     )
     expect_every: Duration | None = Field(
         None,
-        description='Sound an alarm if no upload was notified for this time: "1h", "2d", at most 7d. '
-        "Without it there is no such alarm.",
+        description='Sound an alarm if no upload was notified for this time: "1h", "2d", at most 7d.',
     )
     retired: StrictBool = Field(
         False,
-        description="The route takes no new uploads, and finishes those that it has gathered. The job may still read "
-        "its uploads and use its table. A successor may have the same bucket and prefix under another name.",
+        description="The route takes no new uploads, and finishes what it has gathered. A successor may have the "
+        "same bucket and prefix under another name.",
     )
     maintain: StrictBool | None = Field(
         None,
-        description="Whether this route's table is maintained. Default: as [maintain] says, and only a table that"
-        " Tidegate created. true: whoever created it. false: not, because others do that or need its old snapshots."
-        " If several routes have the table, one that says false decides.",
+        description="Whether its table is maintained. Default: as [maintain] says, if Tidegate created it. true: "
+        "whoever created it. false: not, because others do that or need its old snapshots. Of several "
+        "routes of a table, one false decides.",
     )
     max_object_bytes: Size = Field(
         ByteSize(100_000_000_000),
         gt=0,
-        description="A file larger than this, as stored or decompressed, is quarantined. One task reads a compressed "
-        "file, so this bounds how long a job runs.",
+        description="A larger file, as stored or decompressed, is quarantined. One task reads a compressed file: "
+        "this bounds how long a job runs.",
     )
     lanes: StrictInt = Field(
         1,
         ge=1,
         le=MOST_LANES,
-        description="How many functions may claim this route's uploads at a time, at most `dispatch_concurrency`. One "
-        "takes some 2,000 uploads a second. See docs/operations.md.",
+        description="How many functions may claim this route's uploads at a time, at most `dispatch_concurrency`. "
+        "One takes some 2,000 uploads a second. See docs/operations.md.",
     )
     batch: BatchSettings = Field(BatchSettings(), description="When a batch is handed off.")
 

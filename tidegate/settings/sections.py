@@ -23,6 +23,7 @@ from tidegate.settings.values import (
     ShortName,
     Size,
     TableBucketArn,
+    WarehouseName,
 )
 
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
@@ -36,36 +37,35 @@ class Section(BaseModel):
 
 
 class DeploymentSettings(Section):
-    """The deployment's name, and how it is removed."""
+    """The deployment's name, and its removal."""
 
     name: ShortName = Field(
         "tidegate",
-        description="Prefix of the stack and its resources: lower case letters, digits and dashes.",
+        description="Prefix of the stack and its resources.",
     )
     dev: StrictBool = Field(
         False,
-        description="For a trial: when the stack is deleted, everything that it created is deleted too, with uploads, "
-        "tables and ledger. Never for data that you need.",
+        description="For a trial: whoever deletes the stack deletes all that it created, with uploads, tables and "
+        "ledger. Never for data that you need.",
     )
 
 
 class SecuritySettings(Section):
-    """Keys that encrypt stored data, and access logs."""
+    """Encryption, and access logs."""
 
     encryption: Literal["aws", "customer"] = Field(
         "aws",
-        description="aws: the services' own keys. customer: a key that the stack creates and KMS rotates every year. "
-        "It outlives the stack, because the data that it encrypts does.",
+        description="aws: the services' own keys. customer: a key of the stack, which KMS rotates every year. It "
+        "outlives the stack, as the data does.",
     )
     kms_key_arn: KeyArn | None = Field(
         None,
-        description="Use this key instead. Its key policy must let the services use it (see below). The stack cannot "
-        "change that policy.",
+        description="Use this key instead. Its policy must let the services use it.",
     )
     access_logs: BucketName | None = Field(
         None,
-        description="An existing bucket. S3 writes the access logs of the created buckets into it. Its policy must let "
-        "logging.s3.amazonaws.com put objects. Without it there are no access logs.",
+        description="An existing bucket for the access logs of the created buckets. Its policy must let "
+        "logging.s3.amazonaws.com put objects.",
     )
 
     @property
@@ -75,12 +75,13 @@ class SecuritySettings(Section):
 
 
 class NetworkSettings(Section):
-    """The subnets of Spark's workers, for catalogs and buckets that can be reached only from there."""
+    """The subnets of Spark's workers, for what can be reached only from there."""
 
     subnets: tuple[str, ...] = Field(
         (),
-        description="Ids of private subnets, in two zones or more. They need a way to S3, Glue and the other services: "
-        "endpoints or a NAT gateway. Without subnets, EMR Serverless runs outside your network.",
+        description="Ids of private subnets, in two zones or more, with endpoints or a NAT gateway to S3, Glue and "
+        "the other services. Without subnets a job reaches only S3, Glue, Lake Formation, CloudWatch "
+        "Logs, KMS, STS, DynamoDB and Secrets Manager in its region.",
     )
     security_groups: tuple[str, ...] = Field((), description="Ids of the workers' security groups.")
 
@@ -104,26 +105,27 @@ class CatalogSettings(Section):
 
     name: CatalogName = Field(
         "lake",
-        description="The catalog's name in Spark. Every route's `table` begins with it.",
+        description="Its name in Spark. Every route's `table` begins with it.",
     )
     type: Literal["glue", "s3tables", "rest"] = Field(
         "glue",
-        description="glue: the account's Glue catalog, with the tables' files in a bucket that the stack creates. "
-        "s3tables: a table bucket of S3 Tables. rest: a REST catalog. The stack creates a warehouse bucket for glue "
-        "only. Only the local catalog has been run.",
+        description="glue: the account's Glue catalog; the stack creates a bucket for the tables. s3tables: a table "
+        "bucket of S3 Tables, by way of Glue. rest: a REST catalog; a job needs `subnets` to reach it. "
+        "Only the local catalog has been run.",
     )
-    arn: TableBucketArn | None = Field(None, description="s3tables: the ARN of an existing table bucket.")
-    uri: HttpsUri | None = Field(None, description="rest: the address of the catalog.")
-    warehouse: str | None = Field(
+    arn: TableBucketArn | None = Field(
         None,
-        max_length=1024,
-        description="rest: the catalog's name for the warehouse; s3://bucket/prefix if the job writes there itself.",
+        description="s3tables: an existing one of the deployment's region, integrated with Glue (see docs/deploy.md).",
+    )
+    uri: HttpsUri | None = Field(None, description="rest: where the catalog is.")
+    warehouse: WarehouseName | None = Field(
+        None,
+        description="rest: its name for the warehouse; s3://bucket/prefix if the job writes there itself.",
     )
     credential_secret: SecretArn | None = Field(
         None,
-        description="rest: the whole ARN of a secret in Secrets Manager. The secret is Iceberg's `credential` in plain "
-        "text. EMR reads it when a job starts, if the secret's policy allows that (see docs/deploy.md). Neither the "
-        "template nor Tidegate reads it.",
+        description="rest: Iceberg's `credential`, in plain text, in Secrets Manager. A job reads it when it starts; "
+        "no template and no parameter has it.",
     )
 
     @model_validator(mode="after")
@@ -139,14 +141,14 @@ class CatalogSettings(Section):
 
 
 class RetentionSettings(Section):
-    """How long messages and claims are kept. Each must outlive the one before it (see docs/architecture.md)."""
+    """How long messages and claims are kept. Each must outlive the one before it."""
 
-    messages: Duration = Field("4d", validate_default=True, description="How long queues keep a message.")
+    messages: Duration = Field("4d", validate_default=True, description="How long queues keep a message, 14d at most.")
     dead_letters: Duration = Field(
-        "14d", validate_default=True, description="How long dead-letter queues keep a message."
+        "14d", validate_default=True, description="How long dead-letter queues keep one, 14d at most."
     )
     look_back: Duration = Field(
-        "45d", validate_default=True, description="How far back an audit of the bucket may look (the horizon)."
+        "45d", validate_default=True, description="How far back an audit may look (the horizon)."
     )
     claims: Duration = Field(
         "60d",
@@ -183,57 +185,60 @@ class RetentionSettings(Section):
 
 
 class LimitSettings(Section):
-    """The share of the account's quotas that the deployment may use. The defaults fit a new account: 10 concurrent
-    invocations of Lambda functions, 16 vCPU of EMR Serverless."""
+    """The share of the account's quotas that the deployment may use. The defaults fit a new account: 10 invocations of
+    Lambda at a time, 16 vCPU of EMR Serverless."""
 
     intake_concurrency: StrictInt = Field(
-        4, ge=2, le=1000, description="Concurrent invocations of intake. Each takes up to 1,000 notifications."
+        3, ge=2, le=1000, description="Concurrent invocations of intake. Each takes up to 1,000 notifications."
     )
     dispatch_concurrency: StrictInt = Field(
-        4,
+        3,
         ge=2,
         le=1000,
-        description="Concurrent invocations of dispatch. Each lane of a route uses one at most.",
+        description="Concurrent invocations of dispatch. Each lane of a route uses one.",
     )
     reserve_concurrency: StrictBool = Field(
         False,
-        description="Reserve these numbers, and 2 for settle, for the functions alone. Lambda refuses a reservation "
-        "that leaves the rest of the account less than 100, or 10 in a new account.",
+        description="Reserve these numbers, and 4 for the other functions. Lambda refuses that if less than 100 are "
+        "left to the account, or 10 in a new account.",
     )
-    vcpu: StrictInt = Field(16, ge=6, le=10_000, description="The vCPU of all jobs together. A job needs 6 at least.")
-    memory_gb: StrictInt = Field(
-        64, ge=24, le=100_000, description="The memory of all jobs together: 4 GB for each vCPU."
+    warm_writes: StrictInt | None = Field(
+        None,
+        gt=4_000,
+        le=1_000_000,
+        description="Write units a second that the ledger takes at once; an upload is one. A new table takes 4,000, "
+        "later more. AWS charges once for what is raised. It cannot be lowered again.",
     )
-    disk_gb: StrictInt = Field(
-        200, ge=40, le=100_000, description="The disk of all jobs together: 20 GB for each worker."
-    )
+    vcpu: StrictInt = Field(16, ge=6, le=10_000, description="The vCPU of all jobs together.")
+    memory_gb: StrictInt = Field(64, ge=24, le=100_000, description="Their memory: 4 GB for each vCPU.")
+    disk_gb: StrictInt = Field(200, ge=40, le=100_000, description="Their disk: 20 GB for each worker.")
     concurrent_jobs: StrictInt = Field(
         0,
         ge=0,
         le=1000,
-        description="Concurrent jobs; the others queue. 0: as many as have room for a driver and one executor each.",
+        description="Concurrent jobs; the others queue. 0: as many as have room for a driver and one executor.",
     )
     queue_timeout: Duration = Field(
         "6h",
         validate_default=True,
-        description='How long a job may queue for vCPU, "15m" to "12h". Then it ends, and counts as an attempt.',
+        description='How long a job may queue for vCPU, "15m" to "12h". Then it ends, which counts as an attempt.',
     )
     job_timeout: Duration = Field(
         "8h",
         validate_default=True,
-        description="How long a job may run. An ordinary job takes minutes.",
+        description="How long a job may run. Usually minutes.",
     )
-    linger: DurationOrNone = Field(
-        "10s",
-        validate_default=True,
-        description="How long a job that has published its batch waits for another one, which then needs no job of its "
-        'own: "0s" (each batch has a job) to "5m".',
+    linger: DurationOrNone | None = Field(
+        None,
+        description="How long a job that has published waits for another batch, which then needs no job of its own: "
+        '"0s" to "5m". Default: 10s with `subnets` in [network]. Without them it must be 0s: a job '
+        "cannot tell settling that its batch is decided.",
     )
 
     @field_validator("linger")
     @classmethod
-    def _briefly(cls, seconds: int) -> int:
-        if seconds > 5 * MINUTE:
+    def _briefly(cls, seconds: int | None) -> int | None:
+        if seconds is not None and seconds > 5 * MINUTE:
             raise ValueError("5m at most: a job that waits for longer costs more than the job that it spares")
         return seconds
 
@@ -258,13 +263,12 @@ class OperationsSettings(Section):
 
     emails: tuple[Email, ...] = Field(
         (),
-        description="Addresses that receive alarms. Each must confirm the first mail from SNS. Other receivers "
-        "subscribe to the alarms' topic.",
+        description="Addresses that receive alarms. Each must confirm SNS's first mail.",
     )
     ignore: tuple[S3Uri, ...] = Field(
         (),
-        description="Places whose uploads need no route: s3://bucket/prefix. Any other upload that no route takes "
-        "sounds an alarm.",
+        description="Places whose uploads need no route: s3://bucket/prefix. Any other upload of no route sounds an "
+        "alarm.",
     )
 
     @property
@@ -275,34 +279,33 @@ class OperationsSettings(Section):
 
 
 class AuditSettings(Section):
-    """The audit: it compares each route's bucket with the ledger, and sends what S3 never announced."""
+    """It compares each route's bucket with the ledger, and sends what S3 never announced."""
 
     min_age: Duration = Field(
         "12h",
         validate_default=True,
-        description="How old an upload, or a claim without a registered notice, must be before it may count as lost. "
-        "Notifications were seen 6 hours late.",
+        description="How old an upload, or an unregistered claim, must be to count as lost. Notifications were seen "
+        "6 hours late.",
     )
     max_age: Duration = Field(
         "30d",
         validate_default=True,
-        description="How old an upload may be. At most `look_back`; if that is shorter than 30d, it is the default.",
+        description="How old an upload may be. Default: `look_back`, if that is shorter.",
     )
-    rate: StrictInt = Field(500, ge=10, le=100_000, description="Lost uploads that are sent in a second, at most.")
+    rate: StrictInt = Field(500, ge=10, le=100_000, description="Lost uploads sent in a second, at most.")
     every: Duration = Field(
-        "1d", validate_default=True, description="How often an audit of a route begins: every hour, or less often."
+        "1d", validate_default=True, description="How often an audit of a route begins, 1h at least."
     )
     job_above: StrictInt = Field(
         5_000_000,
         gt=0,
-        description="If an audit has listed more uploads of a route than this, the next one is made by a Spark job,"
-        " which lists many parts of the bucket at a time.",
+        description="If an audit has listed more uploads of a route, a Spark job makes the next one.",
     )
     read_rate: StrictInt = Field(
         5_000,
         ge=100,
         le=1_000_000,
-        description="Uploads that such a job compares with the ledger in a second, at most. Each costs a read unit.",
+        description="Uploads that such a job looks up in a second, at most. Each costs a read unit.",
     )
 
     @field_validator("every")
@@ -314,33 +317,34 @@ class AuditSettings(Section):
 
 
 class MaintainSettings(Section):
-    """Maintenance of the tables: small files are compacted, old snapshots expire, orphan files are deleted."""
+    """Small files of the tables are compacted, old snapshots expire, orphan files are deleted."""
 
     enabled: StrictBool | None = Field(
         None,
-        description="Maintain the tables that Tidegate created, of all routes that do not say otherwise. Default: true"
-        " for a catalog of type glue, else false. S3 Tables maintains its tables itself, so it must be false there.",
+        description="Maintain the tables that Tidegate created, unless their route says otherwise. Default: true for "
+        "a catalog of type glue, else false. Must be false for S3 Tables, and so must `maintain` of a "
+        "route.",
     )
     every: Duration = Field(
-        "1d", validate_default=True, description="How often a job maintains the tables: every day, or less often."
+        "1d", validate_default=True, description="How often a job maintains the tables, 1d at least."
     )
     keep_snapshots_for: Duration = Field(
         "5d",
         validate_default=True,
-        description="Snapshots that are younger stay, 1d at least. What unfinished batches need stays too.",
+        description="Younger snapshots stay, 1d at least, and those that unfinished batches need.",
     )
     keep_snapshots: StrictInt = Field(
-        100, ge=1, le=100_000, description="So many of the latest snapshots stay, whatever their age."
+        100, ge=1, le=100_000, description="So many of the latest snapshots stay, of any age."
     )
     orphans_after: Duration = Field(
         "7d",
         validate_default=True,
-        description="Files that no snapshot names are deleted when they are older, 3d at least.",
+        description="Older files that no snapshot names are deleted, 3d at least.",
     )
     compact_bytes: Size = Field(
         ByteSize(50_000_000_000),
         gt=0,
-        description="Small files that one run rewrites in each table, at most. The rest is left to the next run.",
+        description="Small files that one run rewrites in each table, at most.",
     )
 
     @field_validator("every")
@@ -370,11 +374,10 @@ class AnnounceSettings(Section):
 
     enabled: StrictBool = Field(
         True,
-        description="Send an event to EventBridge for each batch that is committed. If false, batches that are"
-        " committed meanwhile are never announced.",
+        description="Send an event to EventBridge for each committed batch. Those that are committed while it is "
+        "false are never announced.",
     )
     bus: BusName = Field(
         "default",
-        description="The name of an event bus of the deployment's account and region. It must exist. default: the"
-        " account's default bus.",
+        description="It must exist in the deployment's account and region. default: the account's own.",
     )

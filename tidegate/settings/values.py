@@ -41,9 +41,12 @@ DurationOrNone = Annotated[int, BeforeValidator(duration_or_none, json_schema_in
 """The same, or "0s"."""
 
 
+SIZE = re.compile(r"[0-9]+(\.[0-9]+)?\s*([A-Za-z]+)?")
+
+
 def _size(value: object) -> object:
-    # pydantic takes `true` for a size of 1 byte
-    if isinstance(value, bool):
+    # pydantic takes `true` for a size of 1 byte, and "1,5GB" too: it looks at the beginning only
+    if isinstance(value, bool) or (isinstance(value, str) and not SIZE.fullmatch(value.strip())):
         raise ValueError(SIZES)
     return value
 
@@ -137,5 +140,9 @@ AuditSource = _text(
     SOURCE,
     lambda given: f"an audit finds uploads in {SOURCE.replace(', or the', ', or in the')}",
 )
-HttpsUri = _text(r"https://[A-Za-z0-9._~:/?%=&-]+", "an address that begins with https://")
+# a job is started with both among its parameters, which a function's environment of 4 KB holds
+HttpsUri = _text(
+    r"(?=.{1,256}$)https://[A-Za-z0-9._~:/?%=&-]+", "an address that begins with https://, of 256 characters at most"
+)
+WarehouseName = _text(r"[A-Za-z0-9._~:/=@+-]{1,256}", "a name of 256 characters at most, without blanks and quotes")
 BusName = _text(r"[A-Za-z0-9._-]{1,256}", "the name of an event bus: letters, digits, dots, dashes, underscores")

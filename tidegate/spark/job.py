@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from tidegate.aws.clients import HURRIED
 from tidegate.aws.decided import tell_decided
 from tidegate.aws.work import S3Work
+from tidegate.core.receipts import Receipt
 from tidegate.core.routes import Dataset, decode_dataset
 from tidegate.core.screening import decode_request
 from tidegate.core.seats import seats_folder
@@ -20,6 +21,7 @@ from tidegate.flows.publish import Attempt, run, run_verb
 from tidegate.flows.take_along import Seats
 from tidegate.reading.fetch import a_neighbour_is_readable
 from tidegate.sinks.iceberg.sink import IcebergSink
+from tidegate.spark.session import prepare
 
 log = logging.getLogger("tidegate")
 
@@ -43,7 +45,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--dataset", default="", help="core.routes.Dataset as JSON; not for a lineage")
     parser.add_argument("--linger", default=0, type=int, help="seconds to wait for a further batch; 0: take none")
     parser.add_argument("--shared-for", default=0, type=int, help="seconds from now in which further ones are taken")
-    parser.add_argument("--table", default="", help="the table whose lineage is read")
+    parser.add_argument("--table", default="", help="whose lineage is read; of a self-test: all, with commas")
     parser.add_argument("--screening", default="", help="core.screening.ScreeningRequest as JSON")
     parser.add_argument("--run", default="", help="the name of a run that is no attempt")
     parser.add_argument("--prefix", default="", help="s3://bucket/prefix, which the lineage is limited to")
@@ -68,7 +70,8 @@ def main(argv: list[str] | None = None) -> None:
     if arguments.mode == "selftest":
         from tidegate.spark import selftest  # a job that ingests needs none of it
 
-        sys.exit(selftest.run(arguments.batch, arguments.work, arguments.account, dataset))
+        tables = [name for name in arguments.table.split(",") if name]
+        sys.exit(selftest.run(arguments.batch, arguments.work, arguments.account, dataset, tables))
     batch, number, began = arguments.batch, arguments.attempt, time.time()
     spark = SparkSession.builder.appName(f"tidegate-{batch}-{number}").getOrCreate()
     work = S3Work(boto3.client("s3"), arguments.work, arguments.account)
@@ -86,12 +89,18 @@ def main(argv: list[str] | None = None) -> None:
 
     own = attempt_at(batch, number, dataset, arguments.digest, arguments.landing_owner, arguments.last)
     own.floors, own.run = arguments.floors, arguments.run
+    verb: Callable[[Attempt], Receipt] = Attempt.fence if arguments.mode == "fence" else Attempt.ingest
     if arguments.mode == "publish-again":
         from tidegate.flows.publish_again import publish_again  # no other job needs it
 
-        code = run_verb(own, publish_again)
-    else:
-        code = run(own, arguments.mode)
+        verb = publish_again
+
+    def prepared(attempt: Attempt) -> Receipt:
+        # in the attempt, so that what is missing is the reason why it failed
+        prepare(spark)
+        return verb(attempt)
+
+    code = run_verb(own, prepared)
     if arguments.linger:
         try:
             code = max(code, _take_along(attempt_at, own, arguments, began, healthy=not code))

@@ -36,6 +36,7 @@ from tidegate.core.lineage import (
 from tidegate.core.publication import History
 from tidegate.sinks.iceberg.causes import cause
 from tidegate.sinks.iceberg.table import IcebergTable, quoted
+from tidegate.spark.session import open_session
 
 log = logging.getLogger("tidegate")
 
@@ -48,7 +49,7 @@ def run(identifier: str, work_bucket: str, account: str, table: str, prefix: str
     work = S3Work(boto3.client("s3"), work_bucket, account)
     folder = lineage_folder(identifier)
     try:
-        spark = SparkSession.builder.appName(f"tidegate-{identifier}").getOrCreate()
+        spark = open_session(f"tidegate-{identifier}")
         complete = write(spark, table, prefix, folder, work_bucket, account)
         work.put_if_absent(folder + "complete.json", complete.encode())
         spark.stop()

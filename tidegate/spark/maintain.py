@@ -13,7 +13,7 @@
 
 The request was read before the job: its floors are of then, or older. A floor that was written later lies at or above
 the head of then, and everything above that is younger than the request: step 4 takes nothing that young
-(docs/adr/0062-maintain.md). Step 1 and step 4 may see two states of the table. In between `main` may grow, which keeps
+(`tidegate.flows.maintain`). Step 1 and step 4 may see two states of the table. In between `main` may grow, which keeps
 more; or be rolled back or replaced, which loses the floors whatever is expired. A retention that somebody gives to
 `main` in between is not seen: a batch may halt.
 
@@ -45,6 +45,7 @@ from tidegate.core.maintenance import (
 from tidegate.sinks.iceberg.causes import cause
 from tidegate.sinks.iceberg.table import MAINTAIN, quoted
 from tidegate.sinks.iceberg.upkeep import Upkeep
+from tidegate.spark.session import open_session
 
 log = logging.getLogger("tidegate")
 
@@ -57,7 +58,7 @@ def run(identifier: str, work_bucket: str, account: str) -> int:
         asked = work.get(folder + "request.json")
         if asked is None:
             raise ValueError(f"{folder}request.json is not in the work bucket")
-        spark = SparkSession.builder.appName(f"tidegate-maintain-{identifier}").getOrCreate()
+        spark = open_session(f"tidegate-maintain-{identifier}")
         complete = maintain_tables(spark, decode_maintenance_request(asked))
         work.put_if_absent(folder + "complete.json", complete.encode())
         spark.stop()

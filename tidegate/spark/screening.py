@@ -6,6 +6,10 @@
       numbered files
     3 write complete.json, if there is none done                                  one writes it, and its files count
 
+A listing is compared in rounds, because a key range may have far more keys than others: what a task has left of its
+range is in its answer, beside what it has compared. So if the task is repeated, the last answer's rest belongs to the
+last answer's parts.
+
 A task that is repeated may find others than before, because the ledger moves on. So a file's name has the attempt of
 its task, and those count whose tasks Spark took.
 
@@ -21,9 +25,10 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import boto3
@@ -35,7 +40,7 @@ from pyspark.sql.functions import coalesce, col, lit, unix_timestamp
 from tidegate.aws.listing import S3Listing
 from tidegate.aws.work import S3Work
 from tidegate.core.audit import LISTING, METADATA_INVENTORY, METADATA_JOURNAL, AuditCounts, Listed, Marker
-from tidegate.core.key_ranges import FirstKeys, KeyRange, find_boundaries, just_before, key_ranges
+from tidegate.core.key_ranges import EVERY_KEY, FirstKeys, KeyRange, divided
 from tidegate.core.routes import is_file_under
 from tidegate.core.screening import (
     PART_SUSPECTS,
@@ -48,10 +53,11 @@ from tidegate.core.screening import (
 )
 from tidegate.core.uploads import Upload, version_of
 from tidegate.flows.ledger import Ledger
-from tidegate.flows.screen import screen
+from tidegate.flows.screen import listed_in, screen
 from tidegate.sinks.iceberg.causes import cause
 from tidegate.sinks.iceberg.table import quoted
 from tidegate.spark.inventory import newest_list, rows_of
+from tidegate.spark.session import open_session
 from tidegate.stores.dynamodb import DynamoDbStore
 
 log = logging.getLogger("tidegate")
@@ -59,7 +65,12 @@ log = logging.getLogger("tidegate")
 RANGES = 256
 """Key ranges that a listing is cut into: many for each core, because their sizes differ."""
 LOOKS = 1_000
-"""Requests to S3 to find the ranges, at most: half a cent."""
+"""Requests to S3 to find the ranges, at most, in each round: half a cent."""
+PAGES: Sequence[int | None] = (200, 2_000, 20_000, None)
+"""What a task lists of a range in each round, in requests: then the rest of the range is cut again. A page has 1,000
+versions. So where nearly all keys follow one text, at most 200,000 of them are listed before others help."""
+Places = Callable[[dict[str, Any], list[KeyRange]], Iterator[Listed]]
+"""The uploads at a row, and in the list which keys it has left for another round."""
 CATALOG = "tidegate_s3_metadata"
 METADATA_LAG = 3 * 3_600
 """Seconds. The live inventory table shows a change after an hour at most
@@ -73,7 +84,7 @@ def run(identifier: str, work_bucket: str, account: str, request: ScreeningReque
     work = S3Work(boto3.client("s3"), work_bucket, account)
     folder = screening_folder(identifier)
     try:
-        spark = SparkSession.builder.appName(f"tidegate-audit-{identifier}").getOrCreate()
+        spark = open_session(f"tidegate-audit-{identifier}")
         complete = write(spark, request, folder, work_bucket, account)
         work.put_if_absent(folder + "complete.json", complete.encode())
         spark.stop()
@@ -96,25 +107,25 @@ def write(
     now = int(time.time())
     remarks: tuple[str, ...] = ()
     until = request.window.until
+    rate = request.rate / tasks_at_once(spark)
+
+    def compared(found: DataFrame, listed: Places) -> list[Any]:
+        writer = _writer(f"{folder}{driver}/", work_bucket, account, request, rate, listed)
+        return [json.loads(row.written) for row in found.mapInArrow(writer, _WRITTEN).collect()]
+
     match request.source:
         case source if source == LISTING:
-            found = _ranges(spark, request, account)
-            listed = _list_range(request, account)
+            written = _of_listing(spark, request, account, compared)
         case source if source in (METADATA_INVENTORY, METADATA_JOURNAL):
             _attach_metadata(spark, account)
             table = metadata_table(request)
             until = min(until, now - METADATA_LAG)
-            found = _places_of_metadata(spark, table, request)
             remarks = _remarks_on_journal(spark, table, request) if source == METADATA_JOURNAL else ()
-            listed = _read_places(request)
+            written = compared(_places_of_metadata(spark, table, request), _read_places(request))
         case source:
             newest = newest_list(source, request.bucket, now, account)
             until = min(until, newest.until)
-            found = _places(rows_of(spark, newest), request)
-            listed = _read_places(request)
-    rate = request.rate / tasks_at_once(spark)
-    writer = _writer(f"{folder}{driver}/", work_bucket, account, request, rate, listed)
-    written = [json.loads(row.written) for row in found.mapInArrow(writer, _WRITTEN).collect()]
+            written = compared(_places(rows_of(spark, newest), request), _read_places(request))
     parts = sorted((SuspectsPart(**part) for each in written for part in each["parts"]), key=lambda part: part.first)
     counts = sum((AuditCounts.from_dict(each["counts"]) for each in written), AuditCounts())
     return CompleteScreening(driver, tuple(parts), counts, until, remarks)
@@ -131,8 +142,29 @@ def tasks_at_once(spark: SparkSession) -> int:
 # ---- the bucket's listing
 
 
-def _ranges(spark: SparkSession, request: ScreeningRequest, account: str) -> DataFrame:
-    """The key ranges, each a partition."""
+def _of_listing(
+    spark: SparkSession, request: ScreeningRequest, account: str, compared: Callable[[DataFrame, Places], list[Any]]
+) -> list[Any]:
+    """Round by round, each key range a partition. A range that is longer than a round's limit is cut again, by what
+    the rest of it has: one prefix of many may have nearly all keys. The last round has no limit."""
+    written: list[Any] = []
+    ranges = [EVERY_KEY]
+    for most in PAGES:
+        ranges = _divided(request, account, ranges)
+        rows = spark.createDataFrame(
+            spark.sparkContext.parallelize([(each.begin, each.end) for each in ranges], len(ranges)), _RANGE
+        )
+        found = compared(rows, _list_range(request, account, most))
+        written += found
+        ranges = sorted((KeyRange(*left) for each in found for left in each["rest"]), key=lambda each: each.begin)
+        if not ranges:
+            break
+        log.info("%d key ranges have more than %d pages: they are cut again", len(ranges), most)
+    return written
+
+
+def _divided(request: ScreeningRequest, account: str, ranges: Sequence[KeyRange]) -> list[KeyRange]:
+    """About `RANGES` of these, with at most `LOOKS` requests."""
     listing = S3Listing(boto3.client("s3"), account)
 
     def look(after: str) -> FirstKeys:
@@ -141,20 +173,15 @@ def _ranges(spark: SparkSession, request: ScreeningRequest, account: str) -> Dat
         # a page may have delete markers only, and S3 says where the next one begins
         return FirstKeys((*keys, page.after.key) if page.after else keys, page.after is None)
 
-    boundaries = find_boundaries(request.prefix, look, wanted=RANGES, looks=LOOKS)
-    ranges = [(each.begin, each.end) for each in key_ranges(boundaries)]
-    return spark.createDataFrame(spark.sparkContext.parallelize(ranges, len(ranges)), _RANGE)
+    wanted, looks = max(1, RANGES // len(ranges)), LOOKS // len(ranges)
+    return [part for each in ranges for part in divided(each, request.prefix, look, wanted=wanted, looks=looks)]
 
 
-def _list_range(request: ScreeningRequest, account: str) -> Callable[[dict[str, Any]], Iterator[Listed]]:
-    def uploads_in(row: dict[str, Any]) -> Iterator[Listed]:
+def _list_range(request: ScreeningRequest, account: str, most: int | None) -> Places:
+    def uploads_in(row: dict[str, Any], rest: list[KeyRange]) -> Iterator[Listed]:
         listing = S3Listing(boto3.client("s3"), account)
-        keys = KeyRange(row["begin"], row["end"])
-        after: Marker | None = Marker(just_before(keys.begin))
-        while after:
-            page = listing.page(request.bucket, request.prefix, after, request.owner)
-            yield from (each for each in page.listed if keys.has(each.upload.key))
-            after = None if page.after is None or keys.is_after(page.after.key) else page.after
+        page_after = partial(listing.page, request.bucket, request.prefix, owner=request.owner)
+        yield from listed_in(KeyRange(row["begin"], row["end"]), lambda after: page_after(after=after), most, rest)
 
     return uploads_in
 
@@ -169,23 +196,16 @@ def metadata_table(request: ScreeningRequest) -> str:
 
 
 def _attach_metadata(spark: SparkSession, account: str) -> None:
-    """Name the table bucket of S3 Metadata as a catalog, by its Iceberg REST endpoint. Spark loads a catalog when it is
-    first used."""
+    """Name the table bucket of S3 Metadata as a catalog, by way of Glue, which every job reaches
+    (docs/adr/0027-catalogs-by-rest.md). Spark loads a catalog when it is first used."""
     name = f"spark.sql.catalog.{CATALOG}"
     if spark.conf.get(name, None):
         return
-    region = boto3.session.Session().region_name
-    partition = boto3.session.Session().get_partition_for_region(region)
-    suffix = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     properties = {
-        "type": "rest",
-        "uri": f"https://s3tables.{region}.{suffix}/iceberg",
-        "warehouse": f"arn:{partition}:s3tables:{region}:{account}:bucket/aws-s3",
+        "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+        "glue.id": f"{account}:s3tablescatalog/aws-s3",
+        "client.region": boto3.session.Session().region_name,
         "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        "rest.sigv4-enabled": "true",
-        "rest.signing-name": "s3tables",
-        "rest.signing-region": region,
-        "rest-metrics-reporting-enabled": "false",
     }
     spark.conf.set(name, "org.apache.iceberg.spark.SparkCatalog")
     for key, value in properties.items():
@@ -223,8 +243,8 @@ def _places(rows: DataFrame, request: ScreeningRequest) -> DataFrame:
     )
 
 
-def _read_places(request: ScreeningRequest) -> Callable[[dict[str, Any]], Iterator[Listed]]:
-    def upload_at(row: dict[str, Any]) -> Iterator[Listed]:
+def _read_places(request: ScreeningRequest) -> Places:
+    def upload_at(row: dict[str, Any], rest: list[KeyRange]) -> Iterator[Listed]:
         version = version_of(row["version_id"], row["e_tag"])
         yield Listed(Upload(request.bucket, row["key"], version, row["size"] or 0), row["modified"])
 
@@ -240,7 +260,7 @@ def _writer(
     account: str,
     request: ScreeningRequest,
     rate: float,
-    listed: Callable[[dict[str, Any]], Iterator[Listed]],
+    listed: Places,
 ) -> Callable[[Iterable[Any]], Iterable[Any]]:
     """Screens one partition, and yields what it has written. It is sent to the executors, so it has plain values
     only."""
@@ -261,7 +281,8 @@ def _writer(
             parts.append(SuspectsPart(name, suspects[0].key, suspects[-1].key, len(suspects)))
             suspects.clear()
 
-        found_there = (each for row in _rows(batches) for each in listed(row))
+        rest: list[KeyRange] = []
+        found_there = (each for row in _rows(batches) for each in listed(row, rest))
         uploads = (each for each in found_there if is_file_under(each.upload, request.prefix, request.suffix))
         for found in screen(uploads, request.window, ledger):
             counts += found.counts
@@ -271,7 +292,8 @@ def _writer(
             time.sleep(found.compared / rate)
         if suspects:
             flush()
-        done = {"parts": [asdict(part) for part in parts], "counts": counts.as_dict()}
+        done: dict[str, Any] = {"parts": [asdict(part) for part in parts], "counts": counts.as_dict()}
+        done["rest"] = [(each.begin, each.end) for each in rest]
         yield pa.RecordBatch.from_pydict({"written": [json.dumps(done)]})
 
     return screen_partition

@@ -15,22 +15,26 @@ import re
 import socket
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import boto3
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from tidegate.aws.work import S3Work
+from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder
 from tidegate.core.routes import Dataset
 from tidegate.core.uploads import Upload
 from tidegate.formats.registry import FORMATS
 from tidegate.reading.fetch import fetch
 from tidegate.sinks.iceberg.causes import cause
-from tidegate.sinks.iceberg.table import quoted
+from tidegate.sinks.iceberg.data_files.layout import BySpark, layout
+from tidegate.sinks.iceberg.table import IcebergTable, quoted
+from tidegate.spark.session import give_credentials, location, require_classes
 
 log = logging.getLogger("tidegate")
 
@@ -45,15 +49,19 @@ MODULES = (
 )
 """What ingest imports, here and on the executors."""
 VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "PYSPARK_PYTHON", "PYTHONPATH")
+IMAGE_JARS = Path("/usr/share/aws/iceberg")
+"""Where EMR's images keep Iceberg."""
 ROWS = 100
 BRANCH = "staged"
+MOST_TOLD = 20
+"""Tables that one step names."""
 _DENIED = r"AccessDenied|Forbidden|[Nn]ot ?[Aa]uthorized|Status Code: 403|Insufficient Lake Formation"
 """The refusals of the catalogs: Glue and S3 use the first, REST catalogs the second, Lake Formation the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTestStep:
-    """The result of one step. `state` is ok, failed or skipped."""
+    """The result of one step. `state` is ok, slow, failed or skipped."""
 
     name: str
     state: str
@@ -64,8 +72,9 @@ class SelfTestStep:
         return self.state, self.said
 
 
-def run(identifier: str, work_bucket: str, account: str, dataset: Dataset) -> int:
-    """Run all steps and write the report; 0 if it was written, even if steps failed. `dataset` is that of a route."""
+def run(identifier: str, work_bucket: str, account: str, dataset: Dataset, tables: Sequence[str] = ()) -> int:
+    """Run all steps and write the report; 0 if it was written, even if steps failed. `dataset` is that of a route,
+    `tables` are those of all routes."""
     client = boto3.client("s3")
     work = S3Work(client, work_bucket, account)
     folder = batch_folder(identifier)
@@ -73,11 +82,12 @@ def run(identifier: str, work_bucket: str, account: str, dataset: Dataset) -> in
     steps = [_try("modules", lambda: imported([report["driver"]]))]
     steps.append(_try("work bucket", lambda: use_work_bucket(work, folder)))
     try:
+        # `prepare` would end the test where a step is to tell what is missing
         spark = SparkSession.builder.appName(f"tidegate-{identifier}").getOrCreate()
     except Exception as error:
         steps.append(SelfTestStep("spark", "failed", cause(error)))
     else:
-        steps += _with_spark(spark, report, client, work_bucket, account, folder, dataset, identifier)
+        steps += _with_spark(spark, report, client, work_bucket, account, folder, dataset, tables, identifier)
         spark.stop()
     report["steps"] = [asdict(step) for step in steps]
     body = json.dumps(report, indent=1).encode()
@@ -98,13 +108,16 @@ def _with_spark(
     account: str,
     folder: str,
     dataset: Dataset,
+    tables: Sequence[str],
     identifier: str,
 ) -> Iterator[SelfTestStep]:
     report["spark"] = {"version": spark.version, "master": spark.sparkContext.master}
     yield _try("iceberg", lambda: iceberg(spark, report["spark"]))
+    yield _try("catalog", lambda: catalog(spark, dataset.table.partition(".")[0]))
     yield _try("executors", lambda: executors(spark, report))
     yield _try("work bucket from an executor", lambda: read_there(spark, client, work_bucket, account, folder))
     yield _try("route's table", lambda: look_up(spark, dataset.table))
+    yield _try("data files", lambda: data_files(spark, [dataset.table, *tables]))
     yield _try("own table", lambda: own_table(spark, beside(dataset.table, identifier)))
 
 
@@ -169,11 +182,45 @@ def imported(processes: Iterable[dict[str, Any]]) -> tuple[str, str]:
     return "ok", "all that ingest needs can be imported"
 
 
-def iceberg(spark: SparkSession, found: dict[str, Any]) -> tuple[str, str]:
+def iceberg(spark: SparkSession, found: dict[str, Any], image: Path = IMAGE_JARS) -> tuple[str, str]:
+    """Which Iceberg Spark loads, and from where; if it loads none, what there is of it in this image."""
     jvm = _jvm(spark)
     found["java"] = str(jvm.java.lang.System.getProperty("java.version"))
+    class_path = [*str(jvm.java.lang.System.getProperty("java.class.path")).split(":")]
+    class_path += str(spark.conf.get("spark.jars", "")).split(",")
+    found["class_path"] = [each for each in class_path if "iceberg" in each.lower()]
+    found["image_jars"] = sorted(str(each) for each in image.rglob("*iceberg*.jar"))
+    try:
+        require_classes(spark)
+    except Retryable as missing:
+        there = ", ".join([*found["class_path"], *found["image_jars"]]) or f"nothing below {image}"
+        return "failed", f"{missing}. Of Iceberg there is: {there}"
     found["iceberg"] = str(jvm.org.apache.iceberg.IcebergBuild.version())
-    return "ok", f"Iceberg {found['iceberg']} in Spark {found['version']}, Java {found['java']}"
+    found["jar"] = location(spark, "org.apache.iceberg.IcebergBuild") or "a jar that Java does not name"
+    return "ok", f"Iceberg {found['iceberg']} from {found['jar']}, in Spark {found['version']}, Java {found['java']}"
+
+
+def catalog(spark: SparkSession, name: str) -> tuple[str, str]:
+    """Whether the catalog is of the class that is configured. EMR's Iceberg was seen to build another one
+    (docs/adr/0027-catalogs-by-rest.md)."""
+    give_credentials(spark)
+    wanted = spark.conf.get(f"spark.sql.catalog.{name}.catalog-impl", None)
+    built = _class_of(_jvm(spark).org.apache.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, name))
+    if wanted and built != wanted:
+        return (
+            "failed",
+            f"catalog {name} is a {built}, where a {wanted} is configured: its tables would be elsewhere",
+        )
+    return "ok", f"catalog {name} is a {built}"
+
+
+def _class_of(loaded: Any) -> str:
+    """The class of a catalog, without the cache around it."""
+    while str(loaded.getClass().getName()) == "org.apache.iceberg.CachingCatalog":
+        inner = loaded.getClass().getDeclaredField("catalog")
+        inner.setAccessible(True)
+        loaded = inner.get(loaded)
+    return str(loaded.getClass().getName())
 
 
 def executors(spark: SparkSession, report: dict[str, Any]) -> tuple[str, str]:
@@ -233,6 +280,30 @@ def look_up(spark: SparkSession, table: str) -> tuple[str, str]:
     return "ok", f"{table} is there, {'empty' if head is None else f'at snapshot {head.snapshotId()}'}"
 
 
+def data_files(spark: SparkSession, names: Sequence[str]) -> tuple[str, str]:
+    """Who writes the data files of the tables that are there, and why Spark does (docs/adr/0072). Slow if nothing but a
+    setting is the reason."""
+    tables = [IcebergTable(spark, name) for name in dict.fromkeys(names)]
+    settings = dict(spark.conf.getAll)
+    found = {
+        each.name: layout(each.loaded().facts(), to_arrow_schema(each.schema), settings)
+        for each in tables
+        if each.exists
+    }
+    by_spark = {name: each for name, each in found.items() if isinstance(each, BySpark)}
+    said = f"the tasks write those of {len(found) - len(by_spark)} tables"
+    if by_spark:
+        said += f"; Spark, which takes longer, those of {_listed(by_spark)}"
+    return "slow" if any(each.avoidable for each in by_spark.values()) else "ok", said
+
+
+def _listed(by_spark: Mapping[str, BySpark]) -> str:
+    """Those first that a setting is the reason for."""
+    ranked = sorted(by_spark.items(), key=lambda each: not each[1].avoidable)
+    said = [f"{name} ({each.reason})" for name, each in ranked[:MOST_TOLD]]
+    return ", ".join([*said, *([f"{len(ranked) - MOST_TOLD} more"] if len(ranked) > MOST_TOLD else [])])
+
+
 def beside(table: str, identifier: str) -> str:
     """The self-test's own table, in the namespace of the route's."""
     name = re.sub(r"[^a-z0-9_]", "_", identifier.removeprefix("selftest-").lower())
@@ -247,7 +318,7 @@ def own_table(spark: SparkSession, table: str) -> tuple[str, str]:
     It was not observed what S3 Tables reports first, a missing table or a missing permission. The job role may create
     tables there and may not drop them, so none is created.
     """
-    if spark.conf.get(f"spark.sql.catalog.{table.partition('.')[0]}.rest.signing-name", "") == "s3tables":
+    if ":s3tablescatalog/" in str(spark.conf.get(f"spark.sql.catalog.{table.partition('.')[0]}.glue.id", "")):
         return "skipped", f"not allowed: {table} was not created, because the role may not drop a table of S3 Tables"
     try:
         _drop(spark, table)

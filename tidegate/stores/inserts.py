@@ -14,7 +14,16 @@ ordinary means: a consistent read shows the item that is in the way, and a condi
       by TTL meanwhile
     the answer was lost, the SDK repeats    DuplicateItem for what the lost request has put: the read finds the claim,
       the request                           which names its own notice
-    the request or a statement fails        it may have been done or not: read and put, as above
+    a statement is throttled                no SDK repeats it, because the request has succeeded. A read and a put
+                                            would be two more requests to a table that has too many. So after a pause it
+                                            is inserted again, with the others that were throttled. If it was carried
+                                            out all the same: DuplicateItem, and the read finds this claim
+    the request is throttled                the SDK has repeated it: the same for all of its statements
+    throttling outlasts the pauses          Retryable. Some are claimed. The message comes again, and the read finds
+                                            them
+    the process dies in a pause             the same
+    the request or a statement fails in     it may have been done or not: read and put, as above
+      another way
     a statement whose answer was lost is    it finds an item and does nothing; or it puts this same item first, and the
       carried out later, after the read     put is refused with it
     a twin inserts the same claims          one of two inserts puts the item, and both claims name the same notice
@@ -31,15 +40,18 @@ are not there are inserted. Only of the first `PROBE` is a refused insert paid f
 """
 
 import logging
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from enum import Enum, auto
 from functools import cache
+from time import sleep
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from tidegate.aws.errors import code_of
-from tidegate.core.errors import TidegateError
+from tidegate.core.errors import Retryable, TidegateError
 from tidegate.core.items import Applied, Item, Key, Put, Refused, Transition, Vacant, changed, satisfied
 
 if TYPE_CHECKING:
@@ -59,6 +71,18 @@ FEW = 4
 PROBE = INSERTS
 WAVE = 16 * INSERTS
 """How many are tried, after the first `PROBE`, before it is asked again whether most of them are there already."""
+PAUSES = 11
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""After so many pauses throttling is given up, in all waves together. The nth pause is some part of 2^n times the
+first, in seconds: 7.6 together at most. dispatch takes up to ten notices, and has two minutes."""
+
+
+class Insert(Enum):
+    """What the answer says of an insert."""
+
+    DONE = auto()
+    THROTTLED = auto()
+    UNDECIDED = auto()
 
 
 class Inserts:
@@ -90,31 +114,57 @@ class Inserts:
         """All are tried. An error takes the place of its transition's result."""
         done: dict[Key, Done] = {}
         crowded = False
+        pauses = _pauses()
         for wave in _waves(transitions):
             left = self._not_there(wave, done) if crowded else wave
-            left = self._not_inserted(left, done)
+            left = self._not_inserted(left, done, pauses)
             left = self._not_there(left, done)
             done.update(zip(map(_key, left), self._pool.map(self._put, left), strict=True))
             there = sum(isinstance(done[_key(each)], Refused) for each in wave)
             crowded = 2 * there > len(wave)
         return [done[_key(each)] for each in transitions]
 
-    def _not_inserted(self, wanted: Sequence[Transition], done: dict[Key, Done]) -> list[Transition]:
-        """Insert them, and return those whose insert was not answered with success."""
+    def _not_inserted(
+        self, wanted: Sequence[Transition], done: dict[Key, Done], pauses: Iterator[float]
+    ) -> list[Transition]:
+        """Insert them, those that are throttled again after each pause. Returns those of which the answer decides
+        nothing."""
         if len(wanted) <= FEW:
             return list(wanted)
-        portions = list(_portions(wanted, INSERTS))
         left: list[Transition] = []
-        for portion, inserted in zip(portions, self._pool.map(self._insert, portions), strict=True):
-            for each, success in zip(portion, inserted, strict=True):
-                if success:
-                    done[_key(each)] = Applied(_item(each))
-                else:
-                    left.append(each)
+        throttled = self._inserted(wanted, done, left)
+        while throttled:
+            pause = next(pauses, None)
+            if pause is None:
+                for each in throttled:
+                    done[_key(each)] = Retryable(
+                        f"could not {each.what} in ledger {self._table}: DynamoDB throttles its writes, and went on"
+                        f" after {PAUSES} pauses. If that lasts, see `warm_writes` in [limits]"
+                    )
+                break
+            sleep(pause)
+            throttled = self._inserted(throttled, done, left)
         return left
 
-    def _insert(self, wanted: Sequence[Transition]) -> list[bool]:
-        """By transition, whether its insert was answered with success."""
+    def _inserted(
+        self, wanted: Sequence[Transition], done: dict[Key, Done], left: list[Transition]
+    ) -> list[Transition]:
+        """Insert each once, and add those that are undecided to `left`. Returns those that were throttled."""
+        portions = list(_portions(wanted, INSERTS))
+        throttled: list[Transition] = []
+        for portion, answers in zip(portions, self._pool.map(self._insert, portions), strict=True):
+            for each, answer in zip(portion, answers, strict=True):
+                match answer:
+                    case Insert.DONE:
+                        done[_key(each)] = Applied(_item(each))
+                    case Insert.THROTTLED:
+                        throttled.append(each)
+                    case Insert.UNDECIDED:
+                        left.append(each)
+        return throttled
+
+    def _insert(self, wanted: Sequence[Transition]) -> list[Insert]:
+        """By transition, what the answer says of its insert."""
         items = [self._typed(_item(each)) for each in wanted]
         try:
             answer = self._client.batch_execute_statement(
@@ -124,8 +174,11 @@ class Inserts:
                 ]
             )
         except (ClientError, BotoCoreError) as error:
+            code = code_of(error) if isinstance(error, ClientError) else ""
+            if throttles(code):
+                return [Insert.THROTTLED] * len(wanted)
             # the puts that follow meet the same trouble, and name it; but not a permission that only inserts need
-            if isinstance(error, ClientError) and code_of(error) == "AccessDeniedException" and not self._told:
+            if code == "AccessDeniedException" and not self._told:
                 self._told = True
                 log.warning(
                     "this role may not insert into ledger %s (dynamodb:PartiQLInsert): claims are put one by one, which"
@@ -133,11 +186,11 @@ class Inserts:
                     self._table,
                     error,
                 )
-            return [False] * len(wanted)
+            return [Insert.UNDECIDED] * len(wanted)
         answers = answer.get("Responses", [])
         if len(answers) != len(wanted):
-            return [False] * len(wanted)
-        return ["Error" not in each for each in answers]
+            return [Insert.UNDECIDED] * len(wanted)
+        return [_said(each.get("Error")) for each in answers]
 
     def _not_there(self, wanted: Sequence[Transition], done: dict[Key, Done]) -> Sequence[Transition]:
         """Read their items, and return those that may be put: their item is not there or has expired. If it cannot be
@@ -164,6 +217,14 @@ class Inserts:
             return {}
 
 
+def throttles(code: str) -> bool:
+    """Whether the error says that DynamoDB has done nothing because there were too many requests. Of a statement it is
+    called ThrottlingError, of a request ThrottlingException
+    (https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchStatementError.html)."""
+    throttling = ("Throttling", "ProvisionedThroughputExceeded", "RequestLimitExceeded")
+    return code.removesuffix("Exception").removesuffix("Error") in throttling
+
+
 def insertable(transitions: Sequence[Transition]) -> bool:
     """Whether there are more than a few, each puts one item that must be vacant, and the items differ."""
     if len(transitions) <= FEW or any(len(each.writes) != 1 for each in transitions):
@@ -188,6 +249,19 @@ def _item(transition: Transition) -> Item:
     item = changed(write.key, write.change, None)
     assert item is not None, f"could not {transition.what}: it puts nothing"
     return item
+
+
+def _said(error: Mapping[str, Any] | None) -> Insert:
+    if error is None:
+        return Insert.DONE
+    return Insert.THROTTLED if throttles(str(error.get("Code", ""))) else Insert.UNDECIDED
+
+
+def _pauses() -> Iterator[float]:
+    """In seconds. They differ, or all who were throttled would come back together
+    (https://aws.amazon.com/builders-library/timeouts-retries-and-backoff-with-jitter/)."""
+    for number in range(PAUSES):
+        yield random.uniform(0, min(LONGEST_PAUSE, FIRST_PAUSE * 2**number))
 
 
 @cache

@@ -11,7 +11,7 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Map, Rule
 from werkzeug.wrappers import Request, Response
 
-from tidegate.cli.terminal import duration, size
+from tidegate.cli.terminal import counted, duration, size
 from tidegate.ui import pages
 from tidegate.ui.failures import Trouble, trouble
 from tidegate.ui.guard import HEADERS, Asked, Door, Secrets, door
@@ -153,7 +153,14 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"number": "{:,}".format, "size": size, "duration": duration, "dollars": _dollars, "clock": _clock}
+    made.filters |= {
+        "number": "{:,}".format,
+        "counted": counted,
+        "size": size,
+        "duration": duration,
+        "dollars": _dollars,
+        "clock": _clock,
+    }
     return made
 
 

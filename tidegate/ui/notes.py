@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tidegate.cli.printed import runnable
-from tidegate.cli.render_unknown import WAYS_OUT, of_last_batch
+from tidegate.cli.printed import in_prose
+from tidegate.cli.render_unknown import WAYS_OUT, of_route
 from tidegate.cli.terminal import counted
 from tidegate.core.outlook import is_delayed, outlook
 from tidegate.core.times import iso
@@ -29,9 +29,9 @@ def _of(each: RouteStatus, now: int) -> Iterator[str]:
             done = {"drop": "dropped", "redrive": "sent again"}[batch.wish.value]
             yield f"The {counted(batch.objects, 'upload')} of batch {batch.id} of route {name} are to be {done}."
     if each.paused:
-        yield runnable(f"Route {name} is paused since {iso(each.paused)}: `tidegate unpause {name}` ends that.")
+        yield in_prose(f"Route {name} is paused since {iso(each.paused)}: `tidegate unpause {name}` ends that.")
     if each.unknown:
-        yield f"Unknown columns: {of_last_batch(name, each.unknown)}. What to do: {WAYS_OUT.why}."
+        yield f"Unknown columns: {of_route(name, each.unknown)}. What to do: {WAYS_OUT.why}."
     if not each.configured:
         yield (f"Route {name} is not in the configuration any more. Its unfinished batches go on by its last settings.")
 

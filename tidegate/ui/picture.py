@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from tidegate.core.quantities import counted
+
 WIDTH, HEIGHT = 1000, 300
 TOP = 74
 """Where the river begins, below the numbers of the stages."""
@@ -162,7 +164,7 @@ def in_words(found: Whereabouts) -> str:
         return "No upload was notified yet."
     there = [(name, getattr(found, name)) for name in (*GATES, *FALLS, "committed")]
     listed = _listed([f"{count:,} {name}" for name, count in there if count])
-    return f"{found.notified:,} uploads notified: {listed}."
+    return f"{counted(found.notified, 'upload')} notified: {listed}."
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -6,14 +6,15 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import ConfigOption
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 @app.command(short_help="Run real data through the whole path on this machine, with mischief, and check the table.")
 def demo(
-    config: ConfigOption = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Default: the project's tidegate.example.toml.")
+    ] = None,
     folder: Annotated[
         Path | None,
         typer.Option("--dir", metavar="DIR", help="A fresh folder. Default: .tidegate/demo-<time>."),
@@ -26,11 +27,13 @@ def demo(
     Ends with 0 only if every expected row is in the table once and no other row is.
     """
     # pandas and PyIceberg take a second to import; the other verbs do not need them
-    from tidegate.cli.deployment import config_file
+    from tidegate.settings import EXAMPLE_FILE
     from tidegate_local.cli.narrator import TerminalNarrator
     from tidegate_local.demo import run
+    from tidegate_local.template import project_root
 
+    file = config or project_root() / EXAMPLE_FILE
     with TerminalNarrator() as narrator:
-        passed = run.demo(config_file(config), folder or run.fresh_folder(), narrator, objects=objects, seed=seed)
+        passed = run.demo(file, folder or run.fresh_folder(), narrator, objects=objects, seed=seed)
     if not passed:
         raise typer.Exit(int(Exit.FINDING))

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-import typer
-
+from tidegate.cli import printed
 from tidegate.cli.plugins import StackStopped
+from tidegate.environment import LOCAL_CONFIG
 from tidegate_local import stack
 from tidegate_local.environment import process_environment
 from tidegate_local.errors import LocalError
@@ -21,9 +21,9 @@ def enter(folder: Path, *, up_to_date: bool = False) -> None:
     """
     described = _described(folder)
     if up_to_date:
-        config = Path(described["TIDEGATE_CONFIG"])
+        config = Path(described[LOCAL_CONFIG])
         if stack.apply(config, folder) is not None:
-            typer.echo(f"{config} has changed: the stack in {folder} now runs by it", err=True)
+            printed.echo(f"{config} has changed: the stack in {folder} now runs by it", err=True)
             described = _described(folder)
     local = process_environment(os.environ, described)
     os.environ.clear()

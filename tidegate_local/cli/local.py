@@ -1,10 +1,12 @@
 """`tidegate local`: the whole stack on this machine."""
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tidegate.cli import printed
 from tidegate.cli.options import ConfigOption, DirOption, PortOption
 from tidegate.cli.verbs import group
 from tidegate.environment import STACK_DIR
@@ -19,8 +21,11 @@ def up(
     folder: DirOption = STACK_DIR,
     port: PortOption = None,
     detach: Annotated[bool, typer.Option("--detach", help="Return once it is up; `local down` stops it.")] = False,
+    docker: Annotated[
+        bool, typer.Option("--docker", help="Let Docker's containers call it, too, for `sam local invoke`.")
+    ] = False,
 ) -> None:
-    """Start the stack. Without --detach it runs until Ctrl-C. Everything listens on 127.0.0.1 only.
+    """Start the stack. Without --detach it runs until Ctrl-C. Everything listens on 127.0.0.1 only, without --docker.
 
     It goes on where the stack in DIR ended, with the same tidegate.toml unless --config names another one. If one runs
     there and tidegate.toml has changed, that one applies it.
@@ -30,11 +35,14 @@ def up(
     from tidegate_local.cli import render
 
     file = config_file(config or stack.made_from(folder))
+    _check(file, folder)
     if stack.is_running(folder) and port is None:
         render.applied(folder, file, stack.apply(file, folder))
+        if docker:
+            _make_for_sam(folder)
         return
     if detach:
-        started = stack.detach(file, folder, port=port, on_progress=_say)
+        started = stack.detach(file, folder, port=port, on_progress=_say, docker=docker)
         render.stack_ready(
             folder,
             started.environment,
@@ -42,8 +50,10 @@ def up(
             notes=started.notes,
             detached=True,
         )
+        if docker:
+            _make_for_sam(folder)
         return
-    with stack.up(file, folder, port=port, on_progress=_say) as running:
+    with stack.up(file, folder, port=port, on_progress=_say, docker=docker) as running:
         render.stack_ready(
             folder,
             running.environment,
@@ -52,6 +62,8 @@ def up(
             detached=False,
         )
         try:
+            if docker:
+                _make_for_sam(folder)
             running.wait()
         except KeyboardInterrupt:
             _say("stopping")  # the ordinary end, and no failure
@@ -100,5 +112,27 @@ def env(folder: DirOption = STACK_DIR) -> None:
     typer.echo(script(os.environ, wanted))
 
 
+def _check(file: Path, folder: Path) -> None:
+    """Raises SettingsError of a mistake in the file, before a stack is asked to run by it."""
+    from tidegate.settings import SettingsError, load
+    from tidegate_local import stack
+
+    try:
+        load(file)
+    except SettingsError as error:
+        if not stack.is_running(folder):
+            raise
+        said = f"{error}\nThe stack in {folder} runs on by what the file said before."
+        raise SettingsError(said, error.mistakes) from error
+
+
+def _make_for_sam(folder: Path) -> None:
+    """Of the code as it is now."""
+    from tidegate_local import sam
+    from tidegate_local.cli import render
+
+    render.sam(sam.prepare(folder, _say))
+
+
 def _say(text: str) -> None:
-    typer.echo(text, err=True)
+    printed.echo(text, err=True)

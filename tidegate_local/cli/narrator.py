@@ -8,9 +8,9 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
-from rich.text import Text
 
 from tidegate.cli import render
+from tidegate.cli.terminal import Text
 from tidegate.core.batches import State
 from tidegate.flows.status import RouteStatus
 from tidegate_local.demo.check import Finding

@@ -3,9 +3,8 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from rich.text import Text
-
 from tidegate.cli.render import console
+from tidegate.cli.terminal import Text
 from tidegate_local.commands import command
 from tidegate_local.continuing import Past
 from tidegate_local.environment import NOBODY
@@ -46,6 +45,11 @@ def stack_ready(
         out.print(Text.assemble((f"  {name:<10}", "dim"), value), soft_wrap=True)
     for note in notes:
         out.print(Text(f"  note: {note}", "dim"), soft_wrap=True)
-    if past in (Past.LOST, Past.OLDER):
+    if past is Past.LOST:
         text = NOT_KEPT.format(forget=command("local", "down", "--forget", folder=folder))
         out.print(Text.assemble(("note: ", "bold yellow"), text), soft_wrap=True)
+
+
+def sam(command: str) -> None:
+    """What runs a function in a container, beside those that the stack runs itself."""
+    console().print(Text.assemble((f"  {'sam':<10}", "dim"), command), soft_wrap=True)

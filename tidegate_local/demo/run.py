@@ -399,7 +399,7 @@ def write_config(config: Path, folder: Path) -> tuple[Path, Route]:
     if route is None:
         raise SettingsError(
             f"{config}: no route takes gzipped JSON of flights with the columns that the demo uploads. Give --config"
-            " the tidegate.toml that the project came with"
+            " the project's tidegate.example.toml, or none"
         )
     return file, route
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from moto.sns.models import Subscription
 
+from tidegate_local.callers import WsgiApplication
 from tidegate_local.durable.database import Database, Transaction
 from tidegate_local.durable.requests import AskedRequest, Effect, subscription_arn
 from tidegate_local.errors import LocalError
 from tidegate_local.mends.patching import patch
-
-WsgiApplication = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _SAID = (
     *("REQUEST_METHOD", "PATH_INFO", "RAW_URI", "REQUEST_URI", "QUERY_STRING", "CONTENT_TYPE", "SCRIPT_NAME"),

@@ -38,6 +38,7 @@ MEANINGLESS = {
     r"spark\.jars": "the jars are those of this machine's toolchain",
     r"spark\.master|spark\.submit\..*": "this machine decides where a job runs",
     r"spark\.sql\.catalog\..*": "the catalog is a SQLite file here",
+    r"spark\.tidegate\.credential-secret\..*": "the catalog is a SQLite file here",
     r"spark\.sql\.extensions": "it names what the toolchain's jars hold",
 }
 """Settings that only mean something on EMR, and why they are left out here."""

@@ -54,7 +54,7 @@ def _sent_is_accepted(real: Any) -> Any:
 BUGS = (
     Bug(
         "sent is accepted",
-        "Every notice that was sent to the topic counts as accepted, whatever the topic answered.",
+        "Every notice sent to the topic counts as accepted, whatever the answer.",
         (replaced("tidegate.aws.topic:SnsTopic.publish", _sent_is_accepted),),
         strikes=(Strike("intake sns.PublishBatch", Kind.THROTTLE),),
     ),
@@ -87,31 +87,31 @@ BUGS = (
 HARMLESS = (
     Bug(
         "a stale read of a notice",
-        "A notice's state is read without `ConsistentRead`: it claims again, and is refused.",
+        "It claims again, and is refused.",
         (_eventually("GetItem", "n#"),),
         "replicas_behind",
     ),
     Bug(
         "a stale read of a batch",
-        "A batch's header is read without `ConsistentRead`: its job starts one run of settling later.",
+        "Its job starts one run of settling later.",
         (_eventually("GetItem", "b#"),),
         "replicas_behind",
     ),
     Bug(
         "a stale read of a route",
-        "A route's batches are read without `ConsistentRead`: a notice may be given back for it.",
+        "A notice may be given back for it.",
         (_eventually("GetItem", "r#"),),
         "replicas_behind",
     ),
     Bug(
         "a stale read of registrations",
-        "Registrations are read without `ConsistentRead`: the next run of settling adds them up again.",
+        "The next run of settling adds them up again.",
         (_eventually("BatchGetItem"),),
         "replicas_behind",
     ),
     Bug(
         "a stale read of the routes",
-        "The list of routes is read without `ConsistentRead`: one more write that changes nothing.",
+        "One more write changes nothing.",
         (_eventually("Query"),),
         "replicas_behind",
     ),

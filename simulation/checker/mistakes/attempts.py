@@ -292,8 +292,7 @@ BUGS = (
 HARMLESS = (
     Bug(
         "no memory of started jobs",
-        "Powertools is left out, and the client token is new each time. More drivers run than needed; one of them"
-        " counts.",
+        "More drivers run than needed; one counts.",
         (
             NO_MEMORY,
             rewired("emr-serverless", "StartJobRun", _a_token_each_time),
@@ -301,12 +300,12 @@ HARMLESS = (
     ),
     Bug(
         "a new attempt does not check",
-        "An attempt does not check before it reads and stages whether the batch is in the table. The commit checks.",
+        "The commit checks whether the batch is in the table.",
         (replaced("tidegate.flows.publish:Attempt.look", lambda real: lambda attempt: None),),
     ),
     Bug(
         "any number of jobs",
-        "An attempt begins without a free slot: jobs of one route run side by side.",
+        "Jobs of a route run side by side.",
         (
             rewritten("r#", lambda write: write.unconditional() if write.adds("running") else None),
             replaced("tidegate.flows.hand_off:hand_off_sealed", _whatever_runs),
@@ -315,12 +314,12 @@ HARMLESS = (
     ),
     Bug(
         "the receipt first, the job second",
-        "Settling reads the receipt before the job's state. One more attempt runs, and finds the batch published.",
+        "One more attempt finds the batch published.",
         (replaced("tidegate.flows.settle:settle_batch", _receipt_first),),
     ),
     Bug(
         "resumed while it runs",
-        "Resuming starts another attempt even if the batch is not halted. Two drivers run; one of them counts.",
+        "Two drivers run; one counts.",
         (
             replaced("tidegate.flows.resume:resume", _running_or_not),
             rewritten("b#", lambda write: write.forgets("halted") if write.sets("fencing") else None),
@@ -329,7 +328,7 @@ HARMLESS = (
     ),
     Bug(
         "a job recorded for another attempt",
-        "A job run is recorded although its attempt is over. One more attempt runs.",
+        "One more attempt runs.",
         (rewritten("b#", _recorded_late),),
         "a_second_job_that_is_slow",
         (Strike("settle dynamodb.UpdateItem b", Kind.LATE, 3), Strike("driver iceberg.load", Kind.DIE_BEFORE)),

@@ -25,19 +25,51 @@ def _judged(was: AuditFinding, becomes: AuditFinding) -> Planting:
 
 
 def _from_nobody(real: Any) -> Any:
-    return lambda route, lost, look, ports: real(route, [replace(each, takes_from="") for each in lost], look, ports)
+    def send_lost(route: str, bucket: str, lost: Any, look: Any, ports: Any, *, at: int) -> None:
+        real(route, bucket, [replace(each, takes_from="") for each in lost], look, ports, at=at)
+
+    return send_lost
 
 
 def _since_ever(real: Any) -> Any:
     def next_run(*arguments: Any, **named: Any) -> Any:
         run = real(*arguments, **named)
-        return replace(run, since=run.watched_since)
+        return run and replace(run, since=run.watched_since)
 
     return next_run
 
 
+def _whenever_it_was_left(real: Any) -> Any:
+    def next_run(last: Any, limits: Any, **named: Any) -> Any:
+        run = real(replace(last, left_at=0), limits, **named)
+        return run and replace(run, left_at=last.left_at)
+
+    return next_run
+
+
+def _left_first(real: Any) -> Any:
+    def watch_places(routes: Any, limits: Any, ports: Any) -> Any:
+        for run in ports.ledger.audits():
+            if not run.left_at and not any(route.place == run.place for route in routes):
+                ports.ledger.end_watch(run, ports.clock(), limits.horizon)
+        return real(routes, limits, ports)
+
+    return watch_places
+
+
+def _while_it_is_taken(real: Any) -> Any:
+    def scope_of(run: Any, routes: Any) -> Any:
+        return None if run.left_at else real(run, routes)
+
+    return scope_of
+
+
 def _from_since_to_until(real: Any) -> Any:
     return lambda window, listed, now: window.since <= listed.modified <= window.until
+
+
+def _whatever_is_listed(real: Any) -> Any:
+    return lambda window, listed, now: max(window.since, now - window.horizon) <= listed.modified <= window.until
 
 
 def _after_the_key(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -53,13 +85,13 @@ def _whoever_registered(write: WriteRequest) -> None:
 def _noted_first(real: Any) -> Any:
     """The page is noted when its notices are about to be published."""
 
-    def audit_page(route: Any, look: Any, after: Any, ports: Any) -> Any:
+    def audit_page(route: Any, takers: Any, look: Any, after: Any, ports: Any) -> Any:
         page = ports.listing.page(route.bucket, route.prefix, after, route.owner)
-        run = ports.ledger.audit(route.name)
+        run = ports.ledger.audit(route.place)
         if run and run.id == look.id and not run.finished_at:
             noted = replace(run, page=run.page + 1, after=page.after or after, finished_at=0 if page.after else 1)
             ports.ledger.note_audit(noted)
-        return real(route, look, after, ports)
+        return real(route, takers, look, after, ports)
 
     return audit_page
 
@@ -119,6 +151,13 @@ BUGS = (
         "audited_for_months",
     ),
     Bug(
+        "what nobody can read is lost",
+        "The audit looks at versions that are not current and have no version id: each ends as superseded, and the next"
+        " run finds it lost again.",
+        (replaced("tidegate.core.audit:Window.has", _whatever_is_listed),),
+        "overwritten_while_suspended",
+    ),
+    Bug(
         "the audit looks back for ever",
         "The audit looks at uploads that are older than the claims that the ledger keeps.",
         (
@@ -126,6 +165,25 @@ BUGS = (
             replaced("tidegate.core.audit:Window.has", _from_since_to_until),
         ),
         "audited_for_months",
+    ),
+    Bug(
+        "a place that was left is not audited",
+        "The audit ends with the route: what was put before, and never announced, is in no run.",
+        (replaced("tidegate.core.audit:scope_of", _while_it_is_taken),),
+        "split_unannounced",
+    ),
+    Bug(
+        "a place is left before its followers are watched",
+        "The audit dies between the two: what is put until its next invocation is in no run.",
+        (replaced("tidegate.flows.watch:watch_places", _left_first),),
+        "split_unannounced",
+        (Strike("audit dynamodb.UpdateItem ", Kind.DIE_AFTER),),
+    ),
+    Bug(
+        "the window ignores when the place was left",
+        "What was put while no route took it is sent to a route that came later.",
+        (replaced("tidegate.core.audit:next_run", _whenever_it_was_left),),
+        "split_unannounced",
     ),
     Bug(
         "the listing goes on after the key",
@@ -151,13 +209,13 @@ BUGS = (
 HARMLESS = (
     Bug(
         "what is pending is sent, too",
-        "The audit sends uploads that are pending, and names their owner, which has not let go.",
+        "The notice names an owner that has not let go.",
         (_judged(AuditFinding.PENDING, AuditFinding.LOST),),
         "audited_under_way",
     ),
     Bug(
         "a page is noted before its notices are published",
-        "If the audit dies between the two, the next run finds the uploads.",
+        "If the audit dies in between, its next run finds the uploads.",
         (replaced("tidegate.flows.audit:_audit_page", _noted_first),),
         "unannounced",
     ),

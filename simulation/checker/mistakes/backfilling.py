@@ -17,15 +17,16 @@ def _of_nothing(real: Any) -> Any:
 
 def _lineage_first(real: Any) -> Any:
     def send_missing(scope: Any, backfill: Any, surveyed: Any, kept: Any, ports: Any, *, pace: Any) -> Any:
-        there = list(ports.lineage.landed(scope.route.dataset.table, scope.uri))
-        early = replace(ports, lineage=SimpleNamespace(landed=lambda table, prefix: iter(there)))
+        history, found = ports.lineage.with_history(scope.route.dataset.table, scope.uri)
+        there = list(found)
+        early = replace(ports, lineage=SimpleNamespace(with_history=lambda table, prefix: (history, iter(there))))
         return real(scope, backfill, surveyed, kept, early, pace=pace)
 
     return send_missing
 
 
 def _timeless(real: Any) -> Any:
-    return lambda scope, backfill, portion, at, ports: real(scope, backfill, portion, 0, ports)
+    return lambda scope, backfill, finding, entries, at, ports: real(scope, backfill, finding, entries, 0, ports)
 
 
 def _nothing_landed(real: Any) -> Any:
@@ -33,6 +34,12 @@ def _nothing_landed(real: Any) -> Any:
 
 
 BUGS = (
+    Bug(
+        "what was deleted is taken from nobody",
+        "A backfill does not name the owners of what has landed before.",
+        (replaced("tidegate.flows.backfill:Again.owner_of", lambda real: lambda again, upload: ""),),
+        "deleted_and_backfilled",
+    ),
     Bug(
         "a backfill sends what a batch holds",
         "The uploads of batches that have not ended are not left out. Their claims may have expired.",

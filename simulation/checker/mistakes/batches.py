@@ -237,17 +237,23 @@ BUGS = (
         "recovered_in_passing",
         (Strike("dispatch dynamodb.TransactWriteItems n,b", Kind.SLOW),),
     ),
+    Bug(
+        "the digest is not compared",
+        "The job does not compare its manifest with the digest in the ledger, and its outcomes do not name it.",
+        (rewired("emr-serverless", "StartJobRun", _no_digest),),
+        "core",
+    ),
 )
 
 HARMLESS = (
     Bug(
         "decided or not, claim again",
-        "Dispatch does not check first whether the notice is registered already.",
+        "Dispatch does not check first whether the notice is registered.",
         (replaced("tidegate.flows.dispatch:dispatch", _not_asked_first),),
     ),
     Bug(
         "an empty batch is sealed",
-        "Sealing does not check that the batch has uploads. A job runs and publishes nothing.",
+        "A job runs and publishes nothing.",
         (rewritten("b#", _empty_too), replaced("tidegate.core.batches:is_due", _whoever_is_in_it)),
         "cleaned_under_way",
         (Strike("dispatch dynamodb.TransactWriteItems b,r", Kind.DIE_AFTER),),
@@ -255,12 +261,6 @@ HARMLESS = (
 )
 
 UNSEEN = (
-    Bug(
-        "the digest is not compared",
-        "The job does not compare its manifest with the digest in the ledger.",
-        (rewired("emr-serverless", "StartJobRun", _no_digest),),
-        because="harmless: hand-off compares the two before it starts a job, and no manifest is written twice",
-    ),
     Bug(
         "the manifest is written again",
         "Hand-off always writes the manifest, even if there is one.",

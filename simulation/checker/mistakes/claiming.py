@@ -62,19 +62,19 @@ def _release(bucket: str, key: str, version: str, notice_id: str) -> None:
 
 
 def _nothing_beside_a_duplicate(real: Any) -> Any:
-    def claim(ledger: Any, notice: Any) -> Claimed:
-        claimed: Claimed = real(ledger, notice)
+    def claim(ledger: Any, notice: Any, *table: Any) -> Claimed:
+        claimed: Claimed = real(ledger, notice, *table)
         return replace(claimed, owned=()) if claimed.refused else claimed
 
     return claim
 
 
 def _taken_over_at_once(real: Any) -> Any:
-    def claim(ledger: Any, notice: Any) -> Claimed:
-        claimed: Claimed = real(ledger, notice)
+    def claim(ledger: Any, notice: Any, *table: Any) -> Claimed:
+        claimed: Claimed = real(ledger, notice, *table)
         if not claimed.again:
             return claimed
-        taken: Claimed = real(ledger, replace(notice, entries=claimed.again))
+        taken: Claimed = real(ledger, replace(notice, entries=claimed.again), *table)
         return Claimed((*claimed.owned, *taken.owned), (*claimed.refused, *taken.refused))
 
     return claim
@@ -302,8 +302,7 @@ BUGS = (
         "let go at the second attempt",
         "Another notice may take the uploads of a batch as soon as it has a second attempt.",
         (_let_go(lambda batch: batch.attempt > 1),),
-        "again_while_it_is_tried",
-        (Strike("driver iceberg.load", Kind.DIE_BEFORE),),
+        "told_while_given_up",
     ),
     Bug(
         "a claim without an expiry",
@@ -332,22 +331,19 @@ BUGS = (
         "again_twice_at_once",
         (Strike("dispatch dynamodb.PutItem o", Kind.PAUSE, 4),),
     ),
-)
-
-UNSEEN = (
     Bug(
         "expiry in milliseconds",
         "A claim expires in fifty thousand years: its expiry is in the wrong unit.",
         (rewritten("o#", _in_milliseconds),),
-        because=(
-            "harmless but for the cost: the ledger grows for ever; no upload is announced again after its claim"
-            " would have expired"
-        ),
+        "core",
     ),
+)
+
+UNSEEN = (
     Bug(
         "expired a second later",
         "A claim that expires this second is still live.",
         (replaced("tidegate.core.claims:is_live", lambda real: lambda expires_at, now: expires_at >= now),),
-        because="harmless: the put's own condition decides, and each record outlives by a day those that point to it",
+        because="harmless: the put's condition decides, and each record outlives by a day those that point to it",
     ),
 )

@@ -44,7 +44,7 @@ def _settings_of_now(parameters: dict[str, Any]) -> dict[str, Any]:
 BUGS = (
     Bug(
         "only configured routes are settled",
-        "Settling visits only the routes of the configuration, not those that the ledger knows.",
+        "Settling visits only configured routes, not all that the ledger knows.",
         (replaced("tidegate.flows.settle:routes_to_settle", _configured_only),),
         "renamed_under_way",
     ),

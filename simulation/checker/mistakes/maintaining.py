@@ -30,7 +30,7 @@ def _held_by_nothing(real: Any) -> Any:
 BUGS = (
     Bug(
         "floors of unfinished batches expire",
-        "A run of maintenance does not ask for the floors of the batches that have not ended.",
+        "Maintenance does not ask for the floors of unfinished batches.",
         (replaced(FLOORS, _none),),
         "maintained",
         (Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),

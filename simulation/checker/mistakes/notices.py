@@ -44,10 +44,8 @@ def _decoded(real: Any) -> Any:
 def _nothing_of_sequencers(real: Any) -> Any:
     def make_notice(route: str, bucket: str, origin: str, entries: Any, **options: Any) -> Any:
         entries = list(entries)
-        # what wire version 1 did
-        return replace(
-            real(route, bucket, origin, entries, **options), id=real(route, bucket, origin, entries, wire=1).id
-        )
+        bare = [replace(each, upload=replace(each.upload, sequencer="")) for each in entries]
+        return replace(real(route, bucket, origin, entries, **options), id=real(route, bucket, origin, bare).id)
 
     return make_notice
 
@@ -103,7 +101,7 @@ def _without_sequencer(real: Any) -> Any:
 BUGS = (
     Bug(
         "plus stays plus",
-        "The key is decoded with `unquote`, which leaves `+` alone, instead of `unquote_plus`.",
+        "The key is decoded with `unquote`, which leaves `+` alone.",
         (_encoded(lambda key: key.replace("+", "%2B")),),
     ),
     Bug(
@@ -166,7 +164,7 @@ BUGS = (
 HARMLESS = (
     Bug(
         "no order within a route",
-        "Only the failed message is given back. Those behind it go first.",
+        "Messages behind a failed one go first.",
         (replaced(DISPATCH, _one_by_one),),
     ),
 )

@@ -158,24 +158,14 @@ def _land_first(real: Any) -> Any:
 
 BUGS = (
     Bug(
-        "ended without its rejected rows",
-        "The receipt is written before the rejected rows have landed, and nobody lands them.",
-        (replaced("tidegate.flows.rejected:land_rejected", lambda real: lambda *_: None),),
-        "bad_rows",
-    ),
-    Bug(
-        "rejected rows above a floor of the moment",
-        "Each driver takes the position of the table of rejected rows as its floor.",
-        (replaced("tidegate.flows.rejected:_floor", lambda real: lambda attempt, position: position),),
-        "bad_rows",
-        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 6),),
-    ),
-    Bug(
-        "rejected rows first, the batch second",
-        "A driver lands its rejected rows before it publishes the batch.",
-        (replaced("tidegate.flows.publish:Attempt.publish", _land_first),),
-        "bad_rows_given_up",
-        (Strike("driver iceberg.swap", Kind.PAUSE),),
+        "checked only before the commit",
+        "The history is checked before the commit, and not in it (in the model of the table).",
+        (
+            replaced(PUBLISH, _asked_before),
+            replaced(VERDICT, lambda real: lambda *_: NotPublished(), within="simulation.world.table"),
+        ),
+        "twins",
+        (Strike("driver iceberg.load", Kind.PAUSE, 7),),
     ),
     Bug(
         "straight into the table",
@@ -206,16 +196,6 @@ BUGS = (
         (replaced(VERDICT, _as_if_it_arrived),),
         "history_expired",
         (Strike("driver iceberg.swap", Kind.DIE_AFTER, 3),),
-    ),
-    Bug(
-        "checked only before the commit",
-        "The history is checked once, before the commit, and not in the commit itself (in the model of the table).",
-        (
-            replaced(PUBLISH, _asked_before),
-            replaced(VERDICT, lambda real: lambda *_: NotPublished(), within="simulation.world.table"),
-        ),
-        "twins",
-        (Strike("driver iceberg.load", Kind.PAUSE, 7),),
     ),
     Bug(
         "a fence that is only staged",
@@ -275,6 +255,26 @@ BUGS = (
         (replaced("simulation.world.table:ModelTable.drop_branches", _all_branches),),
         "cleaned_under_way",
         (Strike("driver iceberg.load", Kind.PAUSE, 7),),
+    ),
+    Bug(
+        "ended without its rejected rows",
+        "The receipt is written before the rejected rows have landed, and nobody lands them.",
+        (replaced("tidegate.flows.rejected:land_rejected", lambda real: lambda *_: None),),
+        "bad_rows",
+    ),
+    Bug(
+        "rejected rows above a floor of the moment",
+        "Each driver takes the position of the table of rejected rows as its floor.",
+        (replaced("tidegate.flows.rejected:_floor", lambda real: lambda attempt, position: position),),
+        "bad_rows",
+        (Strike("driver iceberg.swap", Kind.DIE_AFTER, 6),),
+    ),
+    Bug(
+        "rejected rows first, the batch second",
+        "A driver lands its rejected rows before it publishes the batch.",
+        (replaced("tidegate.flows.publish:Attempt.publish", _land_first),),
+        "bad_rows_given_up",
+        (Strike("driver iceberg.swap", Kind.PAUSE),),
     ),
 )
 

@@ -31,7 +31,30 @@ def _whatever_was_quarantined(real: Any) -> Any:
     return note_oldest
 
 
+def _in_quarantine_still(real: Any) -> Any:
+    def drop_quarantined(*arguments: Any, **named: Any) -> Transition:
+        whole: Transition = real(*arguments, **named)
+        *claims, route = whole.writes
+        assert isinstance(route.change, Update)
+        adds = {name: count for name, count in route.change.adds.items() if name != "back_quarantined"}
+        return replace(whole, writes=(*claims, replace(route, change=replace(route.change, adds=adds))))
+
+    return drop_quarantined
+
+
 BUGS = (
+    Bug(
+        "corrected by an earlier version",
+        "An upload in quarantine is given up because an earlier version of its object has landed.",
+        (replaced("tidegate.flows.drop_quarantined:_is_after", lambda real: lambda claim, other: True),),
+        "corrected",
+    ),
+    Bug(
+        "corrected, and not counted",
+        "An upload in quarantine is given up, and stays in the sum of those in quarantine.",
+        (replaced("tidegate.core.transitions:drop_quarantined", _in_quarantine_still),),
+        "corrected",
+    ),
     Bug(
         "a look asks about no upload",
         "A look for the oldest upload in quarantine takes each batch for one that has none any more.",
@@ -51,7 +74,6 @@ UNSEEN = (
         "a look hides what came meanwhile",
         "A look for the oldest upload in quarantine overwrites what a batch has noted meanwhile.",
         (replaced("tidegate.core.transitions:note_oldest", _whatever_was_quarantined),),
-        because="the batch has to end between two requests of one look, and the model shows that (`simulation/model`);"
-        " none of 400 seeds did",
+        because="the batch has to end between two requests of one look: the model shows it, and none of 400 seeds did",
     ),
 )

@@ -76,7 +76,7 @@ BUGS = (
 HARMLESS = (
     Bug(
         "decided batches are left to settling",
-        "Rebuilding does not end the batches that have a receipt: settling does, a minute later.",
+        "Settling ends them, a minute later.",
         (replaced(f"{REBUILD}:_Rebuilding.end", _nothing),),
         "lost_with_everything_landed",
     ),

@@ -59,7 +59,7 @@ def _for_no_table(real: Any) -> Any:
 BUGS = (
     Bug(
         "recovered without claims",
-        "Recovering does not restore the claims of a manifest's uploads: their next notifications count as new.",
+        "Recovering does not restore the claims of a manifest's uploads.",
         (replaced(f"{RUN}.claims", _nothing),),
         "restored_to_the_beginning",
     ),
@@ -117,7 +117,7 @@ BUGS = (
 HARMLESS = (
     Bug(
         "a decided batch is sealed again",
-        "Recovering does not read the receipt. One more job runs, and finds the batch published.",
+        "One more job finds the batch published.",
         (replaced(f"{RUN}._receipt", _never_decided),),
         "restored_to_the_beginning",
     ),

@@ -61,10 +61,10 @@ def _of_any_snapshot(real: Any) -> Any:
 
 
 def _counted_at_once(real: Any) -> Any:
-    def register(ledger: Any, notice: Any, batch: Any, part: Any, back: Any = None) -> Any:
+    def register(ledger: Any, notice: Any, batch: Any, part: Any, back: Any = None, *bound: str) -> Any:
         for route, left in transitions._sums_left(back or {}).items():
             ledger.store.apply(Transition("count", (Write(route_key(route), Update(adds=left)),)))
-        return real(ledger, notice, batch, part)
+        return real(ledger, notice, batch, part, None, *bound)
 
     return register
 
@@ -201,7 +201,7 @@ BUGS = (
         "A redrive sends uploads that another notice took over, names that one as their owner, and dispatch believes"
         " that it has let go.",
         (replaced(f"{REDRIVE}:_still_owned", _whoever_owns_it), TRUSTED),
-        "redriven_again",
+        "again_twice_at_once",
     ),
     Bug(
         "a batch is redriven while its job runs",
@@ -258,13 +258,13 @@ BUGS = (
 HARMLESS = (
     Bug(
         "a redrive of any batch",
-        "A redrive does not ask whether its batch is abandoned: dispatch refuses its notices.",
+        "Dispatch refuses the notices if the batch is not abandoned.",
         (REDRIVEN_AT_ANY_TIME,),
         "redriven_in_passing",
     ),
     Bug(
         "a redrive of what belongs to others by now",
-        "A redrive sends uploads that another notice took over: dispatch refuses them.",
+        "Dispatch refuses what another notice took over.",
         (replaced(f"{REDRIVE}:_still_owned", _whoever_owns_it),),
         "redriven_again",
     ),

@@ -19,7 +19,7 @@ def _not_in_line(real: Any) -> Any:
 BUGS = (
     Bug(
         "published again without a look at the table",
-        "A batch is published again although its rows are there: the floor of the job is above them.",
+        "A batch is published again although its rows are there.",
         (replaced(HELD, _holds_nothing), replaced(IN_LINE, _not_in_line)),
         "republished_in_passing",
     ),

@@ -118,7 +118,7 @@ def a_part_was_deleted(stage: Stage) -> None:
     parts_are_deleted(stage, batch)
     told = stage.shell.type(f"tidegate abort {batch.id} --drop --yes")
     assert told.code == 1
-    assert "lacks 1 files" in told.stderr
+    assert "lacks 1 file of" in told.stderr
     assert "with 2 uploads" in told.stderr
     stage.settle()
     assert "wish:" in stage.shell.type("tidegate status").stdout
@@ -160,12 +160,13 @@ def the_catalog_did_not_answer(stage: Stage) -> None:
     assert (stage.batch(batch.id).state, ("AttemptsFailed", ROUTE) in stage.metrics) == (State.COMMITTED, False)
 
 
-@scenario("batch-pending")
+@scenario("batch-late")
 def its_job_hangs(stage: Stage) -> None:
     batch = stage.submitted()
     stage.deployment.clock.advance(3 * 3600)
     stage.settle()
     assert stage.metrics["OldestPendingSeconds", ROUTE] > 2 * 3600 + 60 + 300
+    assert stage.metrics["LateNow", ROUTE] == 1
     assert batch.id in stage.shell.type("tidegate status --json").stdout
     stage.types("tidegate status")
     assert '"state": "RUNNING"' in stage.types("get-job-run", RUN=batch.job_run)
@@ -177,7 +178,7 @@ def its_job_hangs(stage: Stage) -> None:
     assert stage.batch(batch.id).attempt == 2
     stage.published(batch.id)
     stage.settle()
-    assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "the alarm ends"
+    assert (stage.metrics["OldestPendingSeconds", ROUTE], stage.metrics["LateNow", ROUTE]) == (0, 0), "the alarm ends"
 
 
 @scenario("Pause a route")
@@ -227,19 +228,21 @@ def the_bus_is_gone(stage: Stage) -> None:
     assert stage.metrics["OldestUnannouncedSeconds", ""] > HOUR
     assert ("SettlingTroubles", "") not in stage.metrics
     assert "no bus today" in stage.types("log Settle")
-    assert "1 committed batches wait to be announced" in stage.types("tidegate status")
+    assert "1 committed batch waits to be announced" in stage.types("tidegate status")
     with answered(events, "PutEvents", 200, {"Entries": [{"EventId": "1"}]}):
         stage.settle()
     assert stage.metrics["OldestUnannouncedSeconds", ""] == 0, "the alarm ends"
     assert "to be announced" not in stage.types("tidegate status")
 
 
-@scenario("hand-offs-failed")
+@scenario("settling-troubles")
 def emr_refuses_the_job(stage: Stage) -> None:
     stage.upload("weather/a.json", "weather/b.json")  # two make this route's batch full
     stage.deployment.emr.refusal = (400, "ValidationException")
     assert stage.deliver() == []
     assert stage.metrics["HandOffsFailed", "weather"] == 1
+    stage.settle()
+    assert stage.metrics["SettlingTroubles", ""] == 1, "settling tries it, too"
     assert "ValidationException" in stage.types("log Dispatch")
     stage.types("tidegate status")
     stage.deployment.emr.refusal = None

@@ -12,7 +12,7 @@ from tidegate import wiring
 CAUSE = "AccessDenied: the audit may not list the bucket"
 
 
-@scenario("FUNCTION-errors")
+@scenario("function-errors")
 def a_function_may_not_do_what_it_has_to(stage: Stage) -> None:
     wiring._client("s3").delete_bucket(Bucket="landing")
     assert stage.invoke("audit", event("settle_schedule")) is not None, "its first run looks at nothing"
@@ -26,7 +26,7 @@ def a_function_may_not_do_what_it_has_to(stage: Stage) -> None:
     assert stage.audit() == {"lost": 0}
 
 
-@scenario("FUNCTION-throttled")
+@scenario("function-throttled")
 def a_function_has_a_limit_of_its_own(stage: Stage) -> None:
     boto3.client("lambda").put_function_concurrency(
         FunctionName=stage.parts["Dispatch", FUNCTION], ReservedConcurrentExecutions=4
@@ -35,7 +35,7 @@ def a_function_has_a_limit_of_its_own(stage: Stage) -> None:
     stage.types("get-account-settings", moto_lacks=True)
 
 
-@scenario("FUNCTION-silent")
+@scenario("function-silent")
 def its_rules_are_disabled(stage: Stage) -> None:
     events = boto3.client("events")
     scheduled = [row.construct for row in ROSTER if isinstance(row.started_by, Schedule)]

@@ -1,7 +1,7 @@
 """Where to look when no alarm sounds."""
 
 from tests.functional.runbook import scenario
-from tests.functional.runbook.stage import Stage
+from tests.functional.runbook.stage import ROUTE, Stage
 
 
 @scenario("Where to look")
@@ -16,3 +16,11 @@ def somebody_asks_for_a_file(stage: Stage) -> None:
     assert "\nlanded: 1 row at " in told
     assert str(stage.batch(batch.id).snapshot) in told
     stage.types("tidegate trace", ends=1, BUCKET="landing", KEY="flights/nobody-knows.json")
+
+
+@scenario("Alarms")
+def somebody_asks_which_route_it_is(stage: Stage) -> None:
+    stage.halted("the table has no such column")
+    stage.types("describe-alarm-contributors", ALARM="batch-halted", moto_lacks=True)
+    told = stage.shell.type("tidegate status")
+    assert (told.code, ROUTE in told.stdout) == (1, True)

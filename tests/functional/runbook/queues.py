@@ -27,7 +27,7 @@ def count(url: str) -> int:
     return int(asked["Attributes"]["ApproximateNumberOfMessages"])
 
 
-@scenario("buffer-stuck")
+@scenario("messages-stuck")
 def the_topic_refuses_and_the_mapping_is_off(stage: Stage) -> None:
     named, sns = stage.deployment.resources, wiring._client("sns")
     body = s3_message(s3_record("flights/a.json"))
@@ -38,7 +38,7 @@ def the_topic_refuses_and_the_mapping_is_off(stage: Stage) -> None:
     assert "given back" in stage.types("given back")
     stage.parts.log("intake", '{"level":"ERROR","message":"the topic refuses"}')
     assert "refuses" in stage.types("log Intake ERROR")
-    assert '"ApproximateNumberOfMessages": "1"' in stage.types("get-queue-attributes")
+    assert '"ApproximateNumberOfMessages": "1"' in stage.types("$TIDEGATE_BUFFER")
     mapping = stage.parts["Intake", MAPPING]
     boto3.client("lambda").update_event_source_mapping(UUID=mapping, Enabled=False)
     rows = json.loads(stage.types("list-event-source-mappings"))
@@ -49,7 +49,7 @@ def the_topic_refuses_and_the_mapping_is_off(stage: Stage) -> None:
     assert stage.invoke("intake", stage.notifications(body)) == {"batchItemFailures": []}
 
 
-@scenario("notices-stuck")
+@scenario("messages-stuck")
 def the_ledger_refuses(stage: Stage) -> None:
     stage.upload("flights/a.json")
     (body,) = stage.deployment.bodies(stage.deployment.resources.notices)
@@ -59,18 +59,18 @@ def the_ledger_refuses(stage: Stage) -> None:
     stage.parts.log("dispatch", '{"level":"ERROR","message":"could not claim: AccessDeniedException"}')
     assert "AccessDenied" in stage.types("log Dispatch ERROR")
     send(stage.deployment.resources.notices, f" {given_back}")
-    assert '"ApproximateNumberOfMessages": "1"' in stage.types("get-queue-attributes")
+    assert '"ApproximateNumberOfMessages": "1"' in stage.types("$TIDEGATE_NOTICES")
     # the cause is gone
     assert stage.deliver() == []
     assert stage.deployment.ledger.route("flights").open_batch
 
 
-@scenario("buffer-dead-letters")
+@scenario("dead-letters")
 def some_can_be_saved_and_garbage_cannot(stage: Stage) -> None:
     named = stage.deployment.resources
     send(named.dead_letters, s3_message(s3_record("flights/a.json")))
     send(named.dead_letters, "this is no JSON", "not JSON")
-    seen = stage.types("--visibility-timeout 0")
+    seen = stage.types('$TIDEGATE_DEAD_LETTERS" --message')
     assert "not JSON" in seen
     assert "flights/a.json" in seen
     assert "this is no JSON" in stage.types("--dry-run", ends=1)
@@ -87,13 +87,13 @@ def some_can_be_saved_and_garbage_cannot(stage: Stage) -> None:
     assert count(named.dead_letters) == 0, "the alarm ends"
 
 
-@scenario("notices-dead-letters")
+@scenario("dead-letters")
 def a_route_was_not_deployed(stage: Stage) -> None:
     named = stage.deployment.resources
     stage.submitted("flights/landed.json")
     send(named.notices_dead_letters, notice("flights/late.json").encode())
     send(named.notices_dead_letters, notice("trains/a.json", route="trains").encode())
-    assert "trains" in stage.types("--visibility-timeout 0")
+    assert "trains" in stage.types("$TIDEGATE_NOTICES_DEAD_LETTERS")
     assert "trains" in stage.types("--dry-run", ends=1)
     stage.types("redrive dead-letters", ends=1)  # nobody knows the route
     assert (count(named.notices_dead_letters), count(named.notices)) == (1, 1)
@@ -106,7 +106,7 @@ def a_route_was_not_deployed(stage: Stage) -> None:
     assert stage.deployment.ledger.claims("landing", "trains/a.json")
 
 
-@scenario("records-set-aside")
+@scenario("dead-letters")
 def a_stranger_sends_something(stage: Stage) -> None:
     assert stage.invoke("intake", stage.notifications("this is no JSON")) == {"batchItemFailures": []}
     assert stage.metrics["RecordsSetAside", ""] == 1

@@ -178,7 +178,7 @@ def the_table_was_rolled_back(stage: Stage) -> None:
     assert kept.id not in found
     before = stage.sums()
     assert "its 2 rows are in the table" in stage.types("republish", BATCH=gone.id, answers="y\n")
-    assert stage.batch(gone.id) == replace(gone, snapshot=900)
+    assert stage.batch(gone.id) == replace(gone, snapshot=900, republished=True)
     assert HOLDS in stage.types("reconcile")
     assert "were before this command" in stage.types("republish", BATCH=gone.id, answers="y\n")
     stage.settle()
@@ -222,7 +222,7 @@ def rows_were_deleted(stage: Stage) -> None:
     rows.pop()
     found = stage.types("reconcile", ends=1)
     assert f"fewer: batch {batch.id}" in found
-    assert "holds 1 rows of 1 uploads, the ledger has committed 2 of 2" in found
+    assert "holds 1 row of 1 upload, the ledger has committed 2 of 2" in found
     rows.clear()
     assert f"missing: batch {batch.id}" in stage.types("reconcile", ends=1)
     # rows that were deleted are not brought back: the snapshot is there

@@ -26,7 +26,7 @@ def a_column_was_of_the_wrong_type(stage: Stage) -> None:
     assert (ERROR in listed, KEY in listed, "good.json" in listed) == (True, True, False)
     assert ERROR in stage.types("quarantine show", BUCKET="landing", KEY=KEY)
     stage.deploys(lambda text: text.replace('schema = "id bigint"', 'schema = "id string"', 1))
-    assert "1 uploads" in stage.types("quarantine release", ROUTE=ROUTE, ERROR="is no BIGINT")
+    assert "1 upload is" in stage.types("quarantine release", ROUTE=ROUTE, ERROR="is no BIGINT")
     assert stage.deliver() == []
     for _ in range(6):
         stage.settle()
@@ -34,6 +34,15 @@ def a_column_was_of_the_wrong_type(stage: Stage) -> None:
     sums = stage.sums()
     assert (sums["notified"], sums["committed"], sums["quarantined"]) == (2, 2, 0)
     assert KEY not in stage.shell.type("tidegate quarantine ls").stdout
+
+
+@scenario("uploads-quarantined")
+def nobody_needs_it_any_more(stage: Stage) -> None:
+    in_quarantine(stage)
+    assert "1 upload is given up" in stage.types("quarantine drop", ROUTE=ROUTE, PATTERN=KEY, REASON="it was deleted")
+    sums = stage.sums()
+    assert (sums["notified"], sums["committed"], sums["quarantined"], sums["dropped"]) == (2, 1, 0, 1)
+    assert "it was deleted" in stage.shell.type(f"tidegate trace s3://landing/{KEY}").stdout
 
 
 @scenario("Quarantine")
@@ -103,14 +112,17 @@ def a_route_is_mended_and_the_audit_sends_what_it_missed(stage: Stage) -> None:
     assert ("UploadsOfNoRoute", "") not in stage.metrics, "the alarm ends"
 
 
-@scenario("route-not-configured")
+@scenario("batch-late")
 def it_was_removed_at_once(stage: Stage) -> None:
     batch = stage.submitted()
     stage.deploys(lambda text: text[: text.index("[[route]]")] + text[text.rindex("[[route]]") :])
     assert ROUTE not in wiring.this_deployment().routes
     stage.settle()
-    assert stage.metrics["UnconfiguredNow", ""] == 1
+    assert (stage.metrics["UnconfiguredNow", ""], stage.metrics["LateNow", ROUTE]) == (1, 0)
+    stage.deployment.clock.advance(3 * HOUR)
+    stage.settle()
+    assert stage.metrics["LateNow", ROUTE] == 1, "its settings are the ledger's"
     assert ROUTE in stage.types("tidegate status")
     stage.published(batch.id)
     stage.settle()
-    assert stage.metrics["UnconfiguredNow", ""] == 0, "the alarm ends"
+    assert stage.metrics["UnconfiguredNow", ""] == 0

@@ -65,6 +65,35 @@ def database(name: str, there: Answer, granted: Answer, role: str) -> Check | No
     return fails(line, "Lake Formation does not let the job role make tables in it", advice)
 
 
+def federated(bucket: str, region: str, here: str, found: Answer) -> Check:
+    """Whether Glue has a table bucket as a catalog, by which jobs reach its tables. `region` is the
+    bucket's, and `here` the deployment's."""
+    line = f"table bucket {bucket}"
+    if region != here:
+        return fails(line, f"is in {region}, and jobs in {here} reach only {here}", f"choose a table bucket of {here}")
+    match found:
+        case Found(body):
+            if any(
+                each["Principal"]["DataLakePrincipalIdentifier"] == ANYBODY
+                for each in body["Catalog"].get("CreateTableDefaultPermissions") or ()
+            ):
+                return Check(line, CheckState.OK, "is a catalog in Glue, whose new tables are left to IAM")
+            return Check(
+                line,
+                CheckState.WARN,
+                "is a catalog in Glue, and Lake Formation decides about its tables, whatever IAM allows",
+                "have its administrator let the job role use the catalog, its databases and its tables",
+            )
+        case Absent():
+            return fails(
+                line,
+                "is no catalog in Glue: no job could reach it",
+                "integrate it with AWS analytics services:"
+                " https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-integrating-aws.html",
+            )
+    return cannot_tell(line, "whether it is a catalog in Glue", found)
+
+
 def grant(role: str, permissions: str, resource: dict[str, object]) -> str:
     """The command that gives `permissions` on `resource` to the job role."""
     return (

@@ -20,7 +20,7 @@ from tidegate.wiring import Resources
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AccountRegion:
     """Where the deployment is, or will be."""
 
     account: str
@@ -49,6 +49,7 @@ def examine(settings: Settings, resources: Resources | None, account: Account) -
     yield from _quotas(settings, members, account)
     if settings.catalog.type == "glue":
         yield from _catalog(settings, resources, account)
+    yield from _table_buckets(settings, place, account)
     arns = _queues(resources, account) if resources else {}
     yield from _buckets(settings, place, name, members, arns.get("buffer"), account)
     yield from _sources(settings, place, account)
@@ -57,7 +58,7 @@ def examine(settings: Settings, resources: Resources | None, account: Account) -
         yield from _roles(settings, resources, place, members, account)
 
 
-def whereabouts(region: str | None, who: Answer) -> Place | Check:
+def whereabouts(region: str | None, who: Answer) -> AccountRegion | Check:
     """Account and region; or, if no call is possible, the line with the reason."""
     if region is None:
         return Check(
@@ -69,7 +70,7 @@ def whereabouts(region: str | None, who: Answer) -> Place | Check:
         )
     match who:
         case Found(body):
-            return Place(body["Account"], region)
+            return AccountRegion(body["Account"], region)
         case Unanswered(reason):
             finding = f"cannot tell whose credentials these are: {reason}"
         case _:
@@ -79,7 +80,7 @@ def whereabouts(region: str | None, who: Answer) -> Place | Check:
     )
 
 
-def belongs(resources: Resources, configured: str, place: Place) -> Check:
+def belongs(resources: Resources, configured: str, place: AccountRegion) -> Check:
     """Whether the deployment that was named is the configured one, and in this account and region."""
     if resources.deployment != configured:
         return Check(
@@ -169,6 +170,19 @@ def _catalog(settings: Settings, resources: Resources | None, account: Account) 
             yield line
 
 
+def _table_buckets(settings: Settings, place: AccountRegion, account: Account) -> Iterator[Check]:
+    """Those of the catalog, and of S3 Metadata, if an audit reads that."""
+    buckets: dict[tuple[str, str], str] = {}
+    if settings.catalog.arn is not None:
+        _, _, _, region, owner, name = settings.catalog.arn.split(":")
+        buckets[owner, name.removeprefix("bucket/")] = region
+    if any(route.audit_from.startswith("s3-metadata") and not route.retired for route in settings.routes):
+        buckets[place.account, "aws-s3"] = place.region
+    for (owner, name), region in buckets.items():
+        answer = account.ask("glue", "get_catalog", CatalogId=f"{owner}:s3tablescatalog/{name}")
+        yield catalog.federated(name, region, place.region, answer)
+
+
 def _granted(database: str, account: Account) -> Answer:
     """Everything that Lake Formation grants on a database; boto3 has no paginator for it."""
     found: list[Any] = []
@@ -184,7 +198,7 @@ def _granted(database: str, account: Account) -> Answer:
 
 
 def _buckets(
-    settings: Settings, place: Place, stack: str, members: Answer, buffer: Answer | None, account: Account
+    settings: Settings, place: AccountRegion, stack: str, members: Answer, buffer: Answer | None, account: Account
 ) -> Iterator[Check]:
     """`buffer` holds the ARN of the deployment's buffer; None without a deployment."""
     by_bucket = sorted(settings.routes, key=lambda route: route.bucket)
@@ -218,7 +232,7 @@ def _notified(name: str, routes: Sequence[RouteSettings], notified: Answer, buff
             yield cannot_tell(f"notifications of {name}", "whether they go to the buffer", silence)
 
 
-def _held(name: str, owner: str, place: Place, account: Account) -> buckets.Held | Denied | Unanswered:
+def _held(name: str, owner: str, place: AccountRegion, account: Account) -> buckets.Held | Denied | Unanswered:
     plain = account.ask("s3", "head_bucket", Bucket=name)
     as_owner: Answer = Absent()
     own: Answer = Absent()
@@ -229,7 +243,7 @@ def _held(name: str, owner: str, place: Place, account: Account) -> buckets.Held
     return buckets.held(plain, as_owner, own, name)
 
 
-def _sources(settings: Settings, place: Place, account: Account) -> Iterator[Check]:
+def _sources(settings: Settings, place: AccountRegion, account: Account) -> Iterator[Check]:
     announced = settings.announce
     if announced.enabled and announced.bus != DEFAULT:
         yield sources.bus(announced.bus, account.ask("events", "describe_event_bus", Name=announced.bus))
@@ -250,7 +264,7 @@ def _sources(settings: Settings, place: Place, account: Account) -> Iterator[Che
 
 
 def _roles(
-    settings: Settings, resources: Resources, place: Place, members: Answer, account: Account
+    settings: Settings, resources: Resources, place: AccountRegion, members: Answer, account: Account
 ) -> Iterator[Check]:
     """What a role needs, and its code does without."""
     yield roles.may(
@@ -264,7 +278,7 @@ def _roles(
             account,
         ),
     )
-    if settings.limits.linger:
+    if settings.linger:
         yield roles.may(
             "jobs",
             "events:PutEvents",

@@ -2,13 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, cannot_tell, fails
 from tidegate.cli.checks import Check, CheckState
 from tidegate.core.manifests import batch_folder
+from tidegate.core.quantities import duration
 from tidegate.core.routes import Dataset, encode_dataset
 from tidegate.wiring import Resources
 
@@ -41,12 +42,14 @@ class JobClock:
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """One self-test of a deployment. `dataset` is a route's; the job tries a table in its namespace."""
+    """One self-test of a deployment. `dataset` is a route's; the job tries a table in its namespace. `tables` are those
+    of all routes."""
 
     resources: Resources
     dataset: Dataset
     account: Account
     identifier: str
+    tables: Sequence[str] = ()
 
     def request(self, minutes: int) -> dict[str, Any]:
         """The StartJobRun of hand-off, except for the mode."""
@@ -66,6 +69,7 @@ class SelfTest:
                         f"--work={resources.work}",
                         f"--account={resources.account}",
                         f"--dataset={encode_dataset(self.dataset)}",
+                        f"--table={','.join(self.tables)}",
                     ],
                     "sparkSubmitParameters": resources.spark_parameters,
                 }
@@ -92,7 +96,7 @@ class SelfTest:
         if ended is None:
             yield fails(
                 LINE,
-                f"job run {run} has not ended after {minutes} minutes: it is {state}, so it waits for"
+                f"job run {run} has not ended after {duration(60 * minutes)}: it is {state}, so it waits for"
                 f" {_WAITS_FOR.get(state, 'something that EMR does not report')}",
                 f"open it in EMR Studio; cancel it: aws emr-serverless cancel-job-run"
                 f" --application-id {self.resources.application} --job-run-id {run}",
@@ -149,7 +153,9 @@ def judge_run(run: dict[str, Any], report: Answer, where: str, region: str | Non
     state, details = run["state"], run.get("stateDetails") or "EMR gives no reason"
     took = math.ceil(run.get("totalExecutionDurationSeconds") or 0)
     if state == "SUCCESS":
-        first = Check(LINE, CheckState.OK, f"job run {run['jobRunId']} ended after {took} s; its report is {where}")
+        first = Check(
+            LINE, CheckState.OK, f"job run {run['jobRunId']} ended after {duration(took)}; its report is {where}"
+        )
     else:
         first = fails(LINE, f"job run {run['jobRunId']} is {state}: {details}", "read the job's log in EMR Studio")
     match report:
@@ -165,7 +171,7 @@ def judge_run(run: dict[str, Any], report: Answer, where: str, region: str | Non
 def judge_report(report: dict[str, Any], region: str | None) -> list[Check]:
     """The lines about a job's report; `region` is where it should have run."""
     if report["version"] != VERSION:
-        finding = f"is of version {report['version']}, and this tidegate reads {VERSION}"
+        finding = f"is of version {report['version']}, and this one reads {VERSION}"
         return [fails(f"{LINE} report", finding, "use the checkout that was deployed")]
     driver, executors = report["driver"], report["executors"]
     lines = [_where(driver, "driver", region)]
@@ -192,7 +198,7 @@ def _where(process: dict[str, Any], which: str, region: str | None) -> Check:
 
 def _versions(driver: dict[str, Any], executors: list[dict[str, Any]]) -> Check:
     """One line for the versions, and whether the executors have the driver's."""
-    line = f"{LINE} versions"
+    line = LINE + " versions"
     mine = {"python": driver["python"], **driver["modules"]}
     others = {
         f"{name} {version} on {each['host']}"
@@ -212,6 +218,9 @@ def _step(step: dict[str, Any]) -> Check:
     match step["state"]:
         case "ok":
             return Check(line, CheckState.OK, step["said"])
+        case "slow":
+            advice = "take the setting out, unless you need what it asks for: Tidegate honours what it knows of these"
+            return Check(line, CheckState.WARN, step["said"], advice)
         case "skipped":
             advice = "no fault: the job role may use the routes' tables only. The first batch shows the rest"
             return Check(line, CheckState.OK, f"skipped: {step['said']}", advice)

@@ -5,6 +5,7 @@ from typing import Any
 
 from tidegate.cli.account.ask import Absent, Answer, Denied, Found, cannot_tell, fails
 from tidegate.cli.checks import Check, CheckState
+from tidegate.core.quantities import counted
 
 DEPLOY = "deploy the stack again"
 _ON_THEIR_WAY = frozenset({"Creating", "Enabling", "Updating"})
@@ -115,7 +116,7 @@ def _waiting(attributes: dict[str, str]) -> int:
 
 def _depth(attributes: dict[str, str]) -> str:
     return (
-        f"{attributes['ApproximateNumberOfMessages']} messages wait,"
+        f"{counted(int(attributes['ApproximateNumberOfMessages']), 'message waits', 'messages wait')},"
         f" {attributes['ApproximateNumberOfMessagesNotVisible']} are being worked on"
     )
 

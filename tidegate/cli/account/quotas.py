@@ -4,8 +4,9 @@ from tidegate.cli.account.ask import Absent, Answer, Denied, Found, Unanswered, 
 from tidegate.cli.checks import Check, CheckState
 from tidegate.settings import LimitSettings
 
-SETTLE_AT_ONCE = 2
-"""Invocations of settle that may run at once: by the schedule, and when a job ends."""
+OTHERS_AT_ONCE = 4
+"""Invocations of the other functions that may run at once: settle by its schedule and when a job ends, audit,
+maintain."""
 
 LEFT_FOR_OTHERS = 100
 """The concurrency that Lambda keeps unreserved (https://docs.aws.amazon.com/lambda/latest/dg/configuration-concurrency.html)."""
@@ -32,7 +33,7 @@ def invocations(limits: LimitSettings, settings: Answer, reserved: int | Denied 
         return cannot_tell(line, "how many invocations may run at once", settings)
     found = settings.body["AccountLimit"]
     total, unreserved = int(found["ConcurrentExecutions"]), int(found["UnreservedConcurrentExecutions"])
-    wanted = limits.intake_concurrency + limits.dispatch_concurrency + SETTLE_AT_ONCE
+    wanted = limits.intake_concurrency + limits.dispatch_concurrency + OTHERS_AT_ONCE
     raise_it = "lower `intake_concurrency` and `dispatch_concurrency` under [limits], or have the quota raised"
     has = f"{total} invocations at once, {unreserved} of them unreserved"
     if limits.reserve_concurrency:

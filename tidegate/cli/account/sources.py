@@ -4,6 +4,7 @@ audits find uploads."""
 from tidegate.cli.account.ask import Absent, Answer, Found, cannot_tell, fails
 from tidegate.cli.checks import Check, CheckState
 from tidegate.core.inventories import OLDEST, recent
+from tidegate.core.quantities import duration
 
 _TABLES = {
     "s3-metadata-inventory": "InventoryTableConfigurationResult",
@@ -39,7 +40,7 @@ def inventory(route: str, folder: str, answer: Answer, now: int) -> Check:
     names = (each["Prefix"].rstrip("/").rpartition("/")[2] for each in answer.body.get("CommonPrefixes", ()))
     lists = recent(names, now)
     if not lists:
-        return fails(line, f"{folder} has no list of the last {OLDEST // 86_400} days: audits of it fail", advice)
+        return fails(line, f"{folder} has no list of the last {duration(OLDEST)}: audits of it fail", advice)
     return Check(line, CheckState.OK, f"the newest list in {folder} was begun at {lists[0]}")
 
 

@@ -46,5 +46,7 @@ def visit(
         # no credentials, or another account: nothing may be started there
         advice = "first repair what failed above"
         return [*lines, Check(LINE, CheckState.WARN, "not started: this is not where the deployment is", advice)]
-    test = SelfTest(resources, settings.routes[0].route().dataset, account, f"selftest-{ULID()}")
+    datasets = [each.route().dataset for each in settings.routes]
+    tables = list(dict.fromkeys(each.table for each in datasets))
+    test = SelfTest(resources, datasets[0], account, f"selftest-{ULID()}", tables)
     return [*lines, *test.run(job_minutes, clock or JobClock(time.monotonic, time.sleep), tell)]

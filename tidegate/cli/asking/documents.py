@@ -1,9 +1,10 @@
-"""What `tidegate sql` prints, as documents: docs/cli.md shows their shapes."""
+"""What `tidegate sql` prints, as documents: docs/json has their shapes."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tidegate.cli.asking.engine import Answered, connected, metadata
+from tidegate.cli.asking.engine import Answered, connected, files_of, hand, metadata
+from tidegate.cli.asking.files import ReadOnlyFiles
 from tidegate.cli.asking.lakes import Lake
 from tidegate.cli.asking.values import plain, type_name
 
@@ -34,15 +35,17 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 def tables(lake: Lake) -> list[dict[str, Any]]:
     """Each table with its rows and columns; null and none for a table that is not there yet."""
-    connection = connected(lake)
-    return [_table(name, lake, connection) for name in lake.listed()]
+    files = files_of(lake)
+    connection = connected(files)
+    return [_table(name, lake, files, connection) for name in lake.listed()]
 
 
-def _table(name: str, lake: Lake, connection: Any) -> dict[str, Any]:
+def _table(name: str, lake: Lake, files: ReadOnlyFiles, connection: Any) -> dict[str, Any]:
     _, namespace, short = name.split(".")
     located = lake.locate(namespace, short)
     if located is None:
         return {"table": name, "rows": None, "snapshot": None, "columns": []}
+    hand(located, files)
     found = metadata(connection, located.metadata)
     return {
         "table": name,

@@ -7,21 +7,20 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import duckdb
 
+from tidegate.cli.asking.files import LocalFiles, ReadOnlyFiles, S3Files
 from tidegate.cli.asking.lakes import Lake, Located
 from tidegate.cli.exits import Exit, Expected
-
-if TYPE_CHECKING:
-    from tidegate.cli.asking.properties import Caller
 
 READS = frozenset({"SELECT", "EXPLAIN"})
 """The statements that read. DuckDB takes DESCRIBE, SUMMARIZE, FROM, WITH and VALUES for kinds of SELECT."""
 PORTION = 1_000
 """Rows that are taken at a time."""
 _PART = r'(?:"(?:[^"]|"")+"|\w+)'
+_EXPLAIN = re.compile(r"\s*explain\b\s*(?P<options>analyze\b|\([\w\s,]*\))?", re.IGNORECASE)
 _NAME = re.compile(rf"(?<![\w.\"]){_PART}\.{_PART}(?:\.{_PART})?")
 
 
@@ -45,41 +44,55 @@ def ask(query: str, lake: Lake) -> Answered:
     """Answer one query. The catalog is asked once for each table, so the query sees one snapshot of it, however often
     it names it.
 
-    Raises BadQuery, NoSuchTable or duckdb.IOException. Rows are read while they are taken, and so may raise the same.
+    Raises BadQuery, NoSuchTable, FileUnreadable or duckdb.IOException. Rows are read while they are taken, and so may
+    raise the same.
     """
-    connection = connected(lake)
+    files = files_of(lake)
+    connection = connected(files)
     named: dict[str, Located] = {}
     try:
-        _check(connection, query)
+        statement = _checked(connection, query)
         named = _named(query, lake)
         for name, located in named.items():
-            _show(connection, name, located, lake)
+            hand(located, files)
+            _show(connection, name, located)
         snapshots = {name: metadata(connection, each.metadata).snapshot for name, each in named.items()}
         _close(connection, lake, named)
-        connection.execute(query)
+        connection.execute(statement)
         described = connection.description or []
     except duckdb.Error as error:
-        raise _explained(error, query, lake, named) from None
+        raise files.failed or _explained(error, query, lake, named) from None
     except RuntimeError as error:
         raise _interrupted(error, connection) from error
     return Answered(
         columns=tuple((column[0], str(column[1])) for column in described),
         snapshots=snapshots,
-        rows=_rows(connection, query, lake, named),
+        rows=_rows(connection, files, query, lake, named),
     )
 
 
-def connected(lake: Lake) -> duckdb.DuckDBPyConnection:
-    """DuckDB with its extensions for Iceberg, and for S3 if the tables are there. They come with packages, and DuckDB
-    loads none that it has not signed. Nothing is fetched from anywhere."""
+def files_of(lake: Lake) -> ReadOnlyFiles:
+    """The files of all tables of the lake."""
+    return S3Files(lake.keys) if lake.keys else LocalFiles(Path(lake.where))
+
+
+def hand(located: Located, files: ReadOnlyFiles) -> None:
+    """From now on read the files of a table with the keys that its catalog has handed out, if it has."""
+    if located.keys and isinstance(files, S3Files):
+        for prefix in (_root(located.metadata), located.metadata.rpartition("/metadata/")[0] or located.metadata):
+            files.hand(prefix, located.keys)
+
+
+def connected(files: ReadOnlyFiles) -> duckdb.DuckDBPyConnection:
+    """DuckDB with its extension for Iceberg, and with the files of the tables, to read only. The extensions come with
+    packages, and DuckDB loads none that it has not signed. Nothing is fetched from anywhere."""
     connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"})
     connection.execute("SET TimeZone = 'UTC'")
     # a name in a query means a table, and no variable of this program
     connection.execute("SET python_enable_replacements = false")
-    for extension in ("avro", "iceberg", *(("httpfs",) if lake.keys else ())):
+    for extension in ("avro", "iceberg"):
         connection.execute(f"LOAD {_text(str(_extension(extension)))}")
-    if lake.keys:
-        connection.execute(_secret("of_the_shell", lake.keys, ""))
+    connection.register_filesystem(files)
     return connection
 
 
@@ -89,24 +102,28 @@ def _extension(name: str) -> Path:
     return folder / f"{name}.duckdb_extension"
 
 
-def _secret(name: str, who: "Caller", scope: str) -> str:
-    """The statement that gives DuckDB the keys for S3, below `scope` only if there is one."""
-    given = {
-        "KEY_ID": who.access_key,
-        "SECRET": who.secret_key,
-        "SESSION_TOKEN": who.token,
-        "REGION": who.region,
-        "SCOPE": scope,
-    }
-    options = [f"{key} {_text(value)}" for key, value in given.items() if value]
-    if who.s3:
-        scheme, _, host = who.s3.rstrip("/").partition("://")
-        options += [f"ENDPOINT {_text(host)}", f"USE_SSL {scheme == 'https'}", "URL_STYLE 'path'"]
-    return f"CREATE SECRET {_quoted(name)} (TYPE s3, {', '.join(options)})"
+def _checked(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
+    """The query, as the one statement that reads. Raises BadQuery if it is none.
+
+    Of an EXPLAIN the parser does not say what it explains; EXPLAIN ANALYZE runs it. So the statement is made anew from
+    its first words and a rest that is by itself a statement that reads.
+    """
+    statement = _single(connection, query)
+    if statement.type == duckdb.StatementType.EXPLAIN:
+        first = _EXPLAIN.match(query)
+        if not first:
+            raise BadQuery("EXPLAIN has nothing before it, and one list of options at most behind it")
+        rest = query[first.end() :]
+        if _single(connection, rest).type != duckdb.StatementType.SELECT:
+            raise BadQuery("EXPLAIN explains a query, and no other EXPLAIN")
+        statement = _single(connection, f"EXPLAIN {first['options'] or ''} {rest}")
+    if re.match(r"\s*show\b", query, re.IGNORECASE):
+        raise BadQuery("SHOW lists only what a query names: `tidegate sql` without a query lists the tables")
+    return statement
 
 
-def _check(connection: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Raises BadQuery unless this is one statement that reads."""
+def _single(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
+    """Raises BadQuery unless this is one statement of a kind that reads."""
     statements = connection.extract_statements(query)
     kinds = [each.type.name for each in statements]
     if wrong := [kind for kind in kinds if kind not in READS]:
@@ -116,8 +133,7 @@ def _check(connection: duckdb.DuckDBPyConnection, query: str) -> None:
         )
     if len(kinds) != 1:
         raise BadQuery(f"there are {len(kinds)} statements: give one query at a time")
-    if re.match(r"\s*show\b", query, re.IGNORECASE):
-        raise BadQuery("SHOW lists only what a query names: `tidegate sql` without a query lists the tables")
+    return statements[0]
 
 
 def _named(query: str, lake: Lake) -> dict[str, Located]:
@@ -133,32 +149,31 @@ def _named(query: str, lake: Lake) -> dict[str, Located]:
     return found
 
 
-def _show(connection: duckdb.DuckDBPyConnection, name: str, located: Located, lake: Lake) -> None:
+def _show(connection: duckdb.DuckDBPyConnection, name: str, located: Located) -> None:
     """Let the query name a table as `catalog.namespace.table`."""
     catalog, schema, _ = parts = [_quoted(part) for part in name.split(".")]
-    if located.keys and located.keys != lake.keys:
-        connection.execute(_secret(name, located.keys, _root(located.metadata)))
     connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {catalog}")
     connection.execute(f"CREATE SCHEMA IF NOT EXISTS {catalog}.{schema}")
-    connection.execute(f"CREATE VIEW {'.'.join(parts)} AS SELECT * FROM iceberg_scan({_text(located.metadata)})")
+    moved = ", allow_moved_paths = true" if located.metadata.startswith("file:") else ""
+    scan = f"iceberg_scan({_text(located.metadata)}{moved})"
+    connection.execute(f"CREATE VIEW {'.'.join(parts)} AS SELECT * FROM {scan}")
 
 
 def _close(connection: duckdb.DuckDBPyConnection, lake: Lake, named: Mapping[str, Located]) -> None:
     """From here on only the files of the tables can be read, nothing can be written, and that cannot be changed."""
     if named:
         connection.execute(f"USE {_quoted(lake.catalog)}")
-    roots = sorted({root for each in named.values() for root in _roots(each.metadata, lake)})
+    roots = sorted({_folder(each.metadata, lake) for each in named.values()})
     connection.execute(f"SET allowed_directories = [{', '.join(map(_text, roots))}]")
     connection.execute("SET enable_external_access = false")
+    # its own, which could write. It is needed until here, and cannot be enabled again
+    connection.execute("SET disabled_filesystems = 'LocalFileSystem'")
     connection.execute("SET lock_configuration = true")
 
 
-def _roots(location: str, lake: Lake) -> list[str]:
-    """The folders with the files of a table: on this machine the warehouse, in all spellings; else the bucket."""
-    if lake.keys:
-        return [_root(location)]
-    warehouse = lake.where.rstrip("/") + "/"
-    return [warehouse, f"file:{warehouse}", f"file://{warehouse}"]
+def _folder(location: str, lake: Lake) -> str:
+    """The folder with the files of a table: on this machine the warehouse, else the bucket."""
+    return _root(location) if lake.keys else f"file://{lake.where.rstrip('/')}/"
 
 
 def _root(location: str) -> str:
@@ -168,13 +183,17 @@ def _root(location: str) -> str:
 
 
 def _rows(
-    connection: duckdb.DuckDBPyConnection, query: str, lake: Lake, named: Mapping[str, Located]
+    connection: duckdb.DuckDBPyConnection,
+    files: ReadOnlyFiles,
+    query: str,
+    lake: Lake,
+    named: Mapping[str, Located],
 ) -> Iterator[tuple[Any, ...]]:
     try:
         while rows := connection.fetchmany(PORTION):
             yield from rows
     except duckdb.Error as error:
-        raise _explained(error, query, lake, named) from None
+        raise files.failed or _explained(error, query, lake, named) from None
     except RuntimeError as error:
         raise _interrupted(error, connection) from error
 

@@ -6,9 +6,9 @@ from typing import Any
 from rich import box
 from rich.cells import cell_len, set_cell_size
 from rich.table import Table
-from rich.text import Text
 
 from tidegate.cli.asking.values import visible
+from tidegate.cli.terminal import Text
 
 WIDEST = 60
 """Columns of a terminal that one column takes at most."""

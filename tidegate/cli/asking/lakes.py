@@ -6,6 +6,7 @@ catalog once reads one snapshot, however long it takes.
 
 import difflib
 import os
+import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -150,7 +151,12 @@ def tables_in(file: Path) -> tuple[str, dict[tuple[str, str], str]]:
             else []
         )
     name = min((row[0] for row in rows), default=USUAL_CATALOG)
-    return name, {(row[1], row[2]): row[3] for row in rows if row[0] == name}
+    return name, {(row[1], row[2]): _spelled(row[3]) for row in rows if row[0] == name}
+
+
+def _spelled(location: str) -> str:
+    """Hadoop's file systems, which Spark writes with, call a file file:/..., and a URI of one is file:///..."""
+    return re.sub("^file:/(?!/)", "file:///", location)
 
 
 # --- a deployment ---

@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
-from rich.text import Text
 
 from tidegate.cli.asking.engine import Answered
 from tidegate.cli.asking.grid import fitted
+from tidegate.cli.asking.values import visible
 from tidegate.cli.command import this_command
 from tidegate.cli.render import console
+from tidegate.cli.terminal import Text
 from tidegate.core.lineage import LINEAGE_COLUMNS
+from tidegate.core.quantities import counted
 
 LINEAGE = tuple(LINEAGE_COLUMNS)
 """The columns that say where a row is from. They are left out of what is printed before others are."""
@@ -22,7 +24,8 @@ def answer(answered: Answered, rows: Sequence[Sequence[Any]], *, more: bool) -> 
     out, notes = console(), console(stderr=True)
     table, left_out = fitted(answered.columns, rows, out.width, LINEAGE)
     out.print(table)
-    count = f"the first {len(rows)} rows: --limit 0 prints all" if more else f"{len(rows)} row{'s' * (len(rows) != 1)}"
+    several = counted(len(rows), "row")
+    count = f"the first {several}: --limit prints more, --csv all" if more else several
     at = ", ".join(f"{name} at snapshot {each}" for name, each in answered.snapshots.items() if each is not None)
     notes.print(Text(f"{count}{f'; {at}' if at else ''}", "dim"), soft_wrap=True)
     if left_out:
@@ -39,12 +42,12 @@ def tables(where: str, found: Sequence[Mapping[str, Any]], folder: Path | None) 
     out.print(Text(f"The tables in {where}:"), soft_wrap=True)
     for each in found:
         rows = each["rows"]
-        size = "not there yet" if not each["columns"] else "some rows" if rows is None else f"{rows} rows"
+        size = "not there yet" if not each["columns"] else "some rows" if rows is None else counted(rows, "row")
         out.print(Text.assemble("\n", (each["table"], "bold"), f"  {size}"), soft_wrap=True)
         columns = Table.grid(padding=(0, 2, 0, 0))
         for column in each["columns"]:
             style = "dim" if column["name"] in LINEAGE else ""
-            columns.add_row(Text(f"  {column['name']}", style), Text(column["type"], style))
+            columns.add_row(Text(f"  {visible(column['name'])}", style), Text(visible(column["type"]), style))
         out.print(columns)
     asked = next((each for each in found if each["columns"]), None)
     if asked:

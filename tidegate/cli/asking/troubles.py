@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import duckdb
 
+from tidegate.cli.asking.files import FileUnreadable
 from tidegate.cli.exits import Expected
 
 
@@ -17,7 +18,7 @@ def told() -> Iterator[None]:
     """Raises TablesUnreadable in place of what the clients of a catalog and of S3 raise."""
     try:
         yield
-    except duckdb.IOException as error:
+    except (duckdb.IOException, FileUnreadable) as error:
         raise TablesUnreadable(f"the files of a table cannot be read: {_said(error)}") from error
     except Exception as error:
         if _is_of_a_catalog(error):

@@ -7,6 +7,8 @@ import math
 from decimal import Decimal
 from typing import Any
 
+from tidegate.cli import printed
+
 SPARK_NAMES = {
     "int": "int",
     "long": "bigint",
@@ -73,7 +75,4 @@ def text(value: Any) -> str:
 
 def visible(value: Any) -> str:
     """`text` for a terminal: what would move the cursor or end the line is shown as an escape."""
-    said = text(value)
-    if said.isprintable():
-        return said
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in said)
+    return printed.visible(text(value))

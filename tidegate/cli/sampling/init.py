@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit, Expected
 from tidegate.cli.options import ConfigOption, JsonOption
+from tidegate.cli.printed import runnable
 from tidegate.cli.sampling.route_text import (
     GuessedRoute,
     common_prefix,
@@ -23,7 +23,9 @@ from tidegate.cli.sampling.route_text import (
 )
 from tidegate.cli.sampling.samples import Sample, samples
 from tidegate.cli.sampling.try_files import decoding_of, key_of
+from tidegate.cli.terminal import Text
 from tidegate.core.lineage import LINEAGE_COLUMNS
+from tidegate.core.quantities import counted
 from tidegate.formats.guess import SAMPLED_BYTES, SampleColumns, SampleFormat, Unguessable, format_of
 from tidegate.formats.guess_text import GuessedType
 from tidegate.formats.reasons import Undecodable
@@ -103,6 +105,10 @@ def guessed(found: Sequence[Sample], place: str) -> tuple[GuessedRoute, list[Sam
         else:
             columns = gathering
             used.append(sample)
+    if columns is not None and (again := columns.as_written()):
+        for sample in used:
+            again.look(sample.source, beginning(sample))
+        columns = again
     types = {name: _allowed(name, each) for name, each in columns.types().items()} if columns else {}
     if columns is None or not any(each.ddl for each in types.values()):
         why = "".join(f"\n  {each.name}: {each.why}" for each in skipped)
@@ -174,8 +180,8 @@ def _called(of: SampleFormat) -> str:
 
 def show(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFile], used: Sequence[Sample]) -> None:
     out = render.console()
-    count = "1 file" if len(used) == 1 else f"{len(used)} files"
-    out.print(Text(f"{file}: route {route.name}, {route.format}, {count} with {rows:,} rows decoded"), soft_wrap=True)
+    count = f"{counted(len(used), 'file')} with {counted(rows, 'row')}"
+    out.print(Text(f"{file}: route {route.name}, {route.format}, {count} decoded"), soft_wrap=True)
     for name, each in route.columns.items():
         if each.ddl:
             remark = f"    ({in_one_line(each.remark)})" if each.remark else ""
@@ -187,7 +193,7 @@ def show(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFi
         out.print(Text.assemble(("skipped: ", "yellow"), f"{skipped_file.name}: {skipped_file.why}"), soft_wrap=True)
     out.print("next:")
     for command in next_commands(file, route, used):
-        out.print(Text(f"  {command}"), soft_wrap=True)
+        out.print(Text(f"  {runnable(command)}"), soft_wrap=True)
 
 
 def next_commands(file: Path, route: GuessedRoute, used: Sequence[Sample]) -> list[str]:

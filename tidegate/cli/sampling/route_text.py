@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import PurePosixPath
 
+from tidegate.core.quantities import counted
 from tidegate.formats.guess_text import GuessedType
 from tidegate.formats.recognize import CODECS
 from tidegate.formats.type_names import quoted_name
@@ -81,7 +82,7 @@ def _kind(suffix: str) -> str:
 def route_text(route: GuessedRoute) -> str:
     """The file. Every value is one that the settings take."""
     lines = [
-        f"# Made by `tidegate init` from {route.samples} {'file' if route.samples == 1 else 'files'}, each of which was"
+        f"# Made by `tidegate init` from {counted(route.samples, 'file')}, each of which was"
         " decoded with it. Read it through:",
         "# docs/configuration.md has every field and its default.",
         "",
@@ -93,7 +94,8 @@ def route_text(route: GuessedRoute) -> str:
         f"suffix = {_text(route.key_suffix)}",
         f"format = {_text(route.format)}",
         *_of_options(route),
-        "# Created if it is absent: catalog.namespace.table.",
+        "# Created if it is absent: catalog.namespace.table. A corrected file that is uploaded under the same key adds",
+        "# its rows to those of the first one. `tidegate trace` tells it, and how the older rows are removed.",
         f"table = {_text(route.table)}",
         *_of_columns(route),
         'schema = """',

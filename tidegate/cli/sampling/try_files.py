@@ -4,19 +4,21 @@ import base64
 import datetime
 import decimal
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.table import Table
-from rich.text import Text
 
-from tidegate.cli import deployment, json_output, render
+from tidegate.cli import deployment, json_output, printed, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import ConfigOption, JsonOption, check_route
 from tidegate.cli.sampling.samples import Sample, samples
+from tidegate.cli.terminal import Text
+from tidegate.core.advice import about_the_table
+from tidegate.core.quantities import counted
 from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
@@ -36,11 +38,12 @@ SHOWN_TEXT = 200
 
 @dataclass(frozen=True, slots=True)
 class TriedFile:
-    """A file with its key, the routes that would take it under that key, and what became of it."""
+    """A file with its key, the routes that would take it, each with the address that it would have there, and what
+    became of it."""
 
     sample: Sample
     key: str
-    taken_by: tuple[str, ...]
+    taken_by: Mapping[str, str]
     trial: FileTrial
 
     @property
@@ -77,7 +80,7 @@ def try_files(
     for sample in given:
         whole = key if key is not None else key_of(sample, mine)
         trial = tried(decoding, whole, sample.source, limit)
-        done.append(TriedFile(sample, whole, takers(whole, sample, mine, routes), trial))
+        done.append(TriedFile(sample, whole, takers(whole, sample, mine, routes, fixed=key is not None), trial))
         if not as_json:
             show(done[-1], mine)
     if as_json:
@@ -108,17 +111,21 @@ def key_of(sample: Sample, route: Route) -> str:
     return sample.key if inside else route.prefix + sample.key
 
 
-def takers(key: str, sample: Sample, mine: Route, routes: Sequence[Route]) -> tuple[str, ...]:
-    """The routes that would take the file: of an object one at most; of a file of this machine those whose suffix its
-    name has, this one first."""
+def takers(key: str, sample: Sample, mine: Route, routes: Sequence[Route], *, fixed: bool) -> dict[str, str]:
+    """The routes that would take the file, with its address there: of an object one at most; of a file of this machine
+    this one, or those whose suffix its name has. If its key is `fixed`, it is uploaded under no other one."""
     size = sample.source.size
     if sample.upload is not None:
         taken = RouteIndex(routes).route_of(Upload(sample.upload.bucket, key, sample.upload.version, size))
-        return (taken.name,) if taken else ()
-    if not mine.retired and mine.takes(Upload(mine.bucket, key, "", size)):
-        return (mine.name,)
-    others = (each for each in routes if not each.retired and each.name != mine.name)
-    return tuple(each.name for each in others if each.takes(Upload(each.bucket, key_of(sample, each), "", size)))
+        return {taken.name: f"s3://{taken.bucket}/{key}"} if taken else {}
+    found = {}
+    for each in (mine, *routes):
+        there = Upload(each.bucket, key if fixed or each is mine else key_of(sample, each), "", size)
+        if not each.retired and each.takes(there):
+            found[each.name] = there.uri
+        if mine.name in found:
+            break
+    return found
 
 
 # ---- for people
@@ -131,13 +138,15 @@ def show(one: TriedFile, route: Route) -> None:
         out.print(Text.assemble(("refused: ", "bold red"), f"{one.sample.name}: {trial.reason}"), soft_wrap=True)
         if trial.where:
             out.print(Text(f"    {trial.where}"), soft_wrap=True)
+        if about := about_the_table(trial.reason, route.dataset.table):
+            out.print(Text.assemble(("    once uploads were read: ", "yellow"), about), soft_wrap=True)
     else:
-        size = "empty" if one.empty else f"{one.sample.source.size:,} bytes"
-        rows = "1 row" if trial.rows == 1 else f"{trial.rows:,} rows"
+        size = "empty" if one.empty else counted(one.sample.source.size, "byte")
+        rows = counted(trial.rows, "row")
         piecewise = ", decoded piece by piece" if trial.piecewise else ""
         out.print(Text.assemble((f"{rows}: ", "green"), f"{one.sample.name} ({size}{piecewise})"), soft_wrap=True)
     if trial.rejected:
-        several = "1 row" if trial.rejected == 1 else f"{trial.rejected:,} rows"
+        several = counted(trial.rejected, "row")
         out.print(Text.assemble(("    set aside: ", "yellow"), f"{several}, in {route.dataset.rejected_table}"))
         for each in trial.bad:
             out.print(Text(f"      {as_cell(each.error)}"), soft_wrap=True)
@@ -164,8 +173,8 @@ def misplaced(one: TriedFile, route: Route) -> str:
         why = f"the key {one.key} does not begin with {route.prefix!r}, the prefix of route {route.name}"
     else:
         why = f"the key {one.key} does not end in {route.suffix!r}, the suffix of route {route.name}"
-    others = " or ".join(one.taken_by)
-    return f"{why}; {f'route {others} would take it' if others else 'no route would take it'}"
+    others = " or ".join(f"route {name} would take it as {uri}" for name, uri in one.taken_by.items())
+    return f"{why}; {others or 'no route would take it'}"
 
 
 def rows_table(trial: FileTrial, name: str) -> Table:
@@ -173,7 +182,7 @@ def rows_table(trial: FileTrial, name: str) -> Table:
     table = Table(box=box.SIMPLE, title=Text(f"the first rows of {name}"), title_justify="left")
     for field in trial.first.schema:
         required = "" if field.nullable else " not null"
-        table.add_column(Text(f"{field.name}\n{type_name(field.type)}{required}"), overflow="fold")
+        table.add_column(Text(f"{printed.visible(field.name)}\n{type_name(field.type)}{required}"), overflow="fold")
     rows = trial.first.to_pylist()
     for row in rows:
         table.add_row(*(Text(as_cell(row[name]), style="dim" if row[name] is None else "") for name in row))
@@ -186,7 +195,7 @@ def as_cell(value: Any) -> str:
     """A file must not be able to write to the terminal of whoever looks at it: what is not printable is escaped."""
     found = plain(value)
     text = "null" if found is None else found if isinstance(found, str) else json_output.compact(found)
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return printed.visible(text)
 
 
 # ---- for programs

@@ -41,7 +41,9 @@ def misfit(
                 + (
                     f"Run: {_alter(table)} ALTER COLUMN {quoted_name(name)} TYPE {column.type}"
                     if wider
-                    else "Make them the same: a table takes no such change, so change the schema, or the route's table"
+                    else "A table takes no such change: change the schema back and resume this batch. Or give the"
+                    " route another table; this batch stays with its own, so send its uploads to that one by"
+                    " `tidegate abort BATCH --redrive`"
                 )
             )
         if column.nullable and not there[name].nullable:

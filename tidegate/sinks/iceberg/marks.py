@@ -6,12 +6,9 @@ from tidegate.core.publication import Snapshot
 
 # Iceberg's own cherry-pick writes these two into the summary of the snapshot that it publishes
 # (org.apache.iceberg.SnapshotSummary, 1.11.0). Tidegate does the same: Iceberg's clean-up keeps the files of a snapshot
-# that is another's source (org.apache.iceberg.IncrementalFileCleanup), and drivers of earlier versions find the batch
-# by it.
+# that is another's source (org.apache.iceberg.IncrementalFileCleanup).
 PUBLISHED_WAP_ID = "published-wap-id"
 SOURCE_SNAPSHOT_ID = "source-snapshot-id"
-STAGED_WAP_ID = "wap.id"
-"""On snapshots that earlier versions staged. In `main` it marks a snapshot that was published by fast-forward."""
 BATCH = "tidegate.batch"
 """On every snapshot that Tidegate writes. In `main`, without one of the others, the snapshot was committed without the
 check."""
@@ -31,13 +28,13 @@ class IcebergSnapshot:
 
     @property
     def plain(self) -> Snapshot:
-        """As decision 3 reads it. What an earlier version published by fast-forward is its own source."""
-        ids = (self.summary.get(PUBLISHED_WAP_ID, ""), self.summary.get(STAGED_WAP_ID, ""))
+        """As decision 3 reads it."""
+        batch = self.summary.get(PUBLISHED_WAP_ID, "")
         source = self.summary.get(SOURCE_SNAPSHOT_ID, "")
         return Snapshot(
             self.id,
             self.parent,
-            publishes=frozenset(each for each in ids if each),
+            publishes=frozenset({batch} if batch else ()),
             source=int(source) if source.isdecimal() else self.id,
             holds=self.summary.get(BATCH, ""),
         )

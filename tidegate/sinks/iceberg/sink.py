@@ -172,8 +172,11 @@ class IcebergSink:
         return replace(staged, rejected=self._stage_rejected(reader, bad, self.dataset.rejected_table))
 
     def _reader(self, careful: bool) -> Reader:
+        with asking():
+            # the table's own partition, which the route's may not be: what its paths cannot hold, no task may meet
+            dataset = replace(self.dataset, partition_by=self.iceberg.partition_by)
         return Reader(
-            self.dataset,
+            dataset,
             to_arrow_schema(_struct(self.dataset.schema)),
             self.batch,
             datetime.datetime.now(datetime.UTC),
@@ -211,7 +214,7 @@ class IcebergSink:
             staged, added, told = self._stage_rows(reader, self._tasks(items, splits), branch)
             whole = partial(read_whole, self.spark.sparkContext, reader)
             reads = endings_of(items, splits, Endings.plain(told.of_splits.value), whole)
-        return Staged(staged, added, {**Endings.plain(told.endings.value), **reads})
+        return Staged(staged, added, {**Endings.plain(told.endings.value), **reads}, slowly=told.slowly)
 
     def stage_nothing(self) -> int:
         with asking():
@@ -233,7 +236,7 @@ class IcebergSink:
                 f"the rows of a task are in more than {MOST_PARTITIONS} partitions, or of years before 1 or after 9999"
             )
         log.info("Spark writes the data files of table %s: %s", self.table, found.reason)
-        told = self._told()
+        told = replace(self._told(), slowly=found.reason if found.avoidable else "")
         rows = rows_of_tasks(self.spark, tasks, partial(told.read, reader), _struct(with_lineage(self.dataset.schema)))
         for name in (each.name for each in iceberg.schema if each.name not in rows.columns):
             rows = rows.withColumn(name, lit(None))
@@ -276,10 +279,11 @@ class IcebergSink:
 
 @dataclass(frozen=True)
 class _Told:
-    """What the tasks of one job tell of the uploads, and of the splits of some."""
+    """What the tasks of one job tell of the uploads, and of the splits of some. `slowly` is as in `Staged`."""
 
     endings: Any
     of_splits: Any
+    slowly: str = ""
 
     def read(self, reader: Reader, task: Task) -> Iterator[Any]:
         """The rows of a task, on an executor."""

@@ -24,6 +24,7 @@ The others are staged once more on a branch of its own; how the spoiled files en
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
@@ -45,6 +46,6 @@ def without_spoiled(items: Sequence[OwnedUpload], stage: StageOnce) -> Staged:
         reads = {rest[number]: read for number, read in staged.reads.items()}
         contradicted = any(read is None for read in reads.values())
         if contradicted or not any(read is not None and read.spoiled for read in reads.values()):
-            return Staged(staged.id, staged.rows, {**ended, **reads})
+            return replace(staged, reads={**ended, **reads})
         ended |= {at: read for at, read in reads.items() if read is not None and read.outcome is not Outcome.COMMITTED}
         rest = [position for position in rest if position not in ended]

@@ -42,6 +42,8 @@ own: S3 Tables would then stop expiring the table's snapshots
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-considerations.html)."""
 
 
+TRUNCATE = re.compile(r"truncate\[([0-9]+)\]")
+"""As Iceberg writes it (https://iceberg.apache.org/spec/#partition-specs)."""
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 BRANCH_TRIES = 5
 """As many as Iceberg makes for an append (`commit.retry.num-retries` is 4)."""
@@ -89,6 +91,22 @@ class IcebergTable:
         table = self._load()
         earlier = [found for each in table.operations().current().schemas() if (found := each.findField(name))]
         return str(table.schema().findColumnName(earlier[-1].fieldId()) or "") if earlier else None
+
+    @property
+    def partition_by(self) -> tuple[str, ...]:
+        """The fields of its partition as Spark's DDL has them, with their names (`formats.paths`). Those whose values
+        have a bounded length are left out."""
+        table = self._load()
+        schema = table.schema()
+        found = []
+        for field in table.spec().fields():
+            column, name = schema.findColumnName(field.sourceId()), str(field.name())
+            transform = str(field.transform().toString())
+            if transform == "identity":
+                found.append(f"{column} AS {name}")
+            elif cut := TRUNCATE.fullmatch(transform):
+                found.append(f"truncate({cut[1]}, {column}) AS {name}")
+        return tuple(found)
 
     def position(self) -> Floor:
         """Where the table stands now."""

@@ -113,14 +113,16 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class BySpark:
-    """Spark writes the data files."""
+    """Spark writes the data files. `avoidable`: nothing but a setting that is not known here is the reason. Without it
+    the tasks would write."""
 
     reason: str
+    avoidable: bool = False
 
 
 def layout(facts: TableFacts, rows: pa.Schema, settings: Mapping[str, str]) -> Layout | BySpark:
     """How the rows are written; `settings` are those of Spark's session."""
-    if reason := _asked(facts) or _of_settings(facts.properties, settings) or _of_store(facts):
+    if reason := _asked(facts) or _of_settings(facts.properties) or _of_store(facts):
         return BySpark(reason)
     codec = facts.properties.get(_CODEC, "zstd").lower()
     level, target = facts.properties.get(_LEVEL, ""), facts.properties.get(_TARGET, str(_TARGET_DEFAULT))
@@ -135,6 +137,9 @@ def layout(facts: TableFacts, rows: pa.Schema, settings: Mapping[str, str]) -> L
         return BySpark(str(error))
     if partitions and facts.properties.get(_DISTRIBUTION, "none").lower() != "none":
         return BySpark(f"{_DISTRIBUTION} is set, and the table is partitioned")
+    # last: what is not known is told as the reason only if it is the only one
+    if name := _not_known(facts.properties, settings):
+        return BySpark(f"{name} is set", avoidable=True)
     store = facts.store
     return Layout(
         folder=facts.location.removesuffix(PROBE),
@@ -162,17 +167,22 @@ def _asked(facts: TableFacts) -> str:
     return next((reason for reason, there in asked.items() if there), "")
 
 
-def _of_settings(properties: Mapping[str, str], settings: Mapping[str, str]) -> str:
+def _of_settings(properties: Mapping[str, str]) -> str:
     if (kind := properties.get(_FORMAT, "parquet").lower()) != "parquet":
         return f"{_FORMAT} is {kind}"
     if properties.get(_OBJECT_STORAGE, "").lower() not in ("", "false"):
         return f"{_OBJECT_STORAGE} is set"
+    return ""
+
+
+def _not_known(properties: Mapping[str, str], settings: Mapping[str, str]) -> str:
+    """The first setting of the table, or else of the session, that may be about what is written."""
     for name in sorted(properties):
         known = name in _HONOURED or name.startswith(_OF_OTHERS)
         if name.startswith(("write.", "encryption.")) and not known:
-            return f"{name} is set"
+            return name
     of_session = (name for name in sorted(settings) if name.startswith(_SESSION))
-    return next((f"{name} is set" for name in of_session if not name.startswith(_OF_READERS)), "")
+    return next((name for name in of_session if not name.startswith(_OF_READERS)), "")
 
 
 def _of_store(facts: TableFacts) -> str:

@@ -1,0 +1,162 @@
+"""A person asks all there is to ask, when everything is at rest: status, files, batches, trace, quarantine, reconcile.
+
+The questions are the product's flows, as the command line calls them, a few answers to a page. No fault strikes them,
+and the trace leaves them out. Rows are read from the model at once, and not by a job: that is what backfills do.
+`simulation.checker.told` compares the answers with what happened.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from simulation.world.table import Metadata
+from tidegate import wiring
+from tidegate.core.batches import oldest_remembered
+from tidegate.core.landed_versions import several_landed
+from tidegate.core.lineage import Landed
+from tidegate.core.publication import History
+from tidegate.flows.batch_list import Wanted, batches_within
+from tidegate.flows.files import WantedFiles, files_within
+from tidegate.flows.needs import needs
+from tidegate.flows.quarantine import EVERYTHING, quarantined
+from tidegate.flows.reconcile import reconcile
+from tidegate.flows.status import everything
+from tidegate.flows.trace import trace
+from tidegate.flows.waiting_letters import LettersWaiting
+from tidegate.sinks.iceberg.marks import BATCH
+
+if TYPE_CHECKING:
+    from simulation.world.world import World
+
+A_PAGE = 2
+"""Answers. A page of one never shows that the next one begins in the wrong place."""
+
+UploadIdentity = tuple[str, str, str]
+"""Bucket, key, version."""
+
+
+@dataclass
+class Answers:
+    """What was answered, in plain terms."""
+
+    failed: str = ""
+    files: list[tuple[UploadIdentity, str, str, int | None]] = field(default_factory=list)
+    """(upload, batch, state, rows), in the order of the pages."""
+    of_state: dict[str, list[tuple[UploadIdentity, str]]] = field(default_factory=dict)
+    """(upload, batch) of the files in each state, as one asks for these only."""
+    batches: list[str] = field(default_factory=list)
+    traced: list[tuple[UploadIdentity, str, int | None]] = field(default_factory=list)
+    """(upload, state, rows)."""
+    kept: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    """(bucket, key, versions) of an object that has landed several times, in the order of which S3 is said to have
+    spoken: the last one stays, by the statement that `trace` prints."""
+    quarantined: list[tuple[UploadIdentity, str]] = field(default_factory=list)
+    status: dict[str, dict[str, Any]] = field(default_factory=dict)
+    needs: list[tuple[str, str, str, int]] = field(default_factory=list)
+    """(kind, route, batch, count)."""
+    differences: list[tuple[str, str]] = field(default_factory=list)
+    """(difference, batch)."""
+    asked_at: float = 0.0
+
+
+def ask(world: "World") -> None:
+    """Only when everything is at rest."""
+    answers = world.answers = Answers(asked_at=world.kernel.now)
+    network = world.network
+    network.unobserved = True
+    latency, network.latency = network.latency, lambda: 0.0
+    person = world.kernel.spawn("person", lambda: _all(world, answers))
+    # nobody else acts meanwhile: what they do would not be what was asked about
+    while not person.ended:
+        world.kernel.step()
+    network.unobserved, network.latency = False, latency
+    if person.failed:
+        answers.failed = repr(person.error)
+
+
+def _all(world: "World", answers: Answers) -> None:
+    deployed = wiring.this_deployment()
+    ports = replace(deployed.ports("asking"), lineage=_ModelLineage(world))
+    after: Any = None
+    while True:
+        files = files_within(ports, wiring.BATCH_IDS, WantedFiles(), after=after, limit=A_PAGE)
+        answers.files += [(each.upload.identity, each.batch.id, each.state.outcome, each.rows) for each in files.files]
+        if (after := files.after) is None:
+            break
+    for state in {state for _, _, state, _ in answers.files}:
+        found = answers.of_state[state] = []
+        after = None
+        while True:
+            files = files_within(ports, wiring.BATCH_IDS, WantedFiles(outcome=state), after=after, limit=A_PAGE)
+            found += [(each.upload.identity, each.batch.id) for each in files.files]
+            if (after := files.after) is None:
+                break
+    after = ""
+    while True:
+        batches = batches_within(ports, wiring.BATCH_IDS, Wanted(), after=after, limit=A_PAGE)
+        answers.batches += [each.batch.id for each in batches.batches]
+        if not (after := batches.after):
+            break
+    for bucket, key in sorted({(put.bucket, put.key) for put in world.history}):
+        traces = trace(bucket, key, ports)
+        for told in traces:
+            answers.traced.append(((bucket, key, told.claim.version), told.outcome, told.rows))
+        for several in several_landed("", [(told.claim, told.batch) for told in traces]):
+            if several.ordered:
+                answers.kept.append((bucket, key, several.versions))
+    for name in sorted({*deployed.routes, *ports.ledger.known_routes()}):
+        for each in quarantined(name, EVERYTHING, ports):
+            answers.quarantined.append(((each.bucket, each.key, each.version), each.batch))
+    statuses = everything(deployed.routes, ports)
+    for of in statuses:
+        answers.status[of.route.name] = {
+            "notified": of.uploads.notified,
+            "pending": of.uploads.pending,
+            "dropped": of.uploads.dropped,
+            **{
+                name: getattr(of.uploads.ended, name) for name in ("committed", "quarantined", "superseded", "vanished")
+            },
+            "holds": of.uploads.holds,
+            "in_quarantine": of.in_quarantine,
+            "waiting": of.waiting_for_redrive,
+            "committed_batches": of.committed_batches,
+            "abandoned_batches": of.abandoned_batches,
+        }
+    letters = LettersWaiting(len(world.dead_letters.messages), len(world.notices_dead_letters.messages))
+    answers.needs = [(each.kind.value, each.route, each.batch, each.count) for each in needs(statuses, letters)]
+    oldest = wiring.smallest_id(max(0, oldest_remembered(ports.clock(), deployed.settings.retention.claims)))
+    done = reconcile(ports, configured=deployed.routes, oldest=oldest, made_at=wiring.made_at)
+    answers.differences = [(each.difference.value, each.batch) for each in done.findings]
+
+
+@dataclass
+class _ModelLineage:
+    """`flows.ports.Lineage` of the model."""
+
+    world: "World"
+
+    def landed(self, table: str, prefix: str = "") -> Iterator[Landed]:
+        return landed(self.world, self.world.catalog.tables.get(table))
+
+    def with_history(self, table: str) -> tuple[History, Iterator[Landed]]:
+        metadata = self.world.catalog.tables.get(table)
+        if metadata is None:
+            return History("", ()), iter(())
+        return History(metadata.uuid, tuple(each.plain for each in metadata.ancestors())), landed(self.world, metadata)
+
+
+def landed(world: "World", metadata: Metadata | None) -> Iterator[Landed]:
+    counted: Counter[tuple[str, str, str, str]] = Counter()
+    marks: dict[tuple[Any, ...], str] = {}
+    held = {name for _, name in metadata.held()} if metadata else set()
+    for stored in metadata.line() if metadata else ():
+        batch = stored.snapshot.summary.get(BATCH)
+        for name in stored.files:
+            for row in world.catalog.files[name]:
+                # what others have moved to another file keeps the batch of the row
+                marks[row[:3]] = of = batch or marks.get(row[:3], "")
+                if name in held:
+                    bucket, _, key = str(row[0]).removeprefix("s3://").partition("/")
+                    counted[bucket, key, row[1], of] += 1
+    return (Landed(*place, rows) for place, rows in sorted(counted.items()))

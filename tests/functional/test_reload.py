@@ -1,0 +1,475 @@
+"""Uploads that have landed land again: in the new table of their route, or after their rows were deleted."""
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.functional.test_backfill import FOUND, Ran, put, run
+from tests.support.build import BUCKET, uploads
+from tests.support.fakes import Died, Life, every_death, play_fencing, play_publishing, uploads_of
+from tests.support.world import World, small_world
+from tidegate.core.batches import State
+from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.manifests import batch_folder, floor_name
+from tidegate.core.notices import ORIGIN_REMOVED, Notice, pack
+from tidegate.core.outcomes import Outcome
+from tidegate.core.publication import Floor, History, Snapshot
+from tidegate.core.receipts import encode_floor
+from tidegate.core.routes import Route
+from tidegate.flows.abort import abort
+from tidegate.flows.dispatch import dispatch
+from tidegate.flows.rebuild import rebuild
+from tidegate.flows.recover import recover
+from tidegate.flows.redrive import redrive_object
+from tidegate.flows.republish import Republished, find, republish
+from tidegate.flows.status import status
+from tidegate.settings import DAY, HOUR
+
+OLD, NEW = "lake.raw.flights", "lake.raw.flights_2"
+
+
+@pytest.fixture
+def world() -> World:
+    made = small_world(max_wait=0)
+    assert made.flights.dataset.table == OLD
+    return made
+
+
+def moved(world: World, table: str = NEW) -> Route:
+    """The route gets another table."""
+    world.flights = replace(world.flights, dataset=replace(world.flights.dataset, table=table))
+    world.ledger.remember_route(world.flights)
+    return world.flights
+
+
+def deliver(world: World) -> list[Notice]:
+    sent, world.topic.published = list(world.topic.published), []
+    for each in sent:
+        world.dispatch(each)
+    return sent
+
+
+def land(world: World, ends: dict[str, tuple[Outcome, str]] | None = None, rows: int = 1) -> str:
+    """The open batch is published in the table that it was sealed for, and settled. Returns its id."""
+    batch = world.record.open_batch
+    assert world.seal_if_due()
+    assert world.hand_off() == 1
+    table = world.batch(batch).table
+    world.work.put(batch_folder(batch) + floor_name(0), encode_floor(Floor("t", 10)))
+    play_publishing(world.work, batch, ends, rows=rows)
+    if rows:
+        landed = [item.upload for item in uploads_of(world.work, batch) if item.upload.key not in (ends or {})]
+        world.lineage.add(table, landed, batch, rows)
+    world.jobs.end(batch, 1)
+    assert world.settle() == []
+    assert world.batch(batch).state is State.COMMITTED
+    world.lineage.histories[table] = history(batch)
+    return batch
+
+
+def history(*batches: str) -> History:
+    """The batches were published one after the other, above the floor of each."""
+    found = [Snapshot(11 + at, 10 + at, frozenset({batch})) for at, batch in enumerate(batches)]
+    return History("t", (*reversed(found), Snapshot(10, None)))
+
+
+def landed(world: World, count: int = 3) -> str:
+    """So many uploads are in the bucket, and in the table."""
+    files = uploads(count)
+    put(world, *files, age=0)
+    for notice in pack("flights", BUCKET, files):
+        world.dispatch(notice)
+    return land(world)
+
+
+def rows(world: World, table: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in world.lineage.tables.get(table, ()):
+        found[each.key] = found.get(each.key, 0) + each.rows
+    return found
+
+
+def delete_rows(world: World, table: str = OLD) -> None:
+    world.lineage.tables[table].clear()
+
+
+def sums_hold(world: World) -> bool:
+    return all(each.uploads.holds for each in status([world.flights], world.ports))
+
+
+# ---- a new table
+
+
+def test_what_is_in_the_former_table_lands_in_the_new_one_by_one_backfill(world: World):
+    landed(world)
+    moved(world)
+    counts = run(world)
+    assert (counts.found[FOUND.ELSEWHERE], counts.sent) == (3, 3)
+    deliver(world)
+    land(world)
+    assert set(rows(world, NEW).values()) == set(rows(world, OLD).values()) == {1}
+    assert run(world, identifier="2").found == {FOUND.LANDED: 3}
+    (shown,) = status([world.flights], world.ports)
+    assert shown.uploads.holds
+    assert (shown.uploads.notified, shown.uploads.ended.committed) == (3, 3), "each upload counts once"
+
+
+def test_a_dry_run_sends_and_notes_nothing(world: World):
+    first = landed(world)
+    delete_rows(world)
+    items = dict(world.store.items)
+    ran = Ran()
+    counts = run(world, dry=True, ran=ran)
+    assert (counts.found[FOUND.REMOVED], world.topic.published, world.store.items) == (3, [], items)
+    assert {finding for _, finding in ran.told} == {"removed"}
+    assert not world.batch(first).rows_removed
+
+
+def test_two_backfills_and_their_notices_in_any_order_land_each_upload_once(world: World):
+    landed(world)
+    moved(world)
+    run(world, identifier="1")
+    run(world, identifier="2")
+    one, two = world.topic.published
+    for notice in (one, two, two, one):
+        world.dispatch(notice)
+    assert world.open.objects == 3
+    world.topic.published.clear()
+    land(world)
+    assert set(rows(world, NEW).values()) == {1}
+
+
+def test_an_ordinary_notice_takes_over_nothing_that_has_landed(world: World):
+    landed(world)
+    moved(world)
+    for notice in pack("flights", BUCKET, uploads(3)):
+        world.dispatch(notice)
+    assert not world.record.open_batch
+
+
+def test_an_upload_that_comes_again_while_its_rows_are_removed_is_a_duplicate(world: World):
+    """The same bytes, in a bucket without versions: they land by the backfill only."""
+    first = landed(world)
+    delete_rows(world)
+    assert world.ledger.note_removed(first, in_line=True)
+    again = [replace(each, sequencer="FF") for each in uploads(3)]
+    for notice in pack("flights", BUCKET, again):
+        world.dispatch(notice)
+    assert not world.record.open_batch
+    assert world.topic.published == []
+
+
+@pytest.mark.parametrize("when", ["before its notice is delivered", "before its batch is sealed"])
+def test_if_the_table_is_changed_back_meanwhile_the_former_gets_nothing_twice(world: World, when: str):
+    landed(world)
+    moved(world)
+    run(world)
+    if when == "before its batch is sealed":
+        deliver(world)
+        moved(world, OLD)
+        batch = land(world)
+        assert world.batch(batch).table == NEW
+    else:
+        moved(world, OLD)
+        deliver(world)
+        assert not world.record.open_batch, "the former table has rows of it"
+    assert set(rows(world, OLD).values()) == {1}
+    assert sums_hold(world)
+
+
+def test_a_claim_that_was_made_for_the_new_table_waits_until_it_is_the_routes_again(world: World):
+    landed(world)
+    moved(world)
+    run(world)
+    (notice,) = world.topic.published
+    world.ledger.claim(notice, NEW)  # and died
+    moved(world, OLD)
+    with pytest.raises(Retryable, match="has claimed uploads for another table"):
+        world.dispatch(notice)
+    moved(world)
+    world.dispatch(notice)
+    assert world.open.table == NEW
+
+
+@pytest.mark.parametrize("end", ["quarantined", "abandoned"])
+def test_what_ended_without_a_row_in_the_new_table_never_lands_in_the_former_again(world: World, end: str):
+    """A person releases or redrives it, after the route has its former table again."""
+    landed(world)
+    moved(world)
+    run(world)
+    deliver(world)
+    if end == "quarantined":
+        land(world, {each.key: (Outcome.QUARANTINED, "bad") for each in uploads(3)})
+    else:
+        batch = world.record.open_batch
+        abort(batch, world.ports)
+        play_publishing_fence(world, batch)
+    moved(world, OLD)
+    sent = sum(redrive_object(BUCKET, each.key, world.ports, run="r").sent for each in uploads(3))
+    assert sent == 3
+    deliver(world)
+    assert not world.record.open_batch
+    moved(world)
+    sent = sum(redrive_object(BUCKET, each.key, world.ports, run="s").sent for each in uploads(3))
+    deliver(world)
+    land(world)
+    assert set(rows(world, NEW).values()) == {1}
+    assert set(rows(world, OLD).values()) == {1}
+    assert sums_hold(world)
+
+
+def play_publishing_fence(world: World, batch: str) -> None:
+    assert world.settle() == []
+    play_fencing(world.work, batch)
+    world.jobs.end(batch, 1)
+    assert world.settle() == []
+    assert world.batch(batch).state is State.ABANDONED
+
+
+def test_a_notice_that_is_void_passes_on_which_table_has_the_rows(world: World):
+    landed(world)
+    moved(world)
+    run(world)
+    (notice,) = world.topic.published
+    world.ledger.claim(notice, NEW)
+    assert world.ledger.void(notice.id, "flights")
+    world.topic.published = [notice]
+    deliver(world)  # the void one sends its uploads on
+    deliver(world)
+    land(world)
+    assert world.claim(uploads(1)[0].key).rows_in == {OLD}
+    assert set(rows(world, NEW).values()) == {1}
+
+
+# ---- the same table
+
+
+def test_rows_that_were_deleted_land_again_by_one_backfill(world: World):
+    first = landed(world)
+    delete_rows(world)
+    counts = run(world)
+    assert (counts.found[FOUND.REMOVED], counts.sent) == (3, 3)
+    assert world.batch(first).rows_removed
+    (notice,) = deliver(world)
+    assert notice.origin.startswith(ORIGIN_REMOVED)
+    second = land(world)
+    assert rows(world, OLD) == {each.key: 1 for each in uploads(3)}
+    world.lineage.histories[OLD] = history(first, second)
+    assert run(world, identifier="2").found == {FOUND.LANDED: 3}
+    assert sums_hold(world)
+
+
+def test_only_what_was_deleted_lands_again(world: World):
+    landed(world)
+    gone = world.lineage.tables[OLD].pop()
+    counts = run(world)
+    assert (counts.found[FOUND.REMOVED], counts.found[FOUND.LANDED]) == (1, 2)
+    deliver(world)
+    land(world)
+    assert rows(world, OLD)[gone.key] == 1
+    assert set(rows(world, OLD).values()) == {1}
+
+
+def test_an_empty_file_has_no_rows_to_miss(world: World):
+    put(world, *uploads(1), age=0)
+    for notice in pack("flights", BUCKET, uploads(1)):
+        world.dispatch(notice)
+    land(world, rows=0)
+    assert run(world).found == {FOUND.LANDED: 1}
+    assert world.topic.published == []
+
+
+@pytest.mark.parametrize("why", ["rolled back past the batch", "no floor"])
+def test_a_batch_that_could_bring_its_rows_again_is_left_to_a_republication(world: World, why: str):
+    first = landed(world)
+    delete_rows(world)
+    if why == "no floor":
+        del world.work.objects[batch_folder(first) + floor_name(0)]
+    else:
+        world.lineage.histories[OLD] = History("t", (Snapshot(10, None),))
+    counts = run(world)
+    assert (counts.found[FOUND.COMMITTED], counts.sent, world.topic.published) == (3, 0, [])
+    assert not world.batch(first).rows_removed
+    assert not isinstance(find(first, world.ports, HOUR), Republished)
+
+
+def test_of_a_republication_and_a_backfill_the_first_one_counts(world: World):
+    first = landed(world)
+    delete_rows(world)
+    run(world)
+    assert find(first, world.ports, HOUR) is Republished.REMOVED
+    other = small_world(max_wait=0)
+    second = landed(other)
+    delete_rows(other)
+    other.lineage.histories[OLD] = History("t", (Snapshot(30, 29),))  # neither floor nor publication is there
+    assert other.ledger.note_republish(second)
+    assert run(other).found[FOUND.COMMITTED] == 3
+    assert run(other, dry=True).found[FOUND.COMMITTED] == 3
+    assert other.topic.published == []
+
+
+def test_rows_that_were_deleted_land_again_although_somebody_asked_to_publish_their_batch(world: World):
+    """Its job refuses: the snapshot is in the history, and nothing was rolled back."""
+    first = landed(world)
+    delete_rows(world)
+    assert world.ledger.note_republish(first)
+    assert run(world).found[FOUND.REMOVED] == 3
+    deliver(world)
+    land(world)
+    assert set(rows(world, OLD).values()) == {1}
+
+
+def test_a_republication_that_began_before_is_noted_before_its_job(world: World):
+    first = landed(world)
+    seen: list[bool] = []
+
+    class Job:
+        def publish(self, batch: object, dataset: object, *, owner: str) -> None:
+            seen.append(world.batch(first).republished)
+
+    assert republish(first, world.ports, Job(), HOUR).ended is Republished.DONE
+    assert seen == [True]
+    assert not world.ledger.note_removed(first, in_line=False)
+
+
+# ---- deaths and twins
+
+
+def removed(world: World) -> None:
+    landed(world)
+    delete_rows(world)
+
+
+def elsewhere(world: World) -> None:
+    landed(world)
+    moved(world)
+
+
+@pytest.mark.parametrize("prepare", [removed, elsewhere])
+def test_wherever_it_dies_another_one_lands_each_upload_once(prepare: Callable[[World], None]):
+    def begun() -> World:
+        made = small_world(max_wait=0)
+        prepare(made)
+        return made
+
+    alive, whole = Life(), begun()
+    run(whole, ports=alive.over(whole.ports))
+    for life in every_death(alive.made):
+        made = begun()
+        with pytest.raises(Died):
+            run(made, ports=life.over(made.ports))
+        run(made, identifier="2")
+        deliver(made)
+        deliver(made)
+        land(made)
+        assert rows(made, made.flights.dataset.table) == {each.key: 1 for each in uploads(3)}, life.last
+        assert sums_hold(made), life.last
+
+
+def test_a_reload_is_as_old_as_its_look_and_claims_nothing_too_late(world: World):
+    elsewhere(world)
+    run(world)
+    (notice,) = world.topic.published
+    world.clock.advance(61 * DAY)
+    with pytest.raises(Rejected, match="longer ago than the ledger remembers"):
+        world.dispatch(notice)
+
+
+WIDER, NARROWER = "id bigint, name string, price decimal(12,2)", "id bigint, name string"
+
+
+def _deployed(world: World, table: str, schema: str) -> None:
+    world.flights = replace(world.flights, dataset=replace(world.flights.dataset, table=table, schema=schema))
+    world.ledger.remember_route(world.flights)
+
+
+@pytest.mark.parametrize("sealed_by", ["the next notice", "settling"])
+def test_a_batch_that_is_bound_to_a_table_is_read_as_that_table_is_though_the_route_has_a_third_one(
+    world: World, sealed_by: str
+):
+    landed(world, 2)
+    _deployed(world, NEW, WIDER)
+    assert run(world).sent == 2
+    deliver(world)
+    bound = world.record.open_batch
+    _deployed(world, "lake.raw.flights_3", NARROWER)
+    if sealed_by == "settling":
+        assert world.seal_if_due()
+    for notice in pack("flights", BUCKET, uploads(1, "flights/later/")):
+        world.dispatch(notice)
+    assert world.hand_off() == 1
+    dataset, _, _ = world.jobs.told[-1]
+    assert (dataset.table, dataset.schema) == (NEW, WIDER)
+    assert {each.upload.key for each in uploads_of(world.work, bound)} == {each.key for each in uploads(2)}
+    # what came after the deployment goes to the table of today
+    assert world.open.id != bound
+    assert world.open.table == ""
+
+
+def test_no_notice_joins_a_batch_that_another_one_has_bound_meanwhile_to_a_former_table(world: World):
+    landed(world, 1)
+    _deployed(world, NEW, WIDER)
+    assert run(world).sent == 1
+    (sent,) = world.topic.published
+    # the batch is open, and not bound yet, when dispatch of another notice reads it
+    _deployed(world, "lake.raw.flights_3", NARROWER)
+    (later,) = pack("flights", BUCKET, uploads(1, "flights/later/"))
+    ports, former = world.ports, replace(world.flights, dataset=replace(world.flights.dataset, table=NEW, schema=WIDER))
+    real = ports.ledger.register
+
+    def register(*arguments: object) -> object:
+        object.__setattr__(ports.ledger, "register", real)
+        dispatch(sent.encode(), world.ports, routes={"flights": former})  # by a function of the former deployment
+        return real(*arguments)  # type: ignore[arg-type]
+
+    object.__setattr__(ports.ledger, "register", register)
+    dispatch(later.encode(), ports, routes=world.routes)
+    (bound,) = world.record.sealed
+    assert (world.batch(bound).table, world.batch(bound).objects) == (NEW, 1)
+    assert (world.open.table, world.open.objects) == ("", 1)
+
+
+@pytest.mark.parametrize("rebuilds", [False, True], ids=["recover", "rebuild"])
+@pytest.mark.parametrize("where", ["same table", "new table"])
+def test_what_was_loaded_once_more_is_of_the_later_batch_in_a_ledger_that_forgot_it(
+    world: World, where: str, rebuilds: bool
+):
+    first = landed(world, 2)
+    restored = copy.deepcopy(world.store.items)
+    if where == "same table":
+        delete_rows(world)
+    else:
+        moved(world)
+    assert run(world).sent == 2
+    deliver(world)
+    second = land(world)
+    world.lineage.histories[OLD] = history(first, second)
+    world.store.items = {} if rebuilds else restored
+    world.ledger.remember_route(world.flights)
+    for attempt in range(2):
+        if rebuilds:
+            done = rebuild(world.ports, configured=world.routes, oldest=first, made_at=lambda batch: 1).recovered
+        else:
+            done = recover(world.ports, configured=world.routes, oldest=first, made_at=lambda batch: 1)
+        assert done.complete
+        assert done.sent == 0
+        told = [(each.batch, each.other, each.uploads) for each in done.once_more]
+        assert told == ([(second, first, 2)] if where == "same table" and not attempt else [])
+        assert world.settle() == []
+    (shown,) = status([world.flights], world.ports)
+    assert (shown.uploads.notified, shown.uploads.ended.committed, shown.uploads.holds) == (2, 2, True)
+    # the former batch must not bring its rows again: in the same table they would be there twice
+    assert find(first, world.ports, HOUR) is Republished.NOT_ITS_OWN
+    (claim,) = world.ledger.claims(BUCKET, uploads(1)[0].key)
+    assert claim.rows_in == ({OLD} if where == "new table" else frozenset())
+
+
+def test_what_nobody_knows_the_rows_of_is_loaded_into_the_new_table(world: World):
+    """The outcomes of its batch do not say how many rows it had: it is not taken for a file without any."""
+    batch = landed(world, 2)
+    for name in list(world.work.names(batch_folder(batch) + "outcomes/")):
+        del world.work.objects[name]
+    moved(world)
+    assert run(world).sent == 2

@@ -1,0 +1,90 @@
+"""Advice that leads somewhere: few bad rows are few, the lines of an array are no rows, a table keeps its types."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from tests.unit.test_stream_decode import stream_of
+from tidegate.core.advice import about_the_table
+from tidegate.core.routes import Dataset
+from tidegate.formats.decode import salvaging
+from tidegate.formats.reasons import AnotherFormat
+from tidegate.reading.decoding import Decoding, Refused
+
+SCHEMA = pa.schema([("id", pa.int64()), ("paid", pa.decimal128(6, 2))])
+SET_ASIDE = (("bad_rows", "set aside"),)
+
+
+def refused(format: str, body: bytes, *options: tuple[str, object]) -> str:
+    found = Decoding(Dataset("lake.n.t", "", format, options=options), SCHEMA).decode("k", body)
+    assert isinstance(found, Refused)
+    return found.reason
+
+
+def lines(format: str, count: int, bad: int) -> bytes:
+    """So many rows, of which the last ones do not fit."""
+    paid = ["1.25"] * (count - bad) + ["n/a"] * bad
+    if format == "csv":
+        return ("id,paid\n" + "".join(f"{number},{each}\n" for number, each in enumerate(paid))).encode()
+    return "".join(f"{json.dumps({'id': number, 'paid': each})}\n" for number, each in enumerate(paid)).encode()
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+@pytest.mark.parametrize(
+    ("count", "bad", "said"),
+    [
+        (10_000, 1, 'Of 10,000 rows, 1 does not fit: bad_rows = "set aside" of the route lands the others'),
+        (500, 5, 'Of 500 rows, 5 do not fit: bad_rows = "set aside" of the route lands the others'),
+        (10_000, 6, ""),
+        (99, 1, ""),
+        (500, 500, ""),
+    ],
+)
+def test_that_few_rows_are_bad_is_said_with_what_lands_the_others(format: str, count: int, bad: int, said: str):
+    reason = refused(format, lines(format, count, bad))
+    assert "paid 'n/a' is no decimal number" in reason.replace("paid = ", "paid ")
+    assert reason.endswith(said)
+    assert ("set aside" in reason) == bool(said)
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_whoever_follows_it_has_the_others(format: str):
+    found = Decoding(Dataset("lake.n.t", "", format, options=SET_ASIDE), SCHEMA).decode("k", lines(format, 500, 5))
+    assert isinstance(found, pa.Table)
+    assert found.num_rows == 495
+
+
+def test_what_is_wrong_with_the_file_as_a_whole_is_no_bad_row():
+    assert "set aside" not in refused("csv", b"other\n" + b"1\n" * 500)
+
+
+ARRAY = ("[\n" + ",\n".join(json.dumps({"id": number}) for number in range(500)) + "\n]\n").encode()
+
+
+@pytest.mark.parametrize("body", [ARRAY, ARRAY.replace(b"\n", b"")], ids=["lines", "one"])
+@pytest.mark.parametrize("options", [(), SET_ASIDE], ids=["refuse", "set aside"])
+def test_the_lines_of_a_json_array_are_no_rows(body: bytes, options: tuple[tuple[str, str], ...]):
+    """It has as many lines that do not fit as it has objects: neither their share nor one of them is what is wrong."""
+    reason = refused("json", body, *options)
+    assert "jq -c '.[]' FILE" in reason
+    assert "bad_rows" not in reason
+    decode = salvaging("json", SCHEMA, SET_ASIDE)
+    assert decode is not None
+    with pytest.raises(AnotherFormat) as told:
+        list(decode(stream_of(body), 1 << 40))
+    assert "bad_rows" not in str(told.value)
+
+
+def test_an_array_on_a_line_of_its_own_is_a_bad_row():
+    body = b"[1, 2]\n" + lines("json", 500, 0)
+    assert "Of 501 rows, 1 does not fit" in refused("json", body)
+
+
+def test_a_type_that_is_advised_is_said_to_be_the_tables_as_well():
+    retyped = "line 3: total 'x' is no number: correct it, or make the column a string"
+    said = about_the_table(retyped, "lake.shop.orders")
+    assert said.startswith("table lake.shop.orders is there, and keeps the types that it has")
+    assert "new `table`" in said
+    assert about_the_table(retyped, "").startswith("its table is there")
+    assert about_the_table("broken gzip", "lake.shop.orders") == ""

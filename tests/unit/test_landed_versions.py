@@ -1,0 +1,98 @@
+"""Versions of one object that have landed beside each other, and the statement that leaves the newest."""
+
+from dataclasses import replace
+
+import pytest
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.claims import Claim
+from tidegate.core.landed_versions import landed_in, several_landed
+from tidegate.core.outcomes import DROPPED
+
+URI = "s3://landing/flights/a.json"
+DONE = Batch("01DONE", "flights", State.COMMITTED, opened_at=1, table="lake.raw.flights")
+
+
+def claim(version: str, at: int = 0, sequencer: str = "", **about: object) -> Claim:
+    return replace(Claim(version, f"n-{version}", at, at + 9, sequencer=sequencer), **about)
+
+
+def only(*claims: Claim, uri: str = URI):
+    (found,) = several_landed(uri, [(each, DONE) for each in claims])
+    return found
+
+
+def test_one_version_is_nothing_to_tell():
+    assert several_landed(URI, [(claim("v1"), DONE)]) == ()
+
+
+def test_what_has_not_landed_is_not_counted():
+    waiting = replace(DONE, state=State.SUBMITTED)
+    found = [(claim("v1"), DONE), (claim("v2"), waiting), (claim("v3", outcome=DROPPED), DONE), (claim("v4"), None)]
+    assert several_landed(URI, found) == ()
+
+
+def test_the_order_is_that_of_s3_and_not_of_the_claims():
+    found = only(claim("late", at=1, sequencer="0B"), claim("early", at=2, sequencer="0A"))
+    assert (found.versions, found.ordered) == (("early", "late"), True)
+    assert found.delete == (
+        f"DELETE FROM lake.raw.flights WHERE _source_uri = '{URI}' AND _source_version IN ('early')"
+    )
+
+
+def test_of_several_older_versions_all_are_deleted_and_no_version_that_comes_later():
+    found = only(claim("v1", sequencer="01"), claim("v3", sequencer="03"), claim("v2", sequencer="02"))
+    assert found.delete.endswith("_source_version IN ('v1', 'v2')")
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        (claim("v1", at=1), claim("v2", at=2, sequencer="0A")),
+        # A, then B, then A again: nothing records that A came last (docs/guarantee.md)
+        (claim("etag:a", at=1, sequencer="0A"), claim("etag:b", at=2, sequencer="0B")),
+    ],
+)
+def test_an_order_that_nobody_recorded_is_not_said_to_be_certain(claims: tuple[Claim, Claim]):
+    found = only(*claims)
+    assert found.versions == tuple(each.version for each in claims)
+    assert not found.ordered
+    assert "if the bucket has that version now" in found.why
+
+
+def test_the_order_is_said_without_a_doubt_if_s3_gave_it():
+    found = only(claim("v1", sequencer="0A"), claim("v2", sequencer="0B"))
+    assert found.why == "to keep only the newest, version v2"
+    assert found.told == (
+        "2 versions of this object have landed in lake.raw.flights: the table has the rows of each, unless somebody has"
+        " deleted them"
+    )
+
+
+def test_each_table_is_told_by_itself():
+    other = replace(DONE, table="lake.raw.new")
+    moved = claim("v1", rows_in=frozenset({"lake.raw.flights"}))
+    assert several_landed(URI, [(moved, other), (claim("v2"), other)])[0].table == "lake.raw.new"
+    assert [each.table for each in several_landed(URI, [(moved, other), (claim("v2"), DONE)])] == ["lake.raw.flights"]
+    assert several_landed(URI, [(claim("v1"), other), (claim("v2"), DONE)]) == ()
+
+
+def test_rows_that_a_backfill_found_removed_are_not_there():
+    # rows of other uploads of the batch were removed: the claims of those have moved on, or are about to
+    assert landed_in(claim("v1"), replace(DONE, rows_removed=True)) == {DONE.table}
+
+
+@pytest.mark.parametrize(
+    ("key", "literal"),
+    [
+        ("it's.json", r"it\'s.json"),
+        ("a\\b.json", r"a\\b.json"),
+        ("' OR 1 = 1 --", r"\' OR 1 = 1 --"),
+        ("line\nnext\u202e", r"line\u000Anext\u202E"),
+        ("tränen.json", "tränen.json"),
+        ("\U000e0001", r"\U000E0001"),
+    ],
+)
+def test_a_key_is_quoted_as_spark_reads_it(key: str, literal: str):
+    found = only(claim("v1", sequencer="0A"), claim("v2", sequencer="0B"), uri=f"s3://landing/{key}")
+    assert f"_source_uri = 's3://landing/{literal}' AND" in found.delete

@@ -1,0 +1,16 @@
+"""Advice that needs to know more than the file that it is about."""
+
+RETYPED = "make the column"
+"""In the text of each refusal that advises another type (`formats.complaints`)."""
+
+
+def about_the_table(error: str, table: str) -> str:
+    """What follows for a table that is there from the advice in an error; empty if nothing does. A job creates the
+    table before it reads a file, so of an upload in quarantine it is there, if only with no row."""
+    if RETYPED not in error:
+        return ""
+    called = f"table {table}" if table else "its table"
+    return (
+        f"{called} is there, and keeps the types that it has: for a column of another type give the route a new `table`"
+        ' (docs/first-route.md, "Changing it later")'
+    )

@@ -1,0 +1,30 @@
+"""Which objects of a page have landed in several versions.
+
+The claims of one object are together, so each object costs a query; notices and batches are read together, and only of
+objects with several claims. What landed before the ledger's memory is not seen: its claim has expired.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+from tidegate.core.landed_versions import landed_in
+from tidegate.flows.ports import Ports
+
+MOST_ASKED = 100
+"""Objects of a page that are asked about: each costs a query of the ledger, one after the other."""
+
+ObjectPlace = tuple[str, str]
+"""Bucket and key."""
+
+
+def landed_versions(places: Iterable[ObjectPlace], ports: Ports) -> Mapping[ObjectPlace, Mapping[str, int]]:
+    """Of the first `MOST_ASKED` of these objects, how many versions have landed, by table."""
+    asked = islice(dict.fromkeys(places), MOST_ASKED)
+    claims = {place: ports.ledger.claims(*place) for place in asked}
+    several = [claim for each in claims.values() if len(each) > 1 for claim in each]
+    batches = {claim: batch for claim, (_, batch) in ports.ledger.owners(several).items()} if several else {}
+    return {
+        place: Counter(table for claim in of_it for table in landed_in(claim, batches.get(claim)))
+        for place, of_it in claims.items()
+    }
