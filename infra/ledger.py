@@ -13,6 +13,7 @@ ACTIONS = (
     "dynamodb:PutItem",
     "dynamodb:UpdateItem",
     "dynamodb:BatchGetItem",
+    "dynamodb:GetItem",
 )
 """A transaction needs the actions of its items and none of its own."""
 HAND_OFFS = "h#"
@@ -68,7 +69,7 @@ class LedgerTable(Construct):
         allow(role, ["dynamodb:GetItem"], self.table.table_arn)
 
     def grant_change(self, role: iam.Role) -> None:
-        """Read several items by their keys, and change items; delete none."""
+        """Read items by their keys, and change items; delete none."""
         allow(role, ACTIONS, self.table.table_arn)
 
     def grant_use(self, role: iam.Role) -> None:
@@ -78,7 +79,6 @@ class LedgerTable(Construct):
         announces batches may also delete what is in the outbox (`grant_take_out`).
         """
         self.grant_change(role)
-        self.grant_get(role)
         self._grant_delete(role, f"{HAND_OFFS}*")
 
     def grant_claim(self, role: iam.Role) -> None:

@@ -32,8 +32,8 @@ How long an event is remembered: `retention`, 60 days if nothing else is said. A
 not DynamoDB has deleted the record: `expires_at` is compared. It must be longer than an event can travel. EventBridge
 tries for 24 hours unless the target says otherwise
 (https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-rule-retry-policy.html), a queue and its dead letters keep
-a message for 14 days each, and a ledger that was restored (to 35 days ago at most) sends again under the same ids. An
-archive of EventBridge replays events of any age: do not replay into a consumer what is older than its retention.
+a message for 14 days each. An archive of EventBridge replays events of any age: do not replay into a consumer what is
+older than its retention.
 
 What this does that Powertools' idempotency does not: Powertools (3.37.0) writes that an event is in progress, then
 runs your function, then writes that it is complete. Your function's effect is a write of its own. If the process dies

@@ -24,6 +24,7 @@ from tidegate.aws.listing import S3Listing
 from tidegate.aws.topic import SnsTopic, SqsDeadLetters
 from tidegate.aws.waited import WaitedJobs
 from tidegate.aws.work import S3Work
+from tidegate.core.manifests import BATCHES
 from tidegate.core.routes import Route
 from tidegate.environment import DEPLOYED, LOCAL_STACK
 from tidegate.flows.batch_list import BatchIds
@@ -32,6 +33,7 @@ from tidegate.flows.ports import Measure, Ports
 from tidegate.metrics import Metric
 from tidegate.settings import MINUTE, Settings, load_deployed
 from tidegate.stores.dynamodb import THREADS, DynamoDbStore
+from tidegate.stores.guarded import GuardedStore
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
@@ -88,13 +90,23 @@ class Deployment:
         return {route.name: route for route in self.settings.core_routes()}
 
     def ports(
-        self, attempt: str = "", *, measure: Measure = unmeasured, lambda_context: "LambdaContext | None" = None
+        self,
+        attempt: str = "",
+        *,
+        measure: Measure = unmeasured,
+        lambda_context: "LambdaContext | None" = None,
+        guarded: bool = True,
     ) -> Ports:
         """The ports of the flows. To publish needs an `attempt`, new for every invocation (see `SnsTopic`). A function
-        that starts jobs passes its `lambda_context`."""
+        that starts jobs passes its `lambda_context`. Only who rebuilds the ledger asks for one without a guard."""
+        work = self._work()
+        ledger = _ledger(self.resources.ledger, self.settings.retention.claims)
+        if guarded:
+            guard = GuardedStore(ledger.store, clock, lambda: next(iter(work.folders(BATCHES, "")), None) is None)
+            ledger = replace(ledger, store=guard)
         return Ports(
-            ledger=_ledger(self.resources.ledger, self.settings.retention.claims),
-            work=self._work(),
+            ledger=ledger,
+            work=work,
             topic=SnsTopic(_lazy("sns"), self.resources.topic, attempt, self._lanes()),
             jobs=self._jobs(lambda_context),
             dead_letters=SqsDeadLetters(_lazy("sqs"), self.resources.dead_letters),

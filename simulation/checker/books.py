@@ -69,7 +69,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     staged = int(stored.snapshot.summary["source-snapshot-id"])
     fence = not stored.files
     attempt, given_up = int(stored.snapshot.summary["tidegate.attempt"]), world.fenced_from.get(batch, math.inf)
-    # a ledger that was restored may have forgotten that it was given up
+    # a ledger that was rebuilt may have forgotten that it was given up
     if not fence and attempt >= given_up and world.forgotten_from == math.inf:
         yield f"it was given up before attempt {attempt} began, which has published its rows"
     if (item["state"] == "ABANDONED") is not fence:
@@ -92,7 +92,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     endings = {
         (each["bucket"], each["key"], each["version"]): each["outcome"] for each in map(json.loads, outcomes[1:])
     }
-    # a ledger that was restored begins to count anew
+    # a ledger that was rebuilt begins to count anew
     last = item["attempt"] >= world.knobs.attempts or world.forgotten_from < math.inf
     yield from _endings(world, batch, stored, endings, last)
     registered = world.manifest_of(batch)
@@ -137,7 +137,7 @@ def _claim_key(each: ManifestUpload) -> tuple[str, str]:
 
 def dropped_for_good(world: World, each: ManifestUpload) -> bool:
     """Whether a person has dropped an upload of an abandoned batch, and nobody has taken it over since. Who took it
-    over before has lost it again, when the ledger was restored."""
+    over before has lost it again, when the ledger was rebuilt."""
     place = (*_claim_key(each), each.notice)
     return place in world.dropped and not any(
         taken.owner == each.notice and (pk, sk) == place[:2] and taken.at >= world.dropped[place]
@@ -227,7 +227,7 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             + sum(item["objects"] for item in ended if item["state"] == "ABANDONED"),
             "dropped": corrected[pk[2:]]
             + sum(_dropped_of(world, batch) for batch, item in batches.items() if item["route"] == pk[2:]),
-            # a ledger that was restored has forgotten jobs, and may have forgotten which attempts they were
+            # a ledger that was rebuilt has forgotten jobs, and may have forgotten which attempts they were
             **({} if world.forgotten_from < math.inf else {"jobs": sum(item["attempt"] for item in of_route)}),
             **{name: sum(item["tally"][name] for item in committed) for name in (*OUTCOMES, "rows")},
             "rejected": sum(item["tally"]["rejected"] for item in committed),
@@ -238,7 +238,7 @@ def _sums(world: World, batches: Batches) -> Iterator[str]:
             yield f"sums: route {pk[2:]} (says, should say): {differing}"
         back = {name: (route.get(f"back_{name}", 0), came_back[pk[2:], name]) for name in COMES_BACK}
         for name, (counted, happened) in back.items():
-            # a registration that a restored ledger forgot is put right without them
+            # a registration that a rebuilt ledger forgot is put right without them
             if counted != happened and (world.forgotten_from == math.inf or counted > happened):
                 yield f"sums: {happened} uploads of route {pk[2:]} came back as {name}, it says {counted}"
 
@@ -330,7 +330,7 @@ def _status(world: World, batches: Batches) -> Iterator[str]:
             yield f"status: route {name} has {printed}"
         if printed["notified"] != sum(printed[each] for each in (*OUTCOMES, "dropped", "pending")):
             yield f"status: the sums of route {name} do not hold: {printed}"
-    # a claim that has expired, or that a restored ledger has forgotten, does not tell that an upload came back
+    # a claim that has expired, or that a rebuilt ledger has forgotten, does not tell that an upload came back
     if world.knobs.horizon or world.forgotten_from < math.inf:
         return
     ended = [batch for batch, item in batches.items() if item["state"] in FINAL]
@@ -365,7 +365,7 @@ def _oldest(world: World, batches: Batches) -> Iterator[str]:
         said, oldest = route.get("quarantined_since", 0), since.get(pk[2:], 0)
         if oldest and not 0 < said <= oldest + differ:
             yield f"quarantine: route {pk[2:]} has uploads there since {oldest}, it says {said}"
-        # a restored ledger counts anew what came back
+        # a rebuilt ledger counts anew what came back
         elif said and world.forgotten_from == math.inf and said < earliest.get(pk[2:], math.inf) - differ:
             yield f"quarantine: route {pk[2:]} has nothing there before {earliest.get(pk[2:])}, it says {said}"
 

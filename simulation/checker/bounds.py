@@ -46,8 +46,6 @@ def exceeded(world: World) -> list[str]:
 def _slots(world: World) -> Iterator[str]:
     """Never more submitted batches of a route in a slot than its `in_flight`, whatever else fails; but for those that a
     person gave up, and those that were resumed after they had stepped aside."""
-    if world.knobs.restored:
-        return  # what is recovered is under way, whatever else is
     allowed = world.knobs.in_flight
     for route, running in world.most_running.items():
         if running > allowed:

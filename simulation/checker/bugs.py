@@ -23,6 +23,7 @@ from simulation.checker.mistakes import (
     batches,
     claiming,
     crossing,
+    cut_history,
     deployed,
     endings,
     maintaining,
@@ -31,7 +32,6 @@ from simulation.checker.mistakes import (
     quarantined,
     reading,
     rebuilding,
-    recovering,
     redriving,
     republishing,
 )
@@ -48,7 +48,7 @@ SUBJECTS: dict[str, ModuleType] = {
     "the outcomes of uploads, and the sums": endings,
     "incomplete answers of AWS": asking,
     "a ledger that is lost": rebuilding,
-    "a restored ledger, a cut history": recovering,
+    "a cut history": cut_history,
     "redrive and drop": redriving,
     "the oldest upload in quarantine": quarantined,
     "the audit": auditing,
@@ -68,8 +68,6 @@ HARMLESS: tuple[Bug, ...] = (
     *batches.HARMLESS,
     *asking.HARMLESS,
     *auditing.HARMLESS,
-    *rebuilding.HARMLESS,
-    *recovering.HARMLESS,
     *redriving.HARMLESS,
 )
 

@@ -15,7 +15,7 @@ from simulation.world import foreign, letters, people, redriving, replayed
 from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
 from simulation.world.product import deploy
-from simulation.world.restored import restore
+from simulation.world.rebuilt import lose
 from simulation.world.table import Metadata
 from simulation.world.world import CONFIG, World
 from tidegate.flows.drop_quarantined import is_its_minute
@@ -134,24 +134,23 @@ def fence_rolled_back(world: World) -> None:
     world.kernel.after(2 * DAY, lambda: foreign.commit(world, _before_its_fence))
 
 
-def restored_before_it_registered(world: World) -> None:
-    """Dispatch is slow with a notice. The ledger is restored to a time when its upload was claimed and not registered
-    yet. Everything was acknowledged since."""
+def lost_before_it_registered(world: World) -> None:
+    """Dispatch is slow with a notice. The ledger is lost when its upload is claimed and not registered yet."""
     world.lasts = 6_000.0
     world.upload("events/a.json", GOOD)
     world.network.latency = lambda: 1.5 if _caller(world) == "dispatch" and world.kernel.now < START + 60.0 else 0.005
-    restore(world, 40.0, 32.0)
+    lose(world, 8.0)
 
 
-def recovered_with_what_came_again(world: World) -> None:
-    """An upload vanishes, and the same bytes come again together with a new upload. The ledger is restored to its state
-    before these, and both are announced once more."""
+def lost_with_what_came_again(world: World) -> None:
+    """An upload vanishes, and the same bytes come again together with a new upload. While they gather, the ledger is
+    lost. Both are announced once more."""
     world.lasts = 6_000.0
     _vanished(world)
     world.announce = lambda version: [1.0, 4_000.0] if world.kernel.now > START + 200.0 else [1.0]
     for name in "bx":
         world.upload(f"{name}.json", GOOD, bucket="plain", after=300.0)
-    restore(world, 340.0, 60.0)
+    lose(world, 340.0)
 
 
 def replayed_for_months(world: World) -> None:
@@ -410,8 +409,8 @@ CROSSINGS = (
     quarantined_out_of_turn,
     released_while_somebody_looks,
     fence_rolled_back,
-    restored_before_it_registered,
-    recovered_with_what_came_again,
+    lost_before_it_registered,
+    lost_with_what_came_again,
     replayed_for_months,
     renamed_and_released,
 )

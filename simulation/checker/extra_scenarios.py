@@ -21,11 +21,10 @@ from simulation.world.kernel import START
 from simulation.world.knobs import Knobs
 from simulation.world.product import deploy
 from simulation.world.rebuilt import lose
-from simulation.world.restored import GONE, LONGEST_RUN, recovered, restore
 from simulation.world.s3 import Version
 from simulation.world.sqs import Queue
 from simulation.world.table import Metadata, Stored
-from simulation.world.world import CONFIG, LOOK, World
+from simulation.world.world import CONFIG, World
 from tidegate import wiring
 from tidegate.flows.abort import Aborted
 from tidegate.flows.drop_quarantined import is_its_minute
@@ -727,53 +726,25 @@ def lost_with_its_work_bucket(world: World) -> None:
     world.upload("events/new.json", GOOD, after=2_900.0)
 
 
-def restored_to_the_beginning(world: World) -> None:
-    """When everything has landed, the ledger is restored to its state before. S3 announces each upload again, each in
-    its own message. One file is broken, and one is overwritten before it is read."""
-    world.announce = lambda version: [1.0, 2_000.0 + 100.0 * version.number]
+def lost_with_what_came_back(world: World) -> None:
+    """An upload vanishes, the same bytes come again and land. Then the ledger is lost, and another upload comes."""
+    world.upload("b.json", GOOD, bucket="plain")
+    world.remove("b.json", bucket="plain", after=6.0)
+    world.upload("b.json", GOOD, bucket="plain", after=300.0)
+    world.lasts = 4 * HOUR
+    lose(world, 900.0)
+    world.upload("n.json", GOOD, bucket="plain", after=2_000.0)
+
+
+def lost_and_nobody_switches_off(world: World) -> None:
+    """When everything has landed, the ledger is lost. The functions go on, S3 announces each upload again, and a new
+    one comes, all before somebody rebuilds."""
+    world.announce = lambda version: [1.0, 1_500.0 + 10.0 * version.number]
     world.upload("events/a.json", GOOD)
-    world.upload("events/b.json", BAD)
     world.upload("c.json", GOOD, bucket="plain")
-    world.upload("c.json", MORE, bucket="plain", after=5.0)
-    restore(world, 400.0, 400.0)
-
-
-def restored_while_it_gathers(world: World) -> None:
-    """An upload is claimed and registered. Before its batch is sealed, the ledger is restored to a time before the
-    upload."""
-    world.upload("events/a.json", GOOD)
-    restore(world, 40.0, 40.0)
-
-
-def restored_under_way(world: World) -> None:
-    """The ledger is restored to the time when the first upload was registered and the second one was not. Their batch
-    has been handed off since, and its job goes on."""
-    world.announce = lambda version: [1.0, 2_000.0]
-    world.upload("events/a.json", GOOD)
-    world.upload("events/b.json", MORE, after=30.0)
-    restore(world, 80.0, 60.0)
-
-
-def restored_long_after(world: World) -> None:
-    """A batch gathers behind a slow job for more than two hours. After it has taken another upload and is published,
-    the ledger is restored to that time."""
-    startups = iter((2.45 * HOUR,))
-    world.emr.startup = lambda: next(startups, 40.0)
-    world.lasts = 5 * HOUR
-    world.upload("events/a.json", GOOD)
-    world.upload("events/b.json", MORE, after=100.0)
-    world.upload("events/c.json", GOOD, after=2.42 * HOUR)
-    restore(world, 2.6 * HOUR, 0.2 * HOUR)
-
-
-def sealed_anew_for_another_table(world: World) -> None:
-    """A route gets another table after its batch was handed off, and the ledger is restored to the time when that batch
-    gathered. Lambda retries a failed invocation of settle then. EMR Serverless has forgotten its tokens."""
-    world.emr.forgets_tokens = lambda: True
-    world.upload("events/a.json", GOOD)
-    world.kernel.after(70.0, partial(deploy, CONFIG.replace('"lake.sim.events"', '"lake.sim.later"')))
-    restore(world, 80.0, 60.0)
-    world.kernel.after(80.0 + LONGEST_RUN + GONE, lambda: world.settle.invoke_asynchronously(LOOK))
+    world.lasts = 3 * HOUR
+    lose(world, 400.0, switched_off=False)
+    world.upload("events/new.json", GOOD, after=900.0)
 
 
 # ---- what is deployed
@@ -868,15 +839,6 @@ def resumed_in_passing(world: World) -> None:
     """A person resumes a batch whose job runs."""
     world.upload("events/a.json", GOOD)
     _ask_of_each_batch(world, _resume, after=90.0)
-
-
-def recovered_in_passing(world: World) -> None:
-    """A person recovers the ledger while dispatch runs, against the runbook. The notices' queue keeps no order, and
-    several notices are handled at once."""
-    world.notices.fifo = world.sns.ordered = False
-    world.from_notices.concurrency = 4
-    world.upload("events/a.json", GOOD)
-    world.kernel.after(30.0, lambda: world.kernel.spawn("person", lambda: recovered(int(world.kernel.now))) and None)
 
 
 def given_up_again_and_again(world: World) -> None:
@@ -1191,11 +1153,8 @@ EXTRA: dict[str, Scenario] = {
         lost_while_it_gathers,
         lost_under_way,
         lost_with_its_work_bucket,
-        restored_to_the_beginning,
-        restored_while_it_gathers,
-        restored_under_way,
-        restored_long_after,
-        sealed_anew_for_another_table,
+        lost_with_what_came_back,
+        lost_and_nobody_switches_off,
         renamed_under_way,
         moved_under_way,
         moved_with_its_format,
@@ -1206,7 +1165,6 @@ EXTRA: dict[str, Scenario] = {
         given_up_by_two,
         given_up_while_it_gathers,
         resumed_in_passing,
-        recovered_in_passing,
         given_up_again_and_again,
         redriven,
         redriven_again,

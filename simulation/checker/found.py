@@ -40,15 +40,6 @@ FOUND = (
         (Case("uneven_sequencers"),),
     ),
     FoundMistake(
-        "A ledger was restored to when a batch gathered; the route had got another table since. Lambda retried settle"
-        " although its rule was disabled. Settle sealed the batch for the new table, found the old manifest, and"
-        " started a job for rows that may be in the old table.",
-        "The manifest's table is compared with the header's, recovering uses the manifest's, and the runbook waits"
-        " for Lambda's retries ([0039](adr/0039-a-manifest-names-its-table.md)).",
-        "a manifest for any table",
-        (Case("sealed_anew_for_another_table"),),
-    ),
-    FoundMistake(
         "Versioning was suspended for a while. What was put then stays listed when its key is put again, but cannot be"
         " read. Each audit and each backfill sent it, and it ended as superseded: `UploadsFoundLost` never came to"
         " rest.",

@@ -251,7 +251,7 @@ def _watched_since(world: World) -> Mapping[str, float]:
 
 
 def forgotten(world: World) -> set[tuple[str, str, str]]:
-    """(bucket, key, sequencer) of the same bytes, uploaded again without a version before the ledger was restored: only
+    """(bucket, key, sequencer) of the same bytes, uploaded again without a version before the ledger was rebuilt: only
     the lost part of the ledger may have recorded that."""
     return {
         (each.bucket, each.key, each.sequencer)
@@ -297,7 +297,7 @@ def _unannounced(world: World, where: Callable[[bool, bool], bool]) -> set[tuple
 
 
 def _loaded_unasked(world: World, rows: list[tuple[object, ...]]) -> Iterator[str]:
-    """What only an audit can have loaded, and nobody asked for. A restored ledger does not know what was asked for."""
+    """What only an audit can have loaded, and nobody asked for. A rebuilt ledger does not know what was asked for."""
     if world.knobs.audits or world.forgotten_from < math.inf:
         return
     never = _unannounced(world, lambda always, ever: not ever)

@@ -44,8 +44,8 @@ def chance(world: World) -> None:
     """A few uploads to all buckets, overwritten, deleted and broken at random; announced late, often, never."""
     random, knobs = world.kernel.random, world.knobs
     delays = (0.2, 1.0, 5.0, 70.0, 700.0, 9_000.0, *((0.5 * knobs.horizon, knobs.horizon) if knobs.horizon else ()))
-    # a ledger that was restored may have forgotten that a claim lives on
-    much_later = (0.5 * knobs.horizon,) if knobs.horizon and not knobs.restored else ()
+    # a ledger that was rebuilt may have forgotten that a claim lives on
+    much_later = (0.5 * knobs.horizon,) if knobs.horizon and not knobs.lost else ()
     laters = (3.0, 100.0, 900.0, 5_000.0, *much_later)
     moments = (0.0, 3.0, 30.0, 60.0, 95.0, 200.0, 1_000.0)
     buckets = ("landing", "landing", "plain", *(("closed",) if knobs.closed_bucket else ()))

@@ -70,7 +70,7 @@ def _time(
         ]
         # of several puts of the same bytes one stays, and nobody tells which of them was first
         return min(map(min, when)), min(map(max, when))
-    if notice.origin == "recover":
+    if notice.origin == "rebuild":
         written = [parts.written(notice, each) for each in notice.uploads]
         return min(map(min, written)) - (LONGEST_OPEN if not world.knobs.horizon else CLAIMS), min(map(max, written))
     kind = notice.origin.partition("-")[0]

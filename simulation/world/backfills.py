@@ -40,7 +40,7 @@ def promised(world: "World") -> Mapping[str, float]:
 
 
 def act(world: "World") -> None:
-    """Not while the ledger is restored: the runbook says so."""
+    """Not while the ledger is rebuilt: the runbook says so."""
     if world.rules_enabled:
         world.kernel.spawn("person", lambda: backfill_all(world))
 

@@ -102,8 +102,8 @@ class Knobs:
     """How often a table loses its history under a driver."""
     cut_undone: bool = False
     """That history comes back hours later."""
-    restored: float = 0.0
-    """The ledger is restored to so many seconds ago."""
+    lost: float = 0.0
+    """The ledger is lost, so many seconds after some time."""
     away: bool = False
     """The person on call comes after two days, not hours."""
     receives: int = 5

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulation.world import letters as letters_flow
-from simulation.world import redriving, restored
+from simulation.world import rebuilt, redriving
 from simulation.world.kernel import Process
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
@@ -30,9 +30,9 @@ UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 
 
 def attend(world: "World") -> int:
-    """Follow the runbook: decide what the table cannot say, resume halted batches, recover a restored ledger, move dead
+    """Follow the runbook: decide what the table cannot say, resume halted batches, move dead
     letters back, send again what ended without a row. Returns the number of acts."""
-    acts = _look_after_halted(world) + _recover_again(world) + move_back(world) + redriving.look_after(world)
+    acts = _look_after_halted(world) + move_back(world) + redriving.look_after(world)
     return acts + ask_again(world)
 
 
@@ -51,7 +51,7 @@ def move_back(world: "World") -> int:
     dead = [each for each in world.notices_dead_letters.messages.values() if "reason" not in each.attributes]
     routes = {json.loads(each.body)["route"] for each in dead}
     if world.forgotten_from < math.inf and routes - {"events", "plain", "closed"}:
-        restored.add_routes(world, routes)
+        rebuilt.add_routes(world, routes)
     for letters, queue, source in (
         (world.dead_letters, world.buffer, world.from_buffer),
         (world.notices_dead_letters, world.notices, world.from_notices),
@@ -88,22 +88,9 @@ def _look_after_halted(world: "World") -> int:
     return acts
 
 
-def _recover_again(world: "World") -> int:
-    """A process that was frozen during the restore may have written records of the old ledger into the restored one."""
-    if not to_recover(world):
-        return 0
-    restored.recover_once_more(world)
-    return 1
-
-
 def halted(world: "World") -> list[str]:
     """The halted batches that are SUBMITTED."""
     return [pk[2:] for pk, item in _halted(world) if item["state"] == "SUBMITTED"]
-
-
-def to_recover(world: "World") -> list[str]:
-    """The batches that halted with the advice to recover the ledger."""
-    return [pk[2:] for pk, item in _halted(world) if "ledger recover" in item["halted"] and item["state"] == "SEALED"]
 
 
 def _halted(world: "World") -> list[tuple[str, Any]]:
@@ -194,7 +181,7 @@ def _ask_for(world: "World", batch: str) -> None:
 
 
 def ask_again(world: "World") -> int:
-    """For the wishes that got no answer, or that a restored ledger has forgotten."""
+    """For the wishes that got no answer, or that a rebuilt ledger has forgotten."""
     unanswered = [batch for batch in world.wished if batch not in world.answered]
     for batch in unanswered:
         _ask_for(world, batch)
@@ -220,7 +207,7 @@ def decide_unasked(world: "World") -> None:
 
 def audit(world: "World", since: float = 0.0) -> None:
     """Audit the buckets by hand, with the settings' limits, as `tidegate audit` does, or what was put `since` (epoch
-    seconds). Not while the ledger is restored: the runbook says so."""
+    seconds). Not while the ledger is rebuilt: the runbook says so."""
     if world.rules_enabled:
         _spawn(world, lambda: _audited(int(since)))
 

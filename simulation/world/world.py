@@ -20,9 +20,9 @@ from simulation.world import (
     foreign,
     people,
     product,
+    rebuilt,
     redriving,
     replayed,
-    restored,
     seen,
 )
 from simulation.world.configs import configured
@@ -50,7 +50,6 @@ from tidegate.flows import (
     quarantine,
     quarantine_age,
     reconcile,
-    recover,
     redrive,
     screen,
     wishes,
@@ -225,7 +224,7 @@ class World(Landing):
         """Whether EventBridge sends events to settle."""
         self.started = self.kernel.now
         self.forgotten_from = math.inf
-        """From when on (epoch seconds) a restored ledger has forgotten everything."""
+        """From when on (epoch seconds) a rebuilt ledger has forgotten what only a ledger knows."""
         for function in (self.intake, self.dispatch, self.audit):
             function.on_invoke = self.wake_schedule
         self._turn(self.knobs)
@@ -316,8 +315,13 @@ class World(Landing):
             self.kernel.after(chance.choice((600.0, 3 * HOUR)), self.s3.closed.clear)
         cut, cuts = sometimes(knobs.cut), iter(range(MOST_CUTS))
         self.emr.on_driver = lambda run: self._cut() if cut() and next(cuts, None) is not None else None
-        if knobs.restored:
-            restored.restore(self, self._some_time() + knobs.restored, knobs.restored)
+        if knobs.lost:
+            rebuilt.lose(
+                self,
+                self._some_time() + knobs.lost,
+                switched_off=chance.random() < 0.5,
+                then=lambda: people.ask_again(self),
+            )
         if knobs.audit:
             audits.begin(self)
             for _ in range(knobs.audits):
@@ -642,7 +646,7 @@ class World(Landing):
         patience = LOOKS_IN_VAIN * (8 if self.knobs.away else 1)
         if self._looks_in_vain < patience and (busy or self.knobs.away):
             return False
-        return bool(people.halted(self) or people.to_recover(self))
+        return bool(people.halted(self))
 
     def run(self) -> bool:
         """Run until everything is at rest; False if that takes too long (liveness is lost)."""
@@ -702,7 +706,6 @@ SMALL = {
     backfill: ("AT_ONCE",),
     quarantine: ("CLAIMS_AT_ONCE",),
     quarantine_age: ("BATCHES_PER_LOOK",),
-    recover: ("PORTION",),
     hand_off: ("TOGETHER",),
     reconcile: ("HEADERS",),
     screen: ("PAGE",),

@@ -152,7 +152,7 @@ OF_CLAIMS: dict[str, Call] = {
     "claims_on": lambda there: there.ledger.claims_on(_uploads()),
     "let_go": lambda there: there.ledger.let_go(there.claims),
     "left_to": lambda there: there.ledger.left_to(VOID),
-    "take_back": lambda there: there.ledger.take_back("n-manifest", _uploads()),
+    "index_claims": lambda there: there.ledger.index_claims("n-manifest", _uploads(), {}),
     "record_endings": lambda there: there.ledger.record_endings(_endings(UNDECIDED, Outcome.VANISHED)),
     "record_endings, abandoned": lambda there: there.ledger.record_endings(_endings(UNDECIDED, ABANDONED)),
     "drop": lambda there: there.ledger.drop(FIRST, ROUTE, _owned(GIVEN_UP)),
@@ -164,8 +164,8 @@ OF_NOTICES: dict[str, Call] = {
     "register": _register(GIVEN_UP),
     "register, what was void": _register(VOID),
     "void": lambda there: there.ledger.void(GIVEN_UP.id, ROUTE),
-    "write_notice": lambda there: there.ledger.write_notice(
-        NoticeRecord(GIVEN_UP.id, ROUTE, THIRD, "parts/x", 2, 20, 0), None
+    "index_notices": lambda there: there.ledger.index_notices(
+        [NoticeRecord(GIVEN_UP.id, ROUTE, THIRD, "parts/x", 2, 20, 0)]
     ),
 }
 
@@ -184,7 +184,7 @@ OF_BATCHES: dict[str, Call] = {
     "resume": lambda there: there.ledger.resume(FIRST, ROUTE, 2, fencing=True),
     "give_up": lambda there: there.ledger.give_up(FIRST, ROUTE),
     "forget_wish": lambda there: there.ledger.forget_wish(FIRST, ROUTE, there=False),
-    "restore_batch": lambda there: there.ledger.restore_batch(LOST, None),
+    "index_batch": lambda there: there.ledger.index_batch(LOST, None, {}),
     "commit, of a batch that never expired": lambda there: there.ledger.commit(
         THIRD, ROUTE, Receipt(THIRD, 78, 76, False, Tally(quarantined=1))
     ),
@@ -253,10 +253,9 @@ def test_an_upload_that_came_again_is_forgotten_with_its_claim(ledger: Ledger, c
     assert there.ledger.record_endings(_endings(UNDECIDED, Outcome.VANISHED)) == ()
 
 
-def test_the_header_of_a_batch_that_has_expired_is_put_right(ledger: Ledger, clock: SettableClock):
-    """A ledger was restored from an old backup: TTL is not even switched on."""
+def test_a_batch_that_has_expired_is_indexed(ledger: Ledger, clock: SettableClock):
     there = remembering(ledger, clock)
-    assert there.ledger.restore_batch(LOST, None)
+    assert there.ledger.index_batch(LOST, None, {})
     found = there.ledger.batch(FIRST)
     assert found is not None
     assert found.state is State.SEALED

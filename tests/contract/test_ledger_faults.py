@@ -211,9 +211,13 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (CALLS["note_oldest"], "UpdateItem", ("note", ROUTE, "quarantine")),
     (CALLS["outbox"], "Query", ("read the outbox",)),
     (CALLS["note_announced"], "DeleteItem", ("note", "batch 01B was announced")),
-    (lambda ledger: ledger.write_notice(VOID, None), "PutItem", ("notice", ID)),
-    (lambda ledger: ledger.count_back(ID, [upload("a")]), "BatchGetItem", ("read claims",)),
-    (lambda ledger: ledger.restore_batch(SEALED, None), "TransactWriteItems", ("batch", "01B")),
+    (lambda ledger: ledger.is_whole(), "GetItem", ("read ledger",)),
+    (lambda ledger: ledger.declare_whole(), "PutItem", ("the ledger is whole",)),
+    (lambda ledger: ledger.take_back_whole(), "DeleteItem", ("the ledger is not whole",)),
+    (lambda ledger: ledger.index_notices([VOID]), "PutItem", ("notice", ID)),
+    (lambda ledger: ledger.index_over("n", upload("a"), None, owner="o"), "UpdateItem", ("owner of", "a")),
+    (lambda ledger: ledger.index_rows("o", upload("a"), "t"), "UpdateItem", ("t has rows of", "a")),
+    (lambda ledger: ledger.index_batch(SEALED, None, {}), "TransactWriteItems", ("batch", "01B")),
 ]
 
 

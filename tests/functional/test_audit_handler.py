@@ -168,10 +168,10 @@ def test_a_page_costs_one_listing_and_a_read_for_each_hundred_claims(
     deployment.clock.advance(DAY)
     calls.clear()
     look()
-    # how all places are watched; the claims (3) and their notices; of each place the run's begin and its page; two
-    # stale notices are void
+    # whether the ledger is whole; how all places are watched; the claims (3) and their notices; of each place the run's
+    # begin and its page; two stale notices are void
     assert calls == Counter(
-        {"ListObjectVersions": 2, "Query": 1, "BatchGetItem": 3 + 1, "PutItem": 2, "UpdateItem": 2 + 2}
+        {"ListObjectVersions": 2, "GetItem": 1, "Query": 1, "BatchGetItem": 3 + 1, "PutItem": 2, "UpdateItem": 2 + 2}
     )
 
 
@@ -180,7 +180,9 @@ def test_an_invocation_costs_one_query_and_a_write_for_each_place_that_is_new_or
     calls: Counter[str],
     monkeypatch: pytest.MonkeyPatch,
 ):
+    """And a read of whether the ledger is whole."""
     there = wiring.this_deployment()
+    deployment.ledger.declare_whole()
 
     def look_with(**prefixes: str) -> Counter[str]:
         settings = [
@@ -196,9 +198,9 @@ def test_an_invocation_costs_one_query_and_a_write_for_each_place_that_is_new_or
         return +calls
 
     kept, moved = {"flights": "flights/", "weather": "weather/"}, {"flights": "elsewhere/", "weather": "weather/"}
-    assert look_with(**kept) == {"Query": 1, "PutItem": 2}
-    assert look_with(**kept) == {"Query": 1}, "nothing has changed"
-    assert look_with(**moved) == {"Query": 1, "PutItem": 1, "UpdateItem": 1}
-    assert look_with(**moved) == {"Query": 1}
-    assert look_with(**kept) == {"Query": 1, "UpdateItem": 2}
-    assert look_with(**kept) == {"Query": 1}
+    assert look_with(**kept) == {"GetItem": 1, "Query": 1, "PutItem": 2}
+    assert look_with(**kept) == {"GetItem": 1, "Query": 1}, "nothing has changed"
+    assert look_with(**moved) == {"GetItem": 1, "Query": 1, "PutItem": 1, "UpdateItem": 1}
+    assert look_with(**moved) == {"GetItem": 1, "Query": 1}
+    assert look_with(**kept) == {"GetItem": 1, "Query": 1, "UpdateItem": 2}
+    assert look_with(**kept) == {"GetItem": 1, "Query": 1}

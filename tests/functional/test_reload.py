@@ -1,6 +1,5 @@
 """Uploads that have landed land again: in the new table of their route, or after their rows were deleted."""
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -21,7 +20,6 @@ from tidegate.core.routes import Route
 from tidegate.flows.abort import abort
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.rebuild import rebuild
-from tidegate.flows.recover import recover
 from tidegate.flows.redrive import redrive_object
 from tidegate.flows.republish import Republished, find, republish
 from tidegate.flows.status import status
@@ -431,13 +429,9 @@ def test_no_notice_joins_a_batch_that_another_one_has_bound_meanwhile_to_a_forme
     assert (world.open.table, world.open.objects) == ("", 1)
 
 
-@pytest.mark.parametrize("rebuilds", [False, True], ids=["recover", "rebuild"])
 @pytest.mark.parametrize("where", ["same table", "new table"])
-def test_what_was_loaded_once_more_is_of_the_later_batch_in_a_ledger_that_forgot_it(
-    world: World, where: str, rebuilds: bool
-):
+def test_what_was_loaded_once_more_is_of_the_later_batch_in_a_rebuilt_ledger(world: World, where: str):
     first = landed(world, 2)
-    restored = copy.deepcopy(world.store.items)
     if where == "same table":
         delete_rows(world)
     else:
@@ -446,18 +440,12 @@ def test_what_was_loaded_once_more_is_of_the_later_batch_in_a_ledger_that_forgot
     deliver(world)
     second = land(world)
     world.lineage.histories[OLD] = history(first, second)
-    world.store.items = {} if rebuilds else restored
-    world.ledger.remember_route(world.flights)
-    for attempt in range(2):
-        if rebuilds:
-            done = rebuild(world.ports, configured=world.routes, oldest=first, made_at=lambda batch: 1).recovered
-        else:
-            done = recover(world.ports, configured=world.routes, oldest=first, made_at=lambda batch: 1)
-        assert done.complete
-        assert done.sent == 0
-        told = [(each.batch, each.other, each.uploads) for each in done.once_more]
-        assert told == ([(second, first, 2)] if where == "same table" and not attempt else [])
-        assert world.settle() == []
+    world.store.items = {}
+    done = rebuild(world.ports, configured=world.routes, oldest=first, made_at=lambda batch: 1)
+    assert (done.whole, done.sent) == (True, 0)
+    told = [(each.batch, each.other, each.uploads) for each in done.twice]
+    assert told == ([(second, first, 2)] if where == "same table" else [])
+    assert world.settle() == []
     (shown,) = status([world.flights], world.ports)
     assert (shown.uploads.notified, shown.uploads.ended.committed, shown.uploads.holds) == (2, 2, True)
     # the former batch must not bring its rows again: in the same table they would be there twice

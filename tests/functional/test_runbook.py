@@ -25,7 +25,10 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operations.md"
 SCENARIOS = load()
 BEFORE = "Before you type"
-RUN_ELSEWHERE = {"A restored ledger": ROOT / "tests/infra/test_ledger_page.py"}
+RUN_ELSEWHERE = {
+    each: ROOT / "tests/infra/test_ledger_page.py"
+    for each in ("Switch off what writes", "Make an empty table", "Switch on again")
+}
 """Sections whose commands another test runs, with all that are under them."""
 WITHIN_SENTENCES_ONLY = {
     "tidegate doctor": ROOT / "tests/unit/test_cli_doctor.py",

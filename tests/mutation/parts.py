@@ -21,12 +21,12 @@ def _all(folder: str, *, but: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(path for path in found if path not in but and not path.endswith("__init__.py"))
 
 
-RECOVERING = ("tidegate/flows/recover.py",)
+REBUILDING = ("tidegate/flows/rebuild.py", "tidegate/flows/from_rows.py", "tidegate/stores/guarded.py")
 
 PARTS: Sequence[Part] = (
     Part(
         "path",
-        (*_all("tidegate/core"), *_all("tidegate/flows", but=RECOVERING), *_all("tidegate/stores")),
+        (*_all("tidegate/core"), *_all("tidegate/flows", but=REBUILDING), *_all("tidegate/stores")),
         (
             "tests/unit/test_batches.py",
             "tests/unit/test_claims.py",
@@ -41,14 +41,14 @@ PARTS: Sequence[Part] = (
             "tests/unit/test_wire.py",
             "tests/contract/test_ledger.py",
             "tests/contract/test_ledger_faults.py",
-            "tests/contract/test_restored_ledger.py",
+            "tests/contract/test_index.py",
             "tests/contract/test_store.py",
             "tests/functional/test_decide.py",
             "tests/functional/test_dispatch.py",
             "tests/functional/test_hand_off.py",
             "tests/functional/test_intake.py",
             "tests/functional/test_publish.py",
-            "tests/functional/test_restored.py",
+            "tests/functional/test_damaged_ledger.py",
             "tests/functional/test_routes_change.py",
             "tests/functional/test_seal.py",
             "tests/functional/test_settle.py",
@@ -57,5 +57,9 @@ PARTS: Sequence[Part] = (
         ),
     ),
     # its tests take longer than all others together
-    Part("recover", RECOVERING, ("tests/functional/test_recover.py",)),
+    Part(
+        "rebuild",
+        REBUILDING,
+        ("tests/functional/test_rebuild.py", "tests/functional/test_rebuilt_sums.py", "tests/unit/test_guarded.py"),
+    ),
 )

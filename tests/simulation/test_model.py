@@ -41,9 +41,13 @@ def test_a_transition_that_no_set_up_takes_is_named():
         for setup in SMALL:
             explore(setup.begins(), setup.actors, safe=lambda cells: "", at_most=1_000)
     assert there - taken == {
-        "put_notice_right",  # recovering: every moment of a history is restored in tests/functional/test_recover.py
-        "put_batch_right",
-        "count_back",  # the same, for the sums: tests/functional/test_rebuilt_sums.py
+        "take_back_whole",
+        "declare_whole",  # rebuilding, beside a twin of it only: tests/functional/test_rebuild.py, test_rebuilt_sums.py
+        "index_batch",
+        "index_claim",
+        "index_notice",
+        "index_over",
+        "index_rows",
         "give_up_audit",
         "note_screening",  # which job named suspects decides nothing: tests/functional/test_audit_job.py
         "note_shared_job",  # which driver attempts a batch, not what lands: tests/functional/test_ride.py

@@ -12,7 +12,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tests.support.build import BUCKET
 from tests.support.fakes import MemoryJobs, MemoryWork, play_publishing, uploads_of
@@ -20,28 +20,23 @@ from tests.support.world import World, small_world
 from tidegate.core.batches import JobState
 from tidegate.core.items import Applied, Item, Key, Refused, Transition
 from tidegate.core.manifests import batch_folder
-from tidegate.core.notices import Notice, pack
+from tidegate.core.notices import ORIGIN_S3, Notice, pack
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Receipt
 from tidegate.core.uploads import Upload
-from tidegate.flows.ledger import Ledger
-from tidegate.flows.ports import Topic, Work
-from tidegate.flows.recover import Recovered, recover
 from tidegate.stores.memory import MemoryStore
-from tidegate.wiring import made_at, smallest_id
+from tidegate.wiring import smallest_id
 
 Items = dict[Key, Item]
 AGAIN = "flights/broken.json"
-EVERYTHING = ""
-"""All batches from this id on."""
 
 
 def upload(key: str, sequencer: str = "01") -> Upload:
     return Upload(BUCKET, f"flights/{key}.json", "etag:1", 10, sequencer)
 
 
-def packed(*uploads: Upload) -> Notice:
-    (notice,) = pack("flights", BUCKET, uploads)
+def packed(*uploads: Upload, origin: str = ORIGIN_S3) -> Notice:
+    (notice,) = pack("flights", BUCKET, uploads, origin=origin)
     return notice
 
 
@@ -141,26 +136,6 @@ class History:
         self.world.clock.now = now
         put_items(self.world, to)
         self.world.topic.published.clear()
-
-    def recover(
-        self,
-        *,
-        oldest: str = EVERYTHING,
-        ledger: Ledger | None = None,
-        work: Work | None = None,
-        topic: Topic | None = None,
-    ) -> Recovered:
-        return recover(
-            replace(
-                self.world.ports,
-                ledger=ledger or self.world.ledger,
-                work=work or self.world.work,
-                topic=topic or self.world.topic,
-            ),
-            configured=self.world.routes,
-            oldest=oldest,
-            made_at=made_at,
-        )
 
 
 @dataclass

@@ -983,7 +983,7 @@ def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
     "arguments",
     [
         *(["local", "up", "--detach"], ["local", "--help"], ["demo", "--objects", "100"], ["demo", "--help"]),
-        *(["doctor"], ["status"], ["ledger", "recover", "--dir", "stack"], ["sql"], ["shell"]),
+        *(["doctor"], ["status"], ["ledger", "rebuild", "--dir", "stack"], ["sql"], ["shell"]),
     ],
     ids=" ".join,
 )

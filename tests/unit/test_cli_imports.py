@@ -101,7 +101,6 @@ def test_status_imports_what_it_uses_up_to_its_first_call():
         "tidegate.cli.render",
         "tidegate.cli.json_output",
         "tidegate.flows.settle",
-        "tidegate.flows.recover",
     } & (imported)
 
 

@@ -33,7 +33,7 @@ def test_without_a_given_folder_a_text_stays_as_it_is():
     [
         ("tidegate resume 01B", "tidegate resume --dir /a/b 01B"),
         ("tidegate quarantine ls --route x", "tidegate quarantine ls --dir /a/b --route x"),
-        ("tidegate ledger recover --help", "tidegate ledger recover --dir /a/b --help"),
+        ("tidegate ledger rebuild --help", "tidegate ledger rebuild --dir /a/b --help"),
         ("tidegate local down --dir /c", "tidegate local down --dir /c"),
         ("tidegate check tidegate.toml", "tidegate check tidegate.toml"),
         ("tidegate trace 's3://b/how to tidegate abort'", "tidegate trace --dir /a/b 's3://b/how to tidegate abort'"),

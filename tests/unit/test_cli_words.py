@@ -29,7 +29,6 @@ WHEN_VERBS = (
     ("backfill",),
     ("quarantine", "ls"),
     ("quarantine", "release"),
-    ("ledger", "recover"),
 )
 MIDNIGHT = 1_795_219_200
 """2026-11-21T00:00:00Z."""
@@ -135,8 +134,6 @@ def test_every_verb_that_takes_a_time_takes_an_age(verb: tuple[str, ...]):
         (("quarantine", "ls", "--since", "soon"), "neither an age"),
         (("quarantine", "release", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
         (("quarantine", "show", "landing/a"), "is not s3://bucket/key"),
-        (("ledger", "recover", "--since", "soon"), "neither an age"),
-        (("ledger", "recover", "--since", "2999-01-01"), "is in the future"),
         (("redrive", "01A", "--dry-run"), "--dry-run goes with dead-letters"),
         (("abort", "01A", "--drop", "--redrive"), "give --drop or --redrive, not both"),
         (("decide", "01A"), "give --published or --not-published"),

@@ -140,7 +140,7 @@ class EmrServerless:
             return self._application.start(
                 job_name(batch.route, batch.id, batch.attempt),
                 arguments,
-                # a restored ledger may fence in an attempt whose number EMR knows with a job that was to publish
+                # a rebuilt ledger may fence in an attempt whose number EMR knows with a job that was to publish
                 token=f"{batch.id}-{batch.attempt}{'-fence' if batch.fencing else ''}",
                 tags={"tidegate:route": batch.route, "tidegate:batch": batch.id},
             )

@@ -6,7 +6,7 @@ Fields may be added. If a field changes its name or meaning, `VERSION` changes. 
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,6 @@ from tidegate.flows.overview import Overview
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.reconcile import Reconciled
-from tidegate.flows.recover import Clash, Recovered
 from tidegate.flows.status import RouteStatus
 from tidegate.flows.trace import Trace
 
@@ -308,36 +307,22 @@ def routes(config: Path, routes: Sequence[Route], maintained: Collection[str]) -
     }
 
 
-def recovered(done: Recovered, *, dry_run: bool) -> dict[str, Any]:
-    return {
-        "dry_run": dry_run,
-        "complete": done.complete,
-        "batches": {"looked_at": done.batches, "sealed": done.sealed, "submitted": done.submitted},
-        "claims": done.claims,
-        "notices": done.notices,
-        "notices_withdrawn": done.withdrawn,
-        "uploads_sent_again": done.sent,
-        "clashes": _clashes(done.clashes),
-        "loaded_once_more": _clashes(done.once_more),
-        "unknown_routes": [{"route": name, "batches": ids} for name, ids in sorted(done.unknown_routes.items())],
-        "troubles": done.troubles,
-    }
-
-
-def _clashes(found: Iterable[Clash]) -> list[dict[str, Any]]:
-    return [
-        {"batch": each.batch, "other": each.other, "uploads": each.uploads, "example": each.example} for each in found
-    ]
-
-
 def rebuilt(done: Rebuilt, *, dry_run: bool) -> dict[str, Any]:
     return {
-        "tables": [{"table": table, "uploads": uploads} for table, uploads in sorted(done.landed.items())],
-        "uploads_before_the_memory": done.before,
-        "uploads_of_other_tools": done.strangers,
-        "written_from_rows": {"batches": done.written, "uploads": done.uploads},
-        "batches_ended": done.ended,
-        **recovered(done.recovered, dry_run=dry_run),
+        "dry_run": dry_run,
+        "whole": done.whole,
+        "tables": [{"table": table, "uploads": uploads} for table, uploads in sorted(done.rows.landed.items())],
+        "uploads_before_the_memory": done.rows.before,
+        "uploads_of_other_tools": done.rows.strangers,
+        "written_from_rows": {"batches": done.rows.written, "uploads": done.rows.uploads},
+        "batches": {"read": done.batches, "ended": done.ended, "waiting": done.waiting},
+        "claims": done.claims,
+        "uploads_sent_again": done.sent,
+        "loaded_once_more": [
+            {"batch": each.batch, "other": each.other, "uploads": each.uploads, "example": each.example}
+            for each in done.twice
+        ],
+        "troubles": done.troubles,
     }
 
 

@@ -23,7 +23,6 @@ WITH_DIR = frozenset(
             "quarantine ls",
             "quarantine show",
             "quarantine release",
-            "ledger recover",
             "ledger rebuild",
         ),
         *("local up", "local down", "local env"),

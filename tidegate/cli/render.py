@@ -28,7 +28,6 @@ from tidegate.flows.missing import Missing
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.rebuild import Rebuilt
 from tidegate.flows.reconcile import Reconciled, TableFinding
-from tidegate.flows.recover import Recovered
 from tidegate.flows.wishes import Droppable
 
 _STATE_STYLE = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "bold red"}
@@ -66,7 +65,7 @@ def routes(config: Path, routes: Iterable[Route], maintained: Collection[str]) -
             out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
 
 
-# --- ledger recover ---
+# --- ledger rebuild ---
 
 
 def _counts(out: Console, *counted: tuple[str, int]) -> None:
@@ -74,54 +73,34 @@ def _counts(out: Console, *counted: tuple[str, int]) -> None:
         out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
 
 
-def recovered(done: Recovered, *, dry_run: bool) -> None:
+def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
     out = console()
     if dry_run:
         out.print(Text("nothing was written; without --dry-run this would be", "bold"))
     _counts(
         out,
-        ("batches looked at", done.batches),
-        ("claims put back", done.claims),
-        ("notices registered again", done.notices),
-        ("notices withdrawn from an open batch", done.withdrawn),
-        ("batches sealed again", done.sealed),
-        ("batches that have a receipt, to be settled", done.submitted),
+        ("uploads that have rows, in all tables", sum(done.rows.landed.values())),
+        ("  of these, landed before the ledger's memory", done.rows.before),
+        ("  of these, written by other tools", done.rows.strangers),
+        ("batches written into the work bucket from their rows", done.rows.written),
+        ("  uploads of these", done.rows.uploads),
+        ("batches read from the work bucket", done.batches),
+        ("claims written", done.claims),
+        ("batches recorded as ended", done.ended),
+        ("batches recorded as waiting for a job", done.waiting),
         ("uploads sent again", done.sent),
     )
-    for clash in done.clashes:
-        advice = f"When {clash.other} has ended, or its notice is registered, recover again"
-        text = (
-            f"{counted(clash.uploads, 'upload is', 'uploads are')} in the manifest of batch {clash.batch}, and"
-            f" owned by {clash.other} as well, for example {clash.example}: what lands may land twice. {advice};"
-            " docs/operations.md has the steps"
-        )
-        out.print(Text.assemble(("clash: ", "bold red"), text), soft_wrap=True)
-    for each in done.once_more:
+    for each in done.twice:
         text = (
             f"{counted(each.uploads, 'upload', 'uploads')} of batch {each.other}, for example {each.example}: batch"
             f" {each.batch} has them in the same table, and they belong to that now. `tidegate reconcile` tells if"
             " their rows are there twice"
         )
         out.print(Text.assemble(("loaded once more: ", "bold"), text), soft_wrap=True)
-    for name, batches in sorted(done.unknown_routes.items()):
-        text = f"neither tidegate.toml nor the ledger has route {name}, of these batches: {', '.join(batches)}"
-        out.print(Text.assemble(("unknown route: ", "bold red"), text), soft_wrap=True)
     for trouble in done.troubles:
         out.print(Text.assemble(("trouble: ", "bold red"), trouble), soft_wrap=True)
-
-
-def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
-    recovered(done.recovered, dry_run=dry_run)
-    out = console()
-    _counts(
-        out,
-        ("uploads that have rows, in all tables", sum(done.landed.values())),
-        ("  of these, landed before the ledger's memory", done.before),
-        ("  of these, written by other tools", done.strangers),
-        ("batches written into the work bucket from their rows", done.written),
-        ("  uploads of these", done.uploads),
-        ("batches recorded as ended", done.ended),
-    )
+    if done.troubles:
+        out.print(Text("the ledger is not whole, and nothing runs: see to the above, and run this again", "bold red"))
 
 
 # --- reconcile ---

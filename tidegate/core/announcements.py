@@ -28,8 +28,8 @@ class Announcement:
     def id(self) -> str:
         """The same each time the batch is announced, and of no other batch: a batch is committed once.
 
-        Nothing that may differ between two sends is part of it. A restored ledger may record the batch as committed a
-        second time, at another time; and as another snapshot, if it was published again after a rollback.
+        Nothing that may differ between two sends is part of it: the snapshot does, if the batch was published again
+        after a rollback.
         """
         return self.batch
 

@@ -44,8 +44,8 @@ class Part:
 class Sealed:
     """The manifest of a sealed batch: which parts count, and their sums.
 
-    `table` was decided when the batch was sealed. It is here for a ledger that was restored to an earlier time, and is
-    no part of the digest.
+    `table` was decided when the batch was sealed. It is here for a ledger that is rebuilt, and is no part of the
+    digest.
     """
 
     batch: str
@@ -57,8 +57,7 @@ class Sealed:
 
     @property
     def digest(self) -> str:
-        """The digest of the parts and their sums. If a restored ledger seals the same batch id anew with other parts,
-        the digests differ."""
+        """The digest of the parts and their sums. What lists other parts under the same batch id has another digest."""
         content = json.dumps([self.batch, sorted(self.parts), self.objects, self.size])
         return hashlib.sha256(content.encode()).hexdigest()[:32]
 
@@ -96,8 +95,11 @@ def decode_sealed(body: bytes) -> Sealed:
     return sealed
 
 
+BATCHES = "batches/"
+
+
 def batch_folder(batch_id: str) -> str:
-    return f"batches/{batch_id}/"
+    return f"{BATCHES}{batch_id}/"
 
 
 def floor_name(number: int) -> str:

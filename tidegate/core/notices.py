@@ -76,11 +76,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class NoticeRecord:
-    """A decided notice: registered in `batch`, or void (`batch` is then empty). Both are final.
-
-    `uncounted`: recovering wrote the record, and not the transaction that registers. So the uploads that the notice has
-    taken over are still in the sums that they were in.
-    """
+    """A decided notice: registered in `batch`, or void (`batch` is then empty). Both are final."""
 
     id: str
     route: str
@@ -89,7 +85,6 @@ class NoticeRecord:
     objects: int
     bytes: int
     decided_at: int
-    uncounted: bool = False
 
     @property
     def void(self) -> bool:

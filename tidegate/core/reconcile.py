@@ -91,12 +91,12 @@ def advice(difference: TableDifference, batch: str, other: str = "", job_runs: s
         case TableDifference.NOT_COMMITTED:
             return (
                 f"delete the rows whose _batch_id is {batch} before its uploads land in another batch; if the ledger"
-                " was restored, recover it first: `tidegate ledger recover --help`"
+                " was damaged, rebuild it first: `tidegate ledger rebuild --help`"
             )
         case TableDifference.UNKNOWN:
             return (
-                "if the ledger was restored or lost: `tidegate ledger recover --help`, `tidegate ledger rebuild"
-                " --help`. Else another deployment, or another tool, writes this table"
+                "if the ledger was damaged: `tidegate ledger rebuild --help`. Else another deployment, or another tool,"
+                " writes this table"
             )
         case TableDifference.TWICE:
             return f"delete the rows of these uploads whose _batch_id is {other}, or is {batch}"

@@ -10,6 +10,7 @@
     audit     audits           <place>    a place is watched, or left; an audit of it begins, or has done a page
     outbox    outbox           <batch>    a batch is committed, until its event was sent
     job       jobs             shared     a job is started that takes further batches along
+    whole     ledger           whole      the first function runs, or a rebuild is complete
 
 Only the transitions of `core.transitions` write them.
 """
@@ -42,6 +43,9 @@ AUDITS = "audits"
 lately, read together."""
 ROUTES = "routes"
 """The partition of all routes' settings: a few hundred records at most, read together."""
+WHOLE = Key("ledger", "whole")
+"""The key of the one record that says that the ledger is whole. While it is missing nothing is read or written
+(`stores.guarded`)."""
 SHARED_JOB = Key("jobs", "shared")
 """The key of the one record of the job that takes batches along."""
 DAY = 24 * 60 * 60
@@ -188,7 +192,6 @@ def decode_notice(item: Item) -> NoticeRecord:
         objects=told.get("objects", 0),
         bytes=told.get("bytes", 0),
         decided_at=told["decided_at"],
-        uncounted="uncounted" in told,
     )
 
 

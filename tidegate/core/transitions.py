@@ -33,8 +33,12 @@
     drop_quarantined   the same, of what is in quarantine          the notices own them, and they are in quarantine
     note_snapshot   that a batch landed again                      it is committed, as the snapshot that was read
     pause, unpause  that the route begins no new batch             it is not paused yet; it is
-    put_notice_right, put_batch_right: what a restored ledger has lost, if the record is still as it was read
-    count_back      what a notice that was put right took over     it was not counted yet
+    index_notice    what a manifest lists, while a ledger is       there is no record
+    index_claim     built anew: which notice owns an upload,       it has no live claim
+    index_over      instead of another notice,                     its owner is still the one that was read
+    index_batch     and how the batch stands                       there is no record
+    declare_whole   that the ledger is whole                       nobody has
+    take_back_whole that it is not                                 nothing
     begin_watch     since when a place is watched                  it is not, or was not for as long as is remembered
     end_watch       that no route takes the place any more         it was not left
     resume_watch    that a route takes it again                    it was left when it was read
@@ -49,6 +53,7 @@ Add a new rule here, and let the model explore it (`simulation/model/`).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tidegate.core.announcements import Announcement
 from tidegate.core.audit import AuditRun
@@ -83,6 +88,7 @@ from tidegate.core.records import (
     NOTICE_OUTLIVES_CLAIM,
     SHARED_JOB,
     VERSION,
+    WHOLE,
     Leftover,
     RouteRecord,
     audit_key,
@@ -324,10 +330,9 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
     a person may want, a leftover is written, so that they are found without a search through all batches. With
     `announce`, a batch that is COMMITTED gets a record in the outbox, and no other batch ever has one.
 
-    It is counted once, because the batch is SUBMITTED once at most when this is applied: no transition leads back from
-    COMMITTED or ABANDONED, and `put_batch_right` requires the state that recovering has read, which was neither. So the
-    route's record requires nothing. The batch may be in a slot or aside, and may change between the two while its
-    receipt is read: it leaves both sets, and the one that lacks it stays as it is.
+    It is counted once, because the batch is SUBMITTED once at most: no transition leads back from COMMITTED or
+    ABANDONED. So the route's record requires nothing. The batch may be in a slot or aside, and may change between the
+    two while its receipt is read: it leaves both sets, and the one that lacks it stays as it is.
 
     If it quarantines uploads and the route has none in quarantine, they are the oldest from now on. If there are some,
     those are older.
@@ -335,47 +340,60 @@ def end_batch(batch: Batch, receipt: Receipt, *, announce: bool = False, now: in
     The batch keeps which names its files have that the schema lacks, and the route those of the last committed batch
     that had some: one without says nothing of other files.
     """
-    expires_at = now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE
-    unknown: Item = {"unknown": dict(receipt.unknown.names)} if receipt.unknown.names else {}
-    ended = Update(
-        sets={
-            "state": (State.ABANDONED if receipt.fence else State.COMMITTED).value,
-            "ended_at": now,
-            "snapshot": receipt.snapshot,
-            "tally": receipt.tally.as_dict(),
-            "expires_at": expires_at,
-            **unknown,
-        },
-        removes=_HALT,
+    ended = Update(sets=_ended(receipt, now, retention), removes=_HALT)
+    summed = _counted(batch, receipt, {}, now)
+    return Transition(
+        f"settle batch {batch.id}",
+        (
+            Write(batch_key(batch.id), ended, (Is("state", State.SUBMITTED.value),)),
+            Write(route_key(batch.route), replace(summed, leaves={"running": batch.id, "aside": batch.id})),
+            *_left_outside(batch, receipt, now, retention),
+            *((_to_announce(batch, receipt, now),) if announce and not receipt.fence else ()),
+        ),
     )
+
+
+def _forgotten_at(now: int, retention: int) -> int:
+    return now + retention + NOTICE_OUTLIVES_CLAIM + BATCH_OUTLIVES_NOTICE
+
+
+def _ended(receipt: Receipt, now: int, retention: int) -> Item:
+    """What the record of a batch says of its end."""
+    return {
+        "state": (State.ABANDONED if receipt.fence else State.COMMITTED).value,
+        "ended_at": now,
+        "snapshot": receipt.snapshot,
+        "tally": receipt.tally.as_dict(),
+        "expires_at": _forgotten_at(now, retention),
+        **({"unknown": dict(receipt.unknown.names)} if receipt.unknown.names else {}),
+    }
+
+
+def _counted(batch: Batch, receipt: Receipt, back: Mapping[str, int], now: int) -> Update:
+    """The route's sums with this batch. `back`: how many of its uploads are counted elsewhere, by what they were."""
     sums = (
         {"abandoned_batches": 1, "abandoned_objects": batch.objects}
         if receipt.fence
         else {"committed_batches": 1, **receipt.tally.as_dict()}
     )
-    quarantined, abandoned = receipt.tally.quarantined, batch.objects if receipt.fence else 0
-    summed = Update(
-        sets={**unknown, "unknown_at": now} if unknown and not receipt.fence else {},
-        sets_once={"quarantined_since": now} if quarantined else {},
-        adds={"notified": batch.objects, **sums},
-        leaves={"running": batch.id, "aside": batch.id},
+    unknown = {} if receipt.fence else dict(receipt.unknown.names)
+    return Update(
+        sets={"unknown": unknown, "unknown_at": now} if unknown else {},
+        sets_once={"quarantined_since": now} if receipt.tally.quarantined else {},
+        adds={"notified": batch.objects, **sums, **{f"back_{outcome}": count for outcome, count in back.items()}},
     )
+
+
+def _left_outside(batch: Batch, receipt: Receipt, now: int, retention: int) -> tuple[Write, ...]:
+    quarantined, abandoned = receipt.tally.quarantined, batch.objects if receipt.fence else 0
     left: Item = {
         "v": VERSION,
         "ended_at": now,
         "quarantined": quarantined,
         "abandoned": abandoned,
-        "expires_at": expires_at,
+        "expires_at": _forgotten_at(now, retention),
     }
-    return Transition(
-        f"settle batch {batch.id}",
-        (
-            Write(batch_key(batch.id), ended, (Is("state", State.SUBMITTED.value),)),
-            Write(route_key(batch.route), summed),
-            *((Write(leftover_key(batch.route, batch.id), Put(left)),) if quarantined or abandoned else ()),
-            *((_to_announce(batch, receipt, now),) if announce and not receipt.fence else ()),
-        ),
-    )
+    return (Write(leftover_key(batch.route, batch.id), Put(left)),) if quarantined or abandoned else ()
 
 
 def note_emptied(left: Leftover) -> Transition:
@@ -683,83 +701,104 @@ def unpause(route: str) -> Transition:
     return _one(f"end the pause of route {route}", Write(route_key(route), change, (Has("paused"),)))
 
 
-# ---- putting right what a restored ledger has lost
+# ---- a ledger that is built anew (`flows.rebuild`)
 
 
-def put_notice_right(
-    becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool, now: int, retention: int
-) -> Transition:
-    """Replace the notice's record, if it is still `there`. `withdraw`: subtract the notice from its batch, which must
-    be open."""
-    registered: Item = {
-        "batch": becomes.batch,
-        "part": becomes.part,
-        "objects": becomes.objects,
-        "bytes": becomes.bytes,
-    }
+def declare_whole(*, now: int) -> Transition:
+    """Every function and every verb works from now on."""
+    return _one("note that the ledger is whole", Write(WHOLE, Put({"v": VERSION, "since": now}), (NeverWritten(),)))
+
+
+def take_back_whole() -> Transition:
+    """Nothing works any more until the ledger is whole again."""
+    return _one("note that the ledger is not whole", Write(WHOLE, Delete()))
+
+
+def index_notice(record: NoticeRecord, *, now: int, retention: int) -> Transition:
+    """A manifest lists the notice. The sums are those of its batch (`index_batch`)."""
     item: Item = {
         "v": VERSION,
-        "route": becomes.route,
-        **({} if becomes.void else registered),
-        **({"uncounted": 1} if not becomes.void and (there is None or there.void or there.uncounted) else {}),
-        "decided_at": there.decided_at if there else now,
+        "route": record.route,
+        "batch": record.batch,
+        "part": record.part,
+        "objects": record.objects,
+        "bytes": record.bytes,
+        "decided_at": now,
         "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
     }
-    as_read: tuple[Requirement, ...]
-    if there is None:
-        as_read = (Vacant(now),)
-    elif there.void:
-        as_read = (Lacks("batch"),)
-    else:
-        as_read = (Is("batch", there.batch), Is("part", there.part))
-    writes = [Write(notice_key(becomes.id), Put(item), as_read)]
-    if withdraw and there:
-        less = Update(adds={"objects": -there.objects, "bytes": -there.bytes, "notices": -1})
-        writes.append(Write(batch_key(there.batch), less, (Is("state", State.OPEN.value),)))
-    return Transition(f"put notice {becomes.id} right", tuple(writes))
+    return _one(f"note notice {record.id} of batch {record.batch}", _vacant(notice_key(record.id), item, now))
 
 
-def count_back(notice_id: str, back: Mapping[CountedAs, int]) -> Transition:
-    """What `register` does besides, for a notice that `put_notice_right` has registered: what it took over leaves the
-    sums that it was in. Once, whoever does it."""
-    once = Write(notice_key(notice_id), Update(removes=("uncounted",)), (Has("uncounted"),))
-    sums = (Write(route_key(route), Update(adds=left)) for route, left in _sums_left(back).items())
-    return Transition(f"count what notice {notice_id} took over", (once, *sums))
+def index_claim(notice_id: str, upload: Upload, ending: Ending | None, *, now: int, retention: int) -> Transition:
+    item: Item = {**_indexed(notice_id, upload, ending), "v": VERSION, "claimed_at": now, "expires_at": now + retention}
+    return _one(f"note the owner of {upload}", _vacant(_claim_key(upload), item, now))
 
 
-def put_batch_right(becomes: Batch, there: Batch | None, *, is_open: bool, now: int) -> Transition:
-    """Replace the header of a sealed or submitted batch, and its place in the route's lists, if the header is still
-    `there`; None if there is none, or it has expired. `is_open`: the route lists it as its open batch, and must still
-    do so."""
+def index_over(notice_id: str, upload: Upload, ending: Ending | None, *, owner: str, rows_in: str = "") -> Transition:
+    """The claim names this notice in place of `owner`. It keeps which tables have rows of the upload, and gets one more
+    (`rows_in`)."""
+    sets = _indexed(notice_id, upload, ending)
+    removes = tuple(each for each in ("sequencer", "outcome", "error", "was", "was_of", "later") if each not in sets)
+    change = Update(sets=sets, removes=removes, joins={"rows_in": rows_in} if rows_in else {})
+    return _one(f"note the owner of {upload}", Write(_claim_key(upload), change, (Is("notice", owner),)))
+
+
+def index_rows(owner: str, upload: Upload, table: str) -> Transition:
+    """One more table has rows of the upload, of a batch that does not own it any more."""
+    change = Update(joins={"rows_in": table})
+    return _one(f"note that {table} has rows of {upload}", Write(_claim_key(upload), change, (Is("notice", owner),)))
+
+
+def index_batch(
+    batch: Batch,
+    receipt: Receipt | None,
+    back: Mapping[str, int],
+    *,
+    announce: bool = False,
+    now: int,
+    retention: int,
+) -> Transition:
+    """A batch as its manifest and its receipt tell of it: SEALED without a receipt, else ended and counted. `back`: how
+    many of its uploads later batches own, by what they were counted as here. `announce` as in `end_batch`."""
     item: Item = {
         "v": VERSION,
-        "route": becomes.route,
-        "state": becomes.state.value,
-        "opened_at": becomes.opened_at,
-        "objects": becomes.objects,
-        "bytes": becomes.bytes,
-        "notices": becomes.notices,
-        "attempt": becomes.attempt,
-        "sealed_at": becomes.sealed_at,
-        "table": becomes.table,
-        "manifest": becomes.manifest,
-        **({"submitted_at": becomes.submitted_at} if becomes.submitted_at else {}),
+        "route": batch.route,
+        "state": State.SEALED.value,
+        "opened_at": batch.opened_at,
+        "objects": batch.objects,
+        "bytes": batch.bytes,
+        "notices": batch.notices,
+        "attempt": 0,
+        "sealed_at": now,
+        "table": batch.table,
+        "manifest": batch.manifest,
+        **(_ended(receipt, now, retention) if receipt else {}),
     }
-    as_read: tuple[Requirement, ...] = (Vacant(now),)
-    if there:
-        as_read = (Is("state", there.state.value), Is("notices", there.notices), Is("objects", there.objects))
-    # the header is replaced, and with it the halt: the batch is aside no more
-    enters, left = ("running", "sealed") if becomes.state is State.SUBMITTED else ("sealed", "running")
-    listed = Update(
-        removes=("open_batch",) if is_open else (),
-        joins={enters: becomes.id},
-        leaves={left: becomes.id, "aside": becomes.id},
-    )
-    still = Is("open_batch", becomes.id) if is_open else IsNot("open_batch", becomes.id)
     return Transition(
-        f"put batch {becomes.id} right",
-        (Write(batch_key(becomes.id), Put(item), as_read), Write(route_key(becomes.route), listed, (still,))),
+        f"note how batch {batch.id} stands",
+        (
+            _vacant(batch_key(batch.id), item, now),
+            Write(
+                route_key(batch.route),
+                _counted(batch, receipt, back, now) if receipt else Update(joins={"sealed": batch.id}),
+            ),
+            *(_left_outside(batch, receipt, now, retention) if receipt else ()),
+            *((_to_announce(batch, receipt, now),) if receipt and announce and not receipt.fence else ()),
+        ),
     )
+
+
+def _indexed(notice_id: str, upload: Upload, ending: Ending | None) -> Item:
+    error = ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore") if ending else ""
+    return {
+        "notice": notice_id,
+        **({"sequencer": upload.sequencer} if upload.sequencer else {}),
+        **({"outcome": str(ending.outcome), "error": error} if ending else {}),
+    }
+
+
+def _vacant(key: Key, item: Item, now: int) -> Write:
+    return Write(key, Put(item), (Vacant(now),))
 
 
 # ---- audits

@@ -14,9 +14,7 @@ there is a record for each such batch, and for no other. Settling sends what is 
 - What the bus refuses stays in the outbox. So does everything while the bus does not answer. Then the first failed call
   ends the run: each further one would cost its timeout.
 - The read is consistent, so a record is there as soon as its batch is COMMITTED. Line 3 is final: the record is written
-  once, when the batch ends. Only a ledger that is restored to an earlier time has it again. Then the event is sent
-  again with the same id, which is the batch's. A ledger that is rebuilt announces nothing: it goes back further than an
-  inbox remembers.
+  once, when the batch ends. A ledger that is rebuilt announces the batches of a day once more, with the same ids.
 - If announcing is switched off, no record is written, and none is read. What waits then stays, and is sent when it is
   switched on again. A batch that ended while it was off is never announced. If the bus changes, what waits goes to the
   new one.

@@ -54,8 +54,7 @@ What else may happen between two steps:
 - The settings change: a run keeps its window. What is older than the horizon of today is left out at each page. A page
   that is repeated goes to the routes of then: a notice of the former route is in the way as any other (decision 1).
 - The place is left, or taken again, while a run goes on: its window ended before.
-- The ledger was restored to an earlier time. It then has no claims on uploads that are in a table, and an audit would
-  send them again. So nothing that dispatches or audits may run before `tidegate ledger recover` has ended.
+- The ledger was made anew: it has no claims on what is in a table, and refuses to answer until it is rebuilt.
 - The store answers with something old: it does not, each read is consistent. S3's listings are, too
   (https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel).
 

@@ -60,7 +60,7 @@ was committed when 2 read the claim, so its rows were in its table before 4 read
 - The table was compacted or rewritten: rows keep the lineage columns.
 - An upload landed without a row, and the ledger has forgotten it: it is sent, and lands without a row.
 - The route's table was changed: what landed in the former table lands in the new one, too.
-- The ledger was restored: claims and batches are missing in it. Recover first (`tidegate ledger recover`).
+- The ledger was made anew: it refuses to answer until it is rebuilt.
 - A lineage run of an earlier command is not used: it was read before our step 3, and a batch may have ended in between.
 
 Memory: a page, the uploads of unfinished batches under the prefix, and what listing and lineage have of one key.

@@ -22,11 +22,10 @@ from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 
 from tidegate.core.batches import CLOCKS, LONGEST_OPEN, Batch, State, oldest_remembered
-from tidegate.core.manifests import batch_folder, failure_name
+from tidegate.core.manifests import BATCHES, batch_folder, failure_name
 from tidegate.core.receipts import decode_failure
 from tidegate.flows.ports import Ports, Work
 
-BATCHES = "batches/"
 LISTED = 1_000
 """What an answer of S3's list holds
 (https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html)."""

@@ -102,7 +102,7 @@ def start_job(route: Route, batch: Batch, ports: Ports) -> None:
 
 def dataset_of(batch: Batch, route: Route) -> Dataset:
     """The route's current dataset, unless its table is not the one that the batch was sealed for. Then whatever changed
-    with the table (its schema, as a rule) does not apply to this batch. A batch that was restored from its manifest has
+    with the table (its schema, as a rule) does not apply to this batch. A batch that was rebuilt from its manifest has
     only the table."""
     if batch.table == route.dataset.table:
         return route.dataset

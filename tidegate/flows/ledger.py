@@ -42,6 +42,7 @@ from tidegate.core.records import (
     OUTBOX,
     ROUTES,
     SHARED_JOB,
+    WHOLE,
     Leftover,
     RouteRecord,
     audit_key,
@@ -604,47 +605,57 @@ class Ledger:
         """End the run without its findings: the next one begins where it did. False if it is not as it was read."""
         return self._applied(transitions.give_up_audit(run, self.clock()))
 
-    # ---- putting right what a restored ledger has lost
+    # ---- built anew
 
-    def take_back(
-        self, notice_id: str, uploads: Sequence[Upload], landed: Mapping[Claim, LetGo] | None = None
-    ) -> tuple[tuple[Upload, Claim], ...]:
-        """Claim uploads for a notice that a manifest lists. `landed`: these claims may be taken from owners that have
-        landed the upload. Returns those whose owners did not let go."""
+    def is_whole(self) -> bool:
+        return self.store.get(WHOLE) is not None
+
+    def declare_whole(self) -> None:
+        self.store.apply(transitions.declare_whole(now=self.clock()))
+
+    def take_back_whole(self) -> None:
+        self.store.apply(transitions.take_back_whole())
+
+    def index_notices(self, records: Iterable[NoticeRecord]) -> Mapping[str, NoticeRecord]:
+        """Write these records where there is none. Returns those that are there already, by id."""
         now = self.clock()
-        met = self._own(notice_id, uploads, now)
-        let_go = {**self.let_go(claim for claim in met.values() if claim.notice != notice_id), **(landed or {})}
-        # an outcome in its own claim is that of an earlier batch, which the notice is not in any more
-        free = {
-            upload: (claim, let_go.get(claim, LetGo(None, claim.rows_in)))
-            for upload, claim in met.items()
-            if (claim.outcome if claim.notice == notice_id else claim in let_go)
-        }
-        left = {upload: claim for upload, claim in met.items() if upload not in free}
-        left |= self._take_over(notice_id, free, now)
-        return tuple((upload, claim) for upload, claim in left.items() if claim.notice != notice_id)
+        wanted = [transitions.index_notice(each, now=now, retention=self.claim_retention) for each in records]
+        done = self.store.apply_each(wanted)
+        there = [decode_notice(each.there[0]) for each in done if isinstance(each, Refused) and each.there[0]]
+        return {each.id: each for each in there}
 
-    def write_notice(self, becomes: NoticeRecord, there: NoticeRecord | None, *, withdraw: bool = False) -> bool:
-        """Put right a restored ledger's record of a notice, if it is still `there`. `withdraw`: subtract the notice
-        from its batch, which must be open. False if anything has changed meanwhile."""
-        return self._applied(
-            transitions.put_notice_right(
-                becomes, there, withdraw=withdraw, now=self.clock(), retention=self.claim_retention
+    def index_claims(
+        self, notice_id: str, uploads: Sequence[Upload], endings: Mapping[tuple[str, str, str], Ending]
+    ) -> Mapping[Upload, Claim]:
+        """Claim the uploads that nobody has claimed, with their `endings`. Returns the claims on the others."""
+        now = self.clock()
+        wanted = [
+            transitions.index_claim(
+                notice_id, each, endings.get(each.identity), now=now, retention=self.claim_retention
             )
+            for each in uploads
+        ]
+        return _in_the_way(uploads, self.store.apply_each(wanted))
+
+    def index_over(
+        self, notice_id: str, upload: Upload, ending: Ending | None, *, owner: str, rows_in: str = ""
+    ) -> bool:
+        """Let the claim name this notice in place of `owner`. False if it does not name `owner` any more."""
+        return self._applied(transitions.index_over(notice_id, upload, ending, owner=owner, rows_in=rows_in))
+
+    def index_rows(self, owner: str, upload: Upload, table: str) -> bool:
+        """Note in the claim that `table` has rows of the upload, too. False if it does not name `owner` any more."""
+        return self._applied(transitions.index_rows(owner, upload, table))
+
+    def index_batch(
+        self, batch: Batch, receipt: Receipt | None, back: Mapping[str, int], *, announce: bool = False
+    ) -> bool:
+        """Write the record of a batch, and count it if it has ended; with `announce`, note a committed one in the
+        outbox. False if there is a record."""
+        now, retention = self.clock(), self.claim_retention
+        return self._applied(
+            transitions.index_batch(batch, receipt, back, announce=announce, now=now, retention=retention)
         )
-
-    def count_back(self, notice_id: str, uploads: Sequence[Upload]) -> bool:
-        """Take out of the sums what this notice has taken over of its uploads, if recovering has registered it. False
-        if it took over nothing, or if it was counted already."""
-        claims = self.claims_on(uploads).values()
-        back = Counter(claim.before for claim in claims if claim.notice == notice_id and claim.before)
-        return bool(back) and self._applied(transitions.count_back(notice_id, back))
-
-    def restore_batch(self, becomes: Batch, there: Batch | None) -> bool:
-        """Put right the header of a sealed or submitted batch, and its place in the route's lists, if the header is
-        still `there`."""
-        is_open = self.route(becomes.route).open_batch == becomes.id
-        return self._applied(transitions.put_batch_right(becomes, there, is_open=is_open, now=self.clock()))
 
     def _applied(self, transition: Transition) -> bool:
         return isinstance(self.store.apply(transition), Applied)

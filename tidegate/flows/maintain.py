@@ -26,7 +26,7 @@ If the code changes, a job that has started keeps its own: EMR refuses the token
 (ConflictException), hence step 4. If the function dies between the two and then the code changes, no look learns the
 run's id: the looks fail until the job's result is there, and those of the next period go on to its own run.
 
-If the settings change, the request of this period keeps the old ones. If the ledger was restored to an earlier time,
+If the settings change, the request of this period keeps the old ones. If the ledger was rebuilt in between,
 a floor may be missed: its batch then cannot be published by itself, and a person decides. Nothing lands twice.
 """
 

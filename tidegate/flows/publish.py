@@ -60,7 +60,7 @@ ATTEMPTS_LOOKED_AT = 10
 PARTS_AT_ONCE = 10
 """As many as a client of botocore keeps connections."""
 FEW_PARTS = 10
-RESTORED = "Nothing was published. If the ledger was restored from a backup, see `tidegate ledger recover --help`"
+DIFFERS = "Nothing was published. The ledger is damaged: docs/operations.md, `A lost ledger`"
 
 
 class Contradiction(Exception):
@@ -279,7 +279,7 @@ class Attempt:
         if self.digest and sealed.digest != self.digest:
             raise Hopeless(
                 f"batch {self.batch}: its manifest has the digest {sealed.digest}, the ledger registered parts with the"
-                f" digest {self.digest}: they are of different histories. {RESTORED}"
+                f" digest {self.digest}: they are of different histories. {DIFFERS}"
             )
         items: list[OwnedUpload] = []
         for part in self._parts(sealed.parts):

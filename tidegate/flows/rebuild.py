@@ -1,128 +1,133 @@
-"""Rebuild: write a ledger that is lost as a whole again, from the work bucket and from what the tables hold.
+"""Rebuild: build a ledger anew, from the work bucket and from what the tables hold.
 
-It is `tidegate.flows.recover` over everything that a ledger remembers, with one step before it and one after each
-batch. What the tables hold and the work bucket does not know (that bucket is lost too, or an earlier deployment filled
-the table) is first written into the work bucket: a folder with parts, manifest and receipt, as if this deployment had
-published that batch. From then on everybody who reads a batch finds what they know: recovering, settling, `trace`,
-`reconcile`, an audit, and the next rebuild.
+The ledger is an index of both. Whatever has happened to it (it is lost, damaged, or a backup of it is all that is left)
+it is never put right: an empty table is filled, and its last record says that it is whole (`core.records.WHOLE`). While
+that record is missing, every function and every other verb refuses to work (`stores.guarded`). So nothing else reads or
+writes while this runs, but for a twin of it.
 
     line                                    if it dies right after it              if a twin runs beside it
-    1 read the lineage of a table           nothing has happened                   both read the same, or one a later
+    1 read the lineage of each table        nothing has happened                   both read the same, or one a later
                                                                                    snapshot
-    2 parts of a batch without manifest     files that no manifest lists: line 6   the same names, or others beside them
+    2 parts of a batch without manifest     files that no manifest lists: line 8   the same names, or others beside them
                                             sends what no claim is on
     3 its outcomes and its receipt, also    a batch without a manifest is read by  either receipt is of a list of
       in place of one that is there         nobody; the next one writes both anew  uploads that are in the table
     4 its manifest, if there is none        done; the next one finds it            one writes it. If it is the other
                                                                                    twin's list, the receipt may not fit
                                                                                    it: the batch is told to differ
-    5 unfinished batches before `oldest`    nothing has happened                   both find the same
-    6 recover                               see `tidegate.flows.recover`           the same
-    7 end each batch that has a receipt,    settling does it, or the next run      settling is a twin: one transaction
-      as settling does                                                             ends the batch, and counts it once
+    5 the notices of each manifest          the next one finds them                each is written if there is none
+    6 the claims of what they list          the next one finds them, or moves      a claim moves to the batch that ranks
+                                            them to the batch that ranks higher    higher, whoever moves it
+    7 the record of each batch, and sums    the next one finds the record, which   one transaction writes both, if there
+                                            was counted with it                    is no record
+    8 send what no manifest lists           the same uploads in the same notice,   two deliveries of one notice
+                                            or fewer: claims refuse the rest
+    9 the ledger is whole                   done                                   the same
 
-Line 4 comes last of a folder: a manifest is what recovering believes. All manifests exist before line 6 begins, and
-line 6 writes every claim before it sends any upload.
+Lines 1 to 4 are for what the tables hold and the work bucket does not know: that bucket is lost too, or an earlier
+deployment filled the table. It is written into the work bucket as a folder with parts, manifest and receipt, as if this
+deployment had published that batch. Each further line is done for every batch before the next line begins.
+
+**Who owns an upload that several manifests list.** The batch that ranks highest: one that is undecided before one that
+has landed it, that one before one that ended it without a row, and among equals the younger. That is who took it over:
+an undecided batch never lets go, so nobody took it from there; and what has landed is taken by a backfill only. Two
+undecided batches cannot both own it, and the ledger does not become whole before a person has seen to it.
 
 **Which claims.** Those of the batches from `oldest` on. A ledger that was never lost would remember uploads for
 `claims`, and rule 13 sets aside what is older. A batch may gather for a day before it is sealed, so `oldest` is a day
-and an hour before that (`core.batches.oldest_remembered`). Going further back would be wrong: a batch that ended
-earlier has expired from a ledger that is not lost, and would be counted in the route's sums once more.
+and an hour before that (`core.batches.oldest_remembered`). Older batches that have not ended (a manifest, and no
+receipt) are taken whatever their age: one may be halted for longer than `claims`, and still be published.
 
-Older batches that have not ended (a manifest, and no receipt) are looked at, whatever their age: nobody else names them
-once the ledger is lost. One may be halted for longer than `claims`, and still be published.
+**The sums.** Each batch is counted once, with its record. What a batch of higher rank owns has left the sums again, as
+if it had been gathered once more. What the sums have lost: batches before `oldest`, duplicates refused, and jobs. A
+batch that line 4 wrote has the uploads with rows, as committed: files without a row, and those that ended otherwise,
+have left no row. A person's word on uploads (dropped, to be sent again) is lost with the ledger. A batch that was to be
+fenced is published, if its fence was not yet in the table.
 
-**The claims say that the upload landed.** Their notice is registered in a batch, and that batch ends as COMMITTED
-(line 7), or waits as SEALED, and its job finds it published. Nothing reads them otherwise than any other claim.
+**What is announced.** Nobody knows which announcements were sent before. So what was opened within a day is announced
+again: an inbox drops what it has seen. An older batch whose announcement still waited is not announced.
 
-**The sums.** Each batch is counted once, when it ends: its header has as many objects as its manifest lists, and its
-receipt accounts for as many. So `notified` and the endings grow by the same number, and the sum holds. What the sums
-have lost: batches before `oldest`, duplicates refused, and jobs. What came back into a later batch leaves the sums that
-it was in (`recover`, line 3). A batch that line 2 wrote has the uploads with rows, as committed. Files
-without a row, and those that ended otherwise, have left no row: they are not in it.
-
-**If traffic flows already.** A claim that exists stays, except where `recover` may move it.
-
-    an upload that is in the table      what happens to it
-    is claimed by line 6 first          every later notice is refused
-    was claimed by a notice that is     the notice is taken out of that batch, and of its uploads those that are in no
-      in an open batch                  table are sent again
-    was claimed by a notice that has    the notice is void, or is reported as a clash: run it again
-      not registered
-    is in a batch that was sealed       a clash: if that batch is published before a person aborts it, the upload is in
-                                        the table twice
-
-So only the last line can double anything, and only what was let in before line 6 claimed it. Two more things may
-happen meanwhile:
-
-- A job publishes. If its manifest is there, line 6 knows all of its uploads, whatever the lineage says. If the work
-  bucket is lost, a batch that is published after line 1 is in neither: wait until no job runs.
-- Rows are deleted from the table, on purpose. A batch whose manifest is there keeps its claims. Of one that is known by
-  its rows only, those uploads have no claim: an audit sends them again.
+**A job may run meanwhile.** If its manifest is there, the claims of all its uploads are, whatever the lineage says. If
+the work bucket is lost, a batch that is published after line 1 is in neither: wait until no job runs.
 
 **Settings change.** The manifest that line 4 writes names the route and the table of today: the route that takes the
-upload, among those of the table. A table that no route names is not read.
+upload, among those of the table. A table that no route names is not read. An undecided batch of a route that the
+configuration lacks is reported: a job could not read it.
 
-**What it costs.** One lineage job for each table. For each batch: 3 reads of the work bucket in line 2, and for each of
-the four lines of `recover` a listing and 2 or 3 reads; 2 or 3 reads of each part. For each upload that is claimed: a
-read of its claim, 100 of them with one request, and 1 write. Memory holds `GATHERED` uploads, and a few fields of each
-batch.
+**What it costs.** One lineage job for each table. For each batch a listing and some 8 reads of the work bucket, and
+each of its parts twice. For each upload that is claimed: two reads of its claim, 100 of them with one request, and 1
+write. Memory holds the uploads of a batch, and the id of each batch.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
-from tidegate.core.batches import State
-from tidegate.core.errors import Rejected
-from tidegate.core.lineage import Landed
-from tidegate.core.manifests import Sealed, batch_folder, make_part
-from tidegate.core.notices import pack
-from tidegate.core.outcomes import Tally
-from tidegate.core.receipts import Outcomes, Receipt, decode_receipt
+from tidegate.core.batches import LONGEST_OPEN, Batch, State
+from tidegate.core.claims import Claim
+from tidegate.core.errors import Rejected, Retryable, TidegateError
+from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part
+from tidegate.core.notices import Entry, Notice, NoticeRecord, pack_entries
+from tidegate.core.outcomes import Outcome
+from tidegate.core.receipts import Ending, decode_outcomes, given_up
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
+from tidegate.flows.batch_files import BatchFiles, files_of
+from tidegate.flows.from_rows import FromRows, Tell, write_from_rows
 from tidegate.flows.ports import Ports
-from tidegate.flows.recover import BATCHES, Recovered, WholeLedger, recover
-from tidegate.flows.seal import FilesDiffer
-from tidegate.flows.settle import record_receipt
 
-GATHERED = 100_000
-"""Uploads that are held in memory until they are written as parts: some 50 MB."""
-NO_SNAPSHOT = 0
-"""The snapshot in the receipt of a batch that only its rows tell of."""
-
-Tell = Callable[[str], None]
-"""Is told in a line how far it is."""
-
-LINES = ("notices", "strays", "claims", "headers")
-"""What each line of recovering is about."""
+ORIGIN_REBUILD = "rebuild"
+"""The origin of notices with uploads that no manifest lists."""
+TRIES = 3
+"""How often a claim may change while it is moved: only a twin changes it."""
 TOLD_EVERY = 1_000
+
+
+Identity = tuple[str, str, str]
+
+
+class SilentTopic:
+    """`flows.ports.Topic` of a rehearsal: it accepts every notice and sends none."""
+
+    def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
+        return frozenset(notice.id for notice in notices)
+
+
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """Uploads that `batch` owns, and that an earlier batch (`other`) has landed in the same table: their rows were
+    removed in between, or are there twice. `reconcile` tells."""
+
+    batch: str
+    other: str
+    uploads: int
+    example: str
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What was done, or in a rehearsal would be. `recovered` has what was done from the work bucket, the troubles too.
+    """What was done, or in a rehearsal would be.
 
-    `landed`     how many uploads with rows the lineage of each table has
-    `before`     how many of them landed before the ledger's memory: nothing is done with these
-    `strangers`  how many of them are by no batch of Tidegate: another tool wrote their rows
-    `written`    batches that were written into the work bucket because of their rows, with so many `uploads`
+    `rows`       what was found in the tables, and written into the work bucket
+    `batches`    batches that were read
+    `claims`     claims that were written, or moved
     `ended`      batches that were recorded as ended
+    `waiting`    batches that were recorded as sealed: a job follows
+    `sent`       uploads that were sent again
+    `whole`      the ledger is whole
     """
 
-    recovered: Recovered = field(default_factory=Recovered)
-    landed: dict[str, int] = field(default_factory=dict)
-    before: int = 0
-    strangers: int = 0
-    written: int = 0
-    uploads: int = 0
+    rows: FromRows = field(default_factory=FromRows)
+    batches: int = 0
+    claims: int = 0
     ended: int = 0
-
-    @property
-    def complete(self) -> bool:
-        return self.recovered.complete
+    waiting: int = 0
+    sent: int = 0
+    twice: list[Twice] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    """What a person must see to before the ledger can be whole."""
+    whole: bool = False
 
 
 def rebuild(
@@ -133,29 +138,39 @@ def rebuild(
     made_at: Callable[[str], int],
     tell: Tell = lambda said: None,
 ) -> Rebuilt:
-    """Rebuild the ledger's records of every batch from the id `oldest` on, and of older ones that have not ended.
+    """Build the ledger's records of every batch from the id `oldest` on, and of older ones that have not ended.
 
-    `made_at` returns when a batch id was made, and raises ValueError if it is none. Raises Retryable or OutcomeUnknown
-    if AWS does not answer: call it again, it continues. Raises Rejected if a table's lineage cannot be used.
+    The ledger of `ports` is not guarded. `made_at` returns when a batch id was made, and raises ValueError if it is
+    none. Raises Rejected if the ledger is whole, or if a table's lineage cannot be used; Retryable or OutcomeUnknown if
+    AWS does not answer: call it again, it continues.
     """
-    routes = {**ports.ledger.known_routes(), **configured}
-    run = _Rebuilding(ports, routes, oldest, made_at, tell)
-    for table in sorted({route.dataset.table for route in routes.values()}):
-        run.read(table)
+    if ports.ledger.is_whole():
+        if next(iter(ports.work.folders(BATCHES, "")), None) is not None:
+            raise Rejected(
+                "the ledger is whole, and is never put right in place. If it is damaged, or was restored from a backup,"
+                " delete its table, make an empty one of the same name, and rebuild that"
+            )
+        # a new deployment, which has taken nothing yet, takes over tables that another one has filled
+        ports.ledger.take_back_whole()
+    run = _Rebuilding(ports, configured, oldest, made_at, tell)
+    run.report.rows = write_from_rows(ports, routes=configured, oldest=oldest, made_at=made_at, tell=tell)
+    for route in configured.values():
+        ports.ledger.remember_route(route)
     tell("looking for older batches that have not ended")
-    also = tuple(unfinished_before(oldest, ports))
-    whole = WholeLedger(also, run.held, run.end, run.tell_line)
-    run.report.recovered = recover(ports, configured=configured, oldest=oldest, made_at=made_at, whole=whole)
+    batches = [*unfinished_before(oldest, ports), *ports.work.folders(BATCHES, oldest)]
+    run.each("claims", reversed(batches), run.claims)
+    run.each("records", batches, run.record)
+    if not run.report.troubles:
+        run.each("uploads in no manifest", batches, run.send)
+    if not run.report.troubles:
+        ports.ledger.declare_whole()
+        run.report.whole = True
     return run.report
 
 
 def unfinished_before(oldest: str, ports: Ports) -> Iterator[str]:
     """The batches before the id `oldest` that have a manifest and no receipt. It lists every name in their folders, a
-    thousand with each request.
-
-    A folder without a manifest is left out. What it lists was sent again when the ledger was restored, long ago, and no
-    claim would refuse it any more.
-    """
+    thousand with each request. A folder without a manifest is left out: what it lists was sent long ago."""
     for batch_id, names in groupby(ports.work.names(BATCHES), key=_folder_of):
         if batch_id >= oldest:
             return
@@ -168,18 +183,6 @@ def _folder_of(name: str) -> str:
     return name.removeprefix(BATCHES).partition("/")[0]
 
 
-@dataclass(slots=True)
-class _FromRows:
-    """A batch of which only its rows tell: its route, and what was gathered and written of it so far."""
-
-    route: Route
-    gathered: dict[str, list[Landed]] = field(default_factory=lambda: defaultdict(list))
-    """By bucket."""
-    parts: set[str] = field(default_factory=set)
-    uploads: int = 0
-    rows: int = 0
-
-
 @dataclass
 class _Rebuilding:
     ports: Ports
@@ -188,135 +191,222 @@ class _Rebuilding:
     made_at: Callable[[str], int]
     tell: Tell
     report: Rebuilt = field(default_factory=Rebuilt)
-    held: dict[str, str] = field(default_factory=dict)
-    """Batches that must not be handed off, and why."""
 
-    def tell_line(self, line: int, done: int) -> None:
-        if done % TOLD_EVERY == 0:
-            self.tell(f"{LINES[line - 1]}: {done} batches done")
-
-    # ---- 1 to 4: what only a table knows
-
-    def read(self, table: str) -> None:
-        found: Counter[str] = Counter()
-        batches: dict[str, _FromRows | None] = {}
-        gathered = 0
-        for landed in self.ports.lineage.landed(table):
-            found.update(["landed"])
-            if not self._is_ours(landed):
-                self.report.strangers += 1
-                continue
-            if landed.batch < self.oldest:
-                self.report.before += 1
-                continue
-            if landed.batch not in batches:
-                batches[landed.batch] = self._look(landed, table)
-            if batch := batches[landed.batch]:
-                batch.gathered[landed.bucket].append(landed)
-                gathered += 1
-            if gathered >= GATHERED:
-                self._write_parts(batches)
-                gathered = 0
-            if found["landed"] % GATHERED == 0:
-                self.tell(f"table {table}: {found['landed']} uploads read")
-        self._write_parts(batches)
-        for batch_id, written in sorted(batches.items()):
-            if written:
-                self._write_rest(batch_id, table, written)
-        self.report.landed[table] = found["landed"]
-        self.tell(f"table {table}: {found['landed']} uploads read, the last of them")
-
-    def _is_ours(self, landed: Landed) -> bool:
-        try:
-            self.made_at(landed.batch)
-        except ValueError:
-            return False
-        return bool(landed.version)
-
-    def _look(self, landed: Landed, table: str) -> _FromRows | None:
-        """None if the work bucket knows the batch."""
-        folder = batch_folder(landed.batch)
-        if self.ports.work.get(folder + "sealed.json") is None:
-            return _FromRows(self._route_of(landed, table))
-        receipt = self.ports.work.get(folder + "receipt.json")
-        if receipt is not None and decode_receipt(receipt).fence:
-            self.held[landed.batch] = (
-                f"table {table} holds rows of it, e.g. of s3://{landed.bucket}/{landed.key}, and its receipt says that"
-                " it was fenced: one of the two was changed by hand. Its header is left as it is"
-            )
-        elif receipt is None and self.ports.work.get(folder + "floor.json") is None:
-            self.held[landed.batch] = (
-                f"table {table} holds rows of it, and the work bucket has neither {folder}receipt.json nor"
-                f" {folder}floor.json: a job would publish it once more, so it is not handed off. Restore one of them"
-                " and run this again"
-            )
-        return None
-
-    def _route_of(self, landed: Landed, table: str) -> Route:
-        """The route of today that takes the upload, among those of the table; else the first of these."""
-        of_table = [route for route in self.routes.values() if route.dataset.table == table]
-        of_table.sort(key=lambda each: (each.retired, each.name))
-        upload = _upload(landed)
-        return next((route for route in of_table if route.takes(upload)), of_table[0])
-
-    def _write_parts(self, batches: Mapping[str, _FromRows | None]) -> None:
-        for batch_id, batch in sorted(batches.items()):
-            for bucket, landed in sorted(batch.gathered.items()) if batch else ():
-                assert batch is not None
-                # one notice: nobody sends it, so it may be of any size
-                (notice,) = pack(
-                    batch.route.name,
-                    bucket,
-                    map(_upload, landed),
-                    origin=f"rebuild-{batch_id}",
-                    max_bytes=ANY_SIZE,
-                )
-                part = make_part(notice.id, bucket, map(_upload, landed))
-                self.ports.work.put(batch_folder(batch_id) + part.name, part.body)
-                batch.parts.add(part.name)
-                batch.uploads += len(landed)
-                batch.rows += sum(each.rows for each in landed)
-            if batch:
-                batch.gathered.clear()
-
-    def _write_rest(self, batch_id: str, table: str, batch: _FromRows) -> None:
-        folder = batch_folder(batch_id)
-        sealed = Sealed(batch_id, batch.route.name, tuple(sorted(batch.parts)), batch.uploads, 0, table)
-        tally = Tally(committed=batch.uploads, rows=batch.rows)
-        outcomes = Outcomes(NO_SNAPSHOT, False, tally, (), sealed.digest)
-        receipt = Receipt(batch_id, NO_SNAPSHOT, NO_SNAPSHOT, False, tally, sealed.digest)
-        self.ports.work.put(f"{folder}outcomes/{NO_SNAPSHOT}.jsonl.gz", outcomes.encode())
-        self.ports.work.put(folder + "receipt.json", receipt.encode())
-        self.ports.work.put_if_absent(folder + "sealed.json", sealed.encode())
-        self.report.written += 1
-        self.report.uploads += batch.uploads
-
-    # ---- 7: the end of decided batches
-
-    def end(self, batch_id: str) -> None:
-        """Record what the table has decided, if it has. Else thousands of batches would be under way at once, more than
-        the route's record can list."""
-        body = self.ports.work.get(batch_folder(batch_id) + "receipt.json")
-        if body is None:
-            return
-        receipt = decode_receipt(body)
-        done = -1
-        batch = self.ports.ledger.batch(batch_id)
-        # a look writes so many endings at most; without progress somebody else has ended the batch
-        while batch and batch.state is State.SUBMITTED and batch.endings > done:
-            done = batch.endings
+    def each(self, what: str, batches: Iterable[str], line: Callable[[str], None]) -> None:
+        """Do a line for each batch. A damaged batch does not stop the others."""
+        for done, batch_id in enumerate(batches, start=1):
             try:
-                record_receipt(self.routes[batch.route], batch, receipt, replace(self.ports, bus=None))
-            except FilesDiffer as error:
-                raise Rejected(str(error)) from error
-            batch = self.ports.ledger.batch(batch_id)
-        self.report.ended += done >= 0 and batch is not None and batch.state is not State.SUBMITTED
+                line(batch_id)
+            except Exception as error:
+                if isinstance(error, TidegateError) and not isinstance(error, Rejected):
+                    raise
+                said = str(error) if isinstance(error, Rejected) else f"{type(error).__name__}: {error}"
+                trouble = f"batch {batch_id}: {said}"
+                if trouble not in self.report.troubles:
+                    self.report.troubles.append(trouble)
+            if done % TOLD_EVERY == 0:
+                self.tell(f"{what}: {done} batches done")
+
+    def part(self, batch_id: str, name: str) -> list[Upload]:
+        body = self.ports.work.get(batch_folder(batch_id) + name)
+        if body is None:
+            raise Rejected(
+                f"{batch_folder(batch_id)}{name} is missing in the work bucket. Restore it and run this again. If it is"
+                " gone for good, delete the batch's sealed.json when no job runs: the batch is then read from the rows"
+                " in its table, and what is left of its uploads is sent again"
+            )
+        return [item.upload for item in decode_part(body)]
+
+    def endings(self, batch_id: str, files: BatchFiles) -> Mapping[Identity, Ending]:
+        """The endings of a decided batch's uploads that ended without a row."""
+        if files.receipt is None:
+            return {}
+        folder = batch_folder(batch_id)
+        if files.receipt.fence:
+            owned = (each for name in files.sealed.parts for each in decode_part(self._body(folder + name)))
+            return {each.upload.identity: given_up(each) for each in owned}
+        body = self._body(f"{folder}outcomes/{files.receipt.staged}.jsonl.gz")
+        return {(each.bucket, each.key, each.version): each for each in decode_outcomes(body).endings}
+
+    def _body(self, name: str) -> bytes:
+        body = self.ports.work.get(name)
+        if body is None:
+            raise Rejected(f"{name} is missing in the work bucket; restore it and run this again")
+        return body
+
+    # ---- 5 and 6: who owns what the manifests list
+
+    def claims(self, batch_id: str) -> None:
+        files = files_of(batch_id, self.ports.work)
+        if files is None:
+            return
+        endings = self.endings(batch_id, files)
+        found = {name: self.part(batch_id, name) for name in files.sealed.parts}
+        records = [
+            NoticeRecord(
+                notice_of_part(name),
+                files.sealed.route,
+                batch_id,
+                name,
+                len(uploads),
+                sum(each.size for each in uploads),
+                0,
+            )
+            for name, uploads in found.items()
+        ]
+        for known in self.ports.ledger.index_notices(records).values():
+            if known.batch != batch_id:
+                raise Rejected(f"notice {known.id} is in its manifest, and in that of batch {known.batch}: keep one")
+        twice: dict[str, list[Upload]] = defaultdict(list)
+        for record in records:
+            uploads = found[record.part]
+            others = self.ports.ledger.index_claims(record.id, uploads, endings)
+            self.report.claims += len(uploads) - len(others)
+            for upload, there in others.items():
+                if there.notice != record.id:
+                    other = self._settle_between(
+                        batch_id, files, record.id, upload, endings.get(upload.identity), there
+                    )
+                    if other:
+                        twice[other].append(upload)
+        for other, uploads in twice.items():
+            self.report.twice.append(Twice(max(batch_id, other), min(batch_id, other), len(uploads), str(uploads[0])))
+
+    def _settle_between(
+        self, batch_id: str, files: BatchFiles, notice: str, upload: Upload, ending: Ending | None, there: Claim
+    ) -> str:
+        """Let the batch that ranks higher own the upload: this one, or that of the claim which is `there`. Returns the
+        other batch if both have landed it in one table."""
+        for _ in range(TRIES):
+            owner = self.ports.ledger.notice(there.notice)
+            theirs = files_of(owner.batch, self.ports.work) if owner else None
+            if owner is None or theirs is None:
+                raise Rejected(
+                    f"it lists {upload}, which notice {there.notice} owns, and no manifest has that notice: something"
+                    " wrote into the ledger before it was rebuilt. Delete its table, make an empty one, and rebuild it"
+                )
+            mine_first = _rank(batch_id, files, ending is None) > _rank(owner.batch, theirs, not there.outcome)
+            higher, lower = (files, theirs) if mine_first else (theirs, files)
+            with_rows = ending is None and not there.outcome
+            if with_rows and not lower.landed:
+                raise Rejected(
+                    f"it lists {upload}, and so does batch {owner.batch}; neither is decided. Restore the receipt of"
+                    " the one that has ended, and run this again"
+                )
+            same = with_rows and files.sealed.table == theirs.sealed.table
+            # of the lower one: the claim keeps which other tables have rows
+            has_rows = (there.outcome == "") if mine_first else ending is None
+            rows_in = lower.sealed.table if has_rows and lower.sealed.table != higher.sealed.table else ""
+            if mine_first:
+                done = self.ports.ledger.index_over(notice, upload, ending, owner=there.notice, rows_in=rows_in)
+                self.report.claims += done
+            else:
+                done = not rows_in or self.ports.ledger.index_rows(there.notice, upload, rows_in)
+            if done:
+                return owner.batch if same else ""
+            there = self.ports.ledger.claims_on([upload])[upload.identity]
+            if there.notice == notice:
+                return ""
+        raise Retryable(f"the claim on {upload} changed while it was moved: does another rebuild run? Run this again")
+
+    # ---- 7: the batches
+
+    def record(self, batch_id: str) -> None:
+        files = files_of(batch_id, self.ports.work)
+        if files is None:
+            return
+        self.report.batches += 1
+        sealed, receipt = files.sealed, files.receipt
+        if batch_id in self.report.rows.held:
+            raise Rejected(self.report.rows.held[batch_id])
+        if receipt is None and sealed.route not in self.routes:
+            raise Rejected(
+                f"it waits for a job, and tidegate.toml has no route {sealed.route}, which reads it. Add the route and"
+                " run this again"
+            )
+        batch = Batch(
+            id=batch_id,
+            route=sealed.route,
+            state=State.SEALED,
+            opened_at=self.made_at(batch_id),
+            objects=sealed.objects,
+            bytes=sealed.size,
+            notices=len(sealed.parts),
+            table=sealed.table,
+            manifest=sealed.digest,
+        )
+        if receipt and receipt.manifest and receipt.manifest != sealed.digest:
+            raise Rejected(
+                f"its receipt is of a manifest with the digest {receipt.manifest}, sealed.json has {sealed.digest}: one"
+                " of the two was changed by hand"
+            )
+        if receipt and not receipt.fence and receipt.tally.uploads != sealed.objects:
+            raise Rejected(
+                f"its receipt accounts for {receipt.tally.uploads} uploads, its manifest for {sealed.objects}: one of"
+                " the two was changed by hand"
+            )
+        back = self._owned_elsewhere(batch_id, files) if receipt else {}
+        announce = self.ports.bus is not None and batch.opened_at >= self.ports.clock() - LONGEST_OPEN
+        if self.ports.ledger.index_batch(batch, receipt, back, announce=announce):
+            self.report.ended += receipt is not None
+            self.report.waiting += receipt is None
+
+    def _owned_elsewhere(self, batch_id: str, files: BatchFiles) -> Mapping[str, int]:
+        """How many of a decided batch's uploads a batch of higher rank owns, by what they are counted as here."""
+        endings = self.endings(batch_id, files)
+        found: Counter[str] = Counter()
+        for name in files.sealed.parts:
+            uploads = self.part(batch_id, name)
+            claims = self.ports.ledger.claims_on(uploads)
+            for each in uploads:
+                claim, ending = claims.get(each.identity), endings.get(each.identity)
+                if claim is not None and claim.notice != notice_of_part(name):
+                    found[str(ending.outcome) if ending else Outcome.COMMITTED.value] += 1
+        return found
+
+    # ---- 8: what no manifest lists
+
+    def send(self, batch_id: str) -> None:
+        """Uploads of the batch's parts that no manifest lists cannot be in a table: only what a manifest lists can."""
+        if batch_id < self.oldest:
+            return
+        folder = batch_folder(batch_id)
+        files = files_of(batch_id, self.ports.work)
+        listed = files.sealed.parts if files else ()
+        names = [name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/")]
+        by_place: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+        for name in sorted({*names} - {*listed}):
+            for entry in self._strays(batch_id, self.part(batch_id, name)):
+                by_place[self._route(files, entry.upload), entry.upload.bucket].append(entry)
+        for (route, bucket), entries in by_place.items():
+            # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
+            notices = list(pack_entries(route, bucket, entries, origin=ORIGIN_REBUILD, at=self.made_at(batch_id)))
+            if len(self.ports.topic.publish(notices)) < len(notices):
+                raise Retryable(f"batch {batch_id}: the topic did not take the notice of {len(entries)} uploads")
+            self.report.sent += len(entries)
+
+    def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[Entry]:
+        """Of the uploads of a part that no manifest lists: those that nobody owns, and those that an earlier batch has
+        ended without a row. The part's notice had taken these over when the part was written."""
+        claims = self.ports.ledger.claims_on(uploads)
+        owners = self.ports.ledger.owners(claim for claim in claims.values() if claim.outcome)
+        for upload in uploads:
+            claim = claims.get(upload.identity)
+            if claim is None:
+                yield Entry(upload)
+            elif (batch := owners.get(claim, (None, None))[1]) and batch.id < batch_id:
+                yield Entry(upload, takes_from=claim.notice)
+
+    def _route(self, files: BatchFiles | None, upload: Upload) -> str:
+        if files and files.sealed.route in self.routes:
+            return files.sealed.route
+        # a retired route only if no other would take it
+        for route in sorted(self.routes.values(), key=lambda each: each.retired):
+            if route.takes(upload):
+                return route.name
+        raise Rejected(f"no route takes {upload}, which is in no manifest; add one that does and run this again")
 
 
-ANY_SIZE = 1 << 62
-
-
-def _upload(landed: Landed) -> Upload:
-    """Its size and its sequencer are not in the table. A claim without a sequencer takes every notification of the same
-    upload for a repeat, which is right for what has landed."""
-    return Upload(*landed.identity, size=0)
+def _rank(batch_id: str, files: BatchFiles, with_rows: bool) -> tuple[int, str]:
+    """How a batch ranks among those whose manifests list one upload; `with_rows`: it has not ended it without a row."""
+    return ((1 if files.landed else 2) if with_rows else 0), batch_id

@@ -46,6 +46,7 @@ from itertools import islice
 
 from tidegate.core.batches import Batch, State, job_name
 from tidegate.core.lineage import Landed
+from tidegate.core.manifests import BATCHES
 from tidegate.core.publication import History
 from tidegate.core.reconcile import (
     NOTHING_HELD,
@@ -60,7 +61,6 @@ from tidegate.core.routes import Route
 from tidegate.flows.hand_off import dataset_of
 from tidegate.flows.outcomes import floors_of
 from tidegate.flows.ports import Ports
-from tidegate.flows.recover import BATCHES
 
 HEADERS = 1_000
 """Headers that are read together."""

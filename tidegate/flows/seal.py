@@ -76,8 +76,8 @@ def ensure_manifest(batch: Batch, ports: Ports) -> Sealed:
     Raises FilesDiffer, and marks the batch as halted:
 
     - if the parts found do not add up to the header: something registered is missing, and a hand-off would lose it;
-    - if there is a manifest of other parts or for another table: then the ledger was restored to a time before that was
-      written. The batch may be published with uploads that this ledger has lost, or in that other table.
+    - if there is a manifest of other parts or for another table: then the ledger is damaged. The batch may be published
+      with uploads that this ledger has lost, or in that other table.
     """
     name = batch_folder(batch.id) + "sealed.json"
     body = ports.work.get(name)
@@ -90,12 +90,11 @@ def ensure_manifest(batch: Batch, ports: Ports) -> Sealed:
         if not ports.work.put_if_absent(name, body):
             body = ports.work.get(name) or body
         there = decode_sealed(body)
-    if there.table and batch.table and there.table != batch.table:
+    if there.table != batch.table:
         raise halted(
             batch,
             f"batch {batch.id}: by sealed.json in the work bucket it was sealed for table {there.table}, by the ledger"
-            f" for {batch.table}. The ledger was restored to a time before the batch was sealed, and the route's table"
-            " changed since. Nothing was handed off; see `tidegate ledger recover --help`",
+            f" for {batch.table}. Nothing was handed off. The ledger is damaged: docs/operations.md, `A lost ledger`",
             ports,
         )
     if there.digest != sealed.digest or not ports.ledger.note_manifest(batch.id, sealed.digest):
@@ -103,8 +102,7 @@ def ensure_manifest(batch: Batch, ports: Ports) -> Sealed:
             batch,
             f"batch {batch.id}: sealed.json in the work bucket lists {there.objects} uploads in {len(there.parts)}"
             f" parts (digest {there.digest}), the ledger has registered {sealed.objects} in {len(sealed.parts)} (digest"
-            f" {sealed.digest}). The ledger was restored to a time before the batch was sealed. Nothing was handed off;"
-            " see `tidegate ledger recover --help`",
+            f" {sealed.digest}). Nothing was handed off. The ledger is damaged: docs/operations.md, `A lost ledger`",
             ports,
         )
     return there

@@ -363,8 +363,8 @@ def _ended(batch: Batch, receipt: Receipt, ports: Ports) -> Iterator[Portion]:
         raise halted(
             batch,
             f"batch {batch.id}: its receipt is of a manifest with the digest {receipt.manifest}, the ledger has noted"
-            f" {digest}: what was published is not what this ledger has registered. The ledger was restored to a time"
-            " before the batch was sealed; see `tidegate ledger recover --help`",
+            f" {digest}: what was published is not what this ledger has registered. The ledger is damaged: see"
+            " docs/operations.md, `A lost ledger`",
             ports,
         )
     if receipt.tally.uploads != batch.objects:

@@ -92,8 +92,7 @@ class Trace:
         if self.notice is None:
             return "claimed, its notice not registered yet: the notice will be delivered again and registered"
         if self.notice.void or self.batch is None:
-            maker = "an audit or `tidegate ledger recover`"
-            return f"its notice is void: the upload belongs to a later notice, which {maker} made"
+            return "its notice is void: the upload belongs to a later notice, which an audit made"
         batch = self.batch
         if self.claim.outcome == DROPPED:
             return f"batch {batch.id} was abandoned, and its uploads were dropped: only a redrive brings it back"

@@ -28,8 +28,8 @@ What else may happen:
   asked for. What was put before it was left is still looked at, by the former record.
 - A route is retired: its place is left. A route that has another name and the same place: nothing happens here.
 - The audit was switched off while a place was left and came back: nobody has seen that, and the place was not left.
-- The ledger was restored to an earlier time: a place that was left since is left now, later than it was, and one that
-  was new is watched since now. `tidegate audit` looks at what was put in between.
+- The ledger was rebuilt: every place that a route takes is watched since now, and one that was left is forgotten.
+  `tidegate audit` looks at what was put in between.
 """
 
 from collections.abc import Iterable

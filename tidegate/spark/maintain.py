@@ -17,7 +17,7 @@ the head of then, and everything above that is younger than the request: step 4 
 more; or be rolled back or replaced, which loses the floors whatever is expired. A retention that somebody gives to
 `main` in between is not seen: a batch may halt.
 
-If the settings change meanwhile, the request keeps its own. If the ledger was restored to an earlier time, the request
+If the settings change meanwhile, the request keeps its own. If the ledger was rebuilt in between, the request
 may lack a batch: its floor may expire, and then nobody publishes it by itself.
 
 An error in one table is its trouble, and the next one is maintained. No table is begun once half of the job's time is

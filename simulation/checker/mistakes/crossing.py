@@ -27,17 +27,6 @@ def _of_no_time(real: Any) -> Any:
     return pack
 
 
-def _of_now(real: Any) -> Any:
-    def send(run: Any, look: Any, strays: Any) -> None:
-        made_at, run.made_at = run.made_at, lambda batch: run.ports.clock()
-        try:
-            real(run, look, strays)
-        finally:
-            run.made_at = made_at
-
-    return send
-
-
 def _nothing_listed(real: Any) -> Any:
     return lambda *_: {}
 
@@ -126,14 +115,6 @@ def _whoever_owns_it(real: Any) -> Any:
     return still_there
 
 
-def _only_what_is_registered(real: Any) -> Any:
-    def let_go(run: Any, look: Any, strays: Any) -> None:
-        if strays.record is not None or strays.stays:
-            real(run, look, strays)
-
-    return let_go
-
-
 BUGS = (
     Bug(
         "what came again with a void notice is left",
@@ -146,12 +127,6 @@ BUGS = (
         "A notice of what came again says no time, so it is new whenever it arrives (rule 13).",
         (replaced("tidegate.core.notices:pack_entries", _of_no_time, within="tidegate.flows.send_again"),),
         "replayed_for_months",
-    ),
-    Bug(
-        "what recovering sends is of now",
-        "Recovering dates what it sends again by the command, and not by the batch that it was in.",
-        (replaced("tidegate.flows.recover:_Run._send", _of_now),),
-        "recovered_with_what_came_again",
     ),
     Bug(
         "a notice of any age is new",
@@ -237,11 +212,5 @@ BUGS = (
         "The quarantine of a batch lists what another batch has quarantined since.",
         (replaced("tidegate.flows.quarantine:_still_there", _whoever_owns_it),),
         "quarantined_again",
-    ),
-    Bug(
-        "a stray's notice stays undecided",
-        "Recovering sends uploads that were claimed and not registered, and does not make their notice void.",
-        (replaced("tidegate.flows.recover:_Run._let_go", _only_what_is_registered),),
-        "restored_before_it_registered",
     ),
 )

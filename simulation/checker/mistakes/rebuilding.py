@@ -1,28 +1,22 @@
-"""Mistakes with a ledger that is lost as a whole."""
+"""Mistakes with a ledger that is lost, and rebuilt."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from simulation.checker.planting import Bug, replaced
-from simulation.world.restored import switch
+from tidegate.core.notices import pack_entries
+from tidegate.flows.from_rows import FromRows
 
 REBUILD = "tidegate.flows.rebuild"
-LATE = 1_500.0
-"""Seconds of traffic before the ledger is rebuilt: enough to publish a batch."""
+RUN = f"{REBUILD}:_Rebuilding"
 
 
 def _nothing(real: Any) -> Any:
     return lambda run, *_: None
 
 
-def _from_rows_only(real: Any) -> Any:
-    """Only batches that are written from rows would be there, and the work bucket knows every one of these."""
-
-    def recover(ports: Any, *, whole: Any, **named: Any) -> Any:
-        return real(ports, **{**named, "oldest": "~"}, whole=replace(whole, also=()))
-
-    return recover
+def _no_rows(real: Any) -> Any:
+    return lambda ports, **_: FromRows()
 
 
 def _manifest_first(real: Any) -> Any:
@@ -32,52 +26,77 @@ def _manifest_first(real: Any) -> Any:
     return write_rest
 
 
-def _traffic_first(real: Any) -> Any:
-    def before_rebuilding(world: Any, go_on: Callable[[], None]) -> None:
-        switch(world, True)
-        world.kernel.after(LATE, go_on)
+def _counted_twice(real: Any) -> Any:
+    return lambda run, batch_id, files: {}
 
-    return before_rebuilding
+
+def _nobody_takes_over(real: Any) -> Any:
+    def strays(run: Any, batch_id: str, uploads: Any) -> Any:
+        return (each for each in real(run, batch_id, uploads) if not each.takes_from)
+
+    return strays
+
+
+def _of_now(real: Any) -> Any:
+    def packed(route: str, bucket: str, entries: Any, *, origin: str, at: int = 0) -> Any:
+        return pack_entries(route, bucket, entries, origin=origin)
+
+    return packed
 
 
 BUGS = (
     Bug(
-        "rebuilt without the work bucket",
-        "Rebuilding claims what only rows tell of, and nothing that the work bucket knows.",
-        (replaced(f"{REBUILD}:recover", _from_rows_only),),
+        "rebuilt without claims",
+        "Rebuilding claims nothing of what the manifests list.",
+        (replaced(f"{RUN}.claims", _nothing),),
         "lost_with_everything_landed",
     ),
     Bug(
+        "rebuilt without its batches",
+        "Rebuilding claims what the manifests list, and writes no record of their batches.",
+        (replaced(f"{RUN}.record", _nothing),),
+        "lost_under_way",
+    ),
+    Bug(
         "what gathers is lost with the ledger",
-        "Rebuilding recovers nothing from the work bucket: what was gathered and not published never lands.",
-        (replaced(f"{REBUILD}:recover", _from_rows_only),),
+        "Rebuilding sends nothing again: what was gathered and not sealed never lands.",
+        (replaced(f"{RUN}.send", _nothing),),
         "lost_while_it_gathers",
+    ),
+    Bug(
+        "what came again is lost with the ledger",
+        "Rebuilding sends again what nobody owns, and not what had been taken over from an ended batch.",
+        (replaced(f"{RUN}._strays", _nobody_takes_over),),
+        "lost_with_what_came_again",
+    ),
+    Bug(
+        "what rebuilding sends is of now",
+        "Rebuilding dates what it sends by nothing, and not by the batch that it was in.",
+        (replaced(f"{REBUILD}:pack_entries", _of_now),),
+        "lost_with_what_came_again",
     ),
     Bug(
         "rebuilt without the rows",
         "Rebuilding does not read the tables, and the work bucket is lost.",
-        (replaced(f"{REBUILD}:_Rebuilding.read", _nothing),),
+        (replaced(f"{REBUILD}:write_from_rows", _no_rows),),
         "lost_with_its_work_bucket",
     ),
     Bug(
         "a part is left out of the manifest",
         "A batch that is written from its rows lists all of its parts but one.",
-        (replaced(f"{REBUILD}:_Rebuilding._write_rest", _manifest_first),),
+        (replaced("tidegate.flows.from_rows:_Reading._write_rest", _manifest_first),),
         "lost_with_its_work_bucket",
     ),
     Bug(
-        "traffic before the rebuild",
-        "The writers are enabled while the ledger is empty, and it is rebuilt later.",
-        (replaced("simulation.world.rebuilt:before_rebuilding", _traffic_first),),
-        "lost_with_everything_landed",
+        "what came back is counted twice",
+        "A rebuilt route counts an upload in each batch that lists it.",
+        (replaced(f"{RUN}._owned_elsewhere", _counted_twice),),
+        "lost_with_what_came_back",
     ),
-)
-
-HARMLESS = (
     Bug(
-        "decided batches are left to settling",
-        "Settling ends them, a minute later.",
-        (replaced(f"{REBUILD}:_Rebuilding.end", _nothing),),
-        "lost_with_everything_landed",
+        "work goes on without a ledger",
+        "Functions read and write a table that was made anew, before it is rebuilt.",
+        (replaced("tidegate.stores.guarded:GuardedStore._look", _nothing),),
+        "lost_and_nobody_switches_off",
     ),
 )
