@@ -410,7 +410,7 @@ def test_a_page_is_repeated_until_the_topic_has_taken_it(world: World):
     put(world, FILES)
     world.clock.advance(DAY)
     world.topic.accepts = lambda sent: False
-    with pytest.raises(Retryable, match="did not take the notices of 7 lost uploads"):
+    with pytest.raises(Retryable, match="did not take the notices of 7 uploads"):
         audit(world)
     assert world.count[Metric.UPLOADS_FOUND_LOST] == 0
     world.topic.accepts = lambda sent: True

@@ -22,12 +22,12 @@ from tidegate.flows.backfill import (
     ORIGIN_BACKFILL,
     Backfill,
     Surveyings,
-    _send,
     send_missing,
     survey,
     unfinished_uploads,
 )
 from tidegate.flows.ports import Ports
+from tidegate.flows.send import send
 from tidegate.settings import DAY, HOUR
 
 LIMITS = AuditLimits(min_age=12 * HOUR, max_age=30 * DAY, every=DAY, horizon=45 * DAY)
@@ -193,7 +193,7 @@ def test_only_what_the_route_takes_under_the_prefix(world: World):
 def test_nothing_is_sent_if_the_topic_does_not_take_all(world: World):
     put(world, *uploads(1))
     world.topic.accepts = lambda notice: False
-    with pytest.raises(Retryable, match="Run the backfill again"):
+    with pytest.raises(Retryable, match="did not take the notices of 1 upload"):
         run(world)
 
 
@@ -444,7 +444,8 @@ def play(world: World, ports: Ports, ordered: Callable[[Any, Any, Any], tuple[An
     )
     missing = [each for each, finding in compare(kept, there, listed) if finding is FOUND.MISSING]
     if missing:
-        _send(scope, asked, FOUND.MISSING, [Entry(each.listed.upload) for each in missing], found.at, ports)
+        entries = [Entry(each.listed.upload) for each in missing]
+        send(scope.route.name, entries, ports, origin=f"{ORIGIN_BACKFILL}-{asked.id}", at=found.at)
 
 
 def played(way: tuple[int, ...], running: Running, *, expire_early: bool) -> World:

@@ -376,7 +376,7 @@ def test_when_the_topic_does_not_take_the_new_notice_the_old_one_is_given_back(w
     quarantined(world, *KEYS[:2])
     later = notice(*(written(key, "00A2") for key in KEYS))
     world.topic.accepts = lambda made: False
-    with pytest.raises(Retryable, match="did not take the notice of 2 uploads to send again"):
+    with pytest.raises(Retryable, match="did not take the notices of 2 uploads"):
         world.dispatch(later)
     world.topic.accepts = lambda made: True
     world.dispatch(later)

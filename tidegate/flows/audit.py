@@ -82,11 +82,12 @@ from tidegate.core.audit import (
 )
 from tidegate.core.batches import JobState
 from tidegate.core.errors import Retryable
-from tidegate.core.notices import Entry, pack_entries
+from tidegate.core.notices import Entry
 from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.screening import CompleteScreening, screening_failure
 from tidegate.flows.ports import Ports, Screens
 from tidegate.flows.screen import Judged, judge_page
+from tidegate.flows.send import send
 from tidegate.flows.suspects import ScreeningFailed, SuspectListing, screening_of
 from tidegate.metrics import Metric
 
@@ -258,7 +259,8 @@ def _audit_page(
             look.tell(each, finding)
     if not look.dry:
         for name, entries in lost.items():
-            _send_lost(name, route.bucket, entries, look, ports, at=now)
+            # `now` is before the claims were read. If the topic does not take all of them, the page is not noted
+            send(name, entries, ports, origin=f"audit-{look.id}", at=now)
             ports.measure(Metric.UPLOADS_FOUND_LOST, len(entries), name)
     return count_findings(len(listed), found.values()), page.after
 
@@ -272,11 +274,3 @@ def _void_stale(
     named = {notice: taken_by[each].name for each, notice in stale.items()}
     void = {notice: ports.ledger.void(notice, name) for notice, name in named.items()}
     return {each: AuditFinding.PENDING for each, notice in stale.items() if not void[notice]}
-
-
-def _send_lost(route: str, bucket: str, lost: list[Entry], look: Look, ports: Ports, *, at: int) -> None:
-    """`at` is a time before the claims were read. Raises Retryable if the topic did not take all of them: the page is
-    not noted then, and is repeated."""
-    notices = list(pack_entries(route, bucket, lost, origin=f"audit-{look.id}", at=at))
-    if len(ports.topic.publish(notices)) < len(notices):
-        raise Retryable(f"route {route}: the topic did not take the notices of {len(lost)} lost uploads")

@@ -88,7 +88,7 @@ from tidegate.core.batches import Batch
 from tidegate.core.claims import has_landed
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder, decode_part
-from tidegate.core.notices import ORIGIN_REMOVED, Entry, pack_entries
+from tidegate.core.notices import ORIGIN_REMOVED, Entry
 from tidegate.core.publication import History, Published, verdict
 from tidegate.core.quantities import counted
 from tidegate.core.reconcile import is_fenced
@@ -97,6 +97,7 @@ from tidegate.flows.audit import Pace
 from tidegate.flows.outcomes import floors_of, rows_of_uploads
 from tidegate.flows.ports import Ports
 from tidegate.flows.screen import Judged, judge_page
+from tidegate.flows.send import send
 
 AT_ONCE = 2_000
 """How many missing uploads are sent together: a few notices."""
@@ -219,7 +220,8 @@ def send_missing(
         for finding, to_send in entries.items():
             sent += len(to_send)
             if not backfill.dry:
-                _send(scope, backfill, finding, to_send, surveyed.at, ports)
+                origin = ORIGIN_REMOVED if finding is BackfillFinding.REMOVED else ORIGIN_BACKFILL
+                send(scope.route.name, to_send, ports, origin=f"{origin}-{backfill.id}", at=surveyed.at)
                 backfill.progress(f"route {scope.route.name}: {counted(sent, 'upload')} sent")
                 pace(len(to_send))
     return BackfillCounts(counts, size)
@@ -276,22 +278,3 @@ class Again:
         if self.dry:
             return in_line or not batch.republished
         return self.ports.ledger.note_removed(batch.id, in_line=in_line)
-
-
-def _send(
-    scope: BackfillScope,
-    backfill: Backfill,
-    finding: BackfillFinding,
-    entries: list[Entry],
-    at: int,
-    ports: Ports,
-) -> None:
-    """Raises Retryable if the topic did not take all of them."""
-    route = scope.route
-    origin = f"{ORIGIN_REMOVED if finding is BackfillFinding.REMOVED else ORIGIN_BACKFILL}-{backfill.id}"
-    notices = list(pack_entries(route.name, route.bucket, entries, origin=origin, at=at))
-    if len(ports.topic.publish(notices)) < len(notices):
-        raise Retryable(
-            f"route {route.name}: the topic did not take the notices of {len(entries)} uploads. Run the backfill again:"
-            " what was sent before is not sent twice"
-        )

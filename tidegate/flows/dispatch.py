@@ -39,7 +39,7 @@ from tidegate.core.times import iso
 from tidegate.flows.ledger import Claimed, Registration
 from tidegate.flows.ports import Ports
 from tidegate.flows.seal import seal
-from tidegate.flows.send_again import send_again
+from tidegate.flows.send import send
 from tidegate.metrics import Metric
 
 # A batch can be sealed after dispatch reads it as open and before it registers in it. The next round reads a newer
@@ -80,7 +80,7 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
     if claimed.refused:
         _refuse(notice.route, len(claimed.refused), ports)
     if claimed.again:
-        send_again(notice.route, claimed.again, ports)
+        send(notice.route, claimed.again, ports)
     if claimed.owned:
         part = make_part(notice.id, notice.bucket, claimed.owned)
         _join_open_batch(notice, part, claimed, route, ports)
@@ -136,7 +136,7 @@ def _send_on(notice: Notice, route: Route, ports: Ports) -> None:
     ports.measure(Metric.NOTICES_VOID, 1, notice.route)
     left = ports.ledger.left_to(notice, route.dataset.table)
     # the origin names the void notice, so that the new one is never the void one over again
-    send_again(notice.route, left, ports, origin=f"{ORIGIN_AGAIN}-{notice.id}")
+    send(notice.route, left, ports, origin=f"{ORIGIN_AGAIN}-{notice.id}")
     if len(left) < len(notice.entries):
         _refuse(notice.route, len(notice.entries) - len(left), ports)
 

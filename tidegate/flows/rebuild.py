@@ -68,7 +68,7 @@ from tidegate.core.batches import LONGEST_OPEN, Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part
-from tidegate.core.notices import Entry, Notice, NoticeRecord, pack_entries
+from tidegate.core.notices import Entry, Notice, NoticeRecord
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending, decode_outcomes, given_up
 from tidegate.core.routes import Route
@@ -76,6 +76,7 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.batch_files import BatchFiles, files_of
 from tidegate.flows.from_rows import FromRows, Tell, write_from_rows
 from tidegate.flows.ports import Ports
+from tidegate.flows.send import send
 
 ORIGIN_REBUILD = "rebuild"
 """The origin of notices with uploads that no manifest lists."""
@@ -374,15 +375,13 @@ class _Rebuilding:
         files = files_of(batch_id, self.ports.work)
         listed = files.sealed.parts if files else ()
         names = [name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/")]
-        by_place: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+        by_route: dict[str, list[Entry]] = defaultdict(list)
         for name in sorted({*names} - {*listed}):
             for entry in self._strays(batch_id, self.part(batch_id, name)):
-                by_place[self._route(files, entry.upload), entry.upload.bucket].append(entry)
-        for (route, bucket), entries in by_place.items():
+                by_route[self._route(files, entry.upload)].append(entry)
+        for route, entries in by_route.items():
             # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
-            notices = list(pack_entries(route, bucket, entries, origin=ORIGIN_REBUILD, at=self.made_at(batch_id)))
-            if len(self.ports.topic.publish(notices)) < len(notices):
-                raise Retryable(f"batch {batch_id}: the topic did not take the notice of {len(entries)} uploads")
+            send(route, entries, self.ports, origin=ORIGIN_REBUILD, at=self.made_at(batch_id))
             self.report.sent += len(entries)
 
     def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[Entry]:

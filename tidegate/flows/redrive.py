@@ -38,7 +38,7 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.drop_quarantined import corrected
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Quarantined
-from tidegate.flows.send_again import send_again
+from tidegate.flows.send import send
 
 AT_ONCE = 2_000
 """How many uploads of quarantine are sent together: a few notices. What is held in memory does not grow with what is
@@ -98,11 +98,11 @@ def redrive_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = la
 
 def redrive_part(route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str) -> tuple[int, int]:
     """Send those of the uploads again that their notices still own. Returns how many these are, and how many have no
-    claim any more. Raises Retryable as `send_again`."""
+    claim any more. Raises Retryable as `send`."""
     now = ports.clock()
     claims = ports.ledger.claims_on(each.upload for each in owned)
     entries = _still_owned(owned, claims)
-    send_again(route, entries, ports, origin=_origin(run), at=now)
+    send(route, entries, ports, origin=_origin(run), at=now)
     return len(entries), sum(each.upload.identity not in claims for each in owned)
 
 
@@ -133,7 +133,7 @@ def release(
         left += len(replaced)
         portion = [each for each in portion if each not in replaced]
         for route, entries in _by_route(portion, configured, ports).items():
-            send_again(route, entries, ports, origin=_origin(run), at=began)
+            send(route, entries, ports, origin=_origin(run), at=began)
             sent += len(entries)
         on_sent(sent)
     return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, corrected=left)
@@ -163,7 +163,7 @@ def redrive_object(
             route = route_today(owner.route, upload, configured or {}) if ended else owner.route
             by_route[route].append(Entry(upload, takes_from=claim.notice))
     for route, entries in by_route.items():
-        send_again(route, entries, ports, origin=_origin(run), at=now)
+        send(route, entries, ports, origin=_origin(run), at=now)
     sent = sum(map(len, by_route.values()))
     return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, len(claims) - sent)
 

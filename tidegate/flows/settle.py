@@ -38,7 +38,7 @@ from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
-from tidegate.flows.send_again import send_again
+from tidegate.flows.send import send
 from tidegate.flows.status import RouteStatus, status_of
 from tidegate.flows.wishes import carry_out
 from tidegate.metrics import Metric
@@ -330,7 +330,7 @@ def record_receipt(route: Route, batch: Batch, receipt: Receipt, ports: Ports) -
             return
         again = ports.ledger.record_endings(portion.endings)
         # before they are noted as done: a repeat finds the same uploads, and sends the same notice
-        send_again(route.name, again, ports)
+        send(route.name, again, ports)
         ports.ledger.note_endings(batch.id, portion.done)
         budget -= portion.cost
     if ports.ledger.commit(batch.id, route.name, receipt, announce=ports.bus is not None):

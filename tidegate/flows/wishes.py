@@ -42,7 +42,7 @@ from tidegate.core.receipts import given_up
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import Ports
 from tidegate.flows.redrive import redrive_part
-from tidegate.flows.send_again import send_again
+from tidegate.flows.send import send
 from tidegate.metrics import Metric
 
 UPLOADS_PER_LOOK = 10_000
@@ -126,7 +126,7 @@ def _carry_out(batch: Batch, wish: Wish, owned: list[OwnedUpload], ports: Ports)
             if dropped < len(owned):
                 # a part that was missing when the fence was settled was skipped: its claims do not say it yet
                 again = ports.ledger.record_endings([given_up(each) for each in owned])
-                send_again(batch.route, again, ports)
+                send(batch.route, again, ports)
                 dropped += ports.ledger.drop(batch.id, batch.route, owned)
             if dropped:
                 ports.measure(Metric.UPLOADS_DROPPED, dropped, batch.route)

@@ -25,10 +25,10 @@ def _judged(was: AuditFinding, becomes: AuditFinding) -> Planting:
 
 
 def _from_nobody(real: Any) -> Any:
-    def send_lost(route: str, bucket: str, lost: Any, look: Any, ports: Any, *, at: int) -> None:
-        real(route, bucket, [replace(each, takes_from="") for each in lost], look, ports, at=at)
+    def send(route: str, lost: Any, ports: Any, **said: Any) -> None:
+        real(route, [replace(each, takes_from="") for each in lost], ports, **said)
 
-    return send_lost
+    return send
 
 
 def _since_ever(real: Any) -> Any:
@@ -127,7 +127,7 @@ BUGS = (
     Bug(
         "lost uploads are taken from nobody",
         "The notice of an audit does not name the void owner of its uploads: their claims refuse it.",
-        (replaced("tidegate.flows.audit:_send_lost", _from_nobody),),
+        (replaced("tidegate.flows.send:send", _from_nobody, within="tidegate.flows.audit"),),
         "claimed_and_purged",
         (Strike("dispatch dynamodb.PutItem o", Kind.DIE_AFTER),),
     ),

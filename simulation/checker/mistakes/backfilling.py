@@ -6,6 +6,7 @@ from typing import Any
 
 from simulation.checker.planting import Bug, Strike, replaced
 from simulation.world.faults import Kind
+from tidegate.core.notices import ORIGIN_AGAIN
 
 SEND = "tidegate.flows.backfill:send_missing"
 UNFINISHED = "tidegate.flows.backfill:unfinished_uploads"
@@ -26,7 +27,10 @@ def _lineage_first(real: Any) -> Any:
 
 
 def _timeless(real: Any) -> Any:
-    return lambda scope, backfill, finding, entries, at, ports: real(scope, backfill, finding, entries, 0, ports)
+    def pack(*arguments: Any, origin: str, at: int = 0) -> Any:
+        return real(*arguments, origin=origin, at=at if origin.startswith(ORIGIN_AGAIN) else 0)
+
+    return pack
 
 
 def _nothing_landed(real: Any) -> Any:
@@ -56,7 +60,7 @@ BUGS = (
     Bug(
         "a backfill's notices have no time",
         "The notices do not tell when the claims were read: they are taken for new after the claims have expired.",
-        (replaced("tidegate.flows.backfill:_send", _timeless),),
+        (replaced("tidegate.core.notices:pack_entries", _timeless, within="tidegate.flows.send"),),
         "backfilled_and_replayed",
     ),
     Bug(

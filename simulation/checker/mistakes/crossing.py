@@ -125,7 +125,7 @@ BUGS = (
     Bug(
         "what is sent again has no age",
         "A notice of what came again says no time, so it is new whenever it arrives (rule 13).",
-        (replaced("tidegate.core.notices:pack_entries", _of_no_time, within="tidegate.flows.send_again"),),
+        (replaced("tidegate.core.notices:pack_entries", _of_no_time, within="tidegate.flows.send"),),
         "replayed_for_months",
     ),
     Bug(

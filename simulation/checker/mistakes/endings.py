@@ -9,7 +9,7 @@ from simulation.checker.mistakes.writes import WriteRequest
 from simulation.checker.planting import Bug, Call, Planting, Strike, answered, but, replaced, rewired, rewritten
 from simulation.world.faults import Kind
 from tidegate.core.outcomes import Outcome
-from tidegate.flows.send_again import send_again
+from tidegate.flows.send import send
 
 DECODE_RECEIPT = "tidegate.core.receipts:decode_receipt"
 SETTLE_BATCH = "tidegate.flows.settle:settle_batch"
@@ -66,7 +66,7 @@ def _endings_after(real: Any) -> Any:
 
         step = real(route, batch, replace(ports, ledger=but(ports.ledger, record_endings=keep)))
         for endings in kept:
-            send_again(route.name, ports.ledger.record_endings(endings), ports)
+            send(route.name, ports.ledger.record_endings(endings), ports)
         return step
 
     return settle_batch

@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 from simulation.checker.planting import Bug, replaced
-from tidegate.core.notices import pack_entries
 from tidegate.flows.from_rows import FromRows
 
 REBUILD = "tidegate.flows.rebuild"
@@ -38,10 +37,7 @@ def _nobody_takes_over(real: Any) -> Any:
 
 
 def _of_now(real: Any) -> Any:
-    def packed(route: str, bucket: str, entries: Any, *, origin: str, at: int = 0) -> Any:
-        return pack_entries(route, bucket, entries, origin=origin)
-
-    return packed
+    return lambda route, entries, ports, *, origin, at: real(route, entries, ports, origin=origin)
 
 
 BUGS = (
@@ -71,8 +67,8 @@ BUGS = (
     ),
     Bug(
         "what rebuilding sends is of now",
-        "Rebuilding dates what it sends by nothing, and not by the batch that it was in.",
-        (replaced(f"{REBUILD}:pack_entries", _of_now),),
+        "Rebuilding dates what it sends by the command, and not by the batch that it was in.",
+        (replaced("tidegate.flows.send:send", _of_now, within=REBUILD),),
         "lost_with_what_came_again",
     ),
     Bug(

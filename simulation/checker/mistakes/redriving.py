@@ -16,7 +16,7 @@ from tidegate.core.receipts import decode_outcomes
 from tidegate.core.records import route_key
 
 REDRIVE = "tidegate.flows.redrive"
-SEND_AGAIN = "tidegate.flows.send_again:send_again"
+SEND_AGAIN = "tidegate.flows.send:send"
 
 
 def _entries(change: Any) -> Planting:
