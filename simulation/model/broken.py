@@ -11,6 +11,7 @@ from tidegate.core import transitions
 from tidegate.core.claims import Ownership
 from tidegate.core.items import Has, Is, IsNot, Lacks, LacksOrIs, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
+from tidegate.core.transitions import batches
 from tidegate.flows import announce, audit, ledger, publish, rejected, watch
 
 Breaking = Callable[[], AbstractContextManager[Any]]
@@ -113,7 +114,7 @@ _watch_places = watch.watch_places
 _audit_page = audit._audit_page
 
 
-_to_announce = transitions._to_announce
+_to_announce = batches.to_announce
 
 
 def _elsewhere(batch: Any, receipt: Any, now: int) -> Any:
@@ -208,7 +209,7 @@ VARIANTS: Sequence[Variant] = (
         "counted again",
         "An upload that comes back stays in the sums that it was in.",
         "released",
-        _patched(transitions, "_sums_left", lambda back: {}),
+        _patched(batches, "sums_left", lambda back: {}),
     ),
     Variant(
         "the oldest is forgotten",
@@ -334,7 +335,7 @@ VARIANTS: Sequence[Variant] = (
         "not written with the end",
         "A batch is committed, and its announcement is written by nobody.",
         "announced",
-        _patched(transitions, "_to_announce", _elsewhere),
+        _patched(batches, "to_announce", _elsewhere),
     ),
     Variant(
         "published without the condition",

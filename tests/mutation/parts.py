@@ -26,7 +26,12 @@ REBUILDING = ("tidegate/flows/rebuild.py", "tidegate/flows/from_rows.py", "tideg
 PARTS: Sequence[Part] = (
     Part(
         "path",
-        (*_all("tidegate/core"), *_all("tidegate/flows", but=REBUILDING), *_all("tidegate/stores")),
+        (
+            *_all("tidegate/core"),
+            *_all("tidegate/core/transitions"),
+            *_all("tidegate/flows", but=REBUILDING),
+            *_all("tidegate/stores"),
+        ),
         (
             "tests/unit/test_batches.py",
             "tests/unit/test_claims.py",

@@ -29,11 +29,7 @@ def test_a_broken_rule_is_noticed(variant: Variant):
 
 def test_a_transition_that_no_set_up_takes_is_named():
     """What the model does not explore, and why that is so."""
-    there = {
-        name
-        for name, each in vars(transitions).items()
-        if callable(each) and each.__module__ == transitions.__name__ and not name.startswith("_")
-    }
+    there = {name for name in transitions.__all__ if callable(getattr(transitions, name))}
     taken: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
         for name in there:

@@ -165,7 +165,7 @@ BUGS = (
     Bug(
         "a wish is not listed",
         "What becomes of a batch's uploads is noted with the batch only, and settling does not see it.",
-        (replaced("tidegate.core.transitions:_listed_wish", lambda real: lambda batch_id, wish: {}),),
+        (replaced("tidegate.core.transitions.wishes:listed_wish", lambda real: lambda batch_id, wish: {}),),
         "dropped",
     ),
     Bug(
@@ -231,7 +231,7 @@ BUGS = (
     Bug(
         "what came back is counted twice",
         "An upload that comes back stays in the sums that it was in.",
-        (replaced("tidegate.core.transitions:_sums_left", lambda real: lambda back: {}),),
+        (replaced("tidegate.core.transitions.common:sums_left", lambda real: lambda back: {}),),
         "returning",
     ),
     Bug(

@@ -1,0 +1,116 @@
+"""A ledger that is built anew (`flows.rebuild`)."""
+
+from collections.abc import Mapping
+
+from tidegate.core.batches import Batch, State
+from tidegate.core.items import Delete, Is, Item, Key, NeverWritten, Put, Transition, Update, Vacant, Write
+from tidegate.core.notices import NoticeRecord
+from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.records import NOTICE_OUTLIVES_CLAIM, VERSION, WHOLE, batch_key, notice_key, route_key
+from tidegate.core.transitions.common import (
+    MAX_ERROR_BYTES,
+    counted_in,
+    ended_fields,
+    left_outside,
+    single,
+    to_announce,
+    upload_key,
+)
+from tidegate.core.uploads import Upload
+
+
+def declare_whole(*, now: int) -> Transition:
+    """Every function and every verb works from now on."""
+    return single("note that the ledger is whole", Write(WHOLE, Put({"v": VERSION, "since": now}), (NeverWritten(),)))
+
+
+def take_back_whole() -> Transition:
+    """Nothing works any more until the ledger is whole again."""
+    return single("note that the ledger is not whole", Write(WHOLE, Delete()))
+
+
+def index_notice(record: NoticeRecord, *, now: int, retention: int) -> Transition:
+    """A manifest lists the notice. The sums are those of its batch (`index_batch`)."""
+    item: Item = {
+        "v": VERSION,
+        "route": record.route,
+        "batch": record.batch,
+        "part": record.part,
+        "objects": record.objects,
+        "bytes": record.bytes,
+        "decided_at": now,
+        "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
+    }
+    return single(f"note notice {record.id} of batch {record.batch}", _vacant(notice_key(record.id), item, now))
+
+
+def index_claim(notice_id: str, upload: Upload, ending: Ending | None, *, now: int, retention: int) -> Transition:
+    item: Item = {**_indexed(notice_id, upload, ending), "v": VERSION, "claimed_at": now, "expires_at": now + retention}
+    return single(f"note the owner of {upload}", _vacant(upload_key(upload), item, now))
+
+
+def index_over(notice_id: str, upload: Upload, ending: Ending | None, *, owner: str, rows_in: str = "") -> Transition:
+    """The claim names this notice in place of `owner`. It keeps which tables have rows of the upload, and gets one more
+    (`rows_in`)."""
+    sets = _indexed(notice_id, upload, ending)
+    removes = tuple(each for each in ("sequencer", "outcome", "error", "was", "was_of", "later") if each not in sets)
+    change = Update(sets=sets, removes=removes, joins={"rows_in": rows_in} if rows_in else {})
+    return single(f"note the owner of {upload}", Write(upload_key(upload), change, (Is("notice", owner),)))
+
+
+def index_rows(owner: str, upload: Upload, table: str) -> Transition:
+    """One more table has rows of the upload, of a batch that does not own it any more."""
+    change = Update(joins={"rows_in": table})
+    return single(f"note that {table} has rows of {upload}", Write(upload_key(upload), change, (Is("notice", owner),)))
+
+
+def index_batch(
+    batch: Batch,
+    receipt: Receipt | None,
+    back: Mapping[str, int],
+    *,
+    announce: bool = False,
+    now: int,
+    retention: int,
+) -> Transition:
+    """A batch as its manifest and its receipt tell of it: SEALED without a receipt, else ended and counted. `back`: how
+    many of its uploads later batches own, by what they were counted as here. `announce` as in `end_batch`."""
+    item: Item = {
+        "v": VERSION,
+        "route": batch.route,
+        "state": State.SEALED.value,
+        "opened_at": batch.opened_at,
+        "objects": batch.objects,
+        "bytes": batch.bytes,
+        "notices": batch.notices,
+        "attempt": 0,
+        "sealed_at": now,
+        "table": batch.table,
+        "manifest": batch.manifest,
+        **(ended_fields(receipt, now, retention) if receipt else {}),
+    }
+    return Transition(
+        f"note how batch {batch.id} stands",
+        (
+            _vacant(batch_key(batch.id), item, now),
+            Write(
+                route_key(batch.route),
+                counted_in(batch, receipt, back, now) if receipt else Update(joins={"sealed": batch.id}),
+            ),
+            *(left_outside(batch, receipt, now, retention) if receipt else ()),
+            *((to_announce(batch, receipt, now),) if receipt and announce and not receipt.fence else ()),
+        ),
+    )
+
+
+def _indexed(notice_id: str, upload: Upload, ending: Ending | None) -> Item:
+    error = ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore") if ending else ""
+    return {
+        "notice": notice_id,
+        **({"sequencer": upload.sequencer} if upload.sequencer else {}),
+        **({"outcome": str(ending.outcome), "error": error} if ending else {}),
+    }
+
+
+def _vacant(key: Key, item: Item, now: int) -> Write:
+    return Write(key, Put(item), (Vacant(now),))
