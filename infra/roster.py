@@ -64,14 +64,10 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """EventBridge invokes the function `every` so many seconds.
-
-    `missed` is the alarm's text on what is not done while the function is not invoked.
-    """
+    """EventBridge invokes the function `every` so many seconds."""
 
     every: int
     timeout: int
-    missed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +113,7 @@ ROSTER = (
     ),
     RosterRow(
         name="settle",
-        started_by=Schedule(SCHEDULE, SETTLE_TIMEOUT, missed="no batch is sealed by age, handed off or settled"),
+        started_by=Schedule(SCHEDULE, SETTLE_TIMEOUT),
         also_on=(Event.JOB_ENDED, Event.BATCH_DECIDED),
         # the schedule and the events may invoke it at the same time
         concurrency=lambda limits: 2,
@@ -129,7 +125,7 @@ ROSTER = (
     ),
     RosterRow(
         name="audit",
-        started_by=Schedule(AUDIT_SCHEDULE, AUDIT_TIMEOUT, missed="uploads that S3 did not announce are not found"),
+        started_by=Schedule(AUDIT_SCHEDULE, AUDIT_TIMEOUT),
         concurrency=lambda limits: 1,
         may=(
             *(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS, May.LIST_ROUTES),
@@ -139,7 +135,7 @@ ROSTER = (
     ),
     RosterRow(
         name="maintain",
-        started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT, missed="the tables are not maintained"),
+        started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT),
         concurrency=lambda limits: 1,
         may=(
             *(May.READ_LEDGER, May.LIST_ROUTES, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
@@ -148,3 +144,8 @@ ROSTER = (
         imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
     ),
 )
+
+
+def scheduled(every: int) -> list[RosterRow]:
+    """The functions that run once in so many seconds."""
+    return [row for row in ROSTER if isinstance(row.started_by, Schedule) and row.started_by.every == every]

@@ -10,11 +10,13 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra import bundling, sizing
+from infra.alarms import Alarms
 from infra.announcing import grant_announce
 from infra.buckets import Buckets, WorkBucket
 from infra.buffer import Buffer
 from infra.catalogs import make_catalog
 from infra.custom_resources import bound_logs
+from infra.dashboard import Dashboard
 from infra.emr import EmrApplication
 from infra.encryption import Encryption
 from infra.functions import LambdaFunction, Reach
@@ -22,7 +24,6 @@ from infra.guards import Guards, after
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
 from infra.measures import Parts
-from infra.operations import Operations
 from infra.roster import ROSTER, Event, FeedQueue, May
 from infra.topic import NoticeTopic
 from tidegate.environment import variables
@@ -151,19 +152,22 @@ class TidegateStack(cdk.Stack):
                 encryption=encryption,
             )
         landing.notify_after(functions["intake"])
-        Operations(
-            self,
-            "Operations",
-            parts=Parts(
-                deployment=settings.deployment.name,
-                buffer=buffer.queue,
-                intake=intake,
-                buffer_dead_letters=buffer.dead_letters,
-                notices=notices.queue,
-                notices_dead_letters=notices.dead_letters,
-                functions={name: each.function for name, each in functions.items()},
-                application_id=emr.application_id,
-            ),
+        parts = Parts(
+            deployment=settings.deployment.name,
+            buffer=buffer.queue,
+            intake=intake,
+            buffer_dead_letters=buffer.dead_letters,
+            notices=notices.queue,
+            notices_dead_letters=notices.dead_letters,
+            functions={name: each.function for name, each in functions.items()},
+            application_id=emr.application_id,
+        )
+        # they only read: nothing in the path depends on them
+        operations = Construct(self, "Operations")
+        alarms = Alarms(
+            operations,
+            "Alarms",
+            parts=parts,
             # a retired route expects no uploads
             expected={
                 route.name: route.expect_every for route in settings.routes if route.expect_every and not route.retired
@@ -172,6 +176,7 @@ class TidegateStack(cdk.Stack):
             emails=settings.operations.emails,
             key=encryption.key,
         )
+        Dashboard(operations, "Dashboard", parts=parts, alarms=alarms.all)
         bound_logs(self, encryption.key)
         starters = (functions[row.name].triggers for row in ROSTER if May.START_JOBS in row.may)
         guards.application(emr.application, chain.from_iterable(starters))

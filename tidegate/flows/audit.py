@@ -260,7 +260,7 @@ def _audit_page(
     if not look.dry:
         for name, entries in lost.items():
             _send_lost(name, route.bucket, entries, look, ports, at=now)
-            ports.measure(Metric.UPLOADS_FOUND_LOST, len(entries), name)
+            ports.measure(Metric.UPLOADS_FOUND_LOST, len(entries))
     return count_findings(len(listed), found.values()), page.after
 
 
