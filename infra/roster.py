@@ -1,18 +1,16 @@
 """The functions, one row each, with everything in which they differ.
 
-The stack, the budgets of imports, the alarms, the dashboard and the tests of permissions read these rows. The handler
-of a function is `lambdas/<name>/app.py`.
+The stack, the alarms, the dashboard and the tests of permissions read these rows. The handler of a function is
+`lambdas/<name>/app.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, MAINTAIN_TIMEOUT, MEMORY_MB, SETTLE_TIMEOUT, Source
 from tidegate.schedule import AUDIT_SCHEDULE, MAINTAIN_SCHEDULE, SCHEDULE
 from tidegate.settings import LimitSettings
-
-STANDARD_LIBRARY = "the standard library"
 
 
 class FeedQueue(Enum):
@@ -74,15 +72,13 @@ class Schedule:
 class RosterRow:
     """One function.
 
-    `concurrency` is the number of invocations at a time. `imports` has budgets of modules, by package, where the
-    handlers' imports differ (`infra.budgets`).
+    `concurrency` is the number of invocations at a time.
     """
 
     name: str
     started_by: Feed | Schedule
     concurrency: Callable[[LimitSettings], int]
     may: tuple[May, ...]
-    imports: Mapping[str, int]
     also_on: tuple[Event, ...] = ()
     memory: int = MEMORY_MB
 
@@ -98,7 +94,6 @@ ROSTER = (
         started_by=Feed(FeedQueue.BUFFER, INTAKE),
         concurrency=lambda limits: limits.intake_concurrency,
         may=(May.SET_NOTIFICATIONS_ASIDE, May.PUBLISH_NOTICES),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 105},
     ),
     RosterRow(
         name="dispatch",
@@ -108,8 +103,6 @@ ROSTER = (
             *(May.SET_NOTICES_ASIDE, May.PUBLISH_NOTICES, May.USE_LEDGER, May.CLAIM_UPLOADS),
             *(May.USE_WORK, May.START_JOBS, May.ASK_FOR_JOBS),
         ),
-        # Powertools' batch processor brings asyncio: 30 modules
-        imports={STANDARD_LIBRARY: 265, "aws_lambda_powertools": 95},
     ),
     RosterRow(
         name="settle",
@@ -121,7 +114,6 @@ ROSTER = (
             *(May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
             *(May.ASK_FOR_JOBS, May.LIST_ROUTES, May.ANNOUNCE),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
     ),
     RosterRow(
         name="audit",
@@ -131,7 +123,6 @@ ROSTER = (
             *(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS, May.LIST_ROUTES),
             *(May.START_JOBS, May.ASK_FOR_JOBS, May.READ_SCREENINGS),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
     ),
     RosterRow(
         name="maintain",
@@ -141,7 +132,6 @@ ROSTER = (
             *(May.READ_LEDGER, May.LIST_ROUTES, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
             *(May.START_JOBS, May.ASK_FOR_JOBS),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
     ),
 )
 
