@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from constructs import Construct
 
 from infra import bundling, sizing
 from infra.alarms import Alarms
-from infra.announcing import grant_announce
 from infra.buckets import Buckets, WorkBucket
 from infra.buffer import Buffer
 from infra.catalogs import make_catalog
@@ -24,6 +24,7 @@ from infra.guards import Guards, after
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
 from infra.measures import Parts
+from infra.permissions import grant_announce
 from infra.roster import ROSTER, Event, FeedQueue, May
 from infra.topic import NoticeTopic
 from tidegate.environment import variables
@@ -138,7 +139,7 @@ class TidegateStack(cdk.Stack):
                 May.READ_LEDGER: [ledger.grant_get, encryption.grant_table],
                 May.READ_FLOORS: [work.grant_read_floors],
                 May.ASK_FOR_MAINTENANCE: [work.grant_maintenance],
-                May.ANNOUNCE: [ledger.grant_take_out, grant_announce(settings.announce.bus)]
+                May.ANNOUNCE: [ledger.grant_take_out, partial(grant_announce, bus=settings.announce.bus)]
                 if settings.announce.enabled
                 else [],
             },
