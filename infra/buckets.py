@@ -1,4 +1,4 @@
-"""What all buckets of the stack have in common, and Tidegate's own two: work and warehouse."""
+"""What all buckets of the stack have in common, and the work bucket."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -105,20 +105,3 @@ class WorkBucket(Construct):
     def grant_maintenance(self, role: iam.Role) -> None:
         """Write and read what a run of maintenance is asked, and has done."""
         self.grant(role, MAINTENANCE, "s3:GetObject", "s3:PutObject")
-
-
-class Warehouse(Construct):
-    """The bucket of the tables' files. Only Iceberg decides which of them to delete."""
-
-    def __init__(self, scope: Construct, id: str, *, buckets: Buckets) -> None:
-        super().__init__(scope, id)
-        self.bucket = buckets.make(self, "Bucket")
-
-    def grant_use(self, role: iam.Role) -> None:
-        allow(
-            role,
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-            self.bucket.arn_for_objects("*"),
-            wildcard="Iceberg names the tables' files, and this bucket holds nothing else.",
-        )
-        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)

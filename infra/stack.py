@@ -1,6 +1,5 @@
 """The stack: the parts of the path, and the permissions between them."""
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain
@@ -123,6 +122,7 @@ class TidegateStack(cdk.Stack):
         reach = Reach(
             queues={FeedQueue.BUFFER: (buffer.queue, intake), FeedQueue.NOTICES: (notices.queue, sizing.DISPATCH)},
             events={Event.JOB_ENDED: emr.job_ended, Event.BATCH_DECIDED: emr.batch_decided},
+            all_may=[encryption.grant_messages],
             grants={
                 May.SET_NOTIFICATIONS_ASIDE: [buffer.grant_set_aside],
                 May.SET_NOTICES_ASIDE: [notices.grant_set_aside],
@@ -145,13 +145,20 @@ class TidegateStack(cdk.Stack):
             },
         )
         with bundling.functions(sources, config, dependencies=not local) as folder:
-            functions = self._functions(
-                lambda_.Code.from_asset(str(folder)),
-                variables(settings.deployment.name, values),
-                reach=reach,
-                settings=settings,
-                encryption=encryption,
-            )
+            code = lambda_.Code.from_asset(str(folder))
+            functions = {
+                row.name: LambdaFunction(
+                    self,
+                    row.construct,
+                    row=row,
+                    code=code,
+                    environment=variables(settings.deployment.name, values),
+                    limits=settings.limits,
+                    reach=reach,
+                    log_key=encryption.key,
+                )
+                for row in ROSTER
+            }
         landing.notify_after(functions["intake"])
         parts = Parts(
             deployment=settings.deployment.name,
@@ -201,32 +208,6 @@ class TidegateStack(cdk.Stack):
             buckets=buckets,
             keep_versions=_keep_versions(settings),
         )
-
-    def _functions(
-        self,
-        code: lambda_.Code,
-        environment: Mapping[str, str],
-        *,
-        reach: Reach,
-        settings: Settings,
-        encryption: Encryption,
-    ) -> dict[str, LambdaFunction]:
-        """Every function, by name."""
-        made: dict[str, LambdaFunction] = {}
-        for row in ROSTER:
-            function = LambdaFunction(
-                self,
-                row.construct,
-                row=row,
-                code=code,
-                environment=environment,
-                limits=settings.limits,
-                log_key=encryption.key,
-            )
-            encryption.grant_messages(function.role)
-            function.connect(reach)
-            made[row.name] = function
-        return made
 
 
 def _keep_versions(settings: Settings) -> cdk.Duration:
