@@ -19,7 +19,7 @@ from infra.measures import PERIOD, Parts
 from infra.permissions import only_this_account
 from infra.roster import ROSTER, scheduled
 from infra.runbook import Alarm
-from infra.sizing import DISPATCH, SizingError, Source
+from infra.sizing import DISPATCH, Source
 from tidegate.metrics import Metric
 from tidegate.schedule import AUDIT_SCHEDULE, SCHEDULE
 from tidegate.settings import DAY, HOUR, MINUTE
@@ -42,10 +42,9 @@ UNANNOUNCED_TOO_LONG = 15 * MINUTE
 QUARANTINED_TOO_LONG = 2 * HOUR
 """As long as a batch may be late. Settling needs an hour to give up a file that was corrected."""
 
-LONGEST_SILENCE = 7 * DAY
 LONGEST_SILENCE_IN_MINUTES = DAY
-"""All periods of an alarm together may last 7 days, and 1 day if a period is shorter than an hour
-(https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html)."""
+"""All periods of an alarm together may last 7 days, which the settings see to, and 1 day if a period is shorter than an
+hour (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html)."""
 
 BREACHING = cloudwatch.TreatMissingData.BREACHING
 FINE = cloudwatch.TreatMissingData.NOT_BREACHING
@@ -65,10 +64,7 @@ def stuck_after(source: Source) -> float:
 
 
 def silence(seconds: int) -> tuple[int, int]:
-    """The period, and the number of periods, that cover a silence of `seconds`. Raises SizingError if CloudWatch cannot
-    cover it."""
-    if seconds > LONGEST_SILENCE:
-        raise SizingError(f"`expect_every` may be 7d at most, not {seconds} s: no alarm covers more")
+    """The period, and the number of periods, that cover a silence of `seconds`."""
     period = PERIOD if seconds <= LONGEST_SILENCE_IN_MINUTES else HOUR
     return period, -(-seconds // period)
 
@@ -96,7 +92,6 @@ class Alarms(Construct):
         emails: Iterable[str] = (),
         key: kms.IKey | None = None,
     ) -> None:
-        """Raises SizingError if a route is expected more rarely than an alarm can cover."""
         super().__init__(scope, id)
         self._deployment = parts.deployment
         self.topic = sns.Topic(self, "Topic", master_key=key, enforce_ssl=True)
@@ -169,8 +164,9 @@ class Alarms(Construct):
         late, halted = parts.of_each_route(Metric.LATE_NOW), parts.of_each_route(Metric.HALTED_NOW, period=SCHEDULE)
         self._add(Alarm.BATCH_LATE, late, periods=LASTING, missing=UNCHANGED)
         self._add(Alarm.BATCH_HALTED, halted, missing=UNCHANGED)
+        # of a removed route nothing is written once its quarantine is empty
         oldest = parts.of_each_route(Metric.OLDEST_QUARANTINED_SECONDS)
-        self._add(Alarm.UPLOADS_QUARANTINED, oldest, threshold=QUARANTINED_TOO_LONG, missing=UNCHANGED)
+        self._add(Alarm.UPLOADS_QUARANTINED, oldest, threshold=QUARANTINED_TOO_LONG, missing=FINE)
         for route, seconds in expected.items():
             # a query looks back on three hours at most, so each of these routes has an alarm
             # (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html)

@@ -7,7 +7,6 @@ custom resources after their creation: moto never asks their function for Update
 
 import io
 import json
-import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -316,25 +315,6 @@ def replaced(diff: str) -> set[str]:
     """The types that hold data and of which `cdk diff` would take one away."""
     lines = [line for line in diff.splitlines() if line.startswith("[") and line.endswith(REPLACED)]
     return {kind for kind in HOLD_DATA for line in lines if f" {kind} " in line}
-
-
-def test_the_cli_would_say_if_something_were_replaced(account, changed, tmp_path):
-    assembly = tmp_path / "cdk.out"
-    shutil.copytree(account.assembly, assembly)
-    file = assembly / "first.template.json"
-    template = json.loads(file.read_text())
-    changes = {
-        "AWS::DynamoDB::Table": {"KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}]},
-        "AWS::S3::Bucket": {"BucketName": "another"},
-        "AWS::SNS::Topic": {"TopicName": "another.fifo"},
-        "AWS::SQS::Queue": {"QueueName": "another.fifo"},
-    }
-    assert set(changes) == set(HOLD_DATA)
-    for kind, change in changes.items():
-        next(each for each in template["Resources"].values() if each["Type"] == kind)["Properties"] |= change
-    file.write_text(json.dumps(template))
-    diff = account.cloud.cdk("diff", "--method=template", "--app", str(assembly))
-    assert replaced(diff) == set(changes), diff
 
 
 # --- two side by side ---

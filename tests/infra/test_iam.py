@@ -6,14 +6,13 @@ is read from the template.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from infra.roster import ROSTER, May
-from tests.infra.account import ACCOUNT, REGION, Account, Policy
-from tests.infra.evaluator import ALLOWED, DENIED, FORBIDDEN, Request, evaluate
+from infra.roster import ROSTER
+from tests.infra.account import ACCOUNT, REGION, Account
+from tests.infra.evaluator import ALLOWED, DENIED, Request, evaluate
 from tests.infra.test_calls import (  # noqa: F401 (the fixtures are used by name)
     PLATFORM,
     QUEUES,
@@ -24,7 +23,7 @@ from tests.infra.test_calls import (  # noqa: F401 (the fixtures are used by nam
     played,
     stage,
 )
-from tests.infra.test_permissions import ROLES, who_may
+from tests.infra.test_permissions import ROLES
 from tests.support.emr import APPLICATION
 
 SECURE = {"aws:SecureTransport": "true"}
@@ -129,20 +128,6 @@ def test_functions_are_refused_what_they_must_not_do(simple):
     ]
     for who in PLATFORM:
         assert answers(as_role(account, who, forbidden)) == {DENIED}, who
-
-
-def test_nobody_is_served_without_tls(simple, recorded):
-    asked, names = recorded
-    account = Account(simple, names)
-    guarded = [
-        replace(request, context={**request.context, "aws:SecureTransport": "false"})
-        for who in PLATFORM
-        for request in as_role(account, who, asked[who])
-        if request.resource_policy
-    ]
-    assert {each.action.partition(":")[0] for each in guarded} == {"s3", "sns", "sqs", "iam"}
-    # the trust of the job role says nothing of who may pass it
-    assert answers([each for each in guarded if not each.action.startswith("iam:")]) == {FORBIDDEN}
 
 
 # ---- jobs
@@ -289,41 +274,3 @@ def test_nothing_else_may_send_there(variant, name):
         as_service(account, "ses", action, target, source, SourceAccount=ACCOUNT) for _, action, target, source in found
     ]
     assert answers([*elsewhere, *others, *strangers]) == {DENIED}
-
-
-# ---- the key
-
-
-def test_the_key_serves_the_roles_and_services_of_this_account_and_nobody_else(variant):
-    account = Account(variant("customer"))
-    key = account.arn(account.find("AWS::KMS::Key"))
-    use = ("kms:Decrypt", "kms:GenerateDataKey")
-    mine = [request for who in ROLES for request in as_role(account, who, [(action, key, {}) for action in use])]
-    table = ("kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo")
-    mine += [
-        request
-        for who in who_may(May.USE_LEDGER)
-        for request in as_role(account, who, [(action, key, {}) for action in table])
-    ]
-    # what is under the key is sent by these, and each of them asks for the key
-    senders = {(service, source) for service, _, _, source in sendings(account)}
-    mine += [
-        as_service(account, service, action, key, source, SourceAccount=ACCOUNT)
-        for service, source in sorted(senders)
-        for action in use
-    ]
-    assert not_allowed(mine) == []
-    strangers: list[Request] = [
-        as_service(account, service, action, key, source, SourceAccount="999999999999")
-        for service, source in sorted(senders)
-        for action in use
-    ]
-    function_without_grant = replace(mine[0], identity=[_nothing()])
-    assert answers([*strangers, function_without_grant]) == {DENIED}
-
-
-def _nothing() -> Policy:
-    return {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "sns:ListTopics", "Resource": "*"}],
-    }
