@@ -33,8 +33,8 @@ lint: setup ## Check style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bundle: setup ## Build what Lambda and EMR run into build/, and hold it against its budgets
-	@$(BIN)/python -m infra.budgets
+bundle: setup ## Build what Lambda and EMR run, look into it, and hold it against its budgets
+	@$(BIN)/pytest -q tests/infra/test_bundling.py tests/infra/test_budgets.py
 
 sim: setup ## Simulate the schedules of today's seeds: make sim, or SEEDS=0-2000, or SEEDS=184 to replay one
 	@$(BIN)/python -m simulation seeds $(SEEDS)

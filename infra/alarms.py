@@ -17,28 +17,34 @@ from constructs import Construct
 
 from infra.measures import PERIOD, Parts
 from infra.permissions import only_this_account
-from infra.roster import ROSTER, Feed
-from infra.runbook import LOOKS, Advice, Alarm, scheduled, silent
-from infra.sizing import DISPATCH, SizingError, Source
+from infra.roster import ROSTER, scheduled
+from infra.runbook import Alarm
+from infra.sizing import DISPATCH, Source
 from tidegate.metrics import Metric
-from tidegate.schedule import SCHEDULE
+from tidegate.schedule import AUDIT_SCHEDULE, SCHEDULE
 from tidegate.settings import DAY, HOUR, MINUTE
 
-_VISIBILITY = max(row.started_by.source.visibility for row in ROSTER if isinstance(row.started_by, Feed))
-LASTING = -(-_VISIBILITY // PERIOD)
-"""A state lasts if it holds for this many periods in a row. Within its queue's visibility timeout, Lambda repeats what
-it throttled."""
+SILENT = {Alarm.SETTLE_SILENT: SCHEDULE, Alarm.AUDIT_OR_MAINTAIN_SILENT: AUDIT_SCHEDULE}
+"""The alarms on silence, and the schedule of the functions that each of them watches."""
+LOOKS = 5
+"""A function is silent when it has missed this many scheduled runs in a row."""
 
 TROUBLED_LOOKS = 3
 """A conflict in the ledger is gone at the next run. So three of five runs in a row must report an error."""
 
+LASTING = 3
+"""A batch is late if it is in so many periods in a row: one that was opened long before its first notice seems old
+while its job runs."""
+
 UNANNOUNCED_TOO_LONG = 15 * MINUTE
 """Settling announces what it has committed in the same run, and repeats what fails every minute."""
 
-LONGEST_SILENCE = 7 * DAY
+QUARANTINED_TOO_LONG = 2 * HOUR
+"""As long as a batch may be late. Settling needs an hour to give up a file that was corrected."""
+
 LONGEST_SILENCE_IN_MINUTES = DAY
-"""All periods of an alarm together may last 7 days, and 1 day if a period is shorter than an hour
-(https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html)."""
+"""All periods of an alarm together may last 7 days, which the settings see to, and 1 day if a period is shorter than an
+hour (https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricAlarm.html)."""
 
 BREACHING = cloudwatch.TreatMissingData.BREACHING
 FINE = cloudwatch.TreatMissingData.NOT_BREACHING
@@ -58,21 +64,18 @@ def stuck_after(source: Source) -> float:
 
 
 def silence(seconds: int) -> tuple[int, int]:
-    """The period, and the number of periods, that cover a silence of `seconds`. Raises SizingError if CloudWatch cannot
-    cover it."""
-    if seconds > LONGEST_SILENCE:
-        raise SizingError(f"`expect_every` may be 7d at most, not {seconds} s: no alarm covers more")
+    """The period, and the number of periods, that cover a silence of `seconds`."""
     period = PERIOD if seconds <= LONGEST_SILENCE_IN_MINUTES else HOUR
     return period, -(-seconds // period)
 
 
 class Alarms(Construct):
     """The alarms. `emails`, and any other subscribers of `topic`, receive them. `announces`: the deployment announces
-    batches. `expected`: see `infra.operations`.
+    batches. `expected` has the routes of which an alarm sounds if nothing was uploaded for so many seconds.
 
-    There is one for each kind, however many routes and functions there are. Where several things are watched by an
-    expression, its value says that one of them is in trouble, and the dashboard shows which. Of routes, each is a
-    contributor of the alarm, and its messages name the route.
+    There is one for each kind, however many routes and functions there are. Where several causes share one, its value
+    says that one of them is there, and the dashboard shows which. Of routes, each is a contributor of the alarm, and
+    its messages name the route.
 
     The policy of a customer `key` must let CloudWatch use it; that of `infra.encryption` does. The policy of SNS's own
     key does not, and no alarm would arrive.
@@ -99,9 +102,7 @@ class Alarms(Construct):
         self._watch_functions(parts)
         self._watch_queues(parts)
         self._watch_path(parts, announces=announces)
-        self._watch_routes(parts)
-        for route, seconds in expected.items():
-            self._expect(parts, route, seconds)
+        self._watch_routes(parts, expected)
 
     def _let_cloudwatch_publish(self) -> None:
         """Allow CloudWatch alarms of this account to publish, and nothing else."""
@@ -121,73 +122,61 @@ class Alarms(Construct):
         )
 
     def _watch_functions(self, parts: Parts) -> None:
-        period = cdk.Duration.seconds(PERIOD)
-        watched = [parts.functions[row.name] for row in ROSTER]
-        errors = [each.metric_errors(statistic="Sum", period=period) for each in watched]
-        throttles = [each.metric_throttles(statistic="Sum", period=period) for each in watched]
-        # the handlers handle every error that they expect, so one error is enough
-        self._add(Alarm.FUNCTION_ERRORS.value, _over("SUM", errors))
-        self._add(Alarm.FUNCTION_THROTTLED.value, _over("SUM", throttles), periods=LASTING)
-        for every, rows, schedules in scheduled():
-            silence(LOOKS * every)
+        for alarm, every in SILENT.items():
             # in a shorter period than their schedule none of them need run
             length = max(PERIOD, every)
-            periods = -(-LOOKS * every // length)
             looks = [
                 parts.functions[row.name].metric_invocations(statistic="Sum", period=cdk.Duration.seconds(length))
-                for row in rows
+                for row in scheduled(every)
             ]
-            self._add(silent(rows, schedules), _over("MIN", looks), periods=periods, below=True, missing=BREACHING)
+            # a run that Lambda throttles is no invocation
+            self._add(alarm, _over("MIN", looks), periods=-(-LOOKS * every // length), below=True, missing=BREACHING)
+        period = cdk.Duration.seconds(PERIOD)
+        errors = [parts.functions[row.name].metric_errors(statistic="Sum", period=period) for row in ROSTER]
+        # the handlers handle every error that they expect, so one error is enough
+        self._add(Alarm.FUNCTION_ERRORS, _over("SUM", errors))
 
     def _watch_queues(self, parts: Parts) -> None:
-        minute = cdk.Duration.seconds(MINUTE)
+        minute, period = cdk.Duration.seconds(MINUTE), cdk.Duration.seconds(PERIOD)
         ages = [
             queue.metric_approximate_age_of_oldest_message(statistic="Maximum", period=minute)
             for queue in (parts.buffer, parts.notices)
         ]
         limits = [stuck_after(source) for source in (parts.intake, DISPATCH)]
-        self._add(Alarm.MESSAGES_STUCK.value, _over("MAX", ages, of=limits))
+        self._add(Alarm.MESSAGES_STUCK, _over("MAX", ages, of=limits))
         letters = [
-            queue.metric_approximate_number_of_messages_visible(
-                statistic="Maximum", period=cdk.Duration.seconds(PERIOD)
-            )
+            queue.metric_approximate_number_of_messages_visible(statistic="Maximum", period=period)
             for queue in (parts.buffer_dead_letters, parts.notices_dead_letters)
         ]
-        self._add(Alarm.DEAD_LETTERS.value, _over("MAX", letters))
+        self._add(Alarm.DEAD_LETTERS, _over("MAX", letters))
 
     def _watch_path(self, parts: Parts, *, announces: bool) -> None:
-        troubles = parts.own(Metric.SETTLING_TROUBLES, period=SCHEDULE)
-        self._add(Alarm.SETTLING_TROUBLES.value, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
-        self._add(Alarm.UPLOADS_OF_NO_ROUTE.value, parts.own(Metric.UPLOADS_OF_NO_ROUTE))
-        self._add(Alarm.TABLES_NOT_MAINTAINED.value, parts.own(Metric.TABLES_NOT_MAINTAINED))
+        limits = {Metric.SETTLING_TROUBLES: 1}
         if announces:
-            waiting = parts.own(Metric.OLDEST_UNANNOUNCED_SECONDS)
-            alarm = Alarm.BATCHES_UNANNOUNCED.value
-            self._add(alarm, waiting, threshold=UNANNOUNCED_TOO_LONG, missing=UNCHANGED)
+            limits[Metric.OLDEST_UNANNOUNCED_SECONDS] = UNANNOUNCED_TOO_LONG
+        troubles = _over("MAX", [parts.own(metric, period=SCHEDULE) for metric in limits], of=[*limits.values()])
+        self._add(Alarm.SETTLING_TROUBLES, troubles, periods=LOOKS, of_them=TROUBLED_LOOKS)
+        missed = [parts.own(metric) for metric in (Metric.UPLOADS_OF_NO_ROUTE, Metric.UPLOADS_FOUND_LOST)]
+        self._add(Alarm.UPLOADS_MISSED, _over("SUM", missed))
+        self._add(Alarm.TABLES_NOT_MAINTAINED, parts.own(Metric.TABLES_NOT_MAINTAINED))
 
-    def _watch_routes(self, parts: Parts) -> None:
-        # a batch that was opened long before its first notice seems old while its job runs
-        late = parts.of_each_route(Metric.LATE_NOW)
-        self._add(Alarm.BATCH_LATE.value, late, periods=LASTING, missing=UNCHANGED)
-        halted = parts.of_each_route(Metric.HALTED_NOW, period=SCHEDULE)
-        self._add(Alarm.BATCH_HALTED.value, halted, missing=UNCHANGED)
-        for alarm, metric in (
-            (Alarm.ATTEMPTS_FAILED, Metric.ATTEMPTS_FAILED),
-            (Alarm.UPLOADS_QUARANTINED, Metric.SETTLED_QUARANTINED),
-            (Alarm.UPLOADS_LOST, Metric.UPLOADS_FOUND_LOST),
-        ):
-            self._add(alarm.value, parts.of_each_route(metric))
-
-    def _expect(self, parts: Parts, route: str, seconds: int) -> None:
-        """A query looks back on three hours at most, so each of these routes has an alarm
-        (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html)."""
-        period, periods = silence(seconds)
-        notified = parts.own(Metric.UPLOADS_NOTIFIED, route, period=period)
-        self._add(Alarm.NOTHING_RECEIVED.value, notified, route, periods=periods, below=True, missing=BREACHING)
+    def _watch_routes(self, parts: Parts, expected: Mapping[str, int]) -> None:
+        late, halted = parts.of_each_route(Metric.LATE_NOW), parts.of_each_route(Metric.HALTED_NOW, period=SCHEDULE)
+        self._add(Alarm.BATCH_LATE, late, periods=LASTING, missing=UNCHANGED)
+        self._add(Alarm.BATCH_HALTED, halted, missing=UNCHANGED)
+        # of a removed route nothing is written once its quarantine is empty
+        oldest = parts.of_each_route(Metric.OLDEST_QUARANTINED_SECONDS)
+        self._add(Alarm.UPLOADS_QUARANTINED, oldest, threshold=QUARANTINED_TOO_LONG, missing=FINE)
+        for route, seconds in expected.items():
+            # a query looks back on three hours at most, so each of these routes has an alarm
+            # (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/alarm-limits.html)
+            period, periods = silence(seconds)
+            notified = parts.own(Metric.UPLOADS_NOTIFIED, route, period=period)
+            self._add(Alarm.NOTHING_RECEIVED, notified, route, periods=periods, below=True, missing=BREACHING)
 
     def _add(
         self,
-        advice: Advice,
+        alarm: Alarm,
         metric: cloudwatch.IMetric,
         route: str = "",
         *,
@@ -199,13 +188,13 @@ class Alarms(Construct):
     ) -> None:
         """Make an alarm. It sounds when the metric is at or above the threshold (or `below` it) in all `periods`, or in
         `of_them` of those periods."""
-        name = "-".join(filter(None, (advice.name, route)))
+        name = "-".join(filter(None, (alarm.value.name, route)))
         operator = cloudwatch.ComparisonOperator
         made = cloudwatch.Alarm(
             self,
             name,
             alarm_name=f"{self._deployment}-{name}",
-            alarm_description=advice.text,
+            alarm_description=alarm.value.text,
             metric=metric,
             threshold=threshold,
             comparison_operator=operator.LESS_THAN_THRESHOLD if below else operator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
@@ -220,7 +209,7 @@ class Alarms(Construct):
 def _over(function: str, metrics: Sequence[cloudwatch.Metric], *, of: Sequence[float] = ()) -> cloudwatch.IMetric:
     """The sum, the greatest or the least of the metrics, each as a part of what it may be at most, if that is given. A
     metric that has no data counts as 0. A single metric needs no expression."""
-    if len(metrics) == 1 and not of:
+    if len(metrics) == 1:
         return metrics[0]
     names = [f"m{number}" for number in range(len(metrics))]
     terms = [f"FILL({name}, 0)" for name in names]

@@ -1,4 +1,4 @@
-"""What all buckets of the stack have in common, and Tidegate's own two: work and warehouse."""
+"""What all buckets of the stack have in common, and the work bucket."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +13,7 @@ from infra.encryption import Encryption
 from infra.permissions import KEPT, accept, allow
 from infra.sizing import UNFINISHED_UPLOAD_DAYS
 
-BATCHES = "batches/"
-LINEAGE = "lineage/"
-AUDITS = "audits/"
-MAINTENANCE = "maintenance/"
+BATCHES, LINEAGE, AUDITS, MAINTENANCE = "batches/*", "lineage/*", "audits/*", "maintenance/*"
 KEEP_DELETED = cdk.Duration.days(14)
 """How long a person has to bring back a file of the work bucket that somebody deleted: long enough to come back from a
 holiday and see the alarm. Only what is deleted or overwritten costs its storage for so long."""
@@ -80,80 +77,31 @@ class WorkBucket(Construct):
         kept = s3.LifecycleRule(noncurrent_version_expiration=KEEP_DELETED)
         self.bucket = buckets.make(self, "Bucket", versioned=True, lifecycle_rules=[kept])
 
-    def grant_use(self, role: iam.Role) -> None:
-        """Read and write the batches; delete nothing."""
-        allow(
-            role,
-            ["s3:GetObject", "s3:PutObject"],
-            self.bucket.arn_for_objects(f"{BATCHES}*"),
-            wildcard="The files of every batch, whose ids are made while it runs.",
-        )
-        # Without it S3 answers 403 for an object that does not exist, and "no receipt yet" would look like
-        # "no permission". A condition on the prefix would have the same effect.
+    def grant(self, role: iam.Role, files: str, *actions: str) -> None:
+        """Let `role` do `actions` on the files of every batch, or of every run of something."""
+        wildcard = "The files of every batch, or of every run, whose ids are made while it runs."
+        allow(role, actions, self.bucket.arn_for_objects(files), wildcard=wildcard)
+
+    def grant_find(self, role: iam.Role) -> None:
+        """Without it S3 answers 403 for an object that does not exist, and "no receipt yet" would look like
+        "no permission". A condition on the prefix would have the same effect."""
         allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
 
-    def grant_lineage(self, role: iam.Role) -> None:
-        """Write what a job reads of a table's lineage."""
-        allow(
-            role,
-            ["s3:PutObject"],
-            self.bucket.arn_for_objects(f"{LINEAGE}*"),
-            wildcard="The files of every reading of a table's lineage, whose ids are made when a person asks for one.",
-        )
-
-    def grant_screen(self, role: iam.Role) -> None:
-        """Write what a job finds for an audit."""
-        allow(
-            role,
-            ["s3:PutObject"],
-            self.bucket.arn_for_objects(f"{AUDITS}*"),
-            wildcard="The files of every audit by a job, whose ids are made while it runs.",
-        )
+    def grant_use(self, role: iam.Role) -> None:
+        """Read and write the batches; delete nothing."""
+        self.grant(role, BATCHES, "s3:GetObject", "s3:PutObject")
+        self.grant_find(role)
 
     def grant_read_screenings(self, role: iam.Role) -> None:
         """Read what jobs have found for audits."""
-        allow(
-            role,
-            ["s3:GetObject"],
-            self.bucket.arn_for_objects(f"{AUDITS}*"),
-            wildcard="The files of every audit by a job, whose ids are made while it runs.",
-        )
-        # or S3 answers 403 where there is nothing yet
-        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
+        self.grant(role, AUDITS, "s3:GetObject")
+        self.grant_find(role)
 
     def grant_read_floors(self, role: iam.Role) -> None:
         """Read where the batches' tables stood."""
-        allow(
-            role,
-            ["s3:GetObject"],
-            self.bucket.arn_for_objects(f"{BATCHES}*/floor*.json"),
-            wildcard="The floors of every batch, whose ids are made while it runs.",
-        )
-        # or S3 answers 403 where there is none
-        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
+        self.grant(role, f"{BATCHES}/floor*.json", "s3:GetObject")
+        self.grant_find(role)
 
     def grant_maintenance(self, role: iam.Role) -> None:
         """Write and read what a run of maintenance is asked, and has done."""
-        allow(
-            role,
-            ["s3:GetObject", "s3:PutObject"],
-            self.bucket.arn_for_objects(f"{MAINTENANCE}*"),
-            wildcard="The files of every run of maintenance, whose ids are made while it runs.",
-        )
-
-
-class Warehouse(Construct):
-    """The bucket of the tables' files. Only Iceberg decides which of them to delete."""
-
-    def __init__(self, scope: Construct, id: str, *, buckets: Buckets) -> None:
-        super().__init__(scope, id)
-        self.bucket = buckets.make(self, "Bucket")
-
-    def grant_use(self, role: iam.Role) -> None:
-        allow(
-            role,
-            ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-            self.bucket.arn_for_objects("*"),
-            wildcard="Iceberg names the tables' files, and this bucket holds nothing else.",
-        )
-        allow(role, ["s3:ListBucket"], self.bucket.bucket_arn)
+        self.grant(role, MAINTENANCE, "s3:GetObject", "s3:PutObject")

@@ -8,17 +8,16 @@ tidegate/cli/ and tidegate/ui/ are in neither.
 CDK receives the finished folder. Its own bundling would name a Docker image that is never pulled, and wrap every error
 in a JavaScript one.
 
-uv takes only wheels whose names fit the target. `check_native` checks the files in them afterwards.
+uv takes only wheels whose names fit the target, and only those that requirements.txt locks. A test looks at the native
+files in them.
 """
 
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 PYTHON = "3.13"
@@ -40,59 +39,22 @@ NOT_RUN = (
 SERVICES = frozenset({"dynamodb", "events", "s3", "secretsmanager", "sso", "sso-oidc", "sts"})
 """The services that a job calls, by botocore's names, and those that credentials come from."""
 
-ELF = b"\x7fELF"
-# https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html (EM_X86_64), and for Arm
-# https://github.com/ARM-software/abi-aa/blob/main/aaelf64/aaelf64.rst
-AARCH64 = 183
-X86_64 = 62
-_HEADER = 20
-_CLASS_64, _LITTLE_ENDIAN = 2, 1
-
-
-def _header(path: Path) -> bytes:
-    with path.open("rb") as content:
-        return content.read(_HEADER)
-
-
-def _machine(header: bytes) -> int | None:
-    """`e_machine` of a file's header; None if it is no ELF file."""
-    if not header.startswith(ELF) or len(header) < _HEADER:
-        return None
-    return int.from_bytes(header[18:20], "little")
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The machine that a bundle is for."""
-
-    flags: tuple[str, ...]
-    """The arguments with which uv chooses wheels."""
-    python: str
-    """The tag of its CPython: `313`, as in `_core.cpython-313-aarch64-linux-gnu.so`."""
-    machine: int | None
-    """`e_machine` of its ELF files; None where native files are not ELF, as on a Mac."""
+Target = tuple[str, ...]
+"""The machine that a bundle is for: the arguments with which uv chooses wheels."""
 
 
 def aws(python: str, processor: str = "arm64") -> Target:
     """That Python on Lambda or EMR, on a processor by Lambda's name: both run on Amazon Linux 2023, whose glibc is
     2.34."""
-    platform, machine = {"arm64": ("aarch64", AARCH64), "x86_64": ("x86_64", X86_64)}[processor]
-    return Target(
-        ("--python-version", python, "--python-platform", f"{platform}-manylinux_2_28"),
-        python=python.replace(".", ""),
-        machine=machine,
-    )
+    platform = {"arm64": "aarch64", "x86_64": "x86_64"}[processor]
+    return ("--python-version", python, "--python-platform", f"{platform}-manylinux_2_28")
 
 
 AMAZON_LINUX = {processor: aws(PYTHON, processor) for processor in ("arm64", "x86_64")}
 """The targets of the functions, by Lambda's names of the processors."""
 AWS = AMAZON_LINUX["arm64"]
 """What is deployed: functions and jobs run on Arm."""
-THIS_MACHINE = Target(
-    ("--python", sys.executable),
-    python=f"{sys.version_info.major}{sys.version_info.minor}",
-    machine=_machine(_header(Path(sys.executable))),
-)
+THIS_MACHINE: Target = ("--python", sys.executable)
 """For a bundle that is built in the same way, but runs on this machine's processor and Python."""
 
 
@@ -112,7 +74,6 @@ def functions(sources: Path, config: Path, *, dependencies: bool, target: Target
         shutil.copyfile(config, root / "tidegate.toml")
         if dependencies:
             _install(root, sources, target)
-        check_native(root, target)
         yield root
 
 
@@ -127,14 +88,12 @@ def spark(sources: Path, *, targets: Mapping[str, Target] | None = None) -> Iter
     with tempfile.TemporaryDirectory(prefix="tidegate-") as folder:
         package = Path(folder, PACKAGE)
         _copy(package, sources, "tidegate")
-        check_native(package, AWS)
         made = {PACKAGE: package}
         for python, target in (targets or {each: aws(each) for each in PYTHONS}).items():
             made[python] = Path(folder, python)
             made[python].mkdir()
             _install(made[python], sources, target, "--extra", "spark")
             leave_out(made[python])
-            check_native(made[python], target)
         yield made
 
 
@@ -146,38 +105,6 @@ def leave_out(root: Path) -> None:
     for path in (root / "botocore" / "data").glob("*/"):
         if path.name not in SERVICES:
             shutil.rmtree(path)
-
-
-def check_native(root: Path, target: Target) -> None:
-    """Raises BundlingError if there are native files below `root` that the target's Python could not load."""
-    wrong = [
-        f"{path.relative_to(root)} {fault}"
-        for path in sorted(root.rglob("*"))
-        if path.is_file() and (fault := _fault(path, target))
-    ]
-    if wrong:
-        raise BundlingError("these native files are not for the target:\n" + "\n".join(wrong))
-
-
-_NATIVE_NAME = re.compile(r"\.(so(\.[\d.]+)?|pyd|dll|dylib)$")
-_PYTHON_TAG = re.compile(r"\.(?:cpython-|cp)(\d+)[^.]*\.(?:so|pyd)$")
-
-
-def _fault(path: Path, target: Target) -> str:
-    """Why the target could not load a file; empty if it can, or need not."""
-    header = _header(path)
-    if not header.startswith(ELF) and not _NATIVE_NAME.search(path.name):
-        return ""
-    if (tag := _PYTHON_TAG.search(path.name)) and tag[1] != target.python:
-        return f"is for CPython {tag[1]}, not {target.python}"
-    if target.machine is None:
-        return ""
-    machine = _machine(header)
-    if machine is None:
-        return "is no ELF file"
-    if (header[4], header[5]) != (_CLASS_64, _LITTLE_ENDIAN):
-        return "is not 64 bits wide and little-endian"
-    return "" if machine == target.machine else f"is for ELF machine {machine}, not {target.machine}"
 
 
 def _copy(root: Path, sources: Path, *packages: str) -> None:
@@ -192,7 +119,7 @@ def _install(root: Path, sources: Path, target: Target, *extras: str) -> None:
     command = [
         *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config"),
         *("--target", str(root)),
-        *(*target.flags, "--only-binary", ":all:"),
+        *(*target, "--only-binary", ":all:"),
         *("--requirements", str(sources / "pyproject.toml"), *extras),
         *("--constraints", str(sources / "requirements.txt"), "--verify-hashes"),
     ]

@@ -9,13 +9,13 @@ The catalog's class is named, not its type: EMR's Iceberg was seen to build a Gl
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from infra.buckets import Buckets, Warehouse, WorkBucket
+from infra.buckets import Buckets, WorkBucket
 from infra.permissions import allow
 from tidegate.environment import CREDENTIAL_SECRET
 from tidegate.settings import Settings
@@ -52,41 +52,19 @@ TABLE_ACTIONS = (
 (https://docs.aws.amazon.com/glue/latest/dg/s3tables-catalog-prerequisites.html)."""
 
 
-class Catalog(Protocol):
-    """A catalog for the job."""
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """Spark's properties of the catalog."""
-        ...
-
-    def grant_use(self, role: iam.Role) -> None: ...
-
-
-def make_catalog(scope: Construct, settings: Settings, buckets: Buckets, work: WorkBucket) -> Catalog:
-    """The catalog of the settings. Only Glue's needs a bucket, which is created in `scope`."""
-    match settings.catalog.type:
-        case "glue":
-            return GlueCatalog(settings, Warehouse(scope, "Warehouse", buckets=buckets))
-        case "s3tables":
-            return TableBucket(settings, work)
-        case "rest":
-            return RestCatalog(scope, settings)
-
-
 class GlueCatalog:
-    """Glue's tables, and their files in the warehouse bucket."""
+    """Glue's tables, and their files in the warehouse bucket. Only Iceberg decides which of them to delete."""
 
-    def __init__(self, settings: Settings, warehouse: Warehouse) -> None:
+    def __init__(self, settings: Settings, warehouse: s3.IBucket) -> None:
         self._settings = settings
         self._warehouse = warehouse
 
     @property
     def properties(self) -> dict[str, str]:
-        return _spark(self._settings, {"catalog-impl": GLUE, "warehouse": self._warehouse.bucket.s3_url_for_object()})
+        return _spark(self._settings, {"catalog-impl": GLUE, "warehouse": self._warehouse.s3_url_for_object()})
 
     def grant_use(self, role: iam.Role) -> None:
-        self._warehouse.grant_use(role)
+        grant_files(role, self._warehouse.bucket_arn)
         stack = cdk.Stack.of(role)
         allow(
             role,
@@ -131,15 +109,7 @@ class TableBucket:
     def grant_use(self, role: iam.Role) -> None:
         region, account, bucket = self._parts
         names = [each.replace("/", "/{}/", 1) for each in glue_names(self._settings.routes)]
-        grant_federated(
-            role,
-            bucket,
-            GLUE_ACTIONS,
-            names,
-            region=region,
-            account=account,
-            wildcard=MANY_ROUTES,
-        )
+        grant_federated(role, bucket, GLUE_ACTIONS, names, region=region, account=account, wildcard=MANY_ROUTES)
         allow(role, TABLE_BUCKET_ACTIONS, self._arn)
         allow(
             role,
@@ -152,9 +122,8 @@ class TableBucket:
 class RestCatalog:
     """Any REST catalog. A warehouse in S3 is written by the job itself, unless the catalog hands out credentials."""
 
-    def __init__(self, scope: Construct, settings: Settings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._partition = cdk.Stack.of(scope).partition
 
     @property
     def properties(self) -> dict[str, str]:
@@ -172,15 +141,34 @@ class RestCatalog:
         scheme, _, location = (catalog.warehouse or "").partition("://")
         if scheme == "s3":
             bucket, _, prefix = location.partition("/")
-            arn = f"arn:{self._partition}:s3:::{bucket}"
             folder = f"{prefix.rstrip('/')}/" if prefix.rstrip("/") else ""
-            allow(
-                role,
-                ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
-                f"{arn}/{folder}*",
-                wildcard="Iceberg names the tables' files, below the warehouse that the settings name.",
-            )
-            allow(role, ["s3:ListBucket"], arn)
+            grant_files(role, f"arn:{cdk.Stack.of(role).partition}:s3:::{bucket}", folder)
+
+
+Catalog = GlueCatalog | TableBucket | RestCatalog
+"""Each has Spark's `properties` of it, and lets a role use it."""
+
+
+def make_catalog(scope: Construct, settings: Settings, buckets: Buckets, work: WorkBucket) -> Catalog:
+    """The catalog of the settings. Only Glue's needs a bucket, which is created in `scope`."""
+    match settings.catalog.type:
+        case "glue":
+            return GlueCatalog(settings, buckets.make(Construct(scope, "Warehouse"), "Bucket"))
+        case "s3tables":
+            return TableBucket(settings, work)
+        case "rest":
+            return RestCatalog(settings)
+
+
+def grant_files(role: iam.Role, bucket_arn: str, folder: str = "") -> None:
+    """Let `role` write and delete the tables' files."""
+    allow(
+        role,
+        ["s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
+        f"{bucket_arn}/{folder}*",
+        wildcard="Iceberg names the tables' files, and the warehouse is for nothing else.",
+    )
+    allow(role, ["s3:ListBucket"], bucket_arn)
 
 
 def grant_federated(

@@ -28,7 +28,6 @@ UPLOADS = {
     "quarantined": Metric.SETTLED_QUARANTINED,
     "superseded": Metric.SETTLED_SUPERSEDED,
     "vanished": Metric.SETTLED_VANISHED,
-    "found lost": Metric.UPLOADS_FOUND_LOST,
 }
 JOBS = {
     "jobs started": Metric.JOBS_STARTED,
@@ -37,7 +36,13 @@ JOBS = {
     "batches committed": Metric.BATCHES_COMMITTED,
     "batches abandoned": Metric.BATCHES_ABANDONED,
 }
-
+TROUBLES = {
+    "settling troubles": Metric.SETTLING_TROUBLES,
+    "uploads of no route": Metric.UPLOADS_OF_NO_ROUTE,
+    "uploads found lost": Metric.UPLOADS_FOUND_LOST,
+    "tables not maintained": Metric.TABLES_NOT_MAINTAINED,
+}
+"""What alarms of the deployment watch together."""
 
 OF_EACH_ROUTE = {
     "Uploads": Metric.UPLOADS_NOTIFIED,
@@ -48,7 +53,6 @@ OF_EACH_ROUTE = {
     "Halted batches": Metric.HALTED_NOW,
     "In quarantine, uploads": Metric.QUARANTINED_NOW,
     "In quarantine, age of the oldest, seconds": Metric.OLDEST_QUARANTINED_SECONDS,
-    "Found lost": Metric.UPLOADS_FOUND_LOST,
 }
 """A graph for each, with a line for each route. A dashboard takes 2,500 metrics
 (https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/cloudwatch_limits.html)."""
@@ -70,13 +74,19 @@ class Dashboard(Construct):
         dashboard.add_widgets(
             *(
                 _graph(
-                    title, [parts.search(metric, label=label, total=True) for label, metric in metrics.items()], of=2
+                    title, [parts.search(metric, label=label, total=True) for label, metric in metrics.items()], of=3
                 )
                 for title, metrics in (("Uploads of all routes", UPLOADS), ("Jobs and batches of all routes", JOBS))
-            )
+            ),
+            _graph(
+                "Troubles",
+                [parts.own(metric, label=label) for label, metric in TROUBLES.items()],
+                of=3,
+                right=[parts.own(Metric.OLDEST_UNANNOUNCED_SECONDS, label="oldest unannounced, seconds")],
+            ),
         )
         dashboard.add_widgets(
-            *(_graph(f"{title}, by route", [parts.search(metric)], of=3) for title, metric in OF_EACH_ROUTE.items())
+            *(_graph(f"{title}, by route", [parts.search(metric)], of=4) for title, metric in OF_EACH_ROUTE.items())
         )
         dashboard.add_widgets(*_of_queues(parts), _of_jobs(parts))
         dashboard.add_widgets(*(_of_function(parts, row.name) for row in ROSTER))

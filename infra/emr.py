@@ -10,13 +10,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as assets
 from constructs import Construct
 
-from infra.announcing import DEFAULT, grant_announce
-from infra.buckets import WorkBucket
+from infra.buckets import AUDITS, LINEAGE, WorkBucket
 from infra.catalogs import Catalog
 from infra.encryption import Encryption
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
-from infra.permissions import allow
+from infra.permissions import allow, grant_announce
 from infra.sizing import IDLE_MINUTES, concurrent_jobs, spark_workers
 from tidegate.environment import ARCHIVES
 from tidegate.schedule import DECIDED_SOURCE, DECIDED_TYPE
@@ -126,16 +125,17 @@ class EmrApplication(Construct):
         )
         landing.grant_read(self.job_role)
         work.grant_use(self.job_role)
-        work.grant_lineage(self.job_role)
+        # what it reads of a table's lineage
+        work.grant(self.job_role, LINEAGE, "s3:PutObject")
         # an audit's job compares uploads with the ledger, and changes nothing there
-        work.grant_screen(self.job_role)
+        work.grant(self.job_role, AUDITS, "s3:PutObject")
         ledger.grant_read(self.job_role)
         encryption.grant_table(self.job_role)
         landing.grant_inventories(self.job_role)
         work.grant_maintenance(self.job_role)
         catalog.grant_use(self.job_role)
         if settings.linger:
-            grant_announce(DEFAULT)(self.job_role)
+            grant_announce(self.job_role)
         self._work_name = work.bucket.bucket_name
         encryption.grant_messages(self.job_role)
         # this version's, and those of the versions that jobs which queue or run were started with

@@ -67,13 +67,15 @@ class Encryption(Construct):
         """The statements of the key's policy, besides the one that leaves decisions to IAM. None refers to resources of
         the stack, because these refer to the key."""
         stack = cdk.Stack.of(self)
-        services = [
-            iam.PolicyStatement(
-                sid=f"Send{service.capitalize()}",
-                actions=[*USE],
-                principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
-                resources=["*"],
-                conditions={
+        log_groups = stack.format_arn(
+            service="logs", resource="log-group", resource_name="*", arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME
+        )
+        applications = stack.format_arn(service="emr-serverless", resource="", resource_name="applications/*")
+        statements = [
+            _let(
+                f"Send{service.capitalize()}",
+                service,
+                {
                     "StringEqualsIfExists" if service in RETICENT else "StringEquals": {
                         "aws:SourceAccount": self._senders(service)
                     }
@@ -81,54 +83,24 @@ class Encryption(Construct):
             )
             for service in SENDERS
         ]
-        logs = iam.PolicyStatement(
-            # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
-            sid="FunctionLogs",
-            actions=["kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"],
-            principals=[iam.ServicePrincipal(f"logs.{cdk.Aws.REGION}.amazonaws.com")],
-            resources=["*"],
-            conditions={
-                "ArnLike": {
-                    "kms:EncryptionContext:aws:logs:arn": stack.format_arn(
-                        service="logs",
-                        resource="log-group",
-                        resource_name="*",
-                        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-                    )
-                }
-            },
-        )
-        jobs = iam.PolicyStatement(
-            # https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-log-encryption.html
-            sid="JobLogs",
-            actions=[*USE],
-            principals=[iam.ServicePrincipal("emr-serverless.amazonaws.com")],
-            resources=["*"],
-            conditions={
-                "ArnLike": {
-                    "aws:SourceArn": stack.format_arn(
-                        service="emr-serverless", resource="", resource_name="applications/*"
-                    )
-                },
-                "StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID},
-            },
-        )
-        return [*services, logs, jobs, *self._tables()]
-
-    def _tables(self) -> list[iam.PolicyStatement]:
-        if self._table_bucket is None:
-            return []
-        return [
-            iam.PolicyStatement(
-                # without it S3 Tables makes no table under the key
-                # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-kms-permissions.html)
-                sid="TableMaintenance",
-                actions=[*USE],
-                principals=[iam.ServicePrincipal("maintenance.s3tables.amazonaws.com")],
-                resources=["*"],
-                conditions={"StringLike": {"kms:EncryptionContext:aws:s3:arn": f"{self._table_bucket}/*"}},
+        # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/encrypt-log-data-kms.html
+        statements.append(
+            _let(
+                "FunctionLogs",
+                f"logs.{cdk.Aws.REGION}",
+                {"ArnLike": {"kms:EncryptionContext:aws:logs:arn": log_groups}},
+                *("kms:Decrypt*", "kms:Describe*", "kms:Encrypt*", "kms:GenerateDataKey*", "kms:ReEncrypt*"),
             )
-        ]
+        )
+        # https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-log-encryption.html
+        only_here = {"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}}
+        statements.append(_let("JobLogs", "emr-serverless", {"ArnLike": {"aws:SourceArn": applications}, **only_here}))
+        if self._table_bucket is not None:
+            # without it S3 Tables makes no table under the key
+            # (https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-tables-kms-permissions.html)
+            tables = {"StringLike": {"kms:EncryptionContext:aws:s3:arn": f"{self._table_bucket}/*"}}
+            statements.append(_let("TableMaintenance", "maintenance.s3tables", tables))
+        return statements
 
     def _senders(self, service: str) -> str | list[str]:
         others = sorted(set(self._bucket_owners)) if service == "s3" else []
@@ -167,3 +139,14 @@ class Encryption(Construct):
         if self.key is None:
             return {}
         return {"encryption": dynamodb.TableEncryption.CUSTOMER_MANAGED, "encryption_key": self.key}
+
+
+def _let(sid: str, service: str, conditions: dict[str, Any], *actions: str) -> iam.PolicyStatement:
+    """Let a service use the key."""
+    return iam.PolicyStatement(
+        sid=sid,
+        actions=[*(actions or USE)],
+        principals=[iam.ServicePrincipal(f"{service}.amazonaws.com")],
+        resources=["*"],
+        conditions=conditions,
+    )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -47,11 +48,13 @@ class Reach:
 
     queues: Mapping[FeedQueue, tuple[sqs.IQueue, Source]]
     events: Mapping[Event, events.EventPattern]
+    all_may: Sequence[Callable[[iam.Role], None]]
+    """What every function may."""
     grants: Mapping[May, Sequence[Callable[[iam.Role], None]]]
 
 
 class LambdaFunction(Construct):
-    """The function of a row of `infra.roster`. It may only write its log until something is granted."""
+    """The function of a row of `infra.roster`, with the sources and the permissions of its row."""
 
     def __init__(
         self,
@@ -62,13 +65,13 @@ class LambdaFunction(Construct):
         code: lambda_.Code,
         environment: Mapping[str, str],
         limits: LimitSettings,
+        reach: Reach,
         log_key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self._row = row
         self._concurrency = row.concurrency(limits)
         log_group = own_log(self, log_key)
-        self.role = own_role(self, log_group)
+        role = own_role(self, log_group)
         self.function = lambda_.Function(
             self,
             "Function",
@@ -78,7 +81,7 @@ class LambdaFunction(Construct):
             code=code,
             timeout=cdk.Duration.seconds(row.started_by.timeout),
             memory_size=row.memory,
-            role=self.role,
+            role=role,
             log_group=log_group,
             reserved_concurrent_executions=self._concurrency if limits.reserve_concurrency else None,
             environment={
@@ -88,27 +91,27 @@ class LambdaFunction(Construct):
                 "POWERTOOLS_LOG_LEVEL": "INFO",
             },
         )
-
-        self.triggers: list[IConstruct] = []
-        """The parts that invoke it."""
         accept(
             self.function,
             "L1",
             f"Python {PYTHON} is supported, and the newest that EMR's image has: functions and job share one lock.",
         )
-
-    def connect(self, reach: Reach) -> None:
-        """Connect the function to the sources of its row, and grant the permissions of its row."""
-        match self._row.started_by:
+        self.triggers: list[IConstruct] = []
+        """The parts that invoke it."""
+        for grant in reach.all_may:
+            grant(role)
+        match row.started_by:
             case Feed(queue):
                 self._feed_from(*reach.queues[queue])
             case Schedule(every):
-                self._invoke_every(every)
-        for event in self._row.also_on:
-            self._invoke_on(event, reach.events[event])
-        for may in self._row.may:
+                self._invoke_by("Schedule", schedule=events.Schedule.rate(cdk.Duration.seconds(every)))
+        for event in row.also_on:
+            # the rule of the ends of jobs was the first, and is called so since
+            name = "Events" if event is Event.JOB_ENDED else event.name.title().replace("_", "")
+            self._invoke_by(name, event_pattern=reach.events[event])
+        for may in row.may:
             for grant in reach.grants[may]:
-                grant(self.role)
+                grant(role)
 
     def _feed_from(self, queue: sqs.IQueue, source: Source) -> None:
         """Feed the function from a queue. It reports which messages failed. Without the limit the queue's poller would
@@ -125,13 +128,5 @@ class LambdaFunction(Construct):
         )
         self.triggers += [each for each in self.function.node.children if each not in known]
 
-    def _invoke_every(self, seconds: int) -> None:
-        schedule = events.Schedule.rate(cdk.Duration.seconds(seconds))
-        target = targets.LambdaFunction(self.function)
-        self.triggers.append(events.Rule(self, "Schedule", schedule=schedule, targets=[target]))
-
-    def _invoke_on(self, event: Event, pattern: events.EventPattern) -> None:
-        target = targets.LambdaFunction(self.function)
-        # the rule of the ends of jobs was the first, and is called so since
-        name = "Events" if event is Event.JOB_ENDED else event.name.title().replace("_", "")
-        self.triggers.append(events.Rule(self, name, event_pattern=pattern, targets=[target]))
+    def _invoke_by(self, rule: str, **when: Any) -> None:
+        self.triggers.append(events.Rule(self, rule, targets=[targets.LambdaFunction(self.function)], **when))

@@ -25,6 +25,8 @@ METADATA_BUCKET = "aws-s3"
 """The table bucket that S3 Metadata keeps its tables in
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/metadata-tables-overview.html)."""
 
+METADATA_TABLES = (("database/{}", ""), ("table/{}", "/*"))
+
 
 class LandingBuckets(Construct):
     """One bucket for each that the routes name: created here, or only with a notification added if it exists."""
@@ -105,8 +107,8 @@ class LandingBuckets(Construct):
     def grant_inventories(self, role: iam.Role) -> None:
         """Let `role` read the inventories in which audits find the uploads (`audit_from`)."""
         stack = cdk.Stack.of(self)
-        sources = {route.audit_from: route for route in self._routes if not route.retired}
-        for source in sorted(each for each in sources if each.startswith("s3://")):
+        audited = [route for route in self._routes if not route.retired]
+        for source in sorted({route.audit_from for route in audited if route.audit_from.startswith("s3://")}):
             bucket, _, prefix = source.removeprefix("s3://").strip("/").partition("/")
             # the files of a list are beside its manifest, or beside the folder
             folder = prefix.rpartition("/")[0]
@@ -117,22 +119,12 @@ class LandingBuckets(Construct):
                 wildcard="S3 names the files of an inventory.",
             )
             allow(role, ["s3:ListBucket"], _bucket_arn(self, bucket))
-        if any(source.startswith("s3-metadata") for source in sources):
+        if kept := [route.bucket for route in audited if route.audit_from.startswith("s3-metadata")]:
+            tables = [f"{kind}/b_{each}{rest}" for each in dict.fromkeys(kept) for kind, rest in METADATA_TABLES]
             arn = stack.format_arn(service="s3tables", resource="bucket", resource_name=METADATA_BUCKET)
-            grant_federated(
-                role,
-                METADATA_BUCKET,
-                ["glue:GetDatabase", "glue:GetTable"],
-                [
-                    *dict.fromkeys(
-                        name
-                        for route in self._routes
-                        if route.audit_from.startswith("s3-metadata") and not route.retired
-                        for name in (f"database/{{}}/b_{route.bucket}", f"table/{{}}/b_{route.bucket}/*")
-                    )
-                ],
-                wildcard="The journal and the inventory of each bucket.",
-            )
+            actions = ["glue:GetDatabase", "glue:GetTable"]
+            why = "The journal and the inventory of each bucket."
+            grant_federated(role, METADATA_BUCKET, actions, tables, wildcard=why)
             allow(role, ["s3tables:GetNamespace", "s3tables:GetTableBucket"], arn)
             allow(
                 role,
@@ -168,20 +160,17 @@ class LandingBuckets(Construct):
         if not routes:
             return
         # The L2 methods would add a Lambda function for what a property of the bucket does.
-        resource = bucket.node.default_child
-        assert isinstance(resource, s3.CfnBucket)
+        resource, kinds = bucket.node.default_child, s3.CfnBucket
+        assert isinstance(resource, kinds)
         if permission is None:
-            resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
-                event_bridge_configuration=s3.CfnBucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+            by_rule = kinds.EventBridgeConfigurationProperty(event_bridge_enabled=True)
+            resource.notification_configuration = kinds.NotificationConfigurationProperty(
+                event_bridge_configuration=by_rule
             )
             return
         arn = self._buffer.queue.queue_arn
-        resource.notification_configuration = s3.CfnBucket.NotificationConfigurationProperty(
-            queue_configurations=[
-                s3.CfnBucket.QueueConfigurationProperty(event=EVENTS, queue=arn, filter=_filter(route))
-                for route in routes
-            ]
-        )
+        told = [kinds.QueueConfigurationProperty(event=EVENTS, queue=arn, filter=_filter(each)) for each in routes]
+        resource.notification_configuration = kinds.NotificationConfigurationProperty(queue_configurations=told)
         # S3 sends a test message when the notification is set up, and refuses the bucket if it may not
         resource.node.add_dependency(permission)
         self._notifying.append(resource)

@@ -12,6 +12,8 @@ KEPT = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
 the next try would fail
 (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/aws-attribute-deletionpolicy.html)."""
 PACK = "AwsSolutions"
+DEFAULT_BUS = "default"
+"""The event bus that every account has; the stack creates none."""
 _ANSWER = cdk.Validations.ACKNOWLEDGED_RULES_METADATA_KEY
 
 
@@ -49,6 +51,13 @@ def accept(construct: IConstruct, rule: str, reason: str) -> None:
 def _is_accepted(construct: IConstruct, rule: str) -> bool:
     answers = (each.data for each in construct.node.metadata if each.type == _ANSWER)
     return any(f"{PACK}-{rule}" in answer for answer in answers)
+
+
+def grant_announce(role: iam.Role, bus: str = DEFAULT_BUS) -> None:
+    """Let `role` put events on the bus of this name in the deployment's account and region, and on no other."""
+    arn = cdk.Stack.of(role).format_arn(service="events", resource="event-bus", resource_name=bus)
+    # a bus of one's own is looked up first
+    allow(role, ["events:PutEvents", *(["events:DescribeEventBus"] if bus != DEFAULT_BUS else [])], arn)
 
 
 def only_this_account(*source_arns: str) -> dict[str, dict[str, Any]]:

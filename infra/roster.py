@@ -1,18 +1,16 @@
 """The functions, one row each, with everything in which they differ.
 
-The stack, the budgets of imports, the alarms, the dashboard and the tests of permissions read these rows. The handler
-of a function is `lambdas/<name>/app.py`.
+The stack, the alarms, the dashboard and the tests of permissions read these rows. The handler of a function is
+`lambdas/<name>/app.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, MAINTAIN_TIMEOUT, MEMORY_MB, SETTLE_TIMEOUT, Source
 from tidegate.schedule import AUDIT_SCHEDULE, MAINTAIN_SCHEDULE, SCHEDULE
 from tidegate.settings import LimitSettings
-
-STANDARD_LIBRARY = "the standard library"
 
 
 class FeedQueue(Enum):
@@ -64,29 +62,23 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """EventBridge invokes the function `every` so many seconds.
-
-    `missed` is the alarm's text on what is not done while the function is not invoked.
-    """
+    """EventBridge invokes the function `every` so many seconds."""
 
     every: int
     timeout: int
-    missed: str
 
 
 @dataclass(frozen=True, slots=True)
 class RosterRow:
     """One function.
 
-    `concurrency` is the number of invocations at a time. `imports` has budgets of modules, by package, where the
-    handlers' imports differ (`infra.budgets`).
+    `concurrency` is the number of invocations at a time.
     """
 
     name: str
     started_by: Feed | Schedule
     concurrency: Callable[[LimitSettings], int]
     may: tuple[May, ...]
-    imports: Mapping[str, int]
     also_on: tuple[Event, ...] = ()
     memory: int = MEMORY_MB
 
@@ -102,7 +94,6 @@ ROSTER = (
         started_by=Feed(FeedQueue.BUFFER, INTAKE),
         concurrency=lambda limits: limits.intake_concurrency,
         may=(May.SET_NOTIFICATIONS_ASIDE, May.PUBLISH_NOTICES),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 105},
     ),
     RosterRow(
         name="dispatch",
@@ -112,12 +103,10 @@ ROSTER = (
             *(May.SET_NOTICES_ASIDE, May.PUBLISH_NOTICES, May.USE_LEDGER, May.CLAIM_UPLOADS),
             *(May.USE_WORK, May.START_JOBS, May.ASK_FOR_JOBS),
         ),
-        # Powertools' batch processor brings asyncio: 30 modules
-        imports={STANDARD_LIBRARY: 265, "aws_lambda_powertools": 95},
     ),
     RosterRow(
         name="settle",
-        started_by=Schedule(SCHEDULE, SETTLE_TIMEOUT, missed="no batch is sealed by age, handed off or settled"),
+        started_by=Schedule(SCHEDULE, SETTLE_TIMEOUT),
         also_on=(Event.JOB_ENDED, Event.BATCH_DECIDED),
         # the schedule and the events may invoke it at the same time
         concurrency=lambda limits: 2,
@@ -125,26 +114,28 @@ ROSTER = (
             *(May.PUBLISH_NOTICES, May.USE_LEDGER, May.USE_WORK, May.START_JOBS),
             *(May.ASK_FOR_JOBS, May.LIST_ROUTES, May.ANNOUNCE),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
     ),
     RosterRow(
         name="audit",
-        started_by=Schedule(AUDIT_SCHEDULE, AUDIT_TIMEOUT, missed="uploads that S3 did not announce are not found"),
+        started_by=Schedule(AUDIT_SCHEDULE, AUDIT_TIMEOUT),
         concurrency=lambda limits: 1,
         may=(
             *(May.PUBLISH_NOTICES, May.CHANGE_LEDGER, May.LIST_UPLOADS, May.LIST_ROUTES),
             *(May.START_JOBS, May.ASK_FOR_JOBS, May.READ_SCREENINGS),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
     ),
     RosterRow(
         name="maintain",
-        started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT, missed="the tables are not maintained"),
+        started_by=Schedule(MAINTAIN_SCHEDULE, MAINTAIN_TIMEOUT),
         concurrency=lambda limits: 1,
         may=(
             *(May.READ_LEDGER, May.LIST_ROUTES, May.READ_FLOORS, May.ASK_FOR_MAINTENANCE),
             *(May.START_JOBS, May.ASK_FOR_JOBS),
         ),
-        imports={STANDARD_LIBRARY: 235, "aws_lambda_powertools": 46},
     ),
 )
+
+
+def scheduled(every: int) -> list[RosterRow]:
+    """The functions that run once in so many seconds."""
+    return [row for row in ROSTER if isinstance(row.started_by, Schedule) and row.started_by.every == every]

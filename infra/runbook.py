@@ -3,15 +3,10 @@
 The table of that page has the same sentences. A test compares the two.
 """
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from infra.roster import ROSTER, RosterRow, Schedule
-from tidegate.settings import DAY, HOUR, MINUTE
-
 PAGE = "docs/operations.md"
-UNITS = (("day", DAY), ("hour", HOUR), ("minute", MINUTE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,55 +28,31 @@ class Advice:
         return f"{self.happened} {self.act} {PAGE}#{self.anchor}"
 
 
-LOOKS = 5
-"""A function is silent when it has missed this many scheduled runs in a row."""
+class Alarm(Enum):
+    """Every alarm, in the order of the page. Causes that are as urgent, and begin with the same look, share one."""
 
-
-def silent(rows: Sequence[RosterRow], schedules: Sequence[Schedule]) -> Advice:
-    """Of the functions whose schedules are equally long."""
-    (every,) = {schedule.every for schedule in schedules}
-    names = [row.name for row in rows]
-    missed = "; or ".join(schedule.missed for schedule in schedules)
-    return Advice(
-        f"{'-or-'.join(names)}-silent",
-        f"{' or '.join(names)} has not run for {_in_words(LOOKS * every)}: {missed}.",
-        f"Check {'its schedule' if len(rows) == 1 else 'their schedules'}, and whether"
-        f" {'it is' if len(rows) == 1 else 'they are'} throttled.",
+    SETTLE_SILENT = Advice(
+        "settle-silent",
+        "settle has not run for five minutes: no batch is sealed by age, handed off or settled.",
+        "Check its schedule, and whether it is throttled.",
         "function-silent",
     )
-
-
-def _in_words(seconds: int) -> str:
-    unit, length = next((unit, length) for unit, length in UNITS if seconds % length == 0)
-    count = seconds // length
-    return f"{'five' if count == 5 else count} {unit}s"
-
-
-def scheduled() -> Iterator[tuple[int, Sequence[RosterRow], Sequence[Schedule]]]:
-    """The functions that run by a schedule, by its length in seconds: one alarm watches those of equal length."""
-    of_all = [(row, row.started_by) for row in ROSTER if isinstance(row.started_by, Schedule)]
-    for every in dict.fromkeys(schedule.every for _, schedule in of_all):
-        found = [(row, schedule) for row, schedule in of_all if schedule.every == every]
-        yield every, [row for row, _ in found], [schedule for _, schedule in found]
-
-
-class Alarm(Enum):
-    """Every alarm, except those on silent functions."""
-
+    AUDIT_OR_MAINTAIN_SILENT = Advice(
+        "audit-or-maintain-silent",
+        "audit or maintain has not run for five hours: uploads that S3 did not announce are not found; or the tables"
+        " are not maintained.",
+        "The dashboard shows which. Check its schedule, and whether it is throttled.",
+        "function-silent",
+    )
     FUNCTION_ERRORS = Advice(
         "function-errors",
         "A function raised an unexpected error, or timed out. What it was doing is done again.",
         "The dashboard shows which function. Read its log.",
     )
-    FUNCTION_THROTTLED = Advice(
-        "function-throttled",
-        "Lambda has throttled functions for a quarter of an hour.",
-        "The dashboard shows which. Raise their concurrency in `[limits]`, or the account's quota.",
-    )
     MESSAGES_STUCK = Advice(
         "messages-stuck",
         "A message is still in its queue after two deliveries. Behind a notice, no other of its route is delivered.",
-        "The dashboard shows which queue. Read its function's log.",
+        "The dashboard shows which queue, and whether its function is throttled. Read the function's log.",
     )
     DEAD_LETTERS = Advice(
         "dead-letters",
@@ -90,18 +61,21 @@ class Alarm(Enum):
     )
     SETTLING_TROUBLES = Advice(
         "settling-troubles",
-        "settle keeps failing with errors that do not pass by themselves.",
-        "Find the message of settle's log in the runbook.",
+        "settle keeps failing with errors that do not pass by themselves; or committed batches have waited for the"
+        " event bus for a quarter of an hour.",
+        "`tidegate status` shows what waits to be announced. Find the message of settle's log in the runbook.",
     )
-    BATCHES_UNANNOUNCED = Advice(
-        "batches-unannounced",
-        "Committed batches have waited for the event bus for a quarter of an hour.",
-        "Read the log of settle. The bus may be gone, or refuse events.",
+    UPLOADS_MISSED = Advice(
+        "uploads-missed",
+        "S3 announced uploads that no route takes; or the audit found uploads that no notice would bring, and sent"
+        " them.",
+        "The dashboard shows which of the two. The log of intake or audit names uploads: correct a route, or the"
+        " bucket's notifications.",
     )
-    UPLOADS_OF_NO_ROUTE = Advice(
-        "uploads-of-no-route",
-        "S3 announced uploads that no route takes. Their rows do not land.",
-        "The log of intake has an example. Correct a route, or add their place to `ignore`.",
+    TABLES_NOT_MAINTAINED = Advice(
+        "tables-not-maintained",
+        "The job that maintains the tables failed, or could not finish some of them. They grow.",
+        "Read the log of maintain, remove the cause, run `tidegate maintain`.",
     )
     BATCH_LATE = Advice(
         "batch-late",
@@ -113,25 +87,11 @@ class Alarm(Enum):
         "A batch has halted. No job starts for it until a person acts.",
         "`tidegate status` shows the reason. Remove it, then resume or abort the batch.",
     )
-    ATTEMPTS_FAILED = Advice(
-        "attempts-failed",
-        "A job ended without a receipt. Another attempt of the batch begins.",
-        "Read `failures/` of the batch in the work bucket before it halts.",
-    )
     UPLOADS_QUARANTINED = Advice(
         "uploads-quarantined",
-        "Files could not be decoded, or are too large. None of their rows landed.",
-        "Find the errors, correct the files, upload them again.",
-    )
-    UPLOADS_LOST = Advice(
-        "uploads-lost",
-        "The audit found uploads that no notice would bring, and sent them.",
-        "Find out why S3 did not announce them, or their notices did not register.",
-    )
-    TABLES_NOT_MAINTAINED = Advice(
-        "tables-not-maintained",
-        "The job that maintains the tables failed, or could not finish some of them. They grow.",
-        "Read the log of maintain, remove the cause, run `tidegate maintain`.",
+        "Files have been in quarantine for two hours: they could not be decoded, or are too large. None of their rows"
+        " landed.",
+        "Find the errors, correct the files and upload them again, or give them up.",
     )
     NOTHING_RECEIVED = Advice(
         "nothing-received",
@@ -140,8 +100,4 @@ class Alarm(Enum):
     )
 
 
-EVERY = (
-    *(silent(rows, schedules) for _, rows, schedules in scheduled()),
-    *(alarm.value for alarm in Alarm),
-)
-"""All of them, in the order of the page."""
+EVERY = tuple(alarm.value for alarm in Alarm)

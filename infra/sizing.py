@@ -15,10 +15,6 @@ VISIBILITY_FACTOR = 6
 Lambda retries a throttled batch in that time, and a message that reappears is delivered twice."""
 
 LAMBDA_LONGEST_TIMEOUT = 15 * MINUTE
-LAMBDA_PAYLOAD_BYTES = 6_000_000
-S3_NOTIFICATION_BYTES = 2_000
-"""One notification as a record of the function's event: about 1,900 bytes (6 MB hold some 3,100)."""
-FIFO_SOURCE_LARGEST_BATCH = 10
 
 
 class SizingError(Exception):
@@ -90,6 +86,19 @@ class Capacity:
     memory: int
     disk: int
 
+    def __add__(self, other: "Capacity") -> "Capacity":
+        return Capacity(self.vcpu + other.vcpu, self.memory + other.memory, self.disk + other.disk)
+
+    def beside(self, other: "Capacity", times: int = 1) -> "Capacity":
+        """What is left beside so many of the other."""
+        return Capacity(
+            self.vcpu - times * other.vcpu, self.memory - times * other.memory, self.disk - times * other.disk
+        )
+
+    def holds(self, other: "Capacity") -> int:
+        """How many of the other fit."""
+        return min(self.vcpu // other.vcpu, self.memory // other.memory, self.disk // other.disk)
+
 
 def intake(settings: Settings) -> Source:
     """How the buffer feeds intake, with the window that its routes allow."""
@@ -105,10 +114,11 @@ def worker(process: str) -> Capacity:
 
 def smallest_job() -> Capacity:
     """A driver and one executor: with less, a job would wait for ever."""
-    driver, executor = worker("driver"), worker("executor")
-    return Capacity(
-        vcpu=driver.vcpu + executor.vcpu, memory=driver.memory + executor.memory, disk=driver.disk + executor.disk
-    )
+    return worker("driver") + worker("executor")
+
+
+def capacity(limits: LimitSettings) -> Capacity:
+    return Capacity(limits.vcpu, limits.memory_gb, limits.disk_gb)
 
 
 def concurrent_jobs(limits: LimitSettings) -> int:
@@ -117,23 +127,13 @@ def concurrent_jobs(limits: LimitSettings) -> int:
     It does not depend on the routes: EMR changes an application only while it is stopped, and a route may be added at
     any time. There is always room for an executor beside the drivers; without it no job would end.
     """
-    smallest = smallest_job()
-    room = min(limits.vcpu // smallest.vcpu, limits.memory_gb // smallest.memory, limits.disk_gb // smallest.disk)
-    return limits.concurrent_jobs or min(room, MOST_JOBS)
+    return limits.concurrent_jobs or min(capacity(limits).holds(smallest_job()), MOST_JOBS)
 
 
 def most_executors(limits: LimitSettings) -> int:
     """How many executors one job may have: the rest, if every other job that may run has one; and 1 at least."""
-    driver, executor, smallest = worker("driver"), worker("executor"), smallest_job()
-    others = concurrent_jobs(limits) - 1
-    return max(
-        1,
-        min(
-            (limits.vcpu - others * smallest.vcpu - driver.vcpu) // executor.vcpu,
-            (limits.memory_gb - others * smallest.memory - driver.memory) // executor.memory,
-            (limits.disk_gb - others * smallest.disk - driver.disk) // executor.disk,
-        ),
-    )
+    rest = capacity(limits).beside(smallest_job(), times=concurrent_jobs(limits) - 1).beside(worker("driver"))
+    return max(1, rest.holds(worker("executor")))
 
 
 def spark_workers(limits: LimitSettings) -> dict[str, str]:
@@ -155,22 +155,12 @@ def check(settings: Settings) -> None:
     """Raises SizingError if some relation does not hold."""
     retention = settings.retention
     for name, source in (("intake", intake(settings)), ("dispatch", DISPATCH)):
-        _require(source.timeout <= LAMBDA_LONGEST_TIMEOUT, f"{name} may not run longer than Lambda allows")
         _require(
             source.patience < retention.messages,
             f"[retention] messages must be longer than {source.patience}s: {name} may try a message"
             f" {source.receives} times for {source.visibility} s each, and one that expires meanwhile never"
             " reaches the dead letters",
         )
-    _require(
-        INTAKE.batch_size * S3_NOTIFICATION_BYTES <= LAMBDA_PAYLOAD_BYTES,
-        "a batch of intake's must fit one invocation",
-    )
-    _require(INTAKE.batch_size <= 10 or INTAKE.window >= 1, "a batch of more than 10 messages needs a window")
-    _require(
-        DISPATCH.batch_size <= FIFO_SOURCE_LARGEST_BATCH and not DISPATCH.window,
-        "a FIFO queue gives batches of at most 10, without a window",
-    )
     limits = settings.limits
     smallest = smallest_job()
     for name, given, needed in (
@@ -179,12 +169,7 @@ def check(settings: Settings) -> None:
         ("disk_gb", limits.disk_gb, smallest.disk),
     ):
         _require(given >= needed, f"[limits] {name} must be {needed} at least: a driver and one executor need as much")
-    driver, executor = worker("driver"), worker("executor")
-    most = min(
-        (limits.vcpu - executor.vcpu) // driver.vcpu,
-        (limits.memory_gb - executor.memory) // driver.memory,
-        (limits.disk_gb - executor.disk) // driver.disk,
-    )
+    most = capacity(limits).beside(worker("executor")).holds(worker("driver"))
     _require(
         concurrent_jobs(limits) <= most,
         f"[limits] concurrent_jobs may be {most} at most: the drivers of more jobs would leave no room for an executor,"

@@ -1,7 +1,7 @@
 """The stack: the parts of the path, and the permissions between them."""
 
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -10,11 +10,12 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from infra import bundling, sizing
-from infra.announcing import grant_announce
+from infra.alarms import Alarms
 from infra.buckets import Buckets, WorkBucket
 from infra.buffer import Buffer
 from infra.catalogs import make_catalog
 from infra.custom_resources import bound_logs
+from infra.dashboard import Dashboard
 from infra.emr import EmrApplication
 from infra.encryption import Encryption
 from infra.functions import LambdaFunction, Reach
@@ -22,7 +23,7 @@ from infra.guards import Guards, after
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
 from infra.measures import Parts
-from infra.operations import Operations
+from infra.permissions import grant_announce
 from infra.roster import ROSTER, Event, FeedQueue, May
 from infra.topic import NoticeTopic
 from tidegate.environment import variables
@@ -121,6 +122,7 @@ class TidegateStack(cdk.Stack):
         reach = Reach(
             queues={FeedQueue.BUFFER: (buffer.queue, intake), FeedQueue.NOTICES: (notices.queue, sizing.DISPATCH)},
             events={Event.JOB_ENDED: emr.job_ended, Event.BATCH_DECIDED: emr.batch_decided},
+            all_may=[encryption.grant_messages],
             grants={
                 May.SET_NOTIFICATIONS_ASIDE: [buffer.grant_set_aside],
                 May.SET_NOTICES_ASIDE: [notices.grant_set_aside],
@@ -137,33 +139,43 @@ class TidegateStack(cdk.Stack):
                 May.READ_LEDGER: [ledger.grant_get, encryption.grant_table],
                 May.READ_FLOORS: [work.grant_read_floors],
                 May.ASK_FOR_MAINTENANCE: [work.grant_maintenance],
-                May.ANNOUNCE: [ledger.grant_take_out, grant_announce(settings.announce.bus)]
+                May.ANNOUNCE: [ledger.grant_take_out, partial(grant_announce, bus=settings.announce.bus)]
                 if settings.announce.enabled
                 else [],
             },
         )
         with bundling.functions(sources, config, dependencies=not local) as folder:
-            functions = self._functions(
-                lambda_.Code.from_asset(str(folder)),
-                variables(settings.deployment.name, values),
-                reach=reach,
-                settings=settings,
-                encryption=encryption,
-            )
+            code = lambda_.Code.from_asset(str(folder))
+            functions = {
+                row.name: LambdaFunction(
+                    self,
+                    row.construct,
+                    row=row,
+                    code=code,
+                    environment=variables(settings.deployment.name, values),
+                    limits=settings.limits,
+                    reach=reach,
+                    log_key=encryption.key,
+                )
+                for row in ROSTER
+            }
         landing.notify_after(functions["intake"])
-        Operations(
-            self,
-            "Operations",
-            parts=Parts(
-                deployment=settings.deployment.name,
-                buffer=buffer.queue,
-                intake=intake,
-                buffer_dead_letters=buffer.dead_letters,
-                notices=notices.queue,
-                notices_dead_letters=notices.dead_letters,
-                functions={name: each.function for name, each in functions.items()},
-                application_id=emr.application_id,
-            ),
+        parts = Parts(
+            deployment=settings.deployment.name,
+            buffer=buffer.queue,
+            intake=intake,
+            buffer_dead_letters=buffer.dead_letters,
+            notices=notices.queue,
+            notices_dead_letters=notices.dead_letters,
+            functions={name: each.function for name, each in functions.items()},
+            application_id=emr.application_id,
+        )
+        # they only read: nothing in the path depends on them
+        operations = Construct(self, "Operations")
+        alarms = Alarms(
+            operations,
+            "Alarms",
+            parts=parts,
             # a retired route expects no uploads
             expected={
                 route.name: route.expect_every for route in settings.routes if route.expect_every and not route.retired
@@ -172,6 +184,7 @@ class TidegateStack(cdk.Stack):
             emails=settings.operations.emails,
             key=encryption.key,
         )
+        Dashboard(operations, "Dashboard", parts=parts, alarms=alarms.all)
         bound_logs(self, encryption.key)
         starters = (functions[row.name].triggers for row in ROSTER if May.START_JOBS in row.may)
         guards.application(emr.application, chain.from_iterable(starters))
@@ -195,32 +208,6 @@ class TidegateStack(cdk.Stack):
             buckets=buckets,
             keep_versions=_keep_versions(settings),
         )
-
-    def _functions(
-        self,
-        code: lambda_.Code,
-        environment: Mapping[str, str],
-        *,
-        reach: Reach,
-        settings: Settings,
-        encryption: Encryption,
-    ) -> dict[str, LambdaFunction]:
-        """Every function, by name."""
-        made: dict[str, LambdaFunction] = {}
-        for row in ROSTER:
-            function = LambdaFunction(
-                self,
-                row.construct,
-                row=row,
-                code=code,
-                environment=environment,
-                limits=settings.limits,
-                log_key=encryption.key,
-            )
-            encryption.grant_messages(function.role)
-            function.connect(reach)
-            made[row.name] = function
-        return made
 
 
 def _keep_versions(settings: Settings) -> cdk.Duration:

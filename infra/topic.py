@@ -10,11 +10,12 @@ from constructs import Construct
 from infra.encryption import Encryption
 from infra.guards import Guards
 from infra.permissions import allow, only_this_account
+from infra.queues import Queues, let_send
 from infra.sizing import Source, archive_days
 from tidegate.settings import RetentionSettings
 
 
-class NoticeTopic(Construct):
+class NoticeTopic(Queues):
     """Keeps the notices of a lane in order, and an archive of them for replays and other subscribers."""
 
     def __init__(
@@ -28,7 +29,16 @@ class NoticeTopic(Construct):
         guards: Guards,
         dev: bool,
     ) -> None:
-        super().__init__(scope, id)
+        super().__init__(
+            scope,
+            id,
+            name="Notices",
+            source=source,
+            retention=retention,
+            encryption=encryption,
+            fifo=True,
+            content_based_deduplication=False,
+        )
         self.topic = sns.Topic(
             self,
             "Topic",
@@ -40,34 +50,11 @@ class NoticeTopic(Construct):
         )
         if not dev and (days := archive_days(retention)):
             guards.archive(self.topic, days)
-        self.dead_letters = sqs.Queue(
-            self,
-            "DeadLetters",
-            fifo=True,
-            retention_period=cdk.Duration.seconds(retention.dead_letters),
-            enforce_ssl=True,
-            **encryption.queue,
-        )
-        self.queue = sqs.Queue(
-            self,
-            "Notices",
-            fifo=True,
-            content_based_deduplication=False,
-            visibility_timeout=cdk.Duration.seconds(source.visibility),
-            retention_period=cdk.Duration.seconds(retention.messages),
-            enforce_ssl=True,
-            dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=source.receives),
-            **encryption.queue,
-        )
         subscription = self.topic.add_subscription(_Notices(self.queue)).node.default_child
         assert isinstance(subscription, sns.CfnSubscription)
         # SNS does not retry if the queue is gone or refuses it: undelivered notices are dead letters too
         subscription.redrive_policy = {"deadLetterTargetArn": self.dead_letters.queue_arn}
-        self.dead_letters.add_to_resource_policy(_deliver(self.topic, self.dead_letters))
-
-    def grant_set_aside(self, role: iam.Role) -> None:
-        """Let `role` send what is no notice to the dead-letter queue."""
-        allow(role, ["sqs:SendMessage"], self.dead_letters.queue_arn)
+        let_send(self.dead_letters, "sns", only_this_account(self.topic.topic_arn))
 
     def grant_publish(self, role: iam.Role) -> None:
         allow(role, ["sns:Publish"], self.topic.topic_arn)
@@ -81,7 +68,7 @@ class _Notices:
         self._queue = queue
 
     def bind(self, topic: sns.ITopic) -> sns.TopicSubscriptionConfig:
-        permission = self._queue.add_to_resource_policy(_deliver(topic, self._queue))
+        permission = let_send(self._queue, "sns", only_this_account(topic.topic_arn))
         return sns.TopicSubscriptionConfig(
             subscriber_scope=self._queue,
             subscriber_id=cdk.Names.node_unique_id(topic.node),
@@ -90,12 +77,3 @@ class _Notices:
             raw_message_delivery=True,
             subscription_dependency=permission.policy_dependable,
         )
-
-
-def _deliver(topic: sns.ITopic, queue: sqs.Queue) -> iam.PolicyStatement:
-    return iam.PolicyStatement(
-        actions=["sqs:SendMessage"],
-        principals=[iam.ServicePrincipal("sns.amazonaws.com")],
-        resources=[queue.queue_arn],
-        conditions=only_this_account(topic.topic_arn),
-    )

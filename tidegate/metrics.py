@@ -79,7 +79,7 @@ class Metric(Enum):
     SETTLING_TROUBLES = Measured(
         "SettlingTroubles", "settling met an error, not of the event bus; it tries again", BY_DEPLOYMENT
     )
-    UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "the audit found lost uploads, and sent them")
+    UPLOADS_FOUND_LOST = Measured("UploadsFoundLost", "the audit found lost uploads, and sent them", BY_DEPLOYMENT)
     TABLES_NOT_MAINTAINED = Measured(
         "TablesNotMaintained",
         "tables that a period's maintenance could not finish, or was behind with in three runs; 1 if its job failed",

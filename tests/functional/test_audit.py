@@ -109,7 +109,7 @@ def test_an_upload_that_nobody_announced_lands_once(world: World):
     world.dispatch(notice(*FILES[1:]))
     world.clock.advance(DAY)
     assert counts_of(audit(world)) == AuditCounts(listed=7, lost=1, pending=6)
-    assert world.count.of(Metric.UPLOADS_FOUND_LOST, "flights") == 1
+    assert world.count[Metric.UPLOADS_FOUND_LOST] == 1
     (sent,) = world.topic.published
     assert sent.entries == (Entry(FILES[0]),)
     deliver(world)

@@ -61,7 +61,7 @@ def test_a_job_finds_what_is_lost_and_the_audit_sends_it_once(world: World):
     play_job(world, run)
     assert counts_of(audit(world)) == AuditCounts(listed=7, lost=2, pending=5)
     assert len(world.listing.asked) == 1
-    assert world.count.of(Metric.UPLOADS_FOUND_LOST, "flights") == 2
+    assert world.count[Metric.UPLOADS_FOUND_LOST] == 2
     deliver(world)
     assert registered(world) == [each.key for each in FILES]
     land(world)

@@ -227,28 +227,6 @@ def test_what_is_left_out_belongs_to_properties_that_no_template_sets(templates)
             assert any(fnmatchcase(each, pattern) for each in listed), f"{unasked.kind} does not ask for {pattern}"
 
 
-@pytest.mark.parametrize(
-    ("name", "taken_away", "missed"),
-    [
-        ("simple", "iam:ListRolePolicies", "iam:ListRolePolicies on arn:aws:iam::"),
-        ("simple", "sqs:*", "sqs:CreateQueue on arn:aws:sqs:"),
-        ("simple", "arn:aws:logs:REGION:ACCOUNT:log-group:DEPLOYMENT-*", "logs:CreateLogGroup on arn:aws:logs:"),
-        ("customer", "kms:CreateKey", "kms:CreateKey on *"),
-        ("many", "lambda:*", "lambda:InvokeFunction on arn:aws:lambda:"),
-    ],
-)
-def test_a_gap_in_the_policy_is_found(variant, name, taken_away, missed):
-    account = Account(variant(name))
-    without = deepcopy(policy(account.deployment))
-    pattern = taken_away.replace("REGION", REGION).replace("ACCOUNT", ACCOUNT).replace("DEPLOYMENT", account.deployment)
-    for statement in without["Statement"]:
-        for part in ("Action", "Resource"):
-            several = statement[part] if isinstance(statement[part], list) else [statement[part]]
-            statement[part] = [each for each in several if each != pattern] or ["nothing:AtAll"]
-    without["Statement"] = [each for each in without["Statement"] if each["Action"] != ["nothing:AtAll"]]
-    assert any(each.startswith(missed) for each in refused(account, without))
-
-
 def test_a_type_of_resource_that_nobody_has_looked_at_is_found(simple):
     body = deepcopy(simple.body)
     body["Resources"]["New"] = {"Type": "AWS::Nowhere::Thing", "Properties": {}}

@@ -238,28 +238,6 @@ def test_a_creation_that_fails_at_any_moment_leaves_nothing_and_can_be_repeated(
     assert played.left().keys() == {"tables", "topics", "buckets", "applications"}
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("BusTopic7822576E", {"Properties": {"ArchivePolicy": {"MessageRetentionPeriod": 14}}}),
-        ("LedgerTable9343E4AA", {"Properties": {"DeletionProtectionEnabled": True}}),
-        ("LedgerTable9343E4AA", {"DeletionPolicy": "Retain"}),
-        ("WorkBucket6D724B36", {"DeletionPolicy": "Retain"}),
-    ],
-)
-def test_what_resources_say_of_themselves_by_the_book_would_be_left_behind(
-    played: PlayedStack, name: str, change: dict[str, Any]
-):
-    """An archive, protection and Retain, as the CDK writes them."""
-    plain = played.resources[name]
-    changed = {**plain, **change, "Properties": {**plain.get("Properties", {}), **change.get("Properties", {})}}
-    played.resources = {**played.resources, name: changed}
-    order = played.order(0)
-    with pytest.raises((Failed, ClientError)):
-        played.create(order, fail_at=order.index(name))
-    assert played.left() != {}
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_destroyed_stack_leaves_its_data_protected_and_nothing_else(played: PlayedStack, seed: int):
     order = played.order(seed)

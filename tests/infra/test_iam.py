@@ -5,86 +5,31 @@ What the functions ask for is recorded while the real handlers run (`test_calls.
 is read from the template.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
-from infra.roster import ROSTER, May
-from tests.infra.account import ACCOUNT, REGION, Account, Policy, listed
-from tests.infra.evaluator import ALLOWED, DENIED, FORBIDDEN, Request, evaluate
+from infra.roster import ROSTER
+from tests.infra.account import ACCOUNT, REGION, Account
+from tests.infra.evaluator import ALLOWED, DENIED, Request, evaluate
 from tests.infra.test_calls import (  # noqa: F401 (the fixtures are used by name)
     PLATFORM,
     QUEUES,
-    SERVICES,
-    Stage,
+    Call,
+    Played,
     clients,
     deployment,
-    every_path,
-    queue_arn,
+    played,
     stage,
 )
-from tests.infra.test_permissions import ROLES, who_may
+from tests.infra.test_permissions import ROLES
 from tests.support.emr import APPLICATION
-from tidegate import wiring
 
-Call = tuple[str, str, Mapping[str, str | Sequence[str]]]
-"""An action, the ARN it is for, and what IAM is told besides."""
 SECURE = {"aws:SecureTransport": "true"}
 
 
-# ---- what a call of the SDK asks IAM for
-
-
-def dynamodb(name: str, asked: dict[str, Any]) -> Iterator[Call]:
-    """https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/specifying-conditions.html: LeadingKeys are the
-    partition keys of a request."""
-
-    def call(action: str, table: str, keys: list[dict[str, Any]], **context: str) -> Call:
-        leading = {"dynamodb:LeadingKeys": [each["pk"]["S"] for each in keys]}
-        arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{table}"
-        return f"dynamodb:{action}", arn, leading | {f"dynamodb:{key}": value for key, value in context.items()}
-
-    match name:
-        case "TransactWriteItems":
-            actions = {"ConditionCheck": "ConditionCheckItem", "Put": "PutItem", "Update": "UpdateItem"}
-            for item in asked["TransactItems"]:
-                for kind, of in item.items():
-                    keys = [of.get("Key") or of["Item"]]
-                    yield call(actions[kind], of["TableName"], keys, EnclosingOperation=name)
-        case "BatchGetItem":
-            for table, of in asked["RequestItems"].items():
-                yield call(name, table, of["Keys"])
-        case "BatchExecuteStatement":
-            for each in asked["Statements"]:
-                insert, table, fields = each["Statement"].split('"')
-                assert (insert, fields[:12]) == ("INSERT INTO ", " VALUE {'pk'")
-                yield call("PartiQLInsert", table, [{"pk": each["Parameters"][0]}])
-        case _:
-            values = asked.get("ExpressionAttributeValues", {})
-            # a query names its partition key in a condition
-            key = asked.get("Key") or asked.get("Item") or {"pk": values[":pk"]}
-            yield call(name, asked["TableName"], [key])
-
-
-def calls(service: str, name: str, asked: dict[str, Any]) -> Iterator[Call]:
-    if service == "dynamodb":
-        yield from dynamodb(name, asked)
-        return
-    for action, arn in SERVICES[service](name, asked):
-        match action:
-            case "iam:PassRole":
-                yield action, arn, {"iam:PassedToService": "emr-serverless.amazonaws.com"}
-            case "emr-serverless:TagResource" | "emr-serverless:StartJobRun":
-                tags = {f"aws:RequestTag/{key}": value for key, value in asked["tags"].items()}
-                yield action, arn, tags | {"aws:TagKeys": sorted(asked["tags"])}
-            case "s3:ListBucket" if name == "ListObjectsV2":
-                yield action, arn, {"s3:prefix": asked["Prefix"]}
-            case _:
-                # of an object that is not there S3 asks whether the bucket may be listed, all of it
-                yield action, arn, {}
+# ---- what is asked
 
 
 def platform(account: Account, who: str) -> Iterator[Call]:
@@ -98,57 +43,34 @@ def platform(account: Account, who: str) -> Iterator[Call]:
             yield action, account.arn(account.find("AWS::SQS::Queue", queue)), {}
 
 
-Recorded = dict[str, list[Call]]
-_RECORDED: list[tuple[Recorded, dict[str, str]]] = []
-"""Playing every path takes a while, and the calls stay the same."""
-
-
 @pytest.fixture
-def recorded(request: pytest.FixtureRequest) -> tuple[Recorded, dict[str, str]]:
+def recorded(played: Played) -> tuple[dict[str, list[Call]], dict[str, str]]:  # noqa: F811
     """The calls by function, and what the resources that they name are called."""
-    if not _RECORDED:
-        played: Stage = request.getfixturevalue("stage")
-        found: dict[str, dict[str, Call]] = {who: {} for who in PLATFORM}
-
-        def note(params: dict[str, Any], model: Any, **_: Any) -> None:
-            if played.who:
-                for action, on, context in calls(model.service_model.service_name, model.name, params):
-                    # the template's configuration calls the landing bucket otherwise
-                    call = (action, on.replace(":::landing", ":::example-landing"), context)
-                    found[played.who].setdefault(repr(call), call)
-
-        for service in SERVICES:
-            wiring._client(service).meta.events.register(f"provide-client-params.{service}", note)
-        try:
-            every_path(played)
-        finally:
-            for service in SERVICES:
-                wiring._client(service).meta.events.unregister(f"provide-client-params.{service}", note)
-        there = played.deployment.resources
-        names = {
-            "BufferDeadLetters": there.dead_letters,
-            "BusDeadLetters": there.notices_dead_letters,
-            "BusTopic": there.topic.rpartition(":")[2],
-            "EmrApplication": APPLICATION,
-            "EmrJobRole": there.job_role,
-            "LedgerTable": there.ledger,
-            "WorkBucket": there.work,
-        }
-        names = {part: name.rpartition("/")[2] for part, name in names.items()}
-        _RECORDED.append(({who: [*each.values()] for who, each in found.items()}, names))
-    return _RECORDED[0]
+    there = played.resources
+    names = {
+        "BufferDeadLetters": there.dead_letters,
+        "BusDeadLetters": there.notices_dead_letters,
+        "BusTopic": there.topic.rpartition(":")[2],
+        "EmrApplication": APPLICATION,
+        "EmrJobRole": there.job_role,
+        "LedgerTable": there.ledger,
+        "WorkBucket": there.work,
+    }
+    # the template's configuration calls the landing bucket otherwise
+    asked = {
+        who: [(action, arn.replace(":::landing", ":::example-landing"), context) for action, arn, context in calls]
+        for who, calls in played.asked.items()
+    }
+    return asked, {part: name.rpartition("/")[2] for part, name in names.items()}
 
 
 # ---- who asks
 
 
-def as_role(account: Account, who: str, asked: Sequence[Call], *, without: int | None = None) -> list[Request]:
-    """Requests of a role of the template. `without` leaves out one of its statements."""
+def as_role(account: Account, who: str, asked: Sequence[Call]) -> list[Request]:
+    """Requests of a role of the template."""
     role = account.find("AWS::IAM::Role", ROLES[who])
     (policy,) = account.identity_policies(role)
-    if without is not None:
-        statements = [each for at, each in enumerate(policy["Statement"]) if at != without]
-        policy = {**policy, "Statement": statements}
     return [
         Request(account.arn(role), action, arn, {**SECURE, **context}, [policy], account.resource_policy_of(arn))
         for action, arn, context in asked
@@ -182,73 +104,6 @@ def test_iam_allows_every_call_that_the_functions_make(simple, recorded):
     assert not_allowed(requests) == []
 
 
-def test_without_any_one_statement_some_call_is_refused(simple, recorded):
-    asked, names = recorded
-    account = Account(simple, names)
-    cases: list[tuple[str, int, list[Request]]] = []
-    for who in PLATFORM:
-        (policy,) = account.identity_policies(account.find("AWS::IAM::Role", ROLES[who]))
-        every = [*asked[who], *platform(account, who)]
-        # one call of each kind is enough, and keeps this short
-        kinds = {
-            (
-                action,
-                *arn.split("/")[: 2 if action.startswith("s3:") else 1],
-                *context,
-                *_partitions(action, context),
-            ): (
-                action,
-                arn,
-                context,
-            )
-            for action, arn, context in every
-        }
-        cases += [
-            (who, at, as_role(account, who, [*kinds.values()], without=at)) for at in range(len(policy["Statement"]))
-        ]
-    found = iter(evaluate([request for _, _, requests in cases for request in requests]))
-    needless = [(who, at) for who, at, requests in cases if {next(found) for _ in requests} == {ALLOWED}]
-    assert len(cases) > 20
-    assert needless == []
-
-
-def _partitions(action: str, context: Mapping[str, Any]) -> list[str]:
-    """The kinds of records that a call deletes: each has a statement of its own."""
-    keys = context.get("dynamodb:LeadingKeys", []) if action == "dynamodb:DeleteItem" else []
-    return [key.partition("#")[0] for key in keys]
-
-
-def _condition(template: Any, action: str, condition: dict[str, Any]) -> Any:
-    """The template with another condition wherever roles are granted this action."""
-    body = deepcopy(template.body)
-    changed = 0
-    for each in body["Resources"].values():
-        if each["Type"] == "AWS::IAM::Policy":
-            for statement in each["Properties"]["PolicyDocument"]["Statement"]:
-                if action in listed(statement["Action"]):
-                    statement["Condition"] = condition
-                    changed += 1
-    assert changed
-    return replace(template, body=body)
-
-
-@pytest.mark.parametrize(
-    ("action", "condition"),
-    [
-        ("dynamodb:DeleteItem", {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["o#*"]}}),
-        ("iam:PassRole", {"StringEquals": {"iam:PassedToService": "lambda.amazonaws.com"}}),
-        ("s3:ListBucket", {"StringLike": {"s3:prefix": "batches/*"}}),
-    ],
-)
-def test_under_another_condition_the_same_calls_are_refused(simple, recorded, action, condition):
-    asked, names = recorded
-    account = Account(_condition(simple, action, condition), names)
-    for who in (each for each in who_may(May.START_JOBS) if action in {call[0] for call in asked[each]}):
-        refused = not_allowed(as_role(account, who, asked[who]))
-        assert refused
-        assert all(f" {action} " in each for each in refused)
-
-
 def test_functions_are_refused_what_they_must_not_do(simple):
     account = Account(simple)
 
@@ -273,20 +128,6 @@ def test_functions_are_refused_what_they_must_not_do(simple):
     ]
     for who in PLATFORM:
         assert answers(as_role(account, who, forbidden)) == {DENIED}, who
-
-
-def test_nobody_is_served_without_tls(simple, recorded):
-    asked, names = recorded
-    account = Account(simple, names)
-    guarded = [
-        replace(request, context={**request.context, "aws:SecureTransport": "false"})
-        for who in PLATFORM
-        for request in as_role(account, who, asked[who])
-        if request.resource_policy
-    ]
-    assert {each.action.partition(":")[0] for each in guarded} == {"s3", "sns", "sqs", "iam"}
-    # the trust of the job role says nothing of who may pass it
-    assert answers([each for each in guarded if not each.action.startswith("iam:")]) == {FORBIDDEN}
 
 
 # ---- jobs
@@ -326,31 +167,6 @@ def test_the_job_may_read_what_the_routes_take_and_nothing_beside_it(many):
         for bucket in taken
     ]
     assert not_allowed(as_role(account, "job", listing)) == []
-
-
-def test_the_job_may_write_tables_and_batches_and_delete_in_the_warehouse_only(many):
-    account = Account(many)
-    warehouse, work = (account.arn(account.find("AWS::S3::Bucket", name)) for name in ("Warehouse", "Work"))
-    glue = f"arn:aws:glue:{REGION}:{ACCOUNT}:"
-    # Glue asks for each of the three (https://docs.aws.amazon.com/glue/latest/dg/glue-specifying-resource-arns.html)
-    table = [f"{glue}catalog", f"{glue}database/shop", f"{glue}table/shop/orders"]
-    allowed: list[Call] = [
-        *((f"s3:{verb}", f"{warehouse}/shop/orders/data/1.parquet", {}) for verb in ("PutObject", "GetObject")),
-        ("s3:DeleteObject", f"{warehouse}/shop/orders/data/1.parquet", {}),
-        *((f"s3:{verb}", f"{work}/batches/1/floor.json", {}) for verb in ("PutObject", "GetObject")),
-        ("s3:PutObject", f"{work}/lineage/1/complete.json", {}),
-        *((f"glue:{verb}Table", arn, {}) for verb in ("Create", "Get", "Update") for arn in table),
-    ]
-    denied: list[Call] = [
-        ("s3:DeleteObject", f"{work}/batches/1/floor.json", {}),
-        ("s3:DeleteObject", f"{work}/lineage/1/complete.json", {}),
-        ("s3:PutObject", "arn:aws:s3:::example-landing/shop/items/1.json", {}),
-        ("s3:DeleteObject", "arn:aws:s3:::example-landing/shop/items/1.json", {}),
-        ("glue:UpdateTable", f"{glue}table/shop/other", {}),
-        ("glue:UpdateTable", f"{glue}database/other", {}),
-    ]
-    assert not_allowed(as_role(account, "job", allowed)) == []
-    assert answers(as_role(account, "job", denied)) == {DENIED}
 
 
 # ---- services
@@ -458,65 +274,3 @@ def test_nothing_else_may_send_there(variant, name):
         as_service(account, "ses", action, target, source, SourceAccount=ACCOUNT) for _, action, target, source in found
     ]
     assert answers([*elsewhere, *others, *strangers]) == {DENIED}
-
-
-def test_a_sender_that_the_policy_does_not_name_is_refused(many):
-    """What the checks above would say if the policy of the buffer named another bucket."""
-    body = deepcopy(many.body)
-    account = Account(replace(many, body=body))
-    buffer = {"Ref": account.find("AWS::SQS::Queue", "BufferQueue")}
-    (policy,) = (
-        each["Properties"]["PolicyDocument"]
-        for each in body["Resources"].values()
-        if each["Type"] == "AWS::SQS::QueuePolicy" and buffer in each["Properties"]["Queues"]
-    )
-    (statement,) = (each for each in policy["Statement"] if each["Effect"] == "Allow")
-    sources = account.resolve(statement["Condition"]["ArnEquals"]["aws:SourceArn"])
-    assert "arn:aws:s3:::example-archive" in sources
-    statement["Condition"]["ArnEquals"]["aws:SourceArn"] = [each.replace("archive", "other") for each in sources]
-    refused = not_allowed(
-        [
-            as_service(account, service, action, target, source, SourceAccount=ACCOUNT)
-            for service, action, target, source in sendings(account)
-        ]
-    )
-    assert refused
-    assert all("arn:aws:s3:::example-archive" in each for each in refused)
-
-
-# ---- the key
-
-
-def test_the_key_serves_the_roles_and_services_of_this_account_and_nobody_else(variant):
-    account = Account(variant("customer"))
-    key = account.arn(account.find("AWS::KMS::Key"))
-    use = ("kms:Decrypt", "kms:GenerateDataKey")
-    mine = [request for who in ROLES for request in as_role(account, who, [(action, key, {}) for action in use])]
-    table = ("kms:DescribeKey", "kms:Encrypt", "kms:ReEncryptFrom", "kms:ReEncryptTo")
-    mine += [
-        request
-        for who in who_may(May.USE_LEDGER)
-        for request in as_role(account, who, [(action, key, {}) for action in table])
-    ]
-    # what is under the key is sent by these, and each of them asks for the key
-    senders = {(service, source) for service, _, _, source in sendings(account)}
-    mine += [
-        as_service(account, service, action, key, source, SourceAccount=ACCOUNT)
-        for service, source in sorted(senders)
-        for action in use
-    ]
-    assert not_allowed(mine) == []
-    strangers: list[Request] = [
-        as_service(account, service, action, key, source, SourceAccount="999999999999")
-        for service, source in sorted(senders)
-        for action in use
-    ]
-    function_without_grant = replace(mine[0], identity=[_nothing()])
-    assert answers([*strangers, function_without_grant]) == {DENIED}
-
-
-def _nothing() -> Policy:
-    return {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "sns:ListTopics", "Resource": "*"}],
-    }

@@ -28,13 +28,3 @@ def test_cfn_lint_finds_nothing(variant, name):
 def test_what_is_ignored_is_still_found(simple):
     found = {each.split()[0] for each in findings(simple.body)}
     assert found == set(IGNORED)
-
-
-def test_cfn_lint_looks_at_what_it_is_given(simple):
-    body = json.loads(json.dumps(simple.body))
-    (queue, _) = simple.one("AWS::SQS::Queue", "BufferQueue")
-    body["Resources"][queue]["Properties"]["VisibilityTimeout"] = 50_000
-    body["Resources"][queue]["Properties"]["Colour"] = "blue"
-    found = findings(body)
-    assert any("50000 is greater than the maximum" in each for each in found)
-    assert any("'Colour' was unexpected" in each for each in found)

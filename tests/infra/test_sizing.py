@@ -26,9 +26,11 @@ def test_the_defaults_fit_together():
     sizing.check(settings())
 
 
-@pytest.mark.parametrize("source", [sizing.INTAKE, sizing.DISPATCH])
-def test_visibility_covers_six_timeouts_and_the_window(source):
-    assert source.visibility >= 6 * source.timeout + source.window
+def test_what_a_function_is_given_fits_an_invocation():
+    # one notification as a record of the function's event has about 1,900 bytes, and an event 6 MB at most
+    assert sizing.INTAKE.batch_size * 2_000 <= 6_000_000
+    assert sizing.INTAKE.window >= 1, "a batch of more than 10 messages needs a window"
+    assert (sizing.DISPATCH.batch_size, sizing.DISPATCH.window) == (10, 0), "the most that a FIFO queue gives"
 
 
 @pytest.mark.parametrize(

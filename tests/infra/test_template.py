@@ -49,36 +49,20 @@ def test_s3_notifies_the_buffer_of_every_kind_of_creation(simple):
     }
 
 
-def test_the_buffer_takes_messages_from_this_bucket_of_this_account_only(simple):
-    queue = simple.one("AWS::SQS::Queue", "BufferQueue")[0]
-    assert allowed(simple, queue) == [
-        {
-            "Effect": "Allow",
-            "Principal": {"Service": "s3.amazonaws.com"},
-            "Action": "sqs:SendMessage",
-            "Resource": arn(queue),
-            "Condition": {
-                "ArnEquals": {"aws:SourceArn": bucket_arn("example-landing")},
-                "StringEquals": {"aws:SourceAccount": ACCOUNT},
-            },
-        }
-    ]
-
-
 def test_the_bucket_waits_for_the_permission_to_notify(simple):
     bucket = simple.one("AWS::S3::Bucket", "Landing")[0]
     policy = simple.one("AWS::SQS::QueuePolicy", "BufferQueue")[0]
     assert policy in simple.resources[bucket]["DependsOn"]
 
 
-def test_s3_notifies_nothing_new_before_intake_knows_the_route(simple, many):
+def test_nothing_new_is_announced_before_intake_knows_the_route(simple, many, variant):
     """Else the old code would drop the first uploads of a route that is just being added."""
-    for template in (simple, many):
+    for template in (simple, many, variant("eventbridge")):
         notifying = [
             each
             for each in template.resources.values()
-            if "NotificationConfiguration" in each.get("Properties", {})
-            or each["Type"] == "Custom::S3BucketNotifications"
+            if "QueueConfigurations" in each.get("Properties", {}).get("NotificationConfiguration", {})
+            or each.get("Properties", {}).get("EventPattern", {}).get("source") == ["aws.s3"]
         ]
         assert notifying
         for each in notifying:
@@ -115,13 +99,6 @@ def test_routes_share_a_bucket_or_have_their_own(many):
     assert "Filter" not in alone
 
 
-def test_every_bucket_may_notify_the_buffer_and_no_other(many):
-    (statement,) = allowed(many, many.one("AWS::SQS::Queue", "BufferQueue")[0])
-    sources = statement["Condition"]["ArnEquals"]["aws:SourceArn"]
-    assert sources == [bucket_arn(name) for name in ("example-archive", "example-landing", "example-theirs")]
-    assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": ACCOUNT}
-
-
 def test_of_an_existing_bucket_only_the_notifications_are_added_to(many):
     assert "example-theirs" not in {each.get("BucketName") for each in many.of("AWS::S3::Bucket").values()}
     name, properties = many.one("Custom::S3BucketNotifications")
@@ -135,10 +112,6 @@ def test_of_an_existing_bucket_only_the_notifications_are_added_to(many):
         [{"Name": "suffix", "Value": ".csv"}, {"Name": "prefix", "Value": "stock/"}],
     ]
     assert many.one("AWS::SQS::QueuePolicy", "BufferQueue")[0] in many.resources[name]["DependsOn"]
-
-
-def test_without_an_existing_bucket_nobody_changes_notifications(simple):
-    assert not simple.of("Custom::S3BucketNotifications")
 
 
 # --- routes that have retired ---
@@ -258,13 +231,6 @@ def test_notices_arrive_raw_and_what_sns_cannot_deliver_is_a_dead_letter(simple)
         properties = simple.resources[each]["Properties"]
         assert properties["FifoQueue"] is True
         assert not properties.get("ContentBasedDeduplication")
-        (statement,) = allowed(simple, each)
-        assert statement["Condition"] == {
-            "ArnEquals": {"aws:SourceArn": {"Ref": topic}},
-            "StringEqualsIfExists": {"aws:SourceAccount": ACCOUNT},
-        }
-        assert statement["Principal"] == {"Service": "sns.amazonaws.com"}
-        assert statement["Action"] == "sqs:SendMessage"
 
 
 # --- ledger, buckets, what survives ---
@@ -312,17 +278,14 @@ def test_no_object_that_is_not_superseded_ever_expires(many):
         }
 
 
-def test_buckets_are_private_and_encrypted(many):
+def test_buckets_are_private_and_encrypted_and_queues_too(many):
+    assert all(each["SqsManagedSseEnabled"] is True for each in many.of("AWS::SQS::Queue").values())
     for bucket in many.of("AWS::S3::Bucket").values():
         assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
         assert len(bucket["PublicAccessBlockConfiguration"]) == 4
         (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
         assert rule == {"ServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
         assert bucket["OwnershipControls"] == {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
-
-
-def test_queues_are_encrypted(simple):
-    assert all(each["SqsManagedSseEnabled"] is True for each in simple.of("AWS::SQS::Queue").values())
 
 
 def test_nothing_is_reached_without_tls(many):
@@ -345,23 +308,12 @@ def test_nothing_is_reached_without_tls(many):
 # --- functions ---
 
 
-@pytest.mark.parametrize(("name", "timeout"), [("intake", 60), ("dispatch", 120), ("settle", 120)])
-def test_the_functions(simple, name, timeout):
-    function = simple.one("AWS::Lambda::Function", name.capitalize())[1]
-    assert function["Handler"] == f"lambdas.{name}.app.handler"
-    assert function["Runtime"] == "python3.13"
-    assert function["Architectures"] == ["arm64"]
-    assert function["Timeout"] == timeout
-    assert "ReservedConcurrentExecutions" not in function
-
-
 def test_every_row_is_a_function_and_nothing_else_is_one_of_ours(simple):
-    made = {
-        each["Handler"]: (each["Timeout"], each["MemorySize"])
-        for each in simple.of("AWS::Lambda::Function").values()
-        if each["Handler"].startswith("lambdas.")
-    }
+    ours = [each for each in simple.of("AWS::Lambda::Function").values() if each["Handler"].startswith("lambdas.")]
+    made = {each["Handler"]: (each["Timeout"], each["MemorySize"]) for each in ours}
     assert made == {f"lambdas.{row.name}.app.handler": (row.started_by.timeout, row.memory) for row in ROSTER}
+    assert {(each["Runtime"], *each["Architectures"]) for each in ours} == {("python3.13", "arm64")}
+    assert all(each["Code"] == ours[0]["Code"] for each in ours)
 
 
 def test_events_may_invoke_what_has_a_schedule_or_waits_for_an_event_and_nothing_else(simple):
@@ -374,11 +326,6 @@ def test_events_may_invoke_what_has_a_schedule_or_waits_for_an_event_and_nothing
             if each["FunctionName"] == arn(simple.one("AWS::Lambda::Function", row.construct)[0])
         ]
         assert sorted(map(str, sources)) == sorted(str(arn(rule)) for rule in rules)
-
-
-def test_the_functions_share_their_code(simple):
-    code = [simple.one("AWS::Lambda::Function", name.capitalize())[1]["Code"] for name in FUNCTIONS]
-    assert code == [code[0]] * len(FUNCTIONS)
 
 
 def test_logs_are_kept_for_a_month(simple):
@@ -422,15 +369,9 @@ def test_settle_is_called_every_minute_and_when_a_job_ends(simple):
             "state": ["SUCCESS", "FAILED", "CANCELLED"],
         },
     }
-    for name, properties in (schedule, rule):
+    for _, properties in (schedule, rule):
         assert properties["State"] == "ENABLED"
         assert [each["Arn"] for each in properties["Targets"]] == [arn(settle)]
-        assert {
-            "Action": "lambda:InvokeFunction",
-            "FunctionName": arn(settle),
-            "Principal": "events.amazonaws.com",
-            "SourceArn": arn(name),
-        } in simple.of("AWS::Lambda::Permission").values()
 
 
 def test_functions_and_outputs_name_the_same_things(simple):
@@ -502,17 +443,6 @@ def test_spark_knows_the_catalog_by_its_configured_name(many):
     }
 
 
-def test_the_job_role_is_for_jobs_of_this_application_only(simple):
-    application = simple.one("AWS::EMRServerless::Application")[0]
-    role = simple.one("AWS::IAM::Role", "EmrJobRole")[1]
-    (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
-    assert statement["Principal"] == {"Service": "emr-serverless.amazonaws.com"}
-    assert statement["Condition"] == {
-        "ArnEquals": {"aws:SourceArn": arn(application)},
-        "StringEquals": {"aws:SourceAccount": ACCOUNT},
-    }
-
-
 # --- the template as a whole ---
 
 
@@ -520,7 +450,3 @@ def test_nothing_asks_the_account_while_the_template_is_made(simple):
     assert "Parameters" not in simple.body
     assert "Rules" not in simple.body
     assert "Conditions" not in simple.body
-
-
-def test_the_same_configuration_gives_the_same_template(many, synthesize):
-    assert synthesize(many.toml) == synthesize(many.toml)

@@ -154,7 +154,7 @@ def own_image(processor: str) -> Path:
         run(
             [
                 *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", "--target", str(runtime)),
-                *(*AMAZON_LINUX[processor].flags, "--only-binary", ":all:", RUNTIME_CLIENT[0]),
+                *(*AMAZON_LINUX[processor], "--only-binary", ":all:", RUNTIME_CLIENT[0]),
                 *("--constraints", str(ROOT / "requirements.txt"), "--verify-hashes"),
             ]
         )

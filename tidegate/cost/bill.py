@@ -30,7 +30,7 @@ LAMBDA_GB = 1.0
 JOB_VCPU, JOB_GB = 6, 24
 """Of the smallest job: a driver and one executor."""
 EXECUTOR_VCPU = 4
-ALARMS, METRICS = 26, 36
+ALARMS, METRICS = 20, 36
 """With one route, without `expect_every`. Every metric counts, as if each were written all month; some are rare."""
 CLAIM_BYTES, CLAIM_DAYS = 300, 60
 

@@ -261,7 +261,7 @@ def _audit_page(
         for name, entries in lost.items():
             # `now` is before the claims were read. If the topic does not take all of them, the page is not noted
             send(name, entries, ports, origin=f"audit-{look.id}", at=now)
-            ports.measure(Metric.UPLOADS_FOUND_LOST, len(entries), name)
+            ports.measure(Metric.UPLOADS_FOUND_LOST, len(entries))
     return count_findings(len(listed), found.values()), page.after
 
 

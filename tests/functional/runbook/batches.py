@@ -145,19 +145,17 @@ def a_part_is_lost_for_good(stage: Stage) -> None:
     assert (stage.sums()["committed"], stage.sums()["pending"]) == (1, 1)
 
 
-@scenario("attempts-failed")
+@scenario("batch-late")
 def the_catalog_did_not_answer(stage: Stage) -> None:
     batch = stage.submitted()
     stage.attempt_ends(batch, "could not load the table: the catalog does not answer")
-    assert stage.metrics["AttemptsFailed", ROUTE] == 1
     assert "delayed" in stage.types("tidegate status")
     assert "1.json" in stage.types("s3 ls", BATCH=batch.id)
     assert "does not answer" in stage.types("s3 cp", BATCH=batch.id, ATTEMPT="1")
     assert '"state": "FAILED"' in stage.types("get-job-run", RUN=batch.job_run)
     assert stage.batch(batch.id).attempt == 2
-    stage.metrics.clear()
     stage.published(batch.id)
-    assert (stage.batch(batch.id).state, ("AttemptsFailed", ROUTE) in stage.metrics) == (State.COMMITTED, False)
+    assert (stage.batch(batch.id).state, stage.metrics["LateNow", ROUTE]) == (State.COMMITTED, 0)
 
 
 @scenario("batch-late")
@@ -208,14 +206,14 @@ def the_ledger_refuses_settling(stage: Stage) -> None:
     with answered(wiring._client("dynamodb"), "GetItem", 400, DENIED, containing=f"r#{ROUTE}"):
         stage.settle()
     assert stage.metrics["SettlingTroubles", ""] == 1
-    assert "AccessDenied" in stage.types("log Settle")
+    assert "AccessDenied" in stage.types("met trouble")
     stage.types("tidegate status")
     stage.metrics.clear()
     stage.settle()
     assert ("SettlingTroubles", "") not in stage.metrics, "the alarm ends"
 
 
-@scenario("batches-unannounced")
+@scenario("settling-troubles")
 def the_bus_is_gone(stage: Stage) -> None:
     batch = stage.submitted()
     events = wiring._client("events")
@@ -227,7 +225,7 @@ def the_bus_is_gone(stage: Stage) -> None:
         stage.settle()
     assert stage.metrics["OldestUnannouncedSeconds", ""] > HOUR
     assert ("SettlingTroubles", "") not in stage.metrics
-    assert "no bus today" in stage.types("log Settle")
+    assert "no bus today" in stage.types("bus")
     assert "1 committed batch waits to be announced" in stage.types("tidegate status")
     with answered(events, "PutEvents", 200, {"Entries": [{"EventId": "1"}]}):
         stage.settle()

@@ -26,15 +26,6 @@ def a_function_may_not_do_what_it_has_to(stage: Stage) -> None:
     assert stage.audit() == {"lost": 0}
 
 
-@scenario("function-throttled")
-def a_function_has_a_limit_of_its_own(stage: Stage) -> None:
-    boto3.client("lambda").put_function_concurrency(
-        FunctionName=stage.parts["Dispatch", FUNCTION], ReservedConcurrentExecutions=4
-    )
-    assert '"ReservedConcurrentExecutions": 4' in stage.types("get-function-concurrency", FUNCTION="Dispatch")
-    stage.types("get-account-settings", moto_lacks=True)
-
-
 @scenario("function-silent")
 def its_rules_are_disabled(stage: Stage) -> None:
     events = boto3.client("events")
@@ -45,3 +36,12 @@ def its_rules_are_disabled(stage: Stage) -> None:
         assert "DISABLED" in stage.types("describe-rule", FUNCTION=construct)
         stage.types("enable-rule", FUNCTION=construct)
         assert events.describe_rule(Name=rule)["State"] == "ENABLED"
+
+
+@scenario("function-silent")
+def it_is_throttled(stage: Stage) -> None:
+    boto3.client("lambda").put_function_concurrency(
+        FunctionName=stage.parts["Settle", FUNCTION], ReservedConcurrentExecutions=2
+    )
+    assert '"ReservedConcurrentExecutions": 2' in stage.types("get-function-concurrency", FUNCTION="Settle")
+    stage.types("get-account-settings", moto_lacks=True)
