@@ -450,3 +450,7 @@ def test_nothing_asks_the_account_while_the_template_is_made(simple):
     assert "Parameters" not in simple.body
     assert "Rules" not in simple.body
     assert "Conditions" not in simple.body
+
+
+def test_the_same_configuration_gives_the_same_template(many, synthesize):
+    assert synthesize(many.toml) == synthesize(many.toml)
