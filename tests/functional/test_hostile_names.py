@@ -53,7 +53,7 @@ ASKED: dict[str, list[list[str]]] = {
 }
 PRINT_BY_THE_SAME_DOOR = frozenset(
     {
-        *("ui", "sql", "shell", "routes", "init", "try", "check", "cost", "doctor", "env", "backfill", "reconcile"),
+        *("ui", "sql", "init", "try", "check", "cost", "doctor", "env", "backfill", "reconcile"),
         *("republish", "maintain", "ledger", "local", "demo"),
     }
 )

@@ -77,7 +77,7 @@ def files(
     if as_json:
         from tidegate.cli import json_output
 
-        shaped = json_output.landed_files(found) if isinstance(found, LandedPage) else json_output.files(found)
+        shaped = json_output.files(found)
         typer.echo(json_output.dumps(shaped))
         return
     from tidegate.cli import render_lists

@@ -33,10 +33,6 @@ VERBS = (
     ),
     Verb("ui", "tidegate.ui.verb:ui", "Serve a page that shows where the uploads are, live, until Ctrl-C."),
     Verb("sql", "tidegate.cli.sql:sql", "Ask the tables by SQL, or list them if there is no query."),
-    Verb("shell", "tidegate.cli.shell:shell", "Start Spark's SQL shell on the tables, or Python's with --python."),
-    Verb(
-        "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
-    ),
     Verb(
         "init",
         "tidegate.cli.sampling.init:init",
@@ -50,7 +46,7 @@ VERBS = (
     Verb(
         "check",
         "tidegate.cli.check:check",
-        "Find the mistakes in tidegate.toml, each with its line: fields, types, partitions, routes that collide.",
+        "Find the mistakes in tidegate.toml, each with its line, and print which uploads become rows of which table.",
     ),
     Verb(
         "cost",

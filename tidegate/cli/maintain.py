@@ -42,7 +42,7 @@ def maintain(
     if look.done is None:
         raise Retryable(f"the tables were not maintained by {look.job}: {look.failure}. {waited.log}")
     if as_json:
-        typer.echo(json_output.dumps(json_output.maintained(look.done, dry_run=dry_run)))
+        typer.echo(json_output.dumps(json_output.document(look.done, dry_run=dry_run)))
     else:
         render.maintained(look.done, dry_run=dry_run)
     if look.done.troubled:

@@ -16,7 +16,7 @@ import typer
 
 WITH_DIR = frozenset(
     {
-        *("status", "trace", "files", "batches", "ui", "sql", "shell", "doctor", "redrive", "resume", "abort"),
+        *("status", "trace", "files", "batches", "ui", "sql", "doctor", "redrive", "resume", "abort"),
         *("decide", "pause", "unpause", "audit", "backfill", "reconcile", "republish", "maintain"),
         *(
             "quarantine drop",
@@ -30,7 +30,7 @@ WITH_DIR = frozenset(
     }
 )
 """The verbs with the option `--dir`."""
-WITH_CONFIG = frozenset({"routes"})
+WITH_CONFIG = frozenset({"check"})
 """The verbs that read `tidegate.toml` of no stack, and are named beside one."""
 
 _IN_BACKTICKS = re.compile(r"`(tidegate [^`\n]*)`")

@@ -1,7 +1,6 @@
 """What the verbs print for people. Nothing here decides anything or makes a call."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
@@ -22,7 +21,6 @@ from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.backfill import SENT, BackfillCounts, BackfillFinding
 from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.reconcile import TableDifference
-from tidegate.core.routes import Route
 from tidegate.flows.letters import LettersMoved
 from tidegate.flows.missing import Missing
 from tidegate.flows.quarantine import Quarantined
@@ -32,38 +30,6 @@ from tidegate.flows.recover import Recovered
 from tidegate.flows.wishes import Droppable
 
 _STATE_STYLE = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "bold red"}
-
-
-# --- routes ---
-
-
-def routes(config: Path, routes: Iterable[Route], maintained: Collection[str]) -> None:
-    """`maintained` are the tables that a job maintains."""
-    out = console()
-    out.print(Text(f"{config}", "dim"), soft_wrap=True)
-    for route in routes:
-        dataset, limits = route.dataset, route.limits
-        retired = " (retired: it takes no new uploads and finishes what it has)" if route.retired else ""
-        out.print(Text.assemble("\n", (route.name, "bold"), retired), soft_wrap=True)
-        for name, value in (
-            ("uploads", f"s3://{route.bucket}/{route.prefix}*{route.suffix}, read as {dataset.format}"),
-            ("table", f"{dataset.table}, {'maintained' if dataset.table in maintained else 'not maintained'}"),
-            ("partitions", ", ".join(dataset.partition_by) or "none"),
-            (
-                "hand-off",
-                f"after {duration(limits.max_wait)}, {size(limits.target_bytes)},"
-                f" {counted(limits.target_objects, 'object')}",
-            ),
-            (
-                "jobs",
-                f"{limits.in_flight} at once, {counted(limits.attempts, 'attempt')} at a batch,"
-                f" the second after {duration(limits.retry_wait)}; a halted one steps aside after"
-                f" {duration(limits.step_aside)}",
-            ),
-            ("audit", f"by {route.audit_from}"),
-            ("lanes", str(route.lanes)),
-        ):
-            out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
 
 
 # --- ledger recover ---

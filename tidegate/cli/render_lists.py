@@ -51,7 +51,7 @@ def _what_to_do(page: FilesPage, asked: AskedPage) -> Iterator[str]:
     if page.after:
         yield "older batches were not looked at yet"
     elif not asked.narrowing:
-        yield "an upload is listed once it is in a batch: `tidegate status` counts them, `tidegate routes` has the keys"
+        yield "an upload is listed once it is in a batch: `tidegate status` counts them, `tidegate check` has the keys"
     elif not page.looked_at:
         yield "there is no batch that this could be in: `tidegate batches` lists those that there are"
     if asked.options.get("--key"):
