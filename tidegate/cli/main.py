@@ -23,12 +23,12 @@ VERBS = (
     ),
     Verb(
         "files",
-        "tidegate.cli.files:files",
+        "tidegate.cli.lists:files",
         "List the uploads, those of the newest batch first: outcome, rows, error, batch, snapshot, table, times.",
     ),
     Verb(
         "batches",
-        "tidegate.cli.batch_list:batches",
+        "tidegate.cli.lists:batches",
         "List the batches, newest first: state, uploads, rows, how long each gathered, waited and ran, and errors.",
     ),
     Verb("ui", "tidegate.ui.verb:ui", "Serve a page that shows where the uploads are, live, until Ctrl-C."),
