@@ -1,9 +1,11 @@
 """What the verbs print for people. Nothing here decides anything or makes a call."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
+from tidegate.cli import json_output
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
 from tidegate.cli.printed import in_prose, named
@@ -35,25 +37,28 @@ _STATE_STYLE = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FA
 # --- ledger recover ---
 
 
-def _counts(out: Console, *counted: tuple[str, int]) -> None:
-    for what, count in counted:
-        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+def numbers(out: Console, document: Mapping[str, Any], indent: str = "  ") -> None:
+    """The numbers of a JSON document, each with its name."""
+    for name, value in document.items():
+        match value:
+            case bool():
+                continue
+            case int():
+                out.print(f"{indent}{name.replace('_', ' '):<36}{value:>9,}", soft_wrap=True)
+            case dict():
+                out.print(f"{indent}{name.replace('_', ' ')}", soft_wrap=True)
+                numbers(out, value, indent + "  ")
 
 
 def recovered(done: Recovered, *, dry_run: bool) -> None:
     out = console()
     if dry_run:
         out.print(Text("nothing was written; without --dry-run this would be", "bold"))
-    _counts(
-        out,
-        ("batches looked at", done.batches),
-        ("claims put back", done.claims),
-        ("notices registered again", done.notices),
-        ("notices withdrawn from an open batch", done.withdrawn),
-        ("batches sealed again", done.sealed),
-        ("batches that have a receipt, to be settled", done.submitted),
-        ("uploads sent again", done.sent),
-    )
+    numbers(out, json_output.recovered(done, dry_run=dry_run))
+    _troubles(out, done)
+
+
+def _troubles(out: Console, done: Recovered) -> None:
     for clash in done.clashes:
         advice = f"When {clash.other} has ended, or its notice is registered, recover again"
         text = (
@@ -77,17 +82,12 @@ def recovered(done: Recovered, *, dry_run: bool) -> None:
 
 
 def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
-    recovered(done.recovered, dry_run=dry_run)
     out = console()
-    _counts(
-        out,
-        ("uploads that have rows, in all tables", sum(done.landed.values())),
-        ("  of these, landed before the ledger's memory", done.before),
-        ("  of these, written by other tools", done.strangers),
-        ("batches written into the work bucket from their rows", done.written),
-        ("  uploads of these", done.uploads),
-        ("batches recorded as ended", done.ended),
-    )
+    if dry_run:
+        out.print(Text("nothing was written; without --dry-run this would be", "bold"))
+    out.print(f"  {'uploads that have rows, in all tables':<36}{sum(done.landed.values()):>9,}", soft_wrap=True)
+    numbers(out, json_output.rebuilt(done, dry_run=dry_run))
+    _troubles(out, done.recovered)
 
 
 # --- reconcile ---
@@ -95,17 +95,12 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
 
 def reconciled(done: Reconciled) -> None:
     out = console()
-    _counts(
-        out,
-        ("committed batches compared", done.committed),
-        ("rows that were committed in them", done.rows),
-        ("rows that the tables hold, of all batches", sum(held.rows for held in done.tables.values())),
-        ("batches with rows that settling has not recorded yet", done.pending),
-        ("batches with rows that the ledger has forgotten", done.forgotten),
-        ("uploads that other tools wrote", done.strangers),
-        ("abandoned batches whose fences were looked for", done.abandoned),
-        ("objects with rows of more than one version", sum(done.several.values())),
-    )
+    numbers(out, json_output.reconciled(done))
+    for table, held in sorted(done.tables.items()):
+        several = done.several.get(table, 0)
+        out.print(f"table {table}: {counted(held.rows, 'row')} of {counted(held.uploads, 'upload')}", soft_wrap=True)
+        if several:
+            out.print(f"    {counted(several, 'object has', 'objects have')} rows of several versions", soft_wrap=True)
     if done.example:
         advice = in_prose("`tidegate trace` prints the statement that removes the older rows")
         out.print(Text(f"    for example {named(done.example)}: {advice}", "dim"), soft_wrap=True)
@@ -118,21 +113,11 @@ def reconciled(done: Reconciled) -> None:
 
 def maintained(done: CompleteMaintenance, *, dry_run: bool) -> None:
     out = console()
-    would = "would be " if dry_run else ""
+    if dry_run:
+        out.print(Text("nothing was changed; without --dry-run this would be", "bold"))
     for each in done.tables:
         out.print(Text(f"table {each.table}", "bold"), soft_wrap=True)
-        _counts(
-            out,
-            ("small files", each.small),
-            ("of these, files that were rewritten", each.compacted),
-            ("into so many", each.compacted_into),
-            ("bytes of these", each.compacted_bytes),
-            ("manifests that were rewritten", each.manifests),
-            ("snapshots", each.snapshots),
-            (f"of these, {would}expired", each.expired),
-            ("files that were deleted with them", each.deleted),
-            (f"orphan files that {would or 'were '}deleted", each.orphans),
-        )
+        numbers(out, json_output.document(each))
         for remark in each.remarks:
             out.print(Text(f"    {remark}", "dim"), soft_wrap=True)
         if each.trouble:
@@ -231,8 +216,7 @@ def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, Aud
         out.print(Text("nothing was sent; without --dry-run what is lost or stale would be", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
-        for what, count in found.as_dict().items():
-            out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
+        numbers(out, found.as_dict())
     sent = sum(found.sent for found in counts.values())
     for each, finding in first:
         line = f"{each.upload}, of {iso(each.modified)}"
@@ -264,8 +248,7 @@ def backfilled(
         out.print(Text("nothing was sent; without --dry-run what the table lacks would be", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
-        for what, count in found.as_dict().items():
-            out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
+        numbers(out, found.as_dict())
     for each, finding in first:
         line = f"{each.upload}, of {iso(each.modified)}: {in_prose(BACKFILL_ADVICE[finding])}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)
