@@ -183,16 +183,6 @@ def test_a_bootstrapped_account_is_ready(examined: Examined):
     assert said["lake formation"] == "leaves new databases and tables to IAM"
 
 
-def test_a_bucket_that_an_earlier_deployment_left_is_in_the_way(examined: Examined):
-    s3 = examined.cloud.client("s3")
-    s3.create_bucket(Bucket="examined-left")
-    checks = ask(toml=CONFIG.replace("examined-landing", "examined-left").replace('"examined"', '"again"'))
-    found = line(checks, "bucket examined-left")
-    assert found.state is CheckState.FAIL
-    assert found.finding == "is in this account already, and stack again has not made it"
-    s3.delete_bucket(Bucket="examined-left")
-
-
 def test_an_existing_buckets_notifications_may_be_in_the_way(examined: Examined):
     s3, bucket = examined.cloud.client("s3"), "examined-busy"
     s3.create_bucket(Bucket=bucket)
@@ -235,19 +225,6 @@ def test_a_database_that_lake_formation_keeps_is_told_with_the_grant(examined: E
         assert line(ask(resources=whole), "database shop").state is CheckState.FAIL
     finally:
         glue.delete_database(Name="shop")
-
-
-def test_an_account_that_lake_formation_rules_is_told_with_the_grant(examined: Examined):
-    formation = examined.cloud.client("lakeformation")
-    was = formation.get_data_lake_settings()["DataLakeSettings"]
-    formation.put_data_lake_settings(DataLakeSettings={"CreateDatabaseDefaultPermissions": []})
-    try:
-        found = line(ask(), "lake formation")
-        assert found.state is CheckState.WARN
-        assert found.finding == "decides about new databases and tables, whatever IAM allows"
-        assert "--permissions CREATE_DATABASE" in found.advice
-    finally:
-        formation.put_data_lake_settings(DataLakeSettings=was)
 
 
 # --- after ---

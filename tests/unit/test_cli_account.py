@@ -505,18 +505,6 @@ def test_lake_formations_defaults(given, state, said):
     assert access.defaults(NO, "").state is CheckState.WARN
 
 
-@pytest.mark.parametrize(
-    ("permission", "state"), [("ALL", CheckState.OK), ("CREATE_TABLE", CheckState.OK), ("DESCRIBE", CheckState.FAIL)]
-)
-def test_a_grant_to_the_job_role_counts(permission, state):
-    given = {"Principal": {"DataLakePrincipalIdentifier": "role"}, "Permissions": [permission]}
-    granted = Found({"PrincipalResourcePermissions": [given]})
-    line = access.database("shop", Found({}), granted, "role")
-    assert line.state is state
-    other = access.database("shop", Found({}), granted, "another")
-    assert other.state is CheckState.FAIL
-
-
 # --- the stack ---
 
 
