@@ -27,10 +27,11 @@ def check(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the mistakes in tidegate.toml, each with its line, and print which uploads become rows of which table.
+    """Find the mistakes in tidegate.toml, and print its routes.
 
-    It looks at fields, types, partitions, and at routes that collide. With --json every route has all of its settings.
-    It needs no stack, no account and no Java. Ends with 2 if the file cannot be used.
+    Each mistake comes with its line, each route with its uploads and its table. It looks at fields, types, partitions,
+    and at routes that collide. With --json every route has all of its settings. It needs no stack, no account and no
+    Java. Ends with 2 if the file cannot be used.
     """
     if schema:
         from tidegate.settings.editors import schema_of_file

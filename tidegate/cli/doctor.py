@@ -37,7 +37,7 @@ def doctor(
     ] = 15,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that this machine has what the local stack needs, or with --aws an account what a deployment needs."""
+    """Check this machine for the local stack, or an account with --aws."""
     if aws:
         from tidegate.cli.account import visit  # the check of this machine does not need it
 

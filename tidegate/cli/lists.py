@@ -65,7 +65,7 @@ def files(
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the uploads, those of the newest batch first: outcome, rows, error, batch, snapshot, table, times.
+    """List the uploads, those of the newest batch first, and what became of each.
 
     A page costs a few requests, however many uploads there were. It goes as far back as the ledger remembers. Of a
     local stack that has stopped, it lists what its tables hold.
@@ -105,7 +105,7 @@ def batches(
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List the batches, newest first: state, uploads, rows, how long each gathered, waited and ran, and errors.
+    """List the batches, newest first, with their times and errors.
 
     A page costs a few requests, however long the history is. It goes as far back as the ledger remembers.
     """

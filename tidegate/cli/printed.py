@@ -18,15 +18,8 @@ WITH_DIR = frozenset(
     {
         *("status", "trace", "files", "batches", "ui", "sql", "doctor", "redrive", "resume", "abort"),
         *("decide", "pause", "unpause", "audit", "backfill", "reconcile", "republish", "maintain"),
-        *(
-            "quarantine drop",
-            "quarantine ls",
-            "quarantine show",
-            "quarantine release",
-            "ledger recover",
-            "ledger rebuild",
-        ),
-        *("local up", "local down", "local env"),
+        *("quarantine drop", "quarantine ls", "quarantine show", "quarantine release"),
+        *("ledger recover", "ledger rebuild", "local up", "local down", "local env"),
     }
 )
 """The verbs with the option `--dir`."""

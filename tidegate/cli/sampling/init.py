@@ -63,10 +63,10 @@ def init(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a commented tidegate.toml for files that there are already: their format, columns, prefix and suffix.
+    """Write a commented tidegate.toml for files that there are already.
 
-    A type is guessed only if it loses nothing. The samples are decoded with what was guessed before it is written. A
-    file that is there is never overwritten.
+    It finds out format, columns, prefix and suffix. A type is guessed only if it loses nothing. The samples are decoded
+    with what was guessed before it is written. A file that is there is never overwritten.
     """
     given = files or ["."]
     file = deployment.config_file(config)

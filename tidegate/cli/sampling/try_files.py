@@ -60,10 +60,10 @@ def try_files(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.
+    """Decode files as a route's job would, and print rows.
 
-    It needs no stack and no Java, and changes nothing. A file of this machine is taken for one under the prefix.
-    Ends with 1 if a file is refused.
+    Of a refused file it prints the error that a quarantine would hold. It needs no stack and no Java, and changes
+    nothing. A file of this machine is taken for one under the prefix. Ends with 1 if a file is refused.
     """
     routes = load(deployment.config_file(config)).core_routes()
     found = {each.name: each for each in routes}
