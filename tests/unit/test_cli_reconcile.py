@@ -99,8 +99,8 @@ def test_objects_in_several_versions_are_told_and_are_no_difference(asked):
     asked["answer"] = replace(GOOD, several={"lake.a": 2, "lake.b": 1}, example="s3://l/k")
     result = run()
     assert result.exit_code == Exit.OK
-    assert "    2 objects have rows of several versions\n" in result.stdout
-    assert "    1 object has rows of several versions\n    for example s3://l/k: `tidegate" in result.stdout
+    assert "    in several versions: 2 objects\n" in result.stdout
+    assert "    in several versions: 1 object\n    for example s3://l/k: `tidegate" in result.stdout
     tables = json.loads(run("--json").stdout)["tables"]
     assert [each["objects_in_several_versions"] for each in tables] == [2, 1]
 

@@ -39,7 +39,7 @@ HALTED = "halted"
 """No state of its own: a halted batch is SEALED or SUBMITTED. It is what people look for."""
 OF_BATCHES = (*(each.lower() for each in State), HALTED)
 
-SinceOption = Annotated[
+GatheredSinceOption = Annotated[
     str | None,
     typer.Option("--since", metavar=WHEN, help=f"Only of batches that gathered at or after: {SINCE_WHEN}."),
 ]
@@ -59,7 +59,7 @@ def files(
         str | None, typer.Option("--state", metavar="STATE", help=f"Only what is {', '.join(OF_FILES)}: one of these.")
     ] = None,
     key: KeyOption = "",
-    since: SinceOption = None,
+    since: GatheredSinceOption = None,
     limit: LimitOption = SHOWN,
     after: AfterOption = "",
     folder: DeploymentOption = None,
@@ -99,7 +99,7 @@ def batches(
     state: Annotated[
         str | None, typer.Option("--state", metavar="STATE", help=f"Only {', '.join(OF_BATCHES)} ones: one of these.")
     ] = None,
-    since: SinceOption = None,
+    since: GatheredSinceOption = None,
     limit: LimitOption = SHOWN,
     after: AfterOption = "",
     folder: DeploymentOption = None,

@@ -100,7 +100,7 @@ def reconciled(done: Reconciled) -> None:
         several = done.several.get(table, 0)
         out.print(f"table {table}: {counted(held.rows, 'row')} of {counted(held.uploads, 'upload')}", soft_wrap=True)
         if several:
-            out.print(f"    {counted(several, 'object has', 'objects have')} rows of several versions", soft_wrap=True)
+            out.print(f"    in several versions: {counted(several, 'object')}", soft_wrap=True)
     if done.example:
         advice = in_prose("`tidegate trace` prints the statement that removes the older rows")
         out.print(Text(f"    for example {named(done.example)}: {advice}", "dim"), soft_wrap=True)
