@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,16 +112,6 @@ JARS = (
     ),
 )
 
-AWS_JARS = (
-    Jar(
-        "org.apache.iceberg",
-        "iceberg-aws-bundle",
-        "1.11.0",
-        "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
-    ),
-)
-"""The AWS SDK as Iceberg's GlueCatalog and S3FileIO want it: 64 MB, which the local stack does without."""
-
 
 @dataclass(frozen=True, slots=True)
 class Wheel:
@@ -157,13 +147,6 @@ def node() -> Node:
 def jars() -> list[Path]:
     """The jars for `spark-submit --jars`: Iceberg, and SQLite for its catalog. Needs no network."""
     return _present_jars(_share() / "jars")
-
-
-def aws_jars() -> list[Path]:
-    """The jars that Spark needs beside these to reach a catalog and files in AWS. They are fetched on first use. Raises
-    ToolMissing."""
-    _resolve_jars(_share(), AWS_JARS)
-    return _present_jars(_share() / "jars", AWS_JARS)
 
 
 def spark_jars() -> list[Path]:
@@ -349,18 +332,18 @@ def _either(versions: tuple[int, ...]) -> str:
 # --- The Spark jars ---
 
 
-def _present_jars(folder: Path, jars: Sequence[Jar] | None = None) -> list[Path]:
-    paths = [folder / jar.file_name for jar in (JARS if jars is None else jars)]
+def _present_jars(folder: Path) -> list[Path]:
+    paths = [folder / jar.file_name for jar in JARS]
     for path in paths:
         if not path.exists():
             raise ToolMissing(f"The Spark jar {path.name} is missing. With a network, run `{PREPARE}`.")
     return paths
 
 
-def _resolve_jars(share: Path, jars: Sequence[Jar] | None = None) -> None:
+def _resolve_jars(share: Path) -> None:
     """Let Spark's own Ivy fetch the jars, once, so that it alone decides about repositories and mirrors."""
     folder = share / "jars"
-    missing = [jar for jar in (JARS if jars is None else jars) if not _is_genuine(folder / jar.file_name, jar)]
+    missing = [jar for jar in JARS if not _is_genuine(folder / jar.file_name, jar)]
     if not missing:
         return
     folder.mkdir(parents=True, exist_ok=True)

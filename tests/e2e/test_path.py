@@ -134,7 +134,7 @@ def test_an_unversioned_bucket_tells_superseded_and_vanished(stack: LocalStack) 
         ("c.csv", "quarantined", None),
         ("d.csv", "committed", 1),
     ]
-    (broken,) = json.loads(stack.cli("files", "--route", "plain", "--quarantined", "--json").stdout)["files"]
+    (broken,) = json.loads(stack.cli("files", "--route", "plain", "--state", "quarantined", "--json").stdout)["files"]
     assert "seven" in broken["error"]
     batches = json.loads(stack.cli("batches", "--route", "plain", "--json").stdout)["batches"]
     assert sum(each["rows"] for each in batches) == 2

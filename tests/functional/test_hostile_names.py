@@ -33,7 +33,7 @@ ERROR = f"line 1: {EVIL}\n  {FORGED}"
 ASKED: dict[str, list[list[str]]] = {
     "status": [["status"], ["status", "--json"]],
     "trace": [["trace", URI], ["trace", URI, "--json"], ["trace", URI + "x"], ["trace", f"s3://other/{KEY}"]],
-    "files": [["files"], ["files", "--json"], ["files", "--quarantined"], ["files", "--key", KEY + "x"]],
+    "files": [["files"], ["files", "--json"], ["files", "--state", "quarantined"], ["files", "--key", KEY + "x"]],
     "batches": [["batches"], ["batches", "--json"]],
     "quarantine": [
         ["quarantine", "ls"],
@@ -53,7 +53,7 @@ ASKED: dict[str, list[list[str]]] = {
 }
 PRINT_BY_THE_SAME_DOOR = frozenset(
     {
-        *("ui", "sql", "shell", "routes", "init", "try", "check", "cost", "doctor", "env", "backfill", "reconcile"),
+        *("ui", "sql", "init", "try", "check", "cost", "doctor", "env", "backfill", "reconcile"),
         *("republish", "maintain", "ledger", "local", "demo"),
     }
 )

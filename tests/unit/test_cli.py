@@ -786,60 +786,31 @@ def test_status_shows_a_lost_route_as_long_as_something_of_it_is_under_way(ledge
     assert [each["route"] for each in json.loads(run("status", "--json").stdout)["routes"]] == ["flights"]
 
 
-# --- routes ---
+# --- check, and help ---
 
 
-def test_a_retired_route_is_shown_as_one(tmp_path: Path):
-    file = tmp_path / "tidegate.toml"
+def test_check_says_what_becomes_what(tmp_path: Path):
     text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
-    file.write_text(text.replace("[[route]]\n", "[[route]]\nretired = true\n", 1), encoding="utf-8")
-    assert "(retired: it takes no new uploads" in run("routes", "--config", str(file)).stdout
-    first = json.loads(run("routes", "--config", str(file), "--json").stdout)["routes"][0]
-    assert first["retired"] is True
+    changed = text.replace("[[route]]\n", "[[route]]\nlanes = 3\nmaintain = false\nretired = true\n", 1)
+    for written, lanes, maintained, retired in ((text, 1, True, False), (changed, 3, False, True)):
+        file = tmp_path / "tidegate.toml"
+        file.write_text(written, encoding="utf-8")
+        result = run("check", "--config", str(file), "--json")
+        assert result.exit_code == Exit.OK
+        document = json.loads(result.stdout)
+        assert agree(shape(document), shape(documented("check")))
+        (route,) = document["routes"]
+        assert (route["lanes"], route["maintained"], route["retired"]) == (lanes, maintained, retired)
+        assert route["max_object_bytes"] == documented("check")["routes"][0]["max_object_bytes"]
+        printed = run("check", "--config", str(file)).stdout
+        assert "  s3://landing/flights/*.json.gz, read as json\n" in printed
+        assert f"table lake.flights.departures, {'maintained' if maintained else 'not maintained'}\n" in printed
+        assert ("(retired: it takes no new uploads" in printed) is retired
 
 
 @pytest.mark.parametrize("verb", [(), ("status",), ("quarantine", "ls"), ("local", "up")])
 def test_h_is_short_for_help(verb: tuple[str, ...]):
     assert run(*verb, "-h").stdout == run(*verb, "--help").stdout
-
-
-def test_routes_as_json_is_what_the_page_shows():
-    result = run("routes", "--config", str(ROOT / "tidegate.example.toml"), "--json")
-    assert result.exit_code == Exit.OK
-    assert agree(shape(json.loads(result.stdout)), shape(documented("routes")))
-    (shipped,), (shown,) = json.loads(result.stdout)["routes"], documented("routes")["routes"]
-    assert shown["max_object_bytes"] == shipped["max_object_bytes"]
-
-
-def test_routes_says_how_many_lanes_there_are_and_whether_the_table_is_maintained(tmp_path: Path):
-    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
-    changed = text.replace("[[route]]\n", "[[route]]\nlanes = 3\nmaintain = false\n", 1)
-    for written, lanes, maintained in ((text, 1, True), (changed, 3, False)):
-        file = tmp_path / "tidegate.toml"
-        file.write_text(written, encoding="utf-8")
-        (route,) = json.loads(run("routes", "--config", str(file), "--json").stdout)["routes"]
-        assert (route["lanes"], route["maintained"]) == (lanes, maintained)
-        printed = " ".join(run("routes", "--config", str(file)).stdout.split())
-        said = "maintained" if maintained else "not maintained"
-        assert f"table {route['table']}, {said} partitions" in printed
-        assert printed.endswith(f"lanes {lanes}")
-
-
-def test_routes_says_where_an_audit_finds_the_uploads(tmp_path: Path):
-    file = tmp_path / "tidegate.toml"
-    text = (ROOT / "tidegate.example.toml").read_text(encoding="utf-8")
-    source = "s3://lists/all/landing/daily"
-    file.write_text(text.replace("[[route]]\n", f'[[route]]\naudit_from = "{source}"\n', 1), encoding="utf-8")
-    for path, found in ((ROOT / "tidegate.example.toml", "listing"), (file, source)):
-        assert f"audit by {found}" in " ".join(run("routes", "--config", str(path)).stdout.split())
-        (route,) = json.loads(run("routes", "--config", str(path), "--json").stdout)["routes"]
-        assert route["audit_from"] == found
-
-
-def test_routes_says_what_becomes_what():
-    result = run("routes", "--config", str(ROOT / "tidegate.example.toml"))
-    assert "s3://landing/flights/*.json.gz, read as json" in result.stdout
-    assert "lake.flights.departures" in result.stdout
 
 
 # --- errors and exit codes ---
@@ -983,7 +954,7 @@ def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
     "arguments",
     [
         *(["local", "up", "--detach"], ["local", "--help"], ["demo", "--objects", "100"], ["demo", "--help"]),
-        *(["doctor"], ["status"], ["ledger", "rebuild", "--dir", "stack"], ["sql"], ["shell"]),
+        *(["doctor"], ["status"], ["ledger", "rebuild", "--dir", "stack"], ["sql"]),
     ],
     ids=" ".join,
 )
@@ -1003,7 +974,7 @@ def test_what_asks_tables_says_what_to_install(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_the_other_verbs_work_without_this_machines_stack():
-    done = without_the_extra("routes", "--json")
+    done = without_the_extra("check", "tidegate.example.toml", "--json")
     assert done.returncode == Exit.OK
     assert json.loads(done.stdout)["routes"]
     shown = without_the_extra("--help")

@@ -1,11 +1,12 @@
-"""The judgements of `tidegate doctor --aws`: every answer that AWS may give becomes a line. Nothing is called."""
+"""The checks of `tidegate doctor --aws`: every answer that AWS may give becomes a line. Nothing is called."""
 
 import io
 import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +16,20 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from botocore.parsers import ResponseParserError
 from typer.testing import CliRunner
 
-from infra.roster import ROSTER
 from tests.support.answers import DENIED, Answers, No, Scripted
 from tidegate.cli import main
-from tidegate.cli.account import buckets, catalog, examine, parts, quotas, roles, sources
-from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, permission_for, worth
-from tidegate.cli.account.buckets import Held, Whose, held
+from tidegate.cli.account import access, buckets, examine
+from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Examined, Found, Unanswered, permission_for, worth
+from tidegate.cli.account.buckets import Held, SomebodyElses, held
 from tidegate.cli.account.job import JobClock, SelfTest, judge_report, judge_run
 from tidegate.cli.account.visit import visit
 from tidegate.cli.checks import Check, CheckState, verdict
 from tidegate.cli.exits import Exit
-from tidegate.core.routes import Dataset
-from tidegate.settings import LimitSettings, RouteSettings, Settings, parse
+from tidegate.core.routes import Dataset, encode_route
+from tidegate.settings import RouteSettings, Settings, parse
 from tidegate.wiring import Resources
 
+ROOT = Path(__file__).parents[2]
 ACCOUNT, REGION = "123456789012", "eu-west-1"
 NO = Denied("s3:Some")
 SILENT = Unanswered("timed out")
@@ -131,17 +132,16 @@ def test_a_page_in_place_of_an_answer_raises_nothing():
 
 
 @pytest.mark.parametrize(
-    ("region", "who", "name", "exit"),
+    ("region", "who", "exit"),
     [
-        (None, Found({"Account": ACCOUNT}), "region", Exit.USAGE),
-        (REGION, Unanswered("Unable to locate credentials"), "credentials", Exit.NO_STACK),
-        (REGION, Denied("sts:GetCallerIdentity"), "credentials", Exit.NO_STACK),
+        (None, Found({"Account": ACCOUNT}), Exit.USAGE),
+        (REGION, Unanswered("Unable to locate credentials"), Exit.NO_STACK),
+        (REGION, Denied("sts:GetCallerIdentity"), Exit.NO_STACK),
     ],
 )
-def test_without_region_or_credentials_nothing_else_is_asked(region, who, name, exit):
-    line = examine.whereabouts(region, who)
-    assert isinstance(line, Check)
-    assert (line.name, line.state, line.exit) == (name, CheckState.FAIL, exit)
+def test_without_region_or_credentials_the_examination_ends(region, who, exit):
+    line = examine.credentials(region, who)
+    assert (line.name, line.state, line.exit) == ("credentials", CheckState.FAIL, exit)
 
 
 def test_bad_credentials_end_the_examination():
@@ -154,87 +154,71 @@ def test_bad_credentials_end_the_examination():
 
 
 @pytest.mark.parametrize(
-    ("place", "configured", "state"),
+    ("account", "region", "configured", "state"),
     [
-        (examine.AccountRegion(ACCOUNT, REGION), "tidegate", CheckState.OK),
-        (examine.AccountRegion("999999999999", REGION), "tidegate", CheckState.FAIL),
-        (examine.AccountRegion(ACCOUNT, "us-east-1"), "tidegate", CheckState.FAIL),
-        (examine.AccountRegion(ACCOUNT, REGION), "staging", CheckState.FAIL),
+        (ACCOUNT, REGION, "tidegate", CheckState.OK),
+        ("999999999999", REGION, "tidegate", CheckState.FAIL),
+        (ACCOUNT, "us-east-1", "tidegate", CheckState.FAIL),
+        (ACCOUNT, REGION, "staging", CheckState.FAIL),
     ],
 )
-def test_the_outputs_must_be_of_this_place_and_configuration(place, configured, state):
-    line = examine.belongs(RESOURCES, configured, place)
+def test_the_outputs_must_be_of_this_place_and_configuration(account, region, configured, state):
+    line = examine.belongs(RESOURCES, configured, account, region)
     assert line.state is state
     assert line.exit is (Exit.OK if state is CheckState.OK else Exit.USAGE)
 
 
 # --- buckets ---
 
-HERE = Found({"BucketRegion": REGION})
 OWN = Found({"Buckets": [{"Name": "landing", "BucketRegion": REGION}, {"Name": "landing-2"}]})
 
 
 @pytest.mark.parametrize(
-    ("plain", "as_owner", "own", "result"),
+    ("answer", "own", "result"),
     [
-        (Absent(), Absent(), Absent(), Held(Whose.NOBODYS)),
-        (HERE, HERE, Absent(), Held(Whose.OURS, REGION)),
-        (HERE, NO, Absent(), Held(Whose.SOMEBODY_ELSES, REGION)),
-        (NO, NO, Found({"Buckets": [{"Name": "landing-2"}]}), Held(Whose.SOMEBODY_ELSES)),
-        (NO, NO, OWN, Held(Whose.OURS, REGION)),
-        (NO, NO, Denied("s3:ListAllMyBuckets"), NO),
-        (NO, NO, Absent(), NO),
-        (SILENT, SILENT, Absent(), SILENT),
-        (HERE, SILENT, Absent(), SILENT),
+        (Absent(), Absent(), Absent()),
+        (Found({"BucketRegion": REGION}), Absent(), Held(REGION)),
+        (Found({"ResponseMetadata": {"HTTPHeaders": {"x-amz-bucket-region": REGION}}}), Absent(), Held(REGION)),
+        (NO, Found({"Buckets": [{"Name": "landing-2"}]}), SomebodyElses()),
+        (NO, OWN, Held(REGION)),
+        (NO, Denied("s3:ListAllMyBuckets"), Denied("s3:ListAllMyBuckets")),
+        (NO, Absent(), NO),
+        (SILENT, Absent(), SILENT),
     ],
 )
-def test_whose_a_bucket_is(plain, as_owner, own, result):
-    assert held(plain, as_owner, own, "landing") == result
-
-
-def test_the_region_of_a_bucket_may_come_in_a_header():
-    header = Found({"ResponseMetadata": {"HTTPHeaders": {"x-amz-bucket-region": "us-west-2"}}})
-    assert held(header, header, Absent(), "landing") == Held(Whose.OURS, "us-west-2")
+def test_whose_a_bucket_is(answer, own, result):
+    assert held(answer, own, "landing") == result
 
 
 OF_THE_STACK = Found({"StackResourceSummaries": [{"PhysicalResourceId": "landing"}]})
 
 
 @pytest.mark.parametrize(
-    ("who", "members", "state", "said"),
+    ("existing", "holder", "members", "state", "said"),
     [
-        (Held(Whose.NOBODYS), Absent(), CheckState.OK, "the name is free"),
-        (Held(Whose.NOBODYS), OF_THE_STACK, CheckState.FAIL, "is gone"),
-        (Held(Whose.OURS, REGION), OF_THE_STACK, CheckState.OK, "made by stack tidegate"),
-        (Held(Whose.OURS, REGION), Absent(), CheckState.FAIL, "stack tidegate has not made it"),
-        (Held(Whose.OURS, REGION), Found({}), CheckState.FAIL, "stack tidegate has not made it"),
-        (Held(Whose.OURS, "us-east-1"), Absent(), CheckState.FAIL, "in us-east-1"),
-        (Held(Whose.OURS, REGION), NO, CheckState.WARN, "cannot tell whether stack tidegate made it"),
-        (Held(Whose.SOMEBODY_ELSES), Absent(), CheckState.FAIL, "belongs to another account"),
-        (NO, Absent(), CheckState.WARN, "cannot tell whose it is"),
-        (SILENT, Absent(), CheckState.WARN, "timed out"),
+        (False, Absent(), Absent(), CheckState.OK, "the name is free"),
+        (False, Absent(), OF_THE_STACK, CheckState.FAIL, "is gone"),
+        (False, Held(REGION), OF_THE_STACK, CheckState.OK, "made by stack tidegate"),
+        (False, Held(REGION), Absent(), CheckState.FAIL, "stack tidegate has not made it"),
+        (False, Held(REGION), Found({}), CheckState.FAIL, "stack tidegate has not made it"),
+        (False, Held("us-east-1"), Absent(), CheckState.FAIL, "is in us-east-1, and this is eu-west-1"),
+        (False, Held(REGION), NO, CheckState.WARN, "cannot tell whether stack tidegate made it"),
+        (False, SomebodyElses(), Absent(), CheckState.FAIL, "belongs to another account"),
+        (False, NO, Absent(), CheckState.WARN, "cannot tell whether it belongs"),
+        (False, SILENT, Absent(), CheckState.WARN, "timed out"),
+        (True, Held(REGION), Absent(), CheckState.OK, f"belongs to {ACCOUNT}"),
+        (True, Held(), Absent(), CheckState.OK, f"belongs to {ACCOUNT}"),
+        (True, Held("us-east-1"), Absent(), CheckState.FAIL, "is in us-east-1, and this is eu-west-1"),
+        (True, Absent(), Absent(), CheckState.FAIL, "does not exist"),
+        (True, SomebodyElses(), Absent(), CheckState.FAIL, f"does not belong to account {ACCOUNT}"),
+        (True, NO, Absent(), CheckState.WARN, "cannot tell"),
     ],
 )
-def test_a_bucket_that_the_stack_makes(who, members, state, said):
-    line = buckets.created("landing", who, REGION, "tidegate", members)
+def test_a_bucket_that_the_stack_makes_or_finds(existing, holder, members, state, said):
+    here = Examined(settings(), Account(boto3.Session()), ACCOUNT, REGION, "tidegate", None)
+    line = buckets.whose(route(existing=existing), holder, members, here)
     assert (line.state, said in line.finding) == (state, True)
     assert bool(line.advice) is (state is not CheckState.OK)
-
-
-@pytest.mark.parametrize(
-    ("who", "state", "said"),
-    [
-        (Held(Whose.OURS, REGION), CheckState.OK, f"belongs to {ACCOUNT}"),
-        (Held(Whose.OURS), CheckState.OK, f"belongs to {ACCOUNT}"),
-        (Held(Whose.OURS, "us-east-1"), CheckState.FAIL, "is in us-east-1, and this is eu-west-1"),
-        (Held(Whose.NOBODYS), CheckState.FAIL, "does not exist"),
-        (Held(Whose.SOMEBODY_ELSES, REGION), CheckState.FAIL, f"does not belong to account {ACCOUNT}"),
-        (NO, CheckState.WARN, "cannot tell"),
-    ],
-)
-def test_a_bucket_that_exists_already(who, state, said):
-    line = buckets.existing("landing", who, REGION, ACCOUNT)
-    assert (line.state, said in line.finding) == (state, True)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +236,7 @@ def test_versions_are_held_against_what_the_route_believes(body, believed, state
     assert buckets.versions("landing", believed, NO).state is CheckState.WARN
 
 
-def notified(
+def announced(
     prefix: str = "", suffix: str = "", event: str = "s3:ObjectCreated:*", target: str = "arn:theirs", **more: Any
 ) -> Answer:
     rules = [{"Name": "Prefix", "Value": prefix}, {"Name": "Suffix", "Value": suffix}]
@@ -264,247 +248,182 @@ def notified(
     ("there", "state"),
     [
         (Found({}), CheckState.OK),
-        (notified("other/"), CheckState.OK),
-        (notified("in+of/", ".csv"), CheckState.OK),
-        (notified("in+of/", ".json", "s3:ObjectRemoved:*"), CheckState.OK),
-        (notified(), CheckState.FAIL),
-        (notified("in"), CheckState.FAIL),
-        (notified("in%20of/2026/", ".gz.json"), CheckState.FAIL),
-        (notified("", "n", "s3:ObjectCreated:Put"), CheckState.FAIL),
+        (announced("other/"), CheckState.OK),
+        (announced("in+of/", ".csv"), CheckState.OK),
+        (announced("in+of/", ".json", "s3:ObjectRemoved:*"), CheckState.OK),
+        (announced(), CheckState.FAIL),
+        (announced("in"), CheckState.FAIL),
+        (announced("in%20of/2026/", ".gz.json"), CheckState.FAIL),
+        (announced("", "n", "s3:ObjectCreated:Put"), CheckState.FAIL),
         (NO, CheckState.WARN),
     ],
 )
 def test_notifications_that_s3_would_not_take_beside_theirs(there, state):
-    assert buckets.room("landing", [route(existing=True)], there).state is state
-
-
-def test_with_eventbridge_there_is_always_room():
-    by_rule = [route(existing=True, source="eventbridge")]
-    assert buckets.room("landing", by_rule, notified()).state is CheckState.OK
+    assert buckets.notified("landing", [route(existing=True)], there, "").state is state
 
 
 @pytest.mark.parametrize(
     ("there", "state"),
     [
-        (notified("in+of/", ".json", target=BUFFER), CheckState.OK),
-        (notified("in+of/", ".json"), CheckState.FAIL),
-        (notified("in+of/", ".csv", target=BUFFER), CheckState.FAIL),
-        (notified("in+of/", ".json", "s3:ObjectRemoved:*", target=BUFFER), CheckState.FAIL),
+        (announced("in+of/", ".json", target=BUFFER), CheckState.OK),
+        (announced("in+of/", ".json"), CheckState.FAIL),
+        (announced("in+of/", ".csv", target=BUFFER), CheckState.FAIL),
+        (announced("in+of/", ".json", "s3:ObjectRemoved:*", target=BUFFER), CheckState.FAIL),
         (Found({}), CheckState.FAIL),
         (NO, CheckState.WARN),
     ],
 )
 def test_the_notification_that_the_deployment_made_is_in_place(there, state):
-    assert buckets.in_place("landing", [route()], there, BUFFER).state is state
-
-
-def test_events_that_go_to_eventbridge_are_in_place():
-    by_rule = [route(source="eventbridge")]
-    assert buckets.in_place("landing", by_rule, Found({"EventBridgeConfiguration": {}}), BUFFER).state is CheckState.OK
-    assert buckets.in_place("landing", by_rule, notified(target=BUFFER), BUFFER).state is CheckState.FAIL
-
-
-# --- what the configuration names ---
-
-NOW = 1_795_219_200
-"""2026-11-21T00:00:00Z."""
+    assert buckets.notified("landing", [route()], there, BUFFER).state is state
 
 
 @pytest.mark.parametrize(
-    ("answer", "state", "said"),
+    ("there", "buffer", "state"),
     [
-        (Found({"Name": "news"}), CheckState.OK, "exists"),
-        (Absent(), CheckState.FAIL, "does not exist: committed batches wait to be announced"),
-        (Denied("events:DescribeEventBus"), CheckState.WARN, "the call was denied"),
+        (announced(), "", CheckState.OK),
+        (Found({"EventBridgeConfiguration": {}}), BUFFER, CheckState.OK),
+        (announced(target=BUFFER), BUFFER, CheckState.FAIL),
     ],
 )
-def test_the_bus_that_is_announced_on_must_be_there(answer, state, said):
-    line = sources.bus("news", answer)
-    assert (line.name, line.state, said in line.finding) == ("event bus news", state, True)
+def test_with_eventbridge_there_is_always_room(there, buffer, state):
+    assert buckets.notified("landing", [route(source="eventbridge")], there, buffer).state is state
 
 
-def lists(*names: str) -> Found:
-    return Found({"CommonPrefixes": [{"Prefix": f"lists/landing/all/{name}/"} for name in names]})
-
-
-@pytest.mark.parametrize(
-    ("answer", "state", "said"),
-    [
-        (lists("2026-11-18T01-00Z", "2026-11-19T01-00Z", "data", "hive"), CheckState.OK, "begun at 2026-11-19T01-00Z"),
-        (lists("2026-11-01T01-00Z"), CheckState.FAIL, "has no list of the last 10d"),
-        (lists("data", "hive"), CheckState.FAIL, "has no list"),
-        (Found({}), CheckState.FAIL, "has no list"),
-        (Absent(), CheckState.FAIL, "does not exist"),
-        (Denied("s3:ListBucket"), CheckState.WARN, "the call was denied"),
-    ],
-)
-def test_an_inventory_has_a_recent_list(answer, state, said):
-    line = sources.inventory("orders", "s3://lists/landing/all", answer, NOW)
-    assert (line.name, line.state, said in line.finding) == ("inventory of orders", state, True)
-    assert bool(line.advice) is (state is not CheckState.OK)
-
-
-def metadata_tables(**tables: dict[str, Any]) -> Found:
-    return Found({"GetBucketMetadataConfigurationResult": {"MetadataConfigurationResult": tables}})
-
-
-@pytest.mark.parametrize(
-    ("source", "answer", "state", "said"),
-    [
-        (
-            "s3-metadata-inventory",
-            metadata_tables(
-                InventoryTableConfigurationResult={"ConfigurationState": "ENABLED", "TableStatus": "ACTIVE"}
-            ),
-            CheckState.OK,
-            "is ACTIVE",
-        ),
-        (
-            "s3-metadata-inventory",
-            metadata_tables(InventoryTableConfigurationResult={"ConfigurationState": "DISABLED"}),
-            CheckState.FAIL,
-            "has no table for s3-metadata-inventory",
-        ),
-        (
-            "s3-metadata-inventory",
-            metadata_tables(JournalTableConfigurationResult={"TableStatus": "ACTIVE"}),
-            CheckState.FAIL,
-            "has no table for s3-metadata-inventory",
-        ),
-        (
-            "s3-metadata-journal",
-            metadata_tables(JournalTableConfigurationResult={"TableStatus": "BACKFILLING"}),
-            CheckState.WARN,
-            "is BACKFILLING",
-        ),
-        (
-            "s3-metadata-journal",
-            metadata_tables(
-                JournalTableConfigurationResult={
-                    "TableStatus": "FAILED",
-                    "Error": {"ErrorCode": "AccessDenied", "ErrorMessage": "the key"},
-                }
-            ),
-            CheckState.FAIL,
-            "is FAILED for landing: AccessDenied: the key",
-        ),
-        ("s3-metadata-journal", Absent(), CheckState.FAIL, "is not switched on"),
-        ("s3-metadata-journal", NO, CheckState.WARN, "the call was denied"),
-    ],
-)
-def test_the_tables_of_s3_metadata_must_be_switched_on(source, answer, state, said):
-    line = sources.metadata("orders", source, "landing", answer)
-    assert (line.name, line.state, said in line.finding) == ("inventory of orders", state, True)
-
-
-def test_where_an_audit_looks_is_asked_as_it_is_configured():
-    toml = CONFIG + 'audit_from = "s3://lists/all/landing/daily"\n[announce]\nbus = "news"\n'
-    asked: dict[str, Any] = {}
-
-    def listed(given: dict[str, Any]) -> dict[str, Any]:
-        asked.update(given)
-        return {}
-
-    answers = Answers(
-        {
-            "GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"},
-            "DescribeEventBus": No("ResourceNotFoundException"),
-            "ListObjectsV2": listed,
-        },
-        rest=DENIED,
-    )
-    account = Account(answers.session())
-    found = {line.name: line.state for line in visit(settings(toml), None, account=account)}
-    assert found["event bus news"] is CheckState.FAIL
-    assert found["inventory of orders"] is CheckState.FAIL
-    assert (asked["Bucket"], asked["Prefix"], asked["ExpectedBucketOwner"]) == ("lists", "all/landing/daily/", ACCOUNT)
-    assert {"events:DescribeEventBus", "s3:ListBucket"} <= account.needed
-
-
-def test_a_route_that_is_listed_on_the_default_bus_needs_neither():
-    answers = Answers({"GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"}}, rest=DENIED)
-    names = [line.name for line in visit(settings(), None, account=Account(answers.session()))]
-    assert not [name for name in names if name.startswith(("event bus", "inventory"))]
-
-
-# --- roles ---
-
-
-def decided(*decisions: str) -> Found:
-    return Found({"EvaluationResults": [{"EvalDecision": each} for each in decisions]})
-
-
-@pytest.mark.parametrize(
-    ("answer", "state", "said"),
-    [
-        (decided("allowed"), CheckState.OK, "may do dynamodb:PartiQLInsert"),
-        (decided("implicitDeny"), CheckState.WARN, "may not do dynamodb:PartiQLInsert (implicitDeny): it is slow"),
-        (decided("explicitDeny"), CheckState.WARN, "(explicitDeny)"),
-        (Denied("iam:SimulatePrincipalPolicy"), CheckState.WARN, "cannot tell"),
-        (Absent(), CheckState.WARN, "cannot tell"),
-    ],
-)
-def test_what_a_role_may_do_is_simulated(answer, state, said):
-    line = roles.may("dispatch", "dynamodb:PartiQLInsert", "it is slow", answer)
-    assert (line.name, line.state, said in line.finding) == ("role of dispatch", state, True)
-
+# --- what others allow ---
 
 SUBNETS = '[network]\nsubnets = ["subnet-01234567"]\nsecurity_groups = ["sg-01234567"]\n'
 
 
-def examined(toml: str = CONFIG, **given: Scripted) -> tuple[dict[str, Check], list[dict[str, Any]]]:
-    """The lines about a deployment, by name; and what IAM was asked to simulate."""
-    simulated: list[dict[str, Any]] = []
-
-    def simulate(asked: dict[str, Any]) -> dict[str, Any]:
-        simulated.append(asked)
-        return {"EvaluationResults": [{"EvalActionName": "x:y", "EvalDecision": "implicitDeny"}]}
-
-    function = {"ResourceType": "AWS::Lambda::Function", "LastUpdatedTimestamp": 0, "ResourceStatus": "CREATE_COMPLETE"}
-    members = [
-        {**function, "LogicalResourceId": "Dispatch12345678", "PhysicalResourceId": "tidegate-dispatch"},
-        {**function, "LogicalResourceId": "Intake12345678", "PhysicalResourceId": "tidegate-intake"},
-    ]
+def examined(toml: str = CONFIG, **given: Scripted) -> dict[str, Check]:
+    """The lines about a deployment, by name."""
     answers = Answers(
-        {
-            "GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"},
-            "ListStackResources": {"StackResourceSummaries": members},
-            "GetFunctionConfiguration": lambda asked: {"Role": f"arn:aws:iam::{ACCOUNT}:role/{asked['FunctionName']}"},
-            "SimulatePrincipalPolicy": simulate,
-            **given,
-        },
-        rest=DENIED,
+        {"GetCallerIdentity": {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/x"}, **given}, rest=DENIED
     )
-    lines = visit(settings(toml), RESOURCES, account=Account(answers.session()))
-    return {line.name: line for line in lines}, simulated
+    # the answers are of a session in another region than the deployment is in
+    here = replace(RESOURCES, topic=RESOURCES.topic.replace(REGION, "us-east-1"))
+    return {line.name: line for line in visit(settings(toml), here, account=Account(answers.session()))}
 
 
-def test_the_roles_are_asked_for_what_their_code_does_without():
-    lines, simulated = examined(SUBNETS + CONFIG)
-    assert "ten times as long" in lines["role of dispatch"].finding
-    assert "settled by the minute" in lines["role of jobs"].finding
-    assert [(each["PolicySourceArn"], each["ActionNames"], each["ResourceArns"]) for each in simulated] == [
-        (
-            f"arn:aws:iam::{ACCOUNT}:role/tidegate-dispatch",
-            ["dynamodb:PartiQLInsert"],
-            [f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/ledger"],
-        ),
-        (RESOURCES.job_role, ["events:PutEvents"], [f"arn:aws:events:us-east-1:{ACCOUNT}:event-bus/default"]),
+def decided(*denied: str) -> Callable[[dict[str, Any]], Any]:
+    """IAM's simulator, of a role that is denied these actions."""
+    return lambda asked: {
+        "EvaluationResults": [
+            {"EvalActionName": each, "EvalDecision": "explicitDeny" if each in denied else "allowed"}
+            for each in asked["ActionNames"]
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (decided(), CheckState.OK, "it may do s3:GetObject, glue:UpdateTable, events:PutEvents"),
+        (decided("glue:UpdateTable"), CheckState.FAIL, "it may not do glue:UpdateTable (explicitDeny)"),
+        (DENIED, CheckState.WARN, "cannot tell whether it may do s3:GetObject"),
+    ],
+)
+def test_what_the_job_role_may_do_is_simulated(answer: Scripted, state: CheckState, said: str):
+    line = examined(SUBNETS + CONFIG, SimulatePrincipalPolicy=answer)["job role"]
+    assert (line.state, line.finding.startswith(said)) == (state, True)
+
+
+def test_the_simulation_is_about_the_uploads_and_the_tables():
+    asked: list[Any] = []
+
+    def simulate(given: dict[str, Any]) -> Any:
+        asked.append((given["PolicySourceArn"], *given["ActionNames"], *given["ResourceArns"]))
+        return decided()(given)
+
+    examined(SimulatePrincipalPolicy=simulate)
+    assert asked == [
+        (RESOURCES.job_role, "s3:GetObject", "arn:aws:s3:::landing/in of/upload"),
+        (RESOURCES.job_role, "glue:UpdateTable", f"arn:aws:glue:us-east-1:{ACCOUNT}:table/shop/orders"),
     ]
 
 
-def test_a_job_that_takes_no_batch_along_puts_no_events():
-    lines, simulated = examined()
-    assert "role of jobs" not in lines
-    assert len(simulated) == 1
+def network(*subnets: tuple[str, str], gateway: str = "nat-1", own: str = "") -> dict[str, Scripted]:
+    """Subnets by network and zone. The main route table leads to the gateway, or that of the subnet `own`."""
+    link = {"SubnetId": own} if own else {"Main": True}
+    told = [
+        {"SubnetId": f"subnet-0123456{number}", "VpcId": vpc, "AvailabilityZone": zone}
+        for number, (vpc, zone) in enumerate(subnets, 7)
+    ]
+    table = {"Associations": [link], "Routes": [{"DestinationCidrBlock": "0.0.0.0/0", "GatewayId": gateway}]}
+    return {"DescribeSubnets": {"Subnets": told}, "DescribeRouteTables": {"RouteTables": [table]}}
 
 
-@pytest.mark.parametrize("unknown", ["ListStackResources", "GetFunctionConfiguration"])
-def test_a_role_that_cannot_be_told_is_no_good_news(unknown: str):
-    lines, simulated = examined(SUBNETS + CONFIG, **{unknown: DENIED})
-    assert lines["role of dispatch"].state is CheckState.WARN
-    assert "cannot tell" in lines["role of dispatch"].finding
-    assert len(simulated) == 1
+TWO = ("vpc-1", "a"), ("vpc-1", "b")
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "said"),
+    [
+        (network(*TWO), CheckState.OK, "private, in a, b"),
+        (network(*TWO, gateway="igw-1"), CheckState.FAIL, "subnet-01234567 is public"),
+        (network(*TWO, gateway="igw-1", own="subnet-01234567"), CheckState.FAIL, "subnet-01234567 is public"),
+        (network(*TWO, gateway="igw-1", own="subnet-09999999"), CheckState.OK, "private"),
+        (network(("vpc-1", "a"), ("vpc-2", "b")), CheckState.FAIL, "several networks: vpc-1, vpc-2"),
+        (network(("vpc-1", "a")), CheckState.WARN, "all are in a"),
+        ({"DescribeSubnets": No("InvalidSubnetID.NotFound")}, CheckState.FAIL, "not all of subnet-01234567 exist"),
+        ({"DescribeSubnets": No("UnauthorizedOperation", 403)}, CheckState.WARN, "cannot tell whether they exist"),
+        ({**network(*TWO), "DescribeRouteTables": DENIED}, CheckState.WARN, "cannot tell whether they are private"),
+    ],
+)
+def test_workers_need_private_subnets_of_one_network(given: dict[str, Scripted], state: CheckState, said: str):
+    line = examined(SUBNETS + CONFIG, **given)["subnets"]
+    assert (line.state, said in line.finding) == (state, True), line
+    assert "subnets" not in examined()
+
+
+KEY = f'[security]\nkms_key_arn = "arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"\n'
+
+
+def policy(*services: str) -> dict[str, Any]:
+    statements = [
+        {"Effect": "Allow", "Principal": {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}},
+        {"Effect": "Deny", "Principal": {"Service": "s3.amazonaws.com"}},
+        *({"Effect": "Allow", "Principal": {"Service": each}} for each in services),
+    ]
+    return {"Policy": json.dumps({"Statement": statements})}
+
+
+SERVICES = re.findall(r'"Service": "([^"]+)"', (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (policy(*(each.replace("REGION", "us-east-1") for each in SERVICES)), CheckState.OK, "names every service"),
+        (policy(*SERVICES[1:]), CheckState.FAIL, "does not let logs.us-east-1.amazonaws.com, s3.amazonaws.com use it"),
+        (No("NotFoundException"), CheckState.FAIL, "does not exist"),
+        (DENIED, CheckState.WARN, "cannot tell"),
+    ],
+)
+def test_the_policy_of_a_key_names_the_services_of_the_page(answer: Scripted, state: CheckState, said: str):
+    line = examined(KEY + CONFIG, GetKeyPolicy=answer)["key"]
+    assert (line.state, said in line.finding) == (state, True), line
+    assert "key" not in examined()
+
+
+def remembered(toml: str) -> dict[str, Any]:
+    """What settling has written of the routes of this configuration."""
+    routes = settings(toml).core_routes()
+    return {"Items": [{"sk": {"S": each.name}, "settings": {"S": encode_route(each)}} for each in routes]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "said"),
+    [
+        (remembered(CONFIG), CheckState.OK, "the stack runs by the routes"),
+        (remembered(CONFIG.replace("id bigint", "id int")), CheckState.WARN, "says of orders"),
+        ({"Items": []}, CheckState.WARN, "says of orders"),
+        (No("ResourceNotFoundException"), CheckState.FAIL, "there is no ledger"),
+        (DENIED, CheckState.WARN, "cannot tell"),
+    ],
+)
+def test_what_was_deployed_is_compared_with_the_file(answer: Scripted, state: CheckState, said: str):
+    line = examined(Query=answer)["configuration"]
+    assert (line.state, said in line.finding) == (state, True), line
 
 
 # --- table buckets ---
@@ -524,78 +443,24 @@ TO_IAM = {"CreateTableDefaultPermissions": [{"Principal": {"DataLakePrincipalIde
     ],
 )
 def test_a_table_bucket_is_reached_as_a_catalog_of_glue(region: str, answer: Scripted, state: CheckState, said: str):
-    lines, _ = examined(S3TABLES.replace("REGION", region) + CONFIG, GetCatalog=answer)
-    found = lines["table bucket tables"]
+    found = examined(S3TABLES.replace("REGION", region) + CONFIG, GetCatalog=answer)["table bucket tables"]
     assert (found.state, said in found.finding) == (state, True), found
-
-
-def test_the_tables_of_s3_metadata_are_reached_so_too():
-    asked: list[dict[str, Any]] = []
-
-    def catalog(parameters: dict[str, Any]) -> dict[str, Any]:
-        asked.append(parameters)
-        return {"Catalog": TO_IAM}
-
-    toml = CONFIG.replace("[[route]]", '[[route]]\naudit_from = "s3-metadata-journal"', 1)
-    lines, _ = examined(toml, GetCatalog=catalog)
-    assert lines["table bucket aws-s3"].state is CheckState.OK
-    assert [each["CatalogId"] for each in asked] == [f"{ACCOUNT}:s3tablescatalog/aws-s3"]
-    assert not [name for name in examined()[0] if name.startswith("table bucket")]
 
 
 # --- quotas ---
 
 
-def lambda_account(total: int, unreserved: int) -> Found:
-    return Found({"AccountLimit": {"ConcurrentExecutions": total, "UnreservedConcurrentExecutions": unreserved}})
-
-
-def test_every_function_counts():
-    limits = LimitSettings(intake_concurrency=100, dispatch_concurrency=1000)
-    assert sum(row.concurrency(limits) for row in ROSTER) == 1100 + quotas.OTHERS_AT_ONCE
-
-
 @pytest.mark.parametrize(
-    ("limits", "answer", "reserved", "state"),
+    ("wanted", "applied", "state"),
     [
-        # the defaults want ten, which is what a new account has
-        ({}, lambda_account(10, 10), 0, CheckState.OK),
-        ({"intake_concurrency": 4}, lambda_account(10, 10), 0, CheckState.WARN),
-        ({}, lambda_account(1000, 8), 0, CheckState.WARN),
-        ({"reserve_concurrency": True}, lambda_account(10, 10), 0, CheckState.FAIL),
-        ({"reserve_concurrency": True}, lambda_account(1000, 110), 0, CheckState.OK),
-        ({"reserve_concurrency": True}, lambda_account(1000, 109), 0, CheckState.FAIL),
-        # what is reserved already is the deployment's own
-        ({"reserve_concurrency": True}, lambda_account(1000, 100), 10, CheckState.OK),
-        (
-            {"reserve_concurrency": True},
-            lambda_account(1000, 100),
-            Denied("lambda:GetFunctionConcurrency"),
-            CheckState.WARN,
-        ),
-        ({}, Denied("lambda:GetAccountSettings"), 0, CheckState.WARN),
+        (16, Found({"Quota": {"Value": 16.0}}), CheckState.OK),
+        (17, Found({"Quota": {"Value": 16.0}}), CheckState.FAIL),
+        (16, Absent(), CheckState.WARN),
+        (16, Denied("servicequotas:GetServiceQuota"), CheckState.WARN),
     ],
 )
-def test_invocations_at_once(limits, answer, reserved, state):
-    line = quotas.invocations(LimitSettings(**limits), answer, reserved)
-    assert line.state is state
-    assert bool(line.advice) is (state is not CheckState.OK)
-
-
-@pytest.mark.parametrize(
-    ("vcpu", "applied", "default", "state"),
-    [
-        (16, Found({"Quota": {"Value": 16.0}}), Absent(), CheckState.OK),
-        (17, Found({"Quota": {"Value": 16.0}}), Absent(), CheckState.FAIL),
-        (16, Absent(), Found({"Quota": {"Value": 4000.0}}), CheckState.WARN),
-        (32, Absent(), Found({"Quota": {"Value": 16.0}}), CheckState.FAIL),
-        (16, Absent(), Absent(), CheckState.WARN),
-        # a default says nothing while the applied value is hidden
-        (16, Denied("servicequotas:GetServiceQuota"), Found({"Quota": {"Value": 16.0}}), CheckState.WARN),
-    ],
-)
-def test_vcpu_at_once(vcpu, applied, default, state):
-    assert quotas.vcpu(LimitSettings(vcpu=vcpu), applied, default).state is state
+def test_vcpu_at_once(wanted, applied, state):
+    assert examine.vcpu(wanted, applied).state is state
 
 
 @pytest.mark.parametrize(
@@ -608,7 +473,7 @@ def test_vcpu_at_once(vcpu, applied, default, state):
     ],
 )
 def test_bootstrap(answer, state):
-    line = quotas.bootstrap(answer, ACCOUNT, REGION)
+    line = examine.bootstrapped(answer, ACCOUNT, REGION)
     assert line.state is state
     assert (f"npx cdk bootstrap aws://{ACCOUNT}/{REGION}" in line.advice) is (state is CheckState.FAIL)
 
@@ -635,30 +500,12 @@ ANYBODY = {"Principal": {"DataLakePrincipalIdentifier": "IAM_ALLOWED_PRINCIPALS"
     ],
 )
 def test_lake_formations_defaults(given, state, said):
-    line = catalog.defaults(Found({"DataLakeSettings": given}), "")
+    line = access.defaults(Found({"DataLakeSettings": given}), "")
     assert (line.state, said in line.finding) == (state, True)
-    assert catalog.defaults(NO, "").state is CheckState.WARN
+    assert access.defaults(NO, "").state is CheckState.WARN
 
 
-def test_a_database_that_the_job_makes_itself_needs_no_line():
-    assert catalog.database("shop", Absent(), Absent(), "role") is None
-
-
-@pytest.mark.parametrize(
-    ("permission", "state"), [("ALL", CheckState.OK), ("CREATE_TABLE", CheckState.OK), ("DESCRIBE", CheckState.FAIL)]
-)
-def test_a_grant_to_the_job_role_counts(permission, state):
-    given = {"Principal": {"DataLakePrincipalIdentifier": "role"}, "Permissions": [permission]}
-    granted = Found({"PrincipalResourcePermissions": [given]})
-    line = catalog.database("shop", Found({}), granted, "role")
-    assert line is not None
-    assert line.state is state
-    other = catalog.database("shop", Found({}), granted, "another")
-    assert other is not None
-    assert other.state is CheckState.FAIL
-
-
-# --- parts ---
+# --- the stack ---
 
 
 @pytest.mark.parametrize(
@@ -675,12 +522,12 @@ def test_a_grant_to_the_job_role_counts(permission, state):
 )
 def test_the_stack(status, state):
     answer = Found({"Stacks": [{"StackStatus": status, "StackStatusReason": "because"}]})
-    assert parts.stack("tidegate", answer, expected=True).state is state
+    assert examine.stack_line("tidegate", answer, expected=True).state is state
 
 
 def test_a_stack_that_is_not_there_is_no_fault_before_the_deployment():
-    assert parts.stack("tidegate", Absent(), expected=False).state is CheckState.OK
-    assert parts.stack("tidegate", Absent(), expected=True).state is CheckState.FAIL
+    assert examine.stack_line("tidegate", Absent(), expected=False).state is CheckState.OK
+    assert examine.stack_line("tidegate", Absent(), expected=True).state is CheckState.FAIL
 
 
 @pytest.mark.parametrize("outputs", [[], [{"OutputKey": "Ledger", "OutputValue": "ledger"}]])
@@ -688,67 +535,6 @@ def test_a_stack_that_is_none_of_ours_is_no_deployment(outputs: list[dict[str, s
     stack = {"StackStatus": "CREATE_COMPLETE", "Outputs": outputs}
     assert examine.outputs_of("tidegate", Found({"Stacks": [stack]})) is None
     assert examine.outputs_of("tidegate", Absent()) is None
-
-
-def mapping(state: str = "Enabled", result: str | None = "OK") -> dict[str, Any]:
-    return {"UUID": "u", "State": state, "LastProcessingResult": result, "FunctionArn": "arn:intake"}
-
-
-@pytest.mark.parametrize(
-    ("mappings", "state", "said"),
-    [
-        ([mapping()], CheckState.OK, "OK"),
-        ([mapping(result="No records processed")], CheckState.OK, "No records processed"),
-        ([mapping(result=None)], CheckState.OK, "nothing yet"),
-        ([mapping(result="PROBLEM: Function call failed")], CheckState.FAIL, "PROBLEM: Function call failed"),
-        ([mapping(result="something new")], CheckState.WARN, "something new"),
-        ([mapping("Disabled")], CheckState.FAIL, "Disabled"),
-        ([mapping("Enabling")], CheckState.WARN, "Enabling"),
-        ([], CheckState.FAIL, "no function reads"),
-        ([mapping(), mapping()], CheckState.FAIL, "several functions"),
-    ],
-)
-def test_the_source_of_a_function(mappings, state, said):
-    line = parts.source("intake", BUFFER, Found({"EventSourceMappings": mappings}))
-    assert (line.state, said in line.finding) == (state, True)
-
-
-def test_a_rule_that_somebody_deleted_is_missed():
-    member = {"LogicalResourceId": "SettleSchedule3C139D7E", "PhysicalResourceId": "rule"}
-    (line,) = parts.rules([member], {"rule": Absent()})
-    assert (line.name, line.state) == ("rule SettleSchedule", CheckState.FAIL)
-
-
-@pytest.mark.parametrize("hidden", [0, 1])
-def test_dead_letters_count_while_somebody_looks_at_them(hidden):
-    attributes = {"ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesNotVisible": str(hidden)}
-    line = parts.dead_letters("buffer dead letters", Found({"Attributes": attributes}))
-    assert line.state is (CheckState.WARN if hidden else CheckState.OK)
-
-
-def test_a_ledger_that_is_gone_is_one_line():
-    lines = parts.ledger(Absent(), Absent(), Absent())
-    assert [(line.name, line.state) for line in lines] == [("ledger", CheckState.FAIL)]
-
-
-def test_expiry_by_another_attribute_is_no_expiry():
-    table = Found({"Table": {"TableStatus": "ACTIVE", "TableName": "ledger"}})
-    ttl = Found({"TimeToLiveDescription": {"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}})
-    _, expiry, _ = parts.ledger(table, ttl, NO)
-    assert expiry.state is CheckState.WARN
-
-
-@pytest.mark.parametrize(
-    ("subscriptions", "state"),
-    [
-        ([{"Endpoint": BUFFER, "SubscriptionArn": "arn:aws:sns:x"}], CheckState.OK),
-        ([{"Endpoint": BUFFER, "SubscriptionArn": "PendingConfirmation"}], CheckState.FAIL),
-        ([{"Endpoint": "arn:another", "SubscriptionArn": "arn:aws:sns:x"}], CheckState.FAIL),
-        ([], CheckState.FAIL),
-    ],
-)
-def test_the_subscription(subscriptions, state):
-    assert parts.subscription(BUFFER, Found({"Subscriptions": subscriptions})).state is state
 
 
 @pytest.mark.parametrize(
@@ -762,9 +548,9 @@ def test_the_subscription(subscriptions, state):
 )
 def test_the_application(state_of_it, state):
     answer = Found({"application": {"state": state_of_it, "releaseLabel": "emr-spark-8.1.0"}})
-    assert parts.application("00app", answer).state is state
-    assert parts.application("00app", Absent()).state is CheckState.FAIL
-    assert parts.application("00app", NO).state is CheckState.WARN
+    assert examine.application("00app", answer).state is state
+    assert examine.application("00app", Absent()).state is CheckState.FAIL
+    assert examine.application("00app", NO).state is CheckState.WARN
 
 
 # --- the self-test ---

@@ -1,22 +1,19 @@
-"""The parts of `tidegate sql` and `tidegate shell` that make no call: properties, widths, names."""
+"""The parts of `tidegate sql` that make no call: properties, widths, names."""
 
 import io
-import stat
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from tests.support import maven
 from tidegate.cli.asking.grid import chosen, fitted, narrowed
 from tidegate.cli.asking.lakes import credential_advice, credential_variable, has_credential
-from tidegate.cli.asking.properties import Caller, caller, of_pyiceberg, of_spark
+from tidegate.cli.asking.properties import Caller, caller, of_pyiceberg
 from tidegate.cli.asking.tell import LINEAGE
 from tidegate.reading import reader
 from tidegate.settings import CatalogSettings, SettingsError, parse
 from tidegate_local import toolchain
-from tidegate_local.cli import shell
 
 ARN = "arn:aws:s3tables:eu-central-1:111122223333:bucket/tables"
 SECRET = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:lake-AbCdEf"
@@ -56,32 +53,21 @@ def test_a_person_and_the_job_reach_the_same_tables(kind: str, monkeypatch: pyte
     buckets = Buckets(Encryption(stack, "Encryption", security=settings.security, dev=False), None, dev=False)
     work = WorkBucket(stack, "Work", buckets=buckets)
     job = stack.resolve(make_catalog(stack, settings, buckets, work).properties)
-    person = of_spark(catalog, "of the shell" if catalog.credential_secret else "")
+    person = of_pyiceberg(catalog, WHO)
     name = "spark.sql.catalog.lake"
-    if kind == "s3tables":
-        # a person reaches the endpoint of S3 Tables, and a job may not
-        assert job[f"{name}.glue.id"] == "111122223333:s3tablescatalog/tables"
-        assert person[f"{name}.warehouse"] == ARN
-        return
-    if kind == "glue":
-        del job[f"{name}.warehouse"]
-    if kind == "rest":
-        assert job.pop("spark.tidegate.credential-secret.lake") == SECRET
-        assert person.pop(f"{name}.credential") == "of the shell"
-    classes = {"glue": "org.apache.iceberg.aws.glue.GlueCatalog", "rest": "org.apache.iceberg.rest.RESTCatalog"}
-    assert job.pop(f"{name}.catalog-impl") == classes[person.pop(f"{name}.type")]
-    assert person == job
-
-
-def test_pyiceberg_gets_what_spark_gets_and_the_credentials():
-    for kind in ("s3tables", "rest"):
-        catalog = CATALOGS[kind]
-        properties = of_pyiceberg(catalog, WHO)
-        assert properties["type"] == "rest"
-        assert properties["client.session-token"] == "token"
-        spark = of_spark(catalog)
-        for name in ("uri", "warehouse", "rest.sigv4-enabled", "rest.signing-name", "rest.signing-region"):
-            assert properties.get(name) == spark.get(f"spark.sql.catalog.lake.{name}")
+    match kind:
+        case "glue":
+            assert job[f"{name}.catalog-impl"] == "org.apache.iceberg.aws.glue.GlueCatalog"
+            assert person["type"] == "glue"
+        case "s3tables":
+            # a person reaches the endpoint of S3 Tables, and a job may not
+            assert job[f"{name}.glue.id"] == "111122223333:s3tablescatalog/tables"
+            assert (person["warehouse"], person["rest.signing-region"]) == (ARN, "eu-central-1")
+        case "rest":
+            assert job["spark.tidegate.credential-secret.lake"] == SECRET
+            for each in ("uri", "warehouse"):
+                assert person[each] == job[f"{name}.{each}"]
+    assert person["client.session-token"] == "token"
 
 
 def test_a_credential_is_taken_from_the_environment_or_from_pyicebergs_file(
@@ -123,41 +109,6 @@ def test_without_credentials_or_a_region_it_says_what_to_set(monkeypatch: pytest
     assert caller() == Caller("eu-central-1", "A", "B", "", "http://127.0.0.1:2")
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
     assert caller().s3 == "http://127.0.0.1:1"
-
-
-# --- the shell ---
-
-
-def test_a_shell_has_catalog_jars_and_credentials_and_no_secret_among_its_words(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    jars = [tmp_path / "iceberg.jar"], [tmp_path / "aws.jar"]
-    monkeypatch.setattr(toolchain, "jars", lambda: jars[0])
-    monkeypatch.setattr(toolchain, "aws_jars", lambda: jars[1])
-    ambient = {"PYICEBERG_CATALOG__LAKE__CREDENTIAL": "id:hush", "AWS_PROFILE": "work", "HOME": "/home/me"}
-    session = shell.of_deployment(CATALOGS["rest"], WHO, ambient)
-    assert session.environment["AWS_ACCESS_KEY_ID"] == "AKIA"
-    assert session.environment["AWS_SESSION_TOKEN"] == "token"
-    assert "AWS_PROFILE" not in session.environment
-    words = shell.command(session, tmp_path, python=False)
-    assert words[0].endswith("/spark-sql")
-    assert f"{tmp_path / 'iceberg.jar'},{tmp_path / 'aws.jar'}" in words
-    assert "hush" not in " ".join(words)
-    file = Path(words[words.index("--properties-file") + 1])
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert "spark.sql.catalog.lake.credential id:hush\n" in file.read_text()
-    assert "spark.sql.defaultCatalog lake\n" in file.read_text()
-    assert shell.command(session, tmp_path, python=True)[0].endswith("/pyspark")
-
-
-def test_a_shell_without_the_catalogs_credential_is_not_started():
-    with pytest.raises(SettingsError, match="set PYICEBERG_CATALOG__LAKE__CREDENTIAL"):
-        shell.of_deployment(CATALOGS["rest"], WHO, {})
-
-
-def test_the_jar_for_aws_is_the_one_that_tests_run_with():
-    (jar,) = toolchain.AWS_JARS
-    assert (jar.file_name, jar.sha256) == (maven.AWS_BUNDLE.file_name, maven.AWS_BUNDLE.sha256)
 
 
 # --- what fits ---

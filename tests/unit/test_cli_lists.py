@@ -112,7 +112,7 @@ def test_files_say_how_to_go_on(world: DatedWorld):
 @pytest.mark.parametrize("outcome", ["quarantined", "pending", "committed", "superseded", "vanished", "dropped"])
 def test_files_of_one_outcome(world: DatedWorld, outcome: str):
     world.land(ends={KEYS[0]: BAD})
-    found = json.loads(run("files", f"--{outcome}", "--json").stdout)["files"]
+    found = json.loads(run("files", "--state", outcome, "--json").stdout)["files"]
     assert {each["outcome"] for each in found} <= {outcome}
     assert len(found) == {"quarantined": 1, "committed": 2}.get(outcome, 0)
 
@@ -128,8 +128,8 @@ def test_nothing_of_what_was_asked_for_is_said(world: DatedWorld):
         f"no upload with --key 'trains/*'{looked_at}"
         "  --key is a pattern of the whole key; `tidegate trace s3://BUCKET/KEY` finds one object, however old\n"
     )
-    assert run("files", "--route", "flights", "--pending").stdout == (
-        f"no upload with --route flights --pending{looked_at}"
+    assert run("files", "--route", "flights", "--state", "pending").stdout == (
+        f"no upload with --route flights --state pending{looked_at}"
     )
     assert run("batches", "--state", "abandoned").stdout == f"no batch with --state abandoned{looked_at}"
 
@@ -168,7 +168,7 @@ def test_batches_that_have_halted_are_found_by_that(world: DatedWorld):
     ("arguments", "text"),
     [
         (["files", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
-        (["files", "--pending", "--committed"], "give one of --pending, --committed"),
+        (["files", "--state", "done"], "is none of quarantined, pending, committed, superseded, vanished, dropped"),
         (["files", "--after", "nonsense"], "is not what a page of this deployment has printed"),
         (["files", "--after", "a:b"], "is not what a page of this deployment has printed"),
         (["files", "--since", "monday"], "is neither an age"),
@@ -287,7 +287,7 @@ def test_what_is_left_has_the_shape_of_what_was():
     document = json.loads(run("files", "--limit", "1", "--json").stdout)
     assert agree(shape(document), shape(documented("files")))
     assert (document["source"], document["unknown"], document["after"]) == ("tables", "the stack has stopped", "1")
-    (rest,) = json.loads(run("files", "--after", "1", "--committed", "--json").stdout)["files"]
+    (rest,) = json.loads(run("files", "--after", "1", "--state", "committed", "--json").stdout)["files"]
     assert (rest["uri"], rest["snapshot"]) == ("s3://landing/flights/a.json", str(2**62))
     (found,) = json.loads(run("files", "--key", "*/b.json", "--json").stdout)["files"]
     assert found["uri"].endswith("b.json")
@@ -297,7 +297,7 @@ def test_what_is_left_has_the_shape_of_what_was():
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (["--quarantined"], Exit.NO_STACK, "what was quarantined is not known any more"),
+        (["--state", "quarantined"], Exit.NO_STACK, "what was quarantined is not known any more"),
         (["--route", "flights"], Exit.NO_STACK, "its tables are left, and do not tell the routes"),
         (["--after", "01A:b:1"], Exit.USAGE, "is not what a page of this deployment has printed"),
     ],

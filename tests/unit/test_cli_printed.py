@@ -35,7 +35,7 @@ def test_without_a_given_folder_a_text_stays_as_it_is():
         ("tidegate quarantine ls --route x", "tidegate quarantine ls --dir /a/b --route x"),
         ("tidegate ledger rebuild --help", "tidegate ledger rebuild --dir /a/b --help"),
         ("tidegate local down --dir /c", "tidegate local down --dir /c"),
-        ("tidegate check tidegate.toml", "tidegate check tidegate.toml"),
+        ("tidegate cost --size 1KB", "tidegate cost --size 1KB"),
         ("tidegate trace 's3://b/how to tidegate abort'", "tidegate trace --dir /a/b 's3://b/how to tidegate abort'"),
         ("/x/tidegate status", "/x/tidegate status"),
     ],
@@ -77,7 +77,7 @@ def test_a_folder_is_quoted_as_a_shell_needs_it_and_a_route_list_reads_the_stack
     printed.chose(Path("/a b"))
     printed.reads(Path("/c/tidegate.toml"))
     assert printed.runnable("tidegate status") == "tidegate status --dir '/a b'"
-    assert printed.in_prose("see `tidegate routes`") == "see `tidegate routes --config /c/tidegate.toml`"
+    assert printed.in_prose("see `tidegate check`") == "see `tidegate check --config /c/tidegate.toml`"
 
 
 def test_commands_are_called_as_the_command_line_was():

@@ -1,4 +1,4 @@
-"""Quantities as people say them, and a table that fits a terminal."""
+"""Bytes as people say them, and a table that fits a terminal."""
 
 import pytest
 
@@ -28,23 +28,6 @@ def status(name: str = "flights", notified: int = 0) -> RouteStatus:
 )
 def test_bytes(count: int, text: str):
     assert render.size(count) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (-3, "0s"),
-        (5, "5s"),
-        (119, "119s"),
-        (120, "2m"),
-        (7199, "119m"),
-        (7200, "2h"),
-        (172_800, "2d"),
-        (190_000, "2d 4h"),
-    ],
-)
-def test_durations(seconds: int, text: str):
-    assert render.duration(seconds) == text
 
 
 def test_many_routes_are_shown_in_tables_that_fit(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):

@@ -55,18 +55,18 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
 
 
 def looks(printed: str) -> list[str]:
-    """What each look has printed: it ends with whether something needs a person."""
-    return printed.split(" a person\n\n")[:-1]
+    """What each look has printed: it begins with the time."""
+    return re.split(r"^(?=\d{4}-\d\d-\d\dT\S+  )", printed, flags=re.MULTILINE)[1:]
 
 
 def test_ctrl_c_is_how_it_ends(watched: Watched):
     done = watched.run("--every", "7")
     assert (done.exit_code, done.stderr, watched.slept) == (Exit.OK, "", [7])
     assert done.stdout == (
-        f"{iso(watched.world.clock.now)}  watching from now on\n\n"
+        f"{iso(watched.world.clock.now)}  watching from now on\n"
+        "0 jobs under way, as the ledger has it\nnothing needs a person\n\n"
         "flights\n  0 uploads pending, 0 committed with 0 rows, 0 quarantined\n"
         "  nothing gathers, and no batch is under way\n\n"
-        "0 jobs under way, as the ledger has it\nnothing needs a person\n\n"
     )
 
 
@@ -136,38 +136,19 @@ def of_many_routes(watched: Watched, many: int) -> None:
 
 
 @pytest.mark.parametrize("height", [12, 24, 40])
-def test_of_many_routes_a_terminal_shows_what_fits_and_how_many_it_leaves_out(
+def test_a_terminal_shows_what_needs_a_person_first_and_how_much_it_leaves_out(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, height: int
 ):
     of_many_routes(watched, 20)
     batch = watched.world.ledger.open_batch("r17", watched.world.new_id)
     watched.world.edit(batch_key(batch.id), state="SUBMITTED", halted="no such column", attempt=1)
     lines = watched_on_a_screen(watched, monkeypatch, height=height)
-    assert len(lines) < height
-    shown = [line for line in lines if re.fullmatch(r"r\d\d", line)]
-    assert shown[:2] == ["r17", "r00"][: len(shown)]
-    assert f"and {20 - len(shown)} more" in lines
-    assert lines[-1] == "needs a person: halted"
-
-
-def test_a_terminal_with_room_for_all_routes_shows_them_in_their_order(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-):
-    of_many_routes(watched, 20)
-    lines = watched_on_a_screen(watched, monkeypatch, height=80)
-    assert [line for line in lines if re.fullmatch(r"r\d\d", line)] == [f"r{number:02}" for number in range(20)]
-    assert not [line for line in lines if " more" in line]
-
-
-def test_many_needs_leave_half_of_the_terminal_to_the_routes(watched: Watched, monkeypatch: pytest.MonkeyPatch):
-    of_many_routes(watched, 20)
-    for number in range(20):
-        batch = watched.world.ledger.open_batch(f"r{number:02}", watched.world.new_id)
-        watched.world.edit(batch_key(batch.id), state="SUBMITTED", halted="no such column", attempt=1)
-    lines = watched_on_a_screen(watched, monkeypatch, height=40)
-    assert len(lines) < 40
-    assert [line for line in lines if line.startswith("and ") and line.endswith("`tidegate status` shows all")]
-    assert lines[-1] == "needs a person: halted (20)"
+    assert len(lines) == height - 1
+    assert lines[2].startswith("halted: batch ")
+    assert re.fullmatch(r"and \d+ lines more: `tidegate status` shows all", lines[-1])
+    whole = watched_on_a_screen(watched, monkeypatch, height=200)
+    assert [line for line in whole if re.fullmatch(r"r\d\d", line)] == [f"r{number:02}" for number in range(20)]
+    assert lines[:-1] == whole[: height - 2]
 
 
 def test_what_needs_a_person_is_shown_as_ever(watched: Watched):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from infra.roster import ROSTER
-from tidegate.cli.account.quotas import SMALL_ACCOUNT
 from tidegate.core.audit import AuditLimits
 from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
@@ -639,7 +638,7 @@ def test_the_ledger_is_warmed_only_on_demand():
 
 def test_the_defaults_fit_a_new_account():
     limits = parse(GOOD).limits
-    assert sum(row.concurrency(limits) for row in ROSTER) <= SMALL_ACCOUNT
+    assert sum(row.concurrency(limits) for row in ROSTER) <= 10
     assert limits.vcpu <= 16
     assert not limits.reserve_concurrency
 

@@ -301,7 +301,8 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_the_verb_says_that_all_is_right(tmp_path: Path):
     path = tmp_path / "mine.toml"
     path.write_text(ROUTE)
-    assert run(str(path)) == (0, f"{path} can be used: 1 route\n")
+    table = "orders\n  s3://landing/shop/orders/*, read as json\n  table lake.shop.orders, maintained\n"
+    assert run(str(path)) == (0, f"{table}{path} can be used: 1 route\n")
 
 
 def test_the_verb_ends_with_2_if_it_cannot_be_used(tmp_path: Path):
@@ -332,6 +333,7 @@ def test_as_json(tmp_path: Path):
                 "message": "bucket 'bb' is too short: 3 to 63 lower-case letters, digits, dots, dashes",
             }
         ],
+        "routes": [],
     }
 
 

@@ -1,6 +1,7 @@
 """The verb `check`: the configuration, before anything runs with it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from tidegate.cli import deployment, json_output, printed
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import ConfigOption, JsonOption
 from tidegate.core.quantities import counted
-from tidegate.settings import Checked
+from tidegate.settings import Checked, Settings
 from tidegate.settings import check as find_mistakes
 from tidegate.settings.reading import read
 from tidegate.settings.words import in_text
@@ -26,9 +27,11 @@ def check(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the mistakes in tidegate.toml, each with its line: fields, types, partitions, routes that collide.
+    """Find the mistakes in tidegate.toml, and print its routes.
 
-    It needs no stack, no account and no Java. Ends with 2 if the file cannot be used.
+    Each mistake comes with its line, each route with its uploads and its table. It looks at fields, types, partitions,
+    and at routes that collide. With --json every route has all of its settings. It needs no stack, no account and no
+    Java. Ends with 2 if the file cannot be used.
     """
     if schema:
         from tidegate.settings.editors import schema_of_file
@@ -39,8 +42,10 @@ def check(
     source = read(path)
     checked = find_mistakes(source)
     if as_json:
-        typer.echo(json_output.dumps(_as_dict(path, checked)))
+        typer.echo(json_output.dumps(document(path, checked)))
     else:
+        for line in _routes(checked.settings):
+            printed.echo(line)
         if checked.mistakes:
             for line in in_text(checked.mistakes, str(path), source).splitlines():
                 printed.echo(line)
@@ -59,19 +64,32 @@ def _verdict(path: Path, found: Checked) -> str:
     return f"{can}, {said}" if said else can
 
 
-def _as_dict(path: Path, found: Checked) -> dict[str, Any]:
-    return {
-        "config": str(path),
-        "usable": found.settings is not None,
-        "mistakes": [
-            {
-                "field": each.field,
-                "line": each.place.line if each.place else None,
-                "column": each.place.column if each.place else None,
-                "length": each.place.length if each.place else None,
-                "warning": each.warning,
-                "message": each.message,
-            }
-            for each in found.mistakes
+def _routes(settings: Settings | None) -> Iterator[str]:
+    if settings is None:
+        return
+    maintained = settings.maintained_tables()
+    for route in settings.core_routes():
+        retired = " (retired: it takes no new uploads and finishes what it has)" if route.retired else ""
+        table = route.dataset.table
+        yield f"{route.name}{retired}"
+        yield f"  s3://{route.bucket}/{route.prefix}*{route.suffix}, read as {route.dataset.format}"
+        yield f"  table {table}, {'maintained' if table in maintained else 'not maintained'}"
+
+
+def document(path: Path, found: Checked) -> dict[str, Any]:
+    settings = found.settings
+    places = "field line=place.line column=place.column length=place.length warning message"
+    names = (
+        "route=name retired bucket prefix suffix format=dataset.format table=dataset.table schema=dataset.schema"
+        " partition_by=dataset.partition_by max_object_bytes=dataset.max_object_bytes audit_from lanes batch=limits"
+    )
+    maintained = settings.maintained_tables() if settings else ()
+    return json_output.document(
+        config=path,
+        usable=settings is not None,
+        mistakes=[json_output.picked(each, places) for each in found.mistakes],
+        routes=[
+            {**json_output.picked(each, names), "maintained": each.dataset.table in maintained}
+            for each in (settings.core_routes() if settings else ())
         ],
-    }
+    )

@@ -44,9 +44,9 @@ def cost(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what so many uploads a day cost in a month, what the usual pipelines would, and what a longer wait saves.
+    """Print what so many uploads cost in a month, and what a longer wait saves.
 
-    Requests are counted from the code, times are assumed, prices are list prices.
+    The usual pipelines stand beside it. Requests are counted from the code, times are assumed, prices are list prices.
     """
     traffic = DailyTraffic(_uploads(per_day), _bytes(size))
     limits = BatchLimits()

@@ -1,12 +1,13 @@
 """The verb `doctor`: whether a machine or an account has what Tidegate needs."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from tidegate.cli import deployment, json_output, plugins, printed, render
-from tidegate.cli.checks import verdict
+from tidegate.cli.checks import Check, CheckState, verdict
 from tidegate.cli.options import ConfigOption, DirOption, JsonOption, PortOption
 from tidegate.environment import STACK_DIR
 from tidegate.settings import load
@@ -36,7 +37,7 @@ def doctor(
     ] = 15,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that this machine has what the local stack needs, or with --aws an account what a deployment needs."""
+    """Check this machine for the local stack, or an account with --aws."""
     if aws:
         from tidegate.cli.account import visit  # the check of this machine does not need it
 
@@ -52,7 +53,12 @@ def doctor(
     else:
         checks = plugins.local("examine")(deployment.config_file(config), folder, port)
     if as_json:
-        typer.echo(json_output.dumps(json_output.doctor(checks)))
+        typer.echo(json_output.dumps(document(checks)))
     else:
         render.doctor(checks)
     raise typer.Exit(int(verdict(checks)))
+
+
+def document(checks: Sequence[Check]) -> dict[str, Any]:
+    shown = [json_output.document(**json_output.picked(each, "name state finding advice")) for each in checks]
+    return json_output.document(healthy=all(each.state is not CheckState.FAIL for each in checks), checks=shown)

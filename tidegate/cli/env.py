@@ -14,6 +14,9 @@ def env(
         Path, typer.Argument(metavar="OUTPUTS", help="The file of `cdk deploy --outputs-file OUTPUTS`.", dir_okay=False)
     ],
 ) -> None:
-    """Print the environment variables of a deployed stack: eval "$(tidegate env OUTPUTS)"."""
+    """Print the environment variables of a deployed stack.
+
+    For a shell: eval "$(tidegate env OUTPUTS)".
+    """
     for name, value in sorted(deployment.deployed(outputs).items()):
         typer.echo(f"export {name}={shlex.quote(value)}")

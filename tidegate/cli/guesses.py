@@ -9,94 +9,55 @@ from collections.abc import Collection
 from tidegate.cli import printed
 
 VERBS = {
-    "start": "local up",
-    "up": "local up",
-    "stop": "local down",
-    "down": "local down",
-    "local start": "local up",
-    "local run": "local up",
-    "local restart": "local up",
-    "local stop": "local down",
-    "local kill": "local down",
-    "local rm": "local down --forget",
-    "local clean": "local down --forget",
-    "local status": "status",
-    "local ls": "status",
-    "ls": "files",
-    "list": "files",
-    "uploads": "files",
-    "history": "batches",
-    "ps": "status",
-    "jobs": "status",
-    "info": "status",
-    "watch": "status --watch",
-    "query": "sql",
-    "select": "sql",
-    "tables": "sql",
-    "validate": "check",
-    "lint": "check",
-    "find": "trace",
-    "retry": "resume",
-    "replay": "redrive",
-    "resend": "redrive",
-    "release": "quarantine release",
-    "quarantine release-all": "quarantine release",
-    "quarantine get": "quarantine show",
-    "cancel": "abort",
-    "kill": "abort",
-    "compact": "maintain",
-    "vacuum": "maintain",
-    "price": "cost",
-    "web": "ui",
+    "local up": ("start", "up", "local start", "local run", "local restart"),
+    "local down": ("stop", "down", "local stop", "local kill"),
+    "local down --forget": ("local rm", "local clean"),
+    "status": ("ps", "jobs", "info", "local status", "local ls"),
+    "status --watch": ("watch",),
+    "files": ("ls", "list", "uploads"),
+    "batches": ("history",),
+    "trace": ("find",),
+    "sql": ("query", "select", "tables", "shell"),
+    "check": ("validate", "lint", "routes"),
+    "resume": ("retry",),
+    "redrive": ("replay", "resend"),
+    "quarantine release": ("release", "quarantine release-all"),
+    "quarantine show": ("quarantine get",),
+    "abort": ("cancel", "kill"),
+    "maintain": ("compact", "vacuum"),
+    "cost": ("price",),
+    "ui": ("web",),
 }
-"""A verb that there is none of, and the one that does that."""
+"""A verb, and what people type for it that is none."""
 
 OPTIONS = {
-    "--format": ("--json", "--csv"),
-    "--output": ("--json", "--csv"),
-    "--out": ("--json", "--csv"),
-    "-o": ("--json", "--csv"),
-    "-j": ("--json",),
-    "--follow": ("--watch",),
-    "-w": ("--watch",),
-    "--interval": ("--every",),
-    "--folder": ("--dir",),
-    "--directory": ("--dir",),
-    "--path": ("--dir",),
-    "--stack": ("--dir",),
-    "-d": ("--dir",),
-    "--force": ("--yes",),
-    "-y": ("--yes",),
-    "--count": ("--limit",),
-    "--max": ("--limit",),
-    "-n": ("--limit",),
-    "--status": ("--state",),
-    "--state": ("--quarantined",),
-    "--failed": ("--quarantined",),
-    "--last": ("--since",),
-    "--from": ("--since",),
-    "--to": ("--until",),
-    "--before": ("--until",),
-    "--name": ("--route",),
-    "--glob": ("--key",),
-    "--pattern": ("--key",),
-    "--prefix": ("--key",),
-    "--purge": ("--forget",),
-    "--file": ("--config",),
-    "-c": ("--config",),
-    "--background": ("--detach",),
+    "--json": ("--format", "--output", "--out", "-o", "-j"),
+    "--csv": ("--format", "--output", "--out", "-o"),
+    "--watch": ("--follow", "-w"),
+    "--every": ("--interval",),
+    "--dir": ("--folder", "--directory", "--path", "--stack", "-d"),
+    "--yes": ("--force", "-y"),
+    "--limit": ("--count", "--max", "-n"),
+    "--state": ("--status", "--quarantined", "--failed", "--outcome"),
+    "--since": ("--last", "--from"),
+    "--until": ("--to", "--before"),
+    "--route": ("--name",),
+    "--key": ("--glob", "--pattern", "--prefix"),
+    "--forget": ("--purge",),
+    "--config": ("--file", "-c"),
+    "--detach": ("--background",),
 }
-"""An option that a verb does not have, and those that do that, if it has them."""
+"""An option, and what people type for it. It is meant only if the verb has it."""
 
 
 def of_verb(path: str, word: str) -> str:
     """The verb that is meant by this word after `path` ("" or a group); "" if nobody knows."""
-    return VERBS.get(f"{path} {word}".strip(), "")
+    return next((verb for verb, typed in VERBS.items() if f"{path} {word}".strip() in typed), "")
 
 
 def of_option(option: str, there: Collection[str]) -> str:
     """The options that are meant, of those that are there; "" if nobody knows."""
-    return " or ".join(each for each in OPTIONS.get(option, ()) if each in there)
+    return " or ".join(each for each, typed in OPTIONS.items() if option in typed and each in there)
 
 
 def better(message: str, path: str, there: Collection[str]) -> str:

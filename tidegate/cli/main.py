@@ -10,64 +10,24 @@ from tidegate.cli import printed
 from tidegate.cli.verbs import Verb, Verbs
 
 VERBS = (
-    Verb(
-        "status",
-        "tidegate.cli.status:status",
-        "Print, for each route, the uploads notified and how they ended, duplicates refused, batches, jobs; then what"
-        " needs a person, with the next command.",
-    ),
-    Verb(
-        "trace",
-        "tidegate.cli.trace:trace",
-        "Print what became of every version of one object, and what to do next.",
-    ),
+    Verb("status", "tidegate.cli.status:status", "Print each route's sums, jobs and batches, and what needs a person."),
+    Verb("trace", "tidegate.cli.trace:trace", "Print what became of every version of one object, and what to do next."),
     Verb(
         "files",
-        "tidegate.cli.files:files",
-        "List the uploads, those of the newest batch first: outcome, rows, error, batch, snapshot, table, times.",
+        "tidegate.cli.lists:files",
+        "List the uploads, those of the newest batch first, and what became of each.",
     ),
-    Verb(
-        "batches",
-        "tidegate.cli.batch_list:batches",
-        "List the batches, newest first: state, uploads, rows, how long each gathered, waited and ran, and errors.",
-    ),
+    Verb("batches", "tidegate.cli.lists:batches", "List the batches, newest first, with their times and errors."),
     Verb("ui", "tidegate.ui.verb:ui", "Serve a page that shows where the uploads are, live, until Ctrl-C."),
     Verb("sql", "tidegate.cli.sql:sql", "Ask the tables by SQL, or list them if there is no query."),
-    Verb("shell", "tidegate.cli.shell:shell", "Start Spark's SQL shell on the tables, or Python's with --python."),
     Verb(
-        "routes", "tidegate.cli.routes:routes", "Print which uploads become rows of which table, by the configuration."
+        "init", "tidegate.cli.sampling.init:init", "Write a commented tidegate.toml for files that there are already."
     ),
-    Verb(
-        "init",
-        "tidegate.cli.sampling.init:init",
-        "Write a commented tidegate.toml for files that there are already: their format, columns, prefix and suffix.",
-    ),
-    Verb(
-        "try",
-        "tidegate.cli.sampling.try_files:try_files",
-        "Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.",
-    ),
-    Verb(
-        "check",
-        "tidegate.cli.check:check",
-        "Find the mistakes in tidegate.toml, each with its line: fields, types, partitions, routes that collide.",
-    ),
-    Verb(
-        "cost",
-        "tidegate.cli.cost:cost",
-        "Print what so many uploads a day cost in a month, what the usual pipelines would, and what a longer wait"
-        " saves.",
-    ),
-    Verb(
-        "doctor",
-        "tidegate.cli.doctor:doctor",
-        "Check that this machine has what the local stack needs, or with --aws an account what a deployment needs.",
-    ),
-    Verb(
-        "env",
-        "tidegate.cli.env:env",
-        'Print the environment variables of a deployed stack: eval "$(tidegate env OUTPUTS)".',
-    ),
+    Verb("try", "tidegate.cli.sampling.try_files:try_files", "Decode files as a route's job would, and print rows."),
+    Verb("check", "tidegate.cli.check:check", "Find the mistakes in tidegate.toml, and print its routes."),
+    Verb("cost", "tidegate.cli.cost:cost", "Print what so many uploads cost in a month, and what a longer wait saves."),
+    Verb("doctor", "tidegate.cli.doctor:doctor", "Check this machine for the local stack, or an account with --aws."),
+    Verb("env", "tidegate.cli.env:env", "Print the environment variables of a deployed stack."),
     Verb(
         "quarantine",
         "tidegate.cli.quarantine:app",

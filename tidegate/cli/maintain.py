@@ -7,7 +7,7 @@ import typer
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption
+from tidegate.cli.options import DeploymentOption, DryRunOption, JsonOption
 from tidegate.core.errors import Retryable
 from tidegate.flows.maintain import maintain_now, request_maintenance
 
@@ -16,7 +16,7 @@ def maintain(
     table: Annotated[
         str | None, typer.Argument(metavar="TABLE", help="catalog.namespace.table. Default: all that are maintained.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count and print. Change nothing.")] = False,
+    dry_run: DryRunOption = False,
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -42,7 +42,7 @@ def maintain(
     if look.done is None:
         raise Retryable(f"the tables were not maintained by {look.job}: {look.failure}. {waited.log}")
     if as_json:
-        typer.echo(json_output.dumps(json_output.maintained(look.done, dry_run=dry_run)))
+        typer.echo(json_output.dumps(json_output.document(look.done, dry_run=dry_run)))
     else:
         render.maintained(look.done, dry_run=dry_run)
     if look.done.troubled:

@@ -41,6 +41,10 @@ PortOption = Annotated[
     typer.Option("--port", min=1, max=65535, help="For the emulated AWS services. Default: any free one."),
 ]
 RouteOption = Annotated[str | None, typer.Option("--route", metavar="ROUTE", help="Only this route. Default: all.")]
+KeyOption = Annotated[
+    str, typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count and print. Change nothing.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 

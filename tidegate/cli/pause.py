@@ -11,7 +11,7 @@ from tidegate.flows.pause import PauseResult
 from tidegate.flows.pause import pause as ask_pause
 from tidegate.flows.pause import unpause as ask_unpause
 
-RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE", help="The route's name, as `routes` prints it.")]
+RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE", help="The route's name, as `check` prints it.")]
 
 
 def pause(route: RouteArgument, folder: DeploymentOption = None) -> None:
@@ -41,5 +41,5 @@ def _tell_pause(route: str, done: PauseResult, success: str, already: str) -> No
             printed.echo(f"route {route} {already}")
             return
         case PauseResult.NO_SUCH_ROUTE:
-            render.error(f"neither tidegate.toml nor the ledger has a route {route!r}: see `tidegate routes`")
+            render.error(f"neither tidegate.toml nor the ledger has a route {route!r}: see `tidegate check`")
     raise typer.Exit(int(Exit.FINDING))

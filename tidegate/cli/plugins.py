@@ -6,7 +6,6 @@
                                                            Raises StackStopped, with what is left, if one ran there
                           examine(config, folder, port)    what `doctor` finds
                           warehouse(folder)                the variables of the tables in the folder
-                          shell(folder, python)            run Spark's shell; its exit code
 
 A package that needs an extra calls `require` before it imports anything of the extra.
 """

@@ -16,20 +16,14 @@ import typer
 
 WITH_DIR = frozenset(
     {
-        *("status", "trace", "files", "batches", "ui", "sql", "shell", "doctor", "redrive", "resume", "abort"),
+        *("status", "trace", "files", "batches", "ui", "sql", "doctor", "redrive", "resume", "abort"),
         *("decide", "pause", "unpause", "audit", "backfill", "reconcile", "republish", "maintain"),
-        *(
-            "quarantine drop",
-            "quarantine ls",
-            "quarantine show",
-            "quarantine release",
-            "ledger rebuild",
-        ),
-        *("local up", "local down", "local env"),
+        *("quarantine drop", "quarantine ls", "quarantine show", "quarantine release"),
+        *("ledger rebuild", "local up", "local down", "local env"),
     }
 )
 """The verbs with the option `--dir`."""
-WITH_CONFIG = frozenset({"routes"})
+WITH_CONFIG = frozenset({"check"})
 """The verbs that read `tidegate.toml` of no stack, and are named beside one."""
 
 _IN_BACKTICKS = re.compile(r"`(tidegate [^`\n]*)`")

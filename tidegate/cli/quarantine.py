@@ -17,6 +17,7 @@ from tidegate.cli.options import (
     WHEN,
     DeploymentOption,
     JsonOption,
+    KeyOption,
     RouteOption,
     YesOption,
     bucket_and_key,
@@ -39,10 +40,6 @@ app = group("quarantine", "The uploads that could not be decoded: list them, sho
 COUNTED = 10_000
 """How many uploads are counted, and kept in memory, before the question whether to go on."""
 
-KeyOption = Annotated[
-    str,
-    typer.Option("--key", metavar="PATTERN", help="Only keys that match, with *, ? and [abc]: 'flights/2026-*'."),
-]
 ErrorOption = Annotated[
     str, typer.Option("--error", metavar="TEXT", help="Only errors that contain this, in any case.")
 ]

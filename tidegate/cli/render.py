@@ -1,10 +1,11 @@
 """What the verbs print for people. Nothing here decides anything or makes a call."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
+from tidegate.cli import json_output
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.json_output import iso
 from tidegate.cli.printed import in_prose, named
@@ -22,7 +23,6 @@ from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.backfill import SENT, BackfillCounts, BackfillFinding
 from tidegate.core.maintenance import CompleteMaintenance
 from tidegate.core.reconcile import TableDifference
-from tidegate.core.routes import Route
 from tidegate.flows.letters import LettersMoved
 from tidegate.flows.missing import Missing
 from tidegate.flows.quarantine import Quarantined
@@ -33,63 +33,28 @@ from tidegate.flows.wishes import Droppable
 _STATE_STYLE = {CheckState.OK: "green", CheckState.WARN: "yellow", CheckState.FAIL: "bold red"}
 
 
-# --- routes ---
-
-
-def routes(config: Path, routes: Iterable[Route], maintained: Collection[str]) -> None:
-    """`maintained` are the tables that a job maintains."""
-    out = console()
-    out.print(Text(f"{config}", "dim"), soft_wrap=True)
-    for route in routes:
-        dataset, limits = route.dataset, route.limits
-        retired = " (retired: it takes no new uploads and finishes what it has)" if route.retired else ""
-        out.print(Text.assemble("\n", (route.name, "bold"), retired), soft_wrap=True)
-        for name, value in (
-            ("uploads", f"s3://{route.bucket}/{route.prefix}*{route.suffix}, read as {dataset.format}"),
-            ("table", f"{dataset.table}, {'maintained' if dataset.table in maintained else 'not maintained'}"),
-            ("partitions", ", ".join(dataset.partition_by) or "none"),
-            (
-                "hand-off",
-                f"after {duration(limits.max_wait)}, {size(limits.target_bytes)},"
-                f" {counted(limits.target_objects, 'object')}",
-            ),
-            (
-                "jobs",
-                f"{limits.in_flight} at once, {counted(limits.attempts, 'attempt')} at a batch,"
-                f" the second after {duration(limits.retry_wait)}; a halted one steps aside after"
-                f" {duration(limits.step_aside)}",
-            ),
-            ("audit", f"by {route.audit_from}"),
-            ("lanes", str(route.lanes)),
-        ):
-            out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
-
-
 # --- ledger rebuild ---
 
 
-def _counts(out: Console, *counted: tuple[str, int]) -> None:
-    for what, count in counted:
-        out.print(f"  {what:<58}{count:>9}", soft_wrap=True)
+def numbers(out: Console, document: Mapping[str, Any], indent: str = "  ") -> None:
+    """The numbers of a JSON document, each with its name."""
+    for name, value in document.items():
+        match value:
+            case bool():
+                continue
+            case int():
+                out.print(f"{indent}{name.replace('_', ' '):<36}{value:>9,}", soft_wrap=True)
+            case dict():
+                out.print(f"{indent}{name.replace('_', ' ')}", soft_wrap=True)
+                numbers(out, value, indent + "  ")
 
 
 def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
     out = console()
     if dry_run:
         out.print(Text("nothing was written; without --dry-run this would be", "bold"))
-    _counts(
-        out,
-        ("uploads that have rows, in all tables", sum(done.rows.landed.values())),
-        ("  of these, landed before the ledger's memory", done.rows.before),
-        ("  of these, written by other tools", done.rows.strangers),
-        ("batches written into the work bucket from their rows", done.rows.written),
-        ("  uploads of these", done.rows.uploads),
-        ("batches read from the work bucket", done.batches),
-        ("claims written", done.claims),
-        ("batches recorded as ended", done.ended),
-        ("batches recorded as waiting for a job", done.waiting),
-        ("uploads sent again", done.sent),
-    )
+    out.print(f"  {'uploads that have rows, in all tables':<36}{sum(done.rows.landed.values()):>9,}", soft_wrap=True)
+    numbers(out, json_output.rebuilt(done, dry_run=dry_run))
     for each in done.twice:
         text = (
             f"{counted(each.uploads, 'upload', 'uploads')} of batch {each.other}, for example {each.example}: batch"
@@ -108,17 +73,12 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
 
 def reconciled(done: Reconciled) -> None:
     out = console()
-    _counts(
-        out,
-        ("committed batches compared", done.committed),
-        ("rows that were committed in them", done.rows),
-        ("rows that the tables hold, of all batches", sum(held.rows for held in done.tables.values())),
-        ("batches with rows that settling has not recorded yet", done.pending),
-        ("batches with rows that the ledger has forgotten", done.forgotten),
-        ("uploads that other tools wrote", done.strangers),
-        ("abandoned batches whose fences were looked for", done.abandoned),
-        ("objects with rows of more than one version", sum(done.several.values())),
-    )
+    numbers(out, json_output.reconciled(done))
+    for table, held in sorted(done.tables.items()):
+        several = done.several.get(table, 0)
+        out.print(f"table {table}: {counted(held.rows, 'row')} of {counted(held.uploads, 'upload')}", soft_wrap=True)
+        if several:
+            out.print(f"    in several versions: {counted(several, 'object')}", soft_wrap=True)
     if done.example:
         advice = in_prose("`tidegate trace` prints the statement that removes the older rows")
         out.print(Text(f"    for example {named(done.example)}: {advice}", "dim"), soft_wrap=True)
@@ -131,21 +91,11 @@ def reconciled(done: Reconciled) -> None:
 
 def maintained(done: CompleteMaintenance, *, dry_run: bool) -> None:
     out = console()
-    would = "would be " if dry_run else ""
+    if dry_run:
+        out.print(Text("nothing was changed; without --dry-run this would be", "bold"))
     for each in done.tables:
         out.print(Text(f"table {each.table}", "bold"), soft_wrap=True)
-        _counts(
-            out,
-            ("small files", each.small),
-            ("of these, files that were rewritten", each.compacted),
-            ("into so many", each.compacted_into),
-            ("bytes of these", each.compacted_bytes),
-            ("manifests that were rewritten", each.manifests),
-            ("snapshots", each.snapshots),
-            (f"of these, {would}expired", each.expired),
-            ("files that were deleted with them", each.deleted),
-            (f"orphan files that {would or 'were '}deleted", each.orphans),
-        )
+        numbers(out, json_output.document(each))
         for remark in each.remarks:
             out.print(Text(f"    {remark}", "dim"), soft_wrap=True)
         if each.trouble:
@@ -244,8 +194,7 @@ def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, Aud
         out.print(Text("nothing was sent; without --dry-run what is lost or stale would be", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
-        for what, count in found.as_dict().items():
-            out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
+        numbers(out, found.as_dict())
     sent = sum(found.sent for found in counts.values())
     for each, finding in first:
         line = f"{each.upload}, of {iso(each.modified)}"
@@ -277,8 +226,7 @@ def backfilled(
         out.print(Text("nothing was sent; without --dry-run what the table lacks would be", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
-        for what, count in found.as_dict().items():
-            out.print(f"  {what:<14}{count:>9}", soft_wrap=True)
+        numbers(out, found.as_dict())
     for each, finding in first:
         line = f"{each.upload}, of {iso(each.modified)}: {in_prose(BACKFILL_ADVICE[finding])}"
         out.print(Text.assemble((f"{finding.value}: ", "bold red"), line), soft_wrap=True)

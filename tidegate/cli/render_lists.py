@@ -6,7 +6,6 @@ from itertools import groupby
 
 from rich.console import Console
 
-from tidegate.cli.listing import AskedPage
 from tidegate.cli.printed import in_prose
 from tidegate.cli.render_status import next_step
 from tidegate.cli.render_trace import OUTCOME_STYLE
@@ -24,7 +23,7 @@ from tidegate.flows.needs import NextStep
 OUTCOME_WIDTH = 13
 
 
-def files(page: FilesPage, asked: AskedPage) -> None:
+def files(page: FilesPage, typed: str) -> None:
     """By batch, because the uploads of a batch have their snapshot and their times in common."""
     out = console()
     for _, group in groupby(page.files, key=lambda each: each.batch.id):
@@ -35,26 +34,26 @@ def files(page: FilesPage, asked: AskedPage) -> None:
     for trouble in page.troubles:
         say(out, "trouble: ", trouble, style="bold red", indent=4)
     if not page.files:
-        _nothing(out, "upload", page.looked_at, page.back_to, asked)
-        for advice in _what_to_do(page, asked):
+        _nothing(out, "upload", page.looked_at, page.back_to, typed)
+        for advice in _what_to_do(page, typed):
             say(out, "  ", in_prose(advice), indent=4)
     _more(out, str(page.after) if page.after else "")
 
 
-def _nothing(out: Console, what: str, looked_at: int, back_to: int, asked: AskedPage) -> None:
-    narrowing = f" with {asked.narrowing}" if asked.narrowing else ""
+def _nothing(out: Console, what: str, looked_at: int, back_to: int, typed: str) -> None:
+    narrowing = f" with {typed}" if typed else ""
     back = f", back to {iso(back_to)}" if back_to else ""
     say(out, f"no {what}{narrowing}", f": {counted(looked_at, 'batch', 'batches')} looked at{back}", indent=4)
 
 
-def _what_to_do(page: FilesPage, asked: AskedPage) -> Iterator[str]:
+def _what_to_do(page: FilesPage, typed: str) -> Iterator[str]:
     if page.after:
         yield "older batches were not looked at yet"
-    elif not asked.narrowing:
-        yield "an upload is listed once it is in a batch: `tidegate status` counts them, `tidegate routes` has the keys"
+    elif not typed:
+        yield "an upload is listed once it is in a batch: `tidegate status` counts them, `tidegate check` has the keys"
     elif not page.looked_at:
         yield "there is no batch that this could be in: `tidegate batches` lists those that there are"
-    if asked.options.get("--key"):
+    if "--key" in typed:
         yield "--key is a pattern of the whole key; `tidegate trace s3://BUCKET/KEY` finds one object, however old"
 
 
@@ -106,12 +105,12 @@ def _line(out: Console, outcome: str, told: str) -> None:
     say(out, f"  {outcome:<{OUTCOME_WIDTH}}", told, style=OUTCOME_STYLE[outcome], indent=2 + OUTCOME_WIDTH)
 
 
-def batches(page: BatchPage, asked: AskedPage, *, now: int) -> None:
+def batches(page: BatchPage, typed: str, *, now: int) -> None:
     out = console()
     for each in page.batches:
         _batch(out, each, now)
     if not page.batches:
-        _nothing(out, "batch", page.looked_at, page.back_to, asked)
+        _nothing(out, "batch", page.looked_at, page.back_to, typed)
     _more(out, page.after)
 
 

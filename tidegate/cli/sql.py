@@ -115,7 +115,7 @@ def _print_json(answered: "Answered", rows: Any, *, more: bool) -> None:
 
 
 def _print_csv(answered: "Answered", rows: Any) -> None:
-    from tidegate.cli.asking.values import text, visible
+    from tidegate.cli.values import text, visible
 
     # a file has what the table has; a terminal would act on it
     shown = visible if sys.stdout.isatty() else text

@@ -28,10 +28,10 @@ def status(
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print, for each route, the uploads notified and how they ended, duplicates refused, batches, jobs; then what
-    needs a person, with the next command.
+    """Print each route's sums, jobs and batches, and what needs a person.
 
-    Ends with 1 if a batch has halted or the sums do not hold; with --check if anything needs a person.
+    Each need comes with the next command. Ends with 1 if a batch has halted or the sums do not hold; with --check if
+    anything needs a person.
     """
     if watch and (check or as_json):
         raise typer.BadParameter("--watch goes neither with --json nor with --check: it does not end by itself")

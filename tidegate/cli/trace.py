@@ -61,7 +61,7 @@ def _unknown(uri: str, key: str, taken: Route | None, near: list[str]) -> None:
     from tidegate.cli import terminal
 
     if taken is None:
-        terminal.error(f"no route takes {named(uri)}: see `tidegate routes`")
+        terminal.error(f"no route takes {named(uri)}: see `tidegate check`")
         return
     folder = key.rpartition("/")[0]
     pattern = shlex.quote(f"{folder}/*" if folder else "*")

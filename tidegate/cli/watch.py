@@ -1,13 +1,10 @@
 """`status --watch`: the status again and again, with what has happened since it began."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Sequence
 
 from rich.console import Console
 
-from tidegate.cli.fitting import cut, fitted
 from tidegate.cli.printed import in_prose
 from tidegate.cli.render_status import notes_and_needs, standing
 from tidegate.cli.terminal import Text, console, counted, duration, progress, say
@@ -49,48 +46,26 @@ def watch(deployed: Deployment, every: float) -> None:
 
 
 def show(found: Overview, since: Throughput, *, now: int) -> None:
-    """On a terminal in the place of what was there, and as much as it has lines for; in a pipe below it, with an empty
-    line after it."""
+    """What needs a person first, then the routes. On a terminal in the place of what was there, and as much as it has
+    lines for; in a pipe below it, with an empty line after it."""
     out = console()
-    head = _lines(out, partial(_head, out, since, now))
-    routes = [_lines(out, partial(_route, out, each, found, now)) for each in found.statuses]
-    needed = {need.route for need in found.needs}
-    urgent = [each.route.name in needed for each in found.statuses]
-    foot: Sequence[str] = _lines(out, partial(_foot, out, found, now))
-    if not out.is_terminal:
-        _put(out, [*head, *chain.from_iterable(routes), *foot, ""])
-        return
-    room = out.height - 1  # the cursor stands below
-    foot, cut_off = cut(foot, max(room // 2, room - len(head) - sum(map(len, routes))))
-    if cut_off:
-        more = in_prose(f"and {counted(cut_off, 'line')} more: `tidegate status` shows all")
-        foot = [*foot[:-1], more, foot[-1]]
-    shown, left = fitted(routes, urgent, room - len(head) - len(foot))
-    out.clear()
-    _put(out, [*head, *shown, *([f"and {left} more"] if left else []), *foot])
-
-
-def _lines(out: Console, printing: Callable[[], None]) -> list[str]:
-    """What is printed, in lines, with its colours."""
     with out.capture() as captured:
-        printing()
-    return captured.get().splitlines()
-
-
-def _put(out: Console, lines: Iterable[str]) -> None:
+        say(out, f"{iso(now)}  ", told(since), indent=4)
+        say(out, "", f"{counted(len(found.jobs), 'job')} under way, as the ledger has it", indent=4)
+        notes_and_needs(out, found, now)
+        for each in found.statuses:
+            _route(out, each, found, now)
+    lines = captured.get().splitlines()
+    if out.is_terminal:
+        out.clear()
+        room = out.height - 1  # the cursor stands below
+        if len(lines) > room:
+            more = in_prose(f"and {counted(len(lines) - room + 1, 'line')} more: `tidegate status` shows all")
+            lines = [*lines[: room - 1], more]
+    else:
+        lines.append("")
     out.file.write("".join(f"{line}\n" for line in lines))
     out.file.flush()
-
-
-def _head(out: Console, since: Throughput, now: int) -> None:
-    say(out, f"{iso(now)}  ", told(since), indent=4)
-    out.print()
-
-
-def _foot(out: Console, found: Overview, now: int) -> None:
-    out.print()
-    say(out, "", f"{counted(len(found.jobs), 'job')} under way, as the ledger has it", indent=4)
-    notes_and_needs(out, found, now)
 
 
 def told(since: Throughput) -> str:
@@ -105,7 +80,7 @@ def told(since: Throughput) -> str:
 
 def _route(out: Console, each: RouteStatus, found: Overview, now: int) -> None:
     ended = each.uploads.ended
-    out.print(Text(each.route.name, "bold"), soft_wrap=True)
+    out.print(Text(f"\n{each.route.name}", "bold"), soft_wrap=True)
     say(
         out,
         "",

@@ -38,7 +38,7 @@ def ui(port: PageOption = None, folder: DeploymentOption = None, as_json: JsonOp
     number = listener.getsockname()[1]
     address = f"http://{HOST}:{number}/?{TOKEN}={known.token}"
     if as_json:
-        typer.echo(json_output.dumps(json_output.serving(questions.name, address)))
+        typer.echo(json_output.dumps(json_output.document(deployment=questions.name, address=address)))
     else:
         typer.echo(address)
         typer.echo(f"Open this in a browser: it shows the deployment {questions.name}. Ctrl-C ends it.", err=True)

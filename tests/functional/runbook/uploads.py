@@ -94,7 +94,7 @@ def the_bucket_does_not_announce(stage: Stage) -> None:
     lost(stage)
     shown = stage.types("list-objects-v2", BUCKET="landing", PREFIX="flights/")
     assert "flights/lost.json" in shown
-    assert "flights/" in stage.types("tidegate routes")
+    assert "flights/" in stage.types("tidegate check")
     assert "QueueConfigurations" not in stage.types("get-bucket-notification", BUCKET="landing")
 
 
@@ -103,7 +103,7 @@ def a_route_is_mended_and_the_audit_sends_what_it_missed(stage: Stage) -> None:
     stage.upload("trains/a.json")
     assert stage.metrics["UploadsOfNoRoute", ""] == 1
     assert "trains/a.json" in stage.types("log Intake")
-    assert "trains/" not in stage.types("tidegate routes")
+    assert "trains/" not in stage.types("tidegate check")
     stage.deploys(lambda text: text + text[text.rindex("[[route]]") :].replace("weather", "trains"))
     stage.deployment.clock.advance(HOUR)
     assert "trains/a.json" in stage.types("--dry-run", ROUTE="trains", ends=1)

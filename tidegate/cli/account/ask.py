@@ -11,6 +11,8 @@ from botocore.parsers import ResponseParserError
 
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
+from tidegate.settings import Settings
+from tidegate.wiring import Resources
 
 PATIENCE = Config(connect_timeout=10, read_timeout=30, retries={"mode": "standard", "total_max_attempts": 3})
 
@@ -53,8 +55,6 @@ _IAM_PREFIXES = {"service-quotas": "servicequotas"}
 _PERMISSIONS = {
     "s3:HeadBucket": "s3:ListBucket",
     "s3:ListBuckets": "s3:ListAllMyBuckets",
-    "s3:ListObjectsV2": "s3:ListBucket",
-    "s3:GetBucketMetadataConfiguration": "s3:GetBucketMetadataTableConfiguration",
     "s3:GetBucketNotificationConfiguration": "s3:GetBucketNotification",
 }
 """Operations that are authorized by an action of another name
@@ -62,13 +62,12 @@ _PERMISSIONS = {
 
 _ABSENT = frozenset(
     {
-        *("404", "NoSuchBucket", "NoSuchKey", "NotFound", "NoSuchResourceException", "EntityNotFoundException"),
-        *("ParameterNotFound", "ResourceNotFoundException", "TableNotFoundException", "QueueDoesNotExist"),
-        *("AWS.SimpleQueueService.NonExistentQueue", "MetadataConfigurationNotFound"),
+        *("404", "NoSuchBucket", "NoSuchKey", "NotFoundException", "NoSuchResourceException"),
+        *("EntityNotFoundException", "ParameterNotFound", "ResourceNotFoundException", "InvalidSubnetID.NotFound"),
     }
 )
 _DENIED = frozenset(
-    {"403", "AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException", "Forbidden"}
+    {"403", "AccessDenied", "AccessDeniedException", "AuthorizationError", "Forbidden", "UnauthorizedOperation"}
 )
 
 
@@ -138,19 +137,52 @@ def _in_a_line(text: str) -> str:
     return " ".join(text.split())[:LONGEST_REASON]
 
 
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a check is about. `owner` is the account, `stack` the name of the stack. `resources` are None before it is
+    deployed."""
+
+    settings: Settings
+    account: Account
+    owner: str
+    region: str
+    stack: str
+    resources: Resources | None
+
+    @property
+    def role(self) -> str:
+        """The job role's ARN, if there is one."""
+        return self.resources.job_role if self.resources else ""
+
+    def arn(self, rest: str) -> str:
+        """In the partition of the deployment, such as aws-cn."""
+        return f"arn:{self.role.split(':')[1] if self.role else 'aws'}:{rest}"
+
+
+# --- lines ---
+
+
+def fine(name: str, finding: str) -> Check:
+    return Check(name, CheckState.OK, finding)
+
+
+def warns(name: str, finding: str, advice: str) -> Check:
+    return Check(name, CheckState.WARN, finding, advice)
+
+
+def fails(name: str, finding: str, advice: str) -> Check:
+    """What a person must repair."""
+    return Check(name, CheckState.FAIL, finding, advice, Exit.FINDING)
+
+
 def cannot_tell(name: str, what: str, answer: Absent | Denied | Unanswered) -> Check:
-    """The line for a question without an answer: it is no failure, and no all-clear either."""
+    """A question without an answer: it is no failure, and no all-clear either."""
     match answer:
         case Denied(permission):
             finding = f"cannot tell {what}: the call was denied"
-            return Check(name, CheckState.WARN, finding, f"use credentials that have the permission {permission}")
+            return warns(name, finding, f"use credentials that have the permission {permission}")
         case Unanswered(reason):
             finding = f"cannot tell {what}: {reason}"
         case Absent():
             finding = f"cannot tell {what}: the service reports that it does not exist"
-    return Check(name, CheckState.WARN, finding, "try again; if that does not help, check by hand")
-
-
-def fails(name: str, finding: str, advice: str) -> Check:
-    """The line for what a person must repair."""
-    return Check(name, CheckState.FAIL, finding, advice, Exit.FINDING)
+    return warns(name, finding, "try again; if that does not help, check by hand")

@@ -1,12 +1,24 @@
-"""Judgements about landing buckets: owner, region, versions and notifications."""
+"""The checks of landing buckets: whose they are and where, whether they keep versions, and whom they notify."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
+from itertools import groupby, product
 from typing import Any
 from urllib.parse import unquote_plus
 
-from tidegate.cli.account.ask import Absent, Answer, Denied, Found, Silence, Unanswered, cannot_tell, fails
+from tidegate.cli.account.ask import (
+    Absent,
+    Answer,
+    Denied,
+    Examined,
+    Found,
+    Silence,
+    Unanswered,
+    cannot_tell,
+    fails,
+    fine,
+    warns,
+)
 from tidegate.cli.checks import Check, CheckState
 from tidegate.settings import RouteSettings
 
@@ -18,112 +30,102 @@ _TARGETS = {
 _CREATED = "s3:ObjectCreated:"
 
 
-class Whose(Enum):
-    NOBODYS = auto()
-    OURS = auto()
-    SOMEBODY_ELSES = auto()
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A bucket of the account that should own it; and its region, if S3 reports that."""
+
+    region: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Whose bucket it is, and in which region, if S3 reports that."""
-
-    whose: Whose
-    region: str | None = None
+class SomebodyElses:
+    """A bucket of another account."""
 
 
-def held(plain: Answer, as_owner: Answer, own: Answer, bucket: str) -> Held | Silence:
-    """Whose a bucket is, from three answers: HeadBucket, HeadBucket with `ExpectedBucketOwner`, and ListBuckets.
-
-    404 is a free name. 403 is somebody else's bucket, or one whose s3:ListBucket is denied. With an expected owner S3
-    also answers 403 if the owner is another one. HEAD has no body that could tell them apart
-    (https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadBucket.html).
-    """
-    match plain, as_owner, own:
-        case Absent(), _, _:
-            return Held(Whose.NOBODYS)
-        case _, Found(body), _:
-            return Held(Whose.OURS, _region(body))
-        case Found(body), Denied(), _:
-            return Held(Whose.SOMEBODY_ELSES, _region(body))
-        case _, _, Found(body):
-            for each in body.get("Buckets", ()):
-                if each["Name"] == bucket:
-                    return Held(Whose.OURS, each.get("BucketRegion"))
-            return Held(Whose.SOMEBODY_ELSES)
-        case (Denied() | Unanswered()) as silence, _, _:
-            return silence
-        case _, (Denied() | Unanswered()) as silence, _:
-            return silence
-    return Unanswered("the answers of S3 contradict each other")
+Holder = Held | SomebodyElses | Absent | Silence
 
 
-def _region(body: dict[str, Any]) -> str | None:
-    headers = body.get("ResponseMetadata", {}).get("HTTPHeaders", {})
-    return body.get("BucketRegion") or headers.get("x-amz-bucket-region")
+def checks(here: Examined) -> Iterator[Check]:
+    members: Answer = Absent()
+    if not all(route.existing for route in here.settings.routes):
+        members = here.account.ask_all("cloudformation", "list_stack_resources", StackName=here.stack)
+    by_bucket = sorted(here.settings.routes, key=lambda route: route.bucket)
+    for name, group in groupby(by_bucket, key=lambda route: route.bucket):
+        yield from _bucket(name, [*group], members, here)
 
 
-def created(name: str, held: Held | Silence, region: str, stack: str, members: Answer) -> Check:
-    """A bucket that the stack creates. `members` are the resources of the stack; Absent before it is deployed."""
-    line = f"bucket {name}"
-    if isinstance(held, Denied | Unanswered):
-        return cannot_tell(line, "whose it is", held)
-    if held.whose is Whose.SOMEBODY_ELSES:
-        return fails(
-            line,
-            "belongs to another account",
-            "names of buckets are shared by all accounts: give the route another `bucket`",
-        )
-    made = None if isinstance(members, Denied | Unanswered) else name in _names(members)
-    if held.whose is Whose.NOBODYS:
-        if made:
-            return fails(line, f"is gone, and stack {stack} made it", "deploy the stack anew, or find who deleted it")
-        return Check(line, CheckState.OK, "the name is free; the deployment creates it")
-    if held.region and held.region != region:
-        return fails(
-            line,
-            f"is in this account already, in {held.region}",
-            f"give the route another `bucket`, or deploy to {held.region}",
-        )
-    if made is None:
-        assert isinstance(members, Denied | Unanswered)
-        return cannot_tell(line, f"whether stack {stack} made it; it is in this account", members)
-    if made:
-        return Check(line, CheckState.OK, f"made by stack {stack}")
-    return fails(
-        line,
-        f"is in this account already, and stack {stack} has not made it",
-        "to use it as it is, set `existing = true`; else give the route another `bucket`",
-    )
+def _bucket(name: str, routes: Sequence[RouteSettings], members: Answer, here: Examined) -> Iterator[Check]:
+    first = routes[0]
+    owned = {"Bucket": name, "ExpectedBucketOwner": first.bucket_owner or here.owner}
+    answer = here.account.ask("s3", "head_bucket", **owned)
+    own: Answer = Absent()
+    if isinstance(answer, Denied) and owned["ExpectedBucketOwner"] == here.owner:
+        own = here.account.ask_all("s3", "list_buckets", Prefix=name)
+    holder = held(answer, own, name)
+    line = whose(first, holder, members, here)
+    yield line
+    # a bucket that is missing or wrong has no versions or notifications to check
+    if line.state is CheckState.FAIL or isinstance(holder, Absent):
+        return
+    yield versions(name, first.versioned, here.account.ask("s3", "get_bucket_versioning", **owned))
+    buffer = ""
+    if here.resources is not None:
+        *_, account, queue = here.resources.buffer.split("/")
+        buffer = here.arn(f"sqs:{here.region}:{account}:{queue}")
+    if buffer or first.existing:
+        yield notified(name, routes, here.account.ask("s3", "get_bucket_notification_configuration", **owned), buffer)
 
 
-def _names(members: Answer) -> set[str]:
-    if not isinstance(members, Found):
-        return set()
-    return {each.get("PhysicalResourceId", "") for each in members.body.get("StackResourceSummaries", ())}
+def held(answer: Answer, own: Answer, bucket: str) -> Holder:
+    """Whose a bucket is, by HeadBucket with `ExpectedBucketOwner`. 404 is a free name. 403 is another account's bucket,
+    or one whose s3:ListBucket is denied, and HEAD has no body that could tell them apart
+    (https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadBucket.html). `own`, the account's list, can."""
+    match answer, own:
+        case Found(body), _:
+            headers = body.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+            return Held(body.get("BucketRegion") or headers.get("x-amz-bucket-region", ""))
+        case Denied(), Found(body):
+            ours = (each for each in body.get("Buckets", ()) if each["Name"] == bucket)
+            return next((Held(each.get("BucketRegion", "")) for each in ours), SomebodyElses())
+        case Denied(), Denied() | Unanswered():
+            return own
+        case _:
+            return answer
 
 
-def existing(name: str, held: Held | Silence, region: str, owner: str) -> Check:
-    """A bucket of a route with `existing`. It should belong to the account `owner`."""
-    line = f"bucket {name}"
-    if isinstance(held, Denied | Unanswered):
-        return cannot_tell(line, f"whether it is there and belongs to {owner}", held)
-    match held.whose:
-        case Whose.NOBODYS:
+def whose(route: RouteSettings, holder: Holder, members: Answer, here: Examined) -> Check:
+    """Whether the stack can create the bucket, has created it, or, with `existing`, finds it. `members` are the
+    resources of the stack; Absent before it is deployed."""
+    line, owner = f"bucket {route.bucket}", route.bucket_owner or here.owner
+    made = isinstance(members, Found) and route.bucket in {
+        each.get("PhysicalResourceId") for each in members.body.get("StackResourceSummaries", ())
+    }
+    match holder:
+        case Denied() | Unanswered():
+            return cannot_tell(line, f"whether it belongs to {owner}", holder)
+        case SomebodyElses() if route.existing:
+            return fails(line, f"does not belong to account {owner}", "correct `bucket`, or name its `bucket_owner`")
+        case SomebodyElses():
+            advice = "names of buckets are shared by all accounts: give the route another `bucket`"
+            return fails(line, "belongs to another account", advice)
+        case Absent() if route.existing:
             return fails(line, "does not exist", "correct `bucket`, or leave out `existing = true` to have it created")
-        case Whose.SOMEBODY_ELSES:
-            return fails(
-                line,
-                f"does not belong to account {owner}, or these credentials may not see it",
-                "correct `bucket`, or name its account in `bucket_owner`",
-            )
-    if held.region and held.region != region:
-        return fails(
-            line,
-            f"is in {held.region}, and this is {region}",
-            f"S3 notifies queues of its own region only: deploy to {held.region}",
-        )
-    return Check(line, CheckState.OK, f"exists, and belongs to {owner}")
+        case Absent() if made:
+            advice = "deploy the stack anew, or find who deleted it"
+            return fails(line, f"is gone, and stack {here.stack} made it", advice)
+        case Absent():
+            return fine(line, "the name is free; the deployment creates it")
+        case Held(region) if region not in ("", here.region):
+            advice = f"S3 notifies queues of its own region only: deploy to {region}, or choose another `bucket`"
+            return fails(line, f"is in {region}, and this is {here.region}", advice)
+    if route.existing:
+        return fine(line, f"exists, and belongs to {owner}")
+    if isinstance(members, Denied | Unanswered):
+        return cannot_tell(line, f"whether stack {here.stack} made it; it is in this account", members)
+    if made:
+        return fine(line, f"made by stack {here.stack}")
+    advice = "to use it as it is, set `existing = true`; else give the route another `bucket`"
+    return fails(line, f"is in this account already, and stack {here.stack} has not made it", advice)
 
 
 def versions(name: str, believed: bool, answer: Answer) -> Check:
@@ -133,12 +135,11 @@ def versions(name: str, believed: bool, answer: Answer) -> Check:
         return cannot_tell(line, "whether it keeps versions", answer)
     status = answer.body.get("Status", "never switched on")
     if status == "Enabled":
-        return Check(line, CheckState.OK, "kept")
+        return fine(line, "kept")
     if not believed:
-        return Check(line, CheckState.OK, f"not kept ({status}), as the routes expect")
-    return Check(
+        return fine(line, f"not kept ({status}), as the routes expect")
+    return warns(
         line,
-        CheckState.WARN,
         f"not kept ({status})",
         "switch versioning on, or set `versioned = false`: uploads that are overwritten or deleted before they are read"
         " then end as superseded or vanished",
@@ -175,39 +176,32 @@ def notifications(body: dict[str, Any]) -> Iterator[Notification]:
             yield Notification(each[target], values.get("prefix", ""), values.get("suffix", ""))
 
 
-def room(name: str, routes: Sequence[RouteSettings], answer: Answer) -> Check:
-    """Before the deployment: whether S3 will take the notifications that it adds to an existing bucket."""
+def notified(name: str, routes: Sequence[RouteSettings], answer: Answer, buffer: str) -> Check:
+    """Whether the bucket notifies the queue of ARN `buffer`, or EventBridge, for every route. `buffer` is empty before
+    the deployment: then whether S3 will take the notifications that it adds."""
     line = f"notifications of {name}"
     if not isinstance(answer, Found):
-        return cannot_tell(line, "whether its notifications leave room for ours", answer)
-    if routes[0].source == "eventbridge":
-        on = "EventBridgeConfiguration" in answer.body
-        return Check(line, CheckState.OK, "go to EventBridge" if on else "the deployment switches EventBridge on")
-    for there in notifications(answer.body):
-        for route in routes:
-            if there.overlaps(route):
-                return fails(
-                    line,
-                    f"{there.target} is notified of keys {there.prefix}*{there.suffix} already, which route"
-                    f" {route.name} takes too",
-                    "S3 refuses overlapping notifications: give the route another prefix or suffix, or `source ="
-                    ' "eventbridge"`; if an earlier deployment left it, remove it',
-                )
-    return Check(line, CheckState.OK, "leave room for ours")
-
-
-def in_place(name: str, routes: Sequence[RouteSettings], answer: Answer, buffer: str) -> Check:
-    """After the deployment: whether the bucket notifies the queue of ARN `buffer`, or EventBridge, for every route."""
-    line = f"notifications of {name}"
-    if not isinstance(answer, Found):
-        return cannot_tell(line, "whether they are in place", answer)
-    advice = "deploy again. Its uploads are not announced meanwhile: copy each of them onto itself afterwards"
+        return cannot_tell(line, "whom it notifies", answer)
+    again = "deploy again. Its uploads are not announced meanwhile: copy each of them onto itself afterwards"
     if routes[0].source == "eventbridge":
         if "EventBridgeConfiguration" in answer.body:
-            return Check(line, CheckState.OK, "go to EventBridge")
-        return fails(line, "do not go to EventBridge", advice)
-    ours = [each for each in notifications(answer.body) if each.target == buffer]
-    missing = [route.name for route in routes if not any(each.serves(route) for each in ours)]
-    if missing:
-        return fails(line, f"do not go to the buffer for route {', '.join(missing)}", advice)
-    return Check(line, CheckState.OK, f"go to the buffer for route {', '.join(route.name for route in routes)}")
+            return fine(line, "go to EventBridge")
+        if buffer:
+            return fails(line, "do not go to EventBridge", again)
+        return fine(line, "the deployment switches EventBridge on")
+    there = [*notifications(answer.body)]
+    if buffer:
+        ours = [each for each in there if each.target == buffer]
+        if missing := [route.name for route in routes if not any(each.serves(route) for each in ours)]:
+            return fails(line, f"do not go to the buffer for route {', '.join(missing)}", again)
+        return fine(line, f"go to the buffer for route {', '.join(route.name for route in routes)}")
+    for each, route in product(there, routes):
+        if each.overlaps(route):
+            keys = f"{each.prefix}*{each.suffix}"
+            return fails(
+                line,
+                f"{each.target} is notified of keys {keys} already, which route {route.name} takes too",
+                "S3 refuses overlapping notifications: give the route another prefix or suffix, or `source ="
+                ' "eventbridge"`; if an earlier deployment left it, remove it',
+            )
+    return fine(line, "leave room for ours")

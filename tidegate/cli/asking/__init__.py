@@ -1,1 +1,1 @@
-"""What `tidegate sql` and `tidegate shell` do: find the tables of a deployment, or of this machine, and ask them."""
+"""What `tidegate sql` does: find the tables of a deployment, or of this machine, and ask them."""

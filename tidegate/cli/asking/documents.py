@@ -6,7 +6,16 @@ from typing import Any
 from tidegate.cli.asking.engine import Answered, connected, files_of, hand, metadata
 from tidegate.cli.asking.files import ReadOnlyFiles
 from tidegate.cli.asking.lakes import Lake
-from tidegate.cli.asking.values import plain, type_name
+from tidegate.cli.values import plain
+
+SPARK_NAMES = {
+    "int": "int",
+    "long": "bigint",
+    "timestamp": "timestamp_ntz",
+    "timestamptz": "timestamp",
+    "fixed": "binary",
+}
+"""Iceberg's names of types that Spark, and so `tidegate.toml`, has other names for."""
 
 
 def answer(answered: Answered, rows: Iterable[Sequence[Any]], *, more: bool) -> dict[str, Any]:
@@ -53,3 +62,18 @@ def _table(name: str, lake: Lake, files: ReadOnlyFiles, connection: Any) -> dict
         "snapshot": None if found.snapshot is None else str(found.snapshot),
         "columns": [{"name": column, "type": type_name(kind)} for column, kind in found.columns],
     }
+
+
+def type_name(iceberg: Any) -> str:
+    """The type of a column, as table metadata has it, in the words of `tidegate.toml`."""
+    match iceberg:
+        case {"type": "struct", "fields": fields}:
+            inner = (f"{each['name']}: {type_name(each['type'])}" for each in fields)
+            return f"struct<{', '.join(inner)}>"
+        case {"type": "list", "element": element}:
+            return f"array<{type_name(element)}>"
+        case {"type": "map", "key": key, "value": value}:
+            return f"map<{type_name(key)}, {type_name(value)}>"
+        case _:
+            name = str(iceberg).replace(", ", ",")
+            return SPARK_NAMES.get(name.partition("[")[0], name)

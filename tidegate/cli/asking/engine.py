@@ -129,7 +129,7 @@ def _single(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Stateme
     if wrong := [kind for kind in kinds if kind not in READS]:
         raise BadQuery(
             f"this verb only reads, and this is a statement of the kind {wrong[0]}. Rows come into a table by"
-            " uploads; `tidegate shell` has Spark's SQL, which alters tables"
+            " uploads; docs/querying.md says what alters a table"
         )
     if len(kinds) != 1:
         raise BadQuery(f"there are {len(kinds)} statements: give one query at a time")

@@ -7,8 +7,8 @@ from rich import box
 from rich.cells import cell_len, set_cell_size
 from rich.table import Table
 
-from tidegate.cli.asking.values import visible
 from tidegate.cli.terminal import Text
+from tidegate.cli.values import visible
 
 WIDEST = 60
 """Columns of a terminal that one column takes at most."""

@@ -1,4 +1,4 @@
-"""How DuckDB, PyIceberg and Spark reach the tables of a deployment, by its settings and the credentials of the shell.
+"""How DuckDB and PyIceberg reach the tables of a deployment, by its settings and the credentials of the shell.
 
 The job's own properties are in `infra.catalogs`. A test compares the two, so that a person and the job read the same
 tables.
@@ -76,19 +76,6 @@ def keys_of(properties: Mapping[str, str], who: Caller) -> Caller:
         secret_key=properties.get("s3.secret-access-key", ""),
         token=properties.get("s3.session-token", ""),
     )
-
-
-def of_spark(catalog: CatalogSettings, credential: str = "") -> dict[str, str]:
-    """Spark's properties of the catalog, for a session that reads and alters tables. A new table in Glue needs a
-    LOCATION: the name of the warehouse bucket is nowhere in the settings."""
-    name = f"spark.sql.catalog.{catalog.name}"
-    named = {**_of_type(catalog), "credential": credential}
-    return {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        name: "org.apache.iceberg.spark.SparkCatalog",
-        f"{name}.io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
-        **{f"{name}.{key}": value for key, value in named.items() if value},
-    }
 
 
 def _of_type(catalog: CatalogSettings) -> dict[str, str]:

@@ -9,10 +9,10 @@ from rich.table import Table
 
 from tidegate.cli.asking.engine import Answered
 from tidegate.cli.asking.grid import fitted
-from tidegate.cli.asking.values import visible
 from tidegate.cli.command import this_command
 from tidegate.cli.render import console
 from tidegate.cli.terminal import Text
+from tidegate.cli.values import visible
 from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.core.quantities import counted
 

@@ -49,7 +49,7 @@ class NothingGuessed(Expected):
 class SkippedFile:
     """A file that is no sample, and why."""
 
-    name: str
+    file: str
     why: str
 
 
@@ -63,10 +63,10 @@ def init(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a commented tidegate.toml for files that there are already: their format, columns, prefix and suffix.
+    """Write a commented tidegate.toml for files that there are already.
 
-    A type is guessed only if it loses nothing. The samples are decoded with what was guessed before it is written. A
-    file that is there is never overwritten.
+    It finds out format, columns, prefix and suffix. A type is guessed only if it loses nothing. The samples are decoded
+    with what was guessed before it is written. A file that is there is never overwritten.
     """
     given = files or ["."]
     file = deployment.config_file(config)
@@ -111,7 +111,7 @@ def guessed(found: Sequence[Sample], place: str) -> tuple[GuessedRoute, list[Sam
         columns = again
     types = {name: _allowed(name, each) for name, each in columns.types().items()} if columns else {}
     if columns is None or not any(each.ddl for each in types.values()):
-        why = "".join(f"\n  {each.name}: {each.why}" for each in skipped)
+        why = "".join(f"\n  {each.file}: {each.why}" for each in skipped)
         raise NothingGuessed(f"no route can be made of {place}: it has no file with a column in it{why}")
     return _route(columns.of, types, used, place), used, skipped
 
@@ -190,7 +190,7 @@ def show(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFi
             left = in_one_line(f"{name}: {each.remark}")
             out.print(Text.assemble(("  left out: ", "yellow"), left), soft_wrap=True)
     for skipped_file in skipped:
-        out.print(Text.assemble(("skipped: ", "yellow"), f"{skipped_file.name}: {skipped_file.why}"), soft_wrap=True)
+        out.print(Text.assemble(("skipped: ", "yellow"), f"{skipped_file.file}: {skipped_file.why}"), soft_wrap=True)
     out.print("next:")
     for command in next_commands(file, route, used):
         out.print(Text(f"  {runnable(command)}"), soft_wrap=True)
@@ -204,19 +204,10 @@ def next_commands(file: Path, route: GuessedRoute, used: Sequence[Sample]) -> li
 
 
 def as_document(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFile]) -> dict[str, Any]:
+    names = "route=name bucket prefix=key_prefix suffix=key_suffix format options table samples"
     return {
-        "config": str(file),
-        "route": route.name,
-        "bucket": route.bucket,
-        "prefix": route.key_prefix,
-        "suffix": route.key_suffix,
-        "format": route.format,
-        "options": dict(route.options),
-        "table": route.table,
+        **json_output.document(config=file, **json_output.picked(route, names), rows=rows, skipped=skipped),
         "columns": [
             {"name": name, "type": each.ddl, "remark": each.remark or None} for name, each in route.columns.items()
         ],
-        "samples": route.samples,
-        "rows": rows,
-        "skipped": [{"file": each.name, "why": each.why} for each in skipped],
     }

@@ -1,9 +1,5 @@
 """The verb `try`: what a route's job would make of files, without a stack and without Java."""
 
-import base64
-import datetime
-import decimal
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -17,6 +13,7 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.options import ConfigOption, JsonOption, check_route
 from tidegate.cli.sampling.samples import Sample, samples
 from tidegate.cli.terminal import Text
+from tidegate.cli.values import plain, visible
 from tidegate.core.advice import about_the_table
 from tidegate.core.quantities import counted
 from tidegate.core.routes import Route, RouteIndex
@@ -63,10 +60,10 @@ def try_files(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Decode files as a route's job would, and print their rows, or the error that a quarantine would hold.
+    """Decode files as a route's job would, and print rows.
 
-    It needs no stack and no Java, and changes nothing. A file of this machine is taken for one under the prefix.
-    Ends with 1 if a file is refused.
+    Of a refused file it prints the error that a quarantine would hold. It needs no stack and no Java, and changes
+    nothing. A file of this machine is taken for one under the prefix. Ends with 1 if a file is refused.
     """
     routes = load(deployment.config_file(config)).core_routes()
     found = {each.name: each for each in routes}
@@ -192,61 +189,31 @@ def rows_table(trial: FileTrial, name: str) -> Table:
 
 
 def as_cell(value: Any) -> str:
-    """A file must not be able to write to the terminal of whoever looks at it: what is not printable is escaped."""
-    found = plain(value)
-    text = "null" if found is None else found if isinstance(found, str) else json_output.compact(found)
-    return printed.visible(text)
+    return "null" if value is None else visible(value)
 
 
 # ---- for programs
 
 
 def as_document(route: Route, decoding: Decoding, done: Sequence[TriedFile]) -> dict[str, Any]:
-    return {
-        "route": route.name,
-        "table": route.dataset.table,
-        "columns": [
-            {"name": field.name, "type": type_name(field.type), "nullable": field.nullable} for field in decoding.schema
+    names = (
+        "file=sample.name key bytes=sample.source.size rows=trial.rows rejected_rows=trial.rejected"
+        " rejected=trial.bad null_columns=trial.nulls unknown_columns=trial.unknown error=trial.reason"
+        " where=trial.where"
+    )
+    return json_output.document(
+        route=route.name,
+        table=route.dataset.table,
+        columns=[
+            {"name": each.name, "type": type_name(each.type), "nullable": each.nullable} for each in decoding.schema
         ],
-        "rows": sum(each.trial.rows for each in done),
-        "refused": sum(each.trial.refused for each in done),
-        "files": [
+        rows=sum(each.trial.rows for each in done),
+        refused=sum(each.trial.refused for each in done),
+        files=[
             {
-                "file": each.sample.name,
-                "key": each.key,
-                "taken_by": list(each.taken_by),
-                "bytes": each.sample.source.size,
-                "rows": each.trial.rows,
-                "rejected_rows": each.trial.rejected,
-                "rejected": [{"place": bad.place, "text": bad.text, "error": bad.error} for bad in each.trial.bad],
-                "null_columns": list(each.trial.nulls),
-                "unknown_columns": list(each.trial.unknown),
-                "error": each.trial.reason or None,
-                "where": each.trial.where or None,
-                "first": [plain(row) for row in each.trial.first.to_pylist()],
+                **json_output.document(**json_output.picked(each, names), taken_by=[*each.taken_by]),
+                "first": plain(each.trial.first.to_pylist()),
             }
             for each in done
         ],
-    }
-
-
-def plain(value: Any) -> Any:
-    """A value of a row, as JSON has it: what JSON lacks is text, bytes are base64."""
-    match value:
-        case dict():
-            return {name: plain(each) for name, each in value.items()}
-        case list():
-            return [plain(each) for each in value]
-        case tuple():
-            return [plain(each) for each in value]
-        case datetime.datetime() if value.tzinfo is not None:
-            return value.astimezone(datetime.UTC).replace(tzinfo=None).isoformat() + "Z"
-        case datetime.date():
-            return value.isoformat()
-        case decimal.Decimal():
-            return format(value, "f")
-        case bytes():
-            return base64.b64encode(value).decode()
-        case float() if not math.isfinite(value):
-            return str(value)
-    return value
+    )

@@ -9,30 +9,6 @@ from typing import Any
 
 from tidegate.cli import printed
 
-SPARK_NAMES = {
-    "int": "int",
-    "long": "bigint",
-    "timestamp": "timestamp_ntz",
-    "timestamptz": "timestamp",
-    "fixed": "binary",
-}
-"""Iceberg's names of types that Spark, and so `tidegate.toml`, has other names for."""
-
-
-def type_name(iceberg: Any) -> str:
-    """The type of a column, as table metadata has it, in the words of `tidegate.toml`."""
-    match iceberg:
-        case {"type": "struct", "fields": fields}:
-            inner = (f"{each['name']}: {type_name(each['type'])}" for each in fields)
-            return f"struct<{', '.join(inner)}>"
-        case {"type": "list", "element": element}:
-            return f"array<{type_name(element)}>"
-        case {"type": "map", "key": key, "value": value}:
-            return f"map<{type_name(key)}, {type_name(value)}>"
-        case _:
-            name = str(iceberg).replace(", ", ",")
-            return SPARK_NAMES.get(name.partition("[")[0], name)
-
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it without losing anything: decimals, times and what is no number are text, bytes are
