@@ -19,7 +19,7 @@ from infra.measures import PERIOD, Parts
 from infra.permissions import only_this_account
 from infra.roster import ROSTER, Feed
 from infra.runbook import LOOKS, Advice, Alarm, scheduled, silent
-from infra.sizing import DISPATCH, SizingError, Source
+from infra.sizing import DISPATCH, Source
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
 from tidegate.settings import DAY, HOUR, MINUTE
@@ -58,10 +58,10 @@ def stuck_after(source: Source) -> float:
 
 
 def silence(seconds: int) -> tuple[int, int]:
-    """The period, and the number of periods, that cover a silence of `seconds`. Raises SizingError if CloudWatch cannot
+    """The period, and the number of periods, that cover a silence of `seconds`. Raises ValueError if CloudWatch cannot
     cover it."""
     if seconds > LONGEST_SILENCE:
-        raise SizingError(f"`expect_every` may be 7d at most, not {seconds} s: no alarm covers more")
+        raise ValueError(f"`expect_every` may be 7d at most, not {seconds} s: no alarm covers more")
     period = PERIOD if seconds <= LONGEST_SILENCE_IN_MINUTES else HOUR
     return period, -(-seconds // period)
 

@@ -11,20 +11,18 @@ from constructs import Construct, IDependable
 from infra.encryption import Encryption
 from infra.permissions import allow, only_this_account
 from infra.sizing import Source
-from tidegate.settings import RetentionSettings
+from tidegate.settings.fixed import DEAD_LETTERS, MESSAGES
 
 
 class Buffer(Construct):
     """Takes the notifications of S3, however many and however fast."""
 
-    def __init__(
-        self, scope: Construct, id: str, *, source: Source, retention: RetentionSettings, encryption: Encryption
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, source: Source, encryption: Encryption) -> None:
         super().__init__(scope, id)
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
-            retention_period=cdk.Duration.seconds(retention.dead_letters),
+            retention_period=cdk.Duration.seconds(DEAD_LETTERS),
             enforce_ssl=True,
             **encryption.queue,
         )
@@ -32,7 +30,7 @@ class Buffer(Construct):
             self,
             "Queue",
             visibility_timeout=cdk.Duration.seconds(source.visibility),
-            retention_period=cdk.Duration.seconds(retention.messages),
+            retention_period=cdk.Duration.seconds(MESSAGES),
             receive_message_wait_time=cdk.Duration.seconds(20),
             enforce_ssl=True,
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=source.receives),

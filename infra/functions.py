@@ -19,7 +19,7 @@ from infra.permissions import accept, allow
 from infra.roster import Event, Feed, FeedQueue, May, RosterRow, Schedule
 from infra.sizing import Source
 from tidegate.metrics import NAMESPACE
-from tidegate.settings import LimitSettings
+from tidegate.settings import Settings
 
 
 def own_log(scope: Construct, key: kms.IKey | None) -> logs.LogGroup:
@@ -61,12 +61,12 @@ class LambdaFunction(Construct):
         row: RosterRow,
         code: lambda_.Code,
         environment: Mapping[str, str],
-        limits: LimitSettings,
+        settings: Settings,
         log_key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
         self._row = row
-        self._concurrency = row.concurrency(limits)
+        self._concurrency = row.concurrency(settings)
         log_group = own_log(self, log_key)
         self.role = own_role(self, log_group)
         self.function = lambda_.Function(
@@ -80,7 +80,7 @@ class LambdaFunction(Construct):
             memory_size=row.memory,
             role=self.role,
             log_group=log_group,
-            reserved_concurrent_executions=self._concurrency if limits.reserve_concurrency else None,
+            reserved_concurrent_executions=self._concurrency if settings.limits.reserve_concurrency else None,
             environment={
                 **environment,
                 "POWERTOOLS_SERVICE_NAME": row.name,

@@ -25,7 +25,7 @@ class Operations(Construct):
         key: kms.IKey | None = None,
     ) -> None:
         """`expected` has the routes of which an alarm sounds if nothing was uploaded for so many seconds. Raises
-        SizingError if that is longer than an alarm can cover."""
+        ValueError if that is longer than an alarm can cover."""
         super().__init__(scope, id)
         alarms = Alarms(self, "Alarms", parts=parts, expected=expected, announces=announces, emails=emails, key=key)
         self.topic = alarms.topic

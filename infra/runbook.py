@@ -76,7 +76,7 @@ class Alarm(Enum):
     FUNCTION_THROTTLED = Advice(
         "function-throttled",
         "Lambda has throttled functions for a quarter of an hour.",
-        "The dashboard shows which. Raise their concurrency in `[limits]`, or the account's quota.",
+        "The dashboard shows which. Raise the account's quota, or the `lanes` of a route.",
     )
     MESSAGES_STUCK = Advice(
         "messages-stuck",

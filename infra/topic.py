@@ -10,8 +10,8 @@ from constructs import Construct
 from infra.encryption import Encryption
 from infra.guards import Guards
 from infra.permissions import allow, only_this_account
-from infra.sizing import Source, archive_days
-from tidegate.settings import RetentionSettings
+from infra.sizing import Source
+from tidegate.settings.fixed import DEAD_LETTERS, MESSAGES
 
 
 class NoticeTopic(Construct):
@@ -23,7 +23,7 @@ class NoticeTopic(Construct):
         id: str,
         *,
         source: Source,
-        retention: RetentionSettings,
+        archive_days: int,
         encryption: Encryption,
         guards: Guards,
         dev: bool,
@@ -38,13 +38,13 @@ class NoticeTopic(Construct):
             enforce_ssl=True,
             master_key=encryption.key,
         )
-        if not dev and (days := archive_days(retention)):
-            guards.archive(self.topic, days)
+        if not dev:
+            guards.archive(self.topic, archive_days)
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
             fifo=True,
-            retention_period=cdk.Duration.seconds(retention.dead_letters),
+            retention_period=cdk.Duration.seconds(DEAD_LETTERS),
             enforce_ssl=True,
             **encryption.queue,
         )
@@ -54,7 +54,7 @@ class NoticeTopic(Construct):
             fifo=True,
             content_based_deduplication=False,
             visibility_timeout=cdk.Duration.seconds(source.visibility),
-            retention_period=cdk.Duration.seconds(retention.messages),
+            retention_period=cdk.Duration.seconds(MESSAGES),
             enforce_ssl=True,
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=source.receives),
             **encryption.queue,

@@ -32,9 +32,6 @@ FIRST = """
 [deployment]
 name = "first"
 
-[retention]
-messages = "4d"
-
 [[route]]
 name = "flights"
 bucket = "first-landing"
@@ -44,8 +41,9 @@ format = "json"
 table = "lake.flights.departures"
 schema = "id bigint"
 """
-CHANGED = FIRST.replace('messages = "4d"', 'messages = "3d"')
-CHANGED_SECONDS = 3 * 86400
+CHANGED = FIRST + '[route.batch]\nmax_wait = "1h"\n'
+CHANGED_SECONDS = 6 * 60 + 300
+"""The buffer hides a message for longer, because intake waits for longer until it takes it."""
 SECOND = """
 [deployment]
 name = "second"
@@ -645,8 +643,8 @@ def sha256(content: bytes) -> str:
 
 def test_a_changed_setting_arrives(first, changed):
     compare(changed.stack, except_for=NOT_UPDATED)
-    was = {name: it.properties["MessageRetentionPeriod"] for name, it in first.of("AWS::SQS::Queue").items()}
-    now = {name: it.properties["MessageRetentionPeriod"] for name, it in changed.stack.of("AWS::SQS::Queue").items()}
+    was = {name: it.properties.get("VisibilityTimeout") for name, it in first.of("AWS::SQS::Queue").items()}
+    now = {name: it.properties.get("VisibilityTimeout") for name, it in changed.stack.of("AWS::SQS::Queue").items()}
     assert CHANGED_SECONDS not in was.values()
     assert CHANGED_SECONDS in now.values()
     assert changed.stack.handlers
@@ -666,7 +664,7 @@ def test_nothing_that_holds_data_is_replaced_by_a_change(first, changed):
 
 def test_the_cli_too_says_that_nothing_is_replaced(changed):
     """moto knows nothing of replacement; the CLI does, for it has CloudFormation's own list of what forces one."""
-    assert "MessageRetentionPeriod" in changed.diff
+    assert "VisibilityTimeout" in changed.diff
     assert not replaced(changed.diff)
 
 

@@ -509,7 +509,7 @@ def test_a_role_that_cannot_be_told_is_no_good_news(unknown: str):
 
 # --- table buckets ---
 
-S3TABLES = f'[catalog]\ntype = "s3tables"\narn = "arn:aws:s3tables:REGION:{ACCOUNT}:bucket/tables"\n'
+S3TABLES = f'[catalog]\nwarehouse = "arn:aws:s3tables:REGION:{ACCOUNT}:bucket/tables"\n'
 TO_IAM = {"CreateTableDefaultPermissions": [{"Principal": {"DataLakePrincipalIdentifier": "IAM_ALLOWED_PRINCIPALS"}}]}
 
 
@@ -550,34 +550,38 @@ def lambda_account(total: int, unreserved: int) -> Found:
     return Found({"AccountLimit": {"ConcurrentExecutions": total, "UnreservedConcurrentExecutions": unreserved}})
 
 
+LANES, RESERVE = "lanes = 4", "[limits]\nreserve_concurrency = true"
+
+
 def test_every_function_counts():
-    limits = LimitSettings(intake_concurrency=100, dispatch_concurrency=1000)
-    assert sum(row.concurrency(limits) for row in ROSTER) == 1100 + quotas.OTHERS_AT_ONCE
+    settings = parse(CONFIG.replace("[[route]]", "[[route]]\nlanes = 16", 1))
+    assert sum(row.concurrency(settings) for row in ROSTER) == 2 * 16 + quotas.OTHERS_AT_ONCE
 
 
 @pytest.mark.parametrize(
-    ("limits", "answer", "reserved", "state"),
+    ("said", "answer", "reserved", "state"),
     [
         # the defaults want ten, which is what a new account has
-        ({}, lambda_account(10, 10), 0, CheckState.OK),
-        ({"intake_concurrency": 4}, lambda_account(10, 10), 0, CheckState.WARN),
-        ({}, lambda_account(1000, 8), 0, CheckState.WARN),
-        ({"reserve_concurrency": True}, lambda_account(10, 10), 0, CheckState.FAIL),
-        ({"reserve_concurrency": True}, lambda_account(1000, 110), 0, CheckState.OK),
-        ({"reserve_concurrency": True}, lambda_account(1000, 109), 0, CheckState.FAIL),
+        ("", lambda_account(10, 10), 0, CheckState.OK),
+        (LANES, lambda_account(10, 10), 0, CheckState.WARN),
+        ("", lambda_account(1000, 8), 0, CheckState.WARN),
+        (RESERVE, lambda_account(10, 10), 0, CheckState.FAIL),
+        (RESERVE, lambda_account(1000, 110), 0, CheckState.OK),
+        (RESERVE, lambda_account(1000, 109), 0, CheckState.FAIL),
         # what is reserved already is the deployment's own
-        ({"reserve_concurrency": True}, lambda_account(1000, 100), 10, CheckState.OK),
+        (RESERVE, lambda_account(1000, 100), 10, CheckState.OK),
         (
-            {"reserve_concurrency": True},
+            RESERVE,
             lambda_account(1000, 100),
             Denied("lambda:GetFunctionConcurrency"),
             CheckState.WARN,
         ),
-        ({}, Denied("lambda:GetAccountSettings"), 0, CheckState.WARN),
+        ("", Denied("lambda:GetAccountSettings"), 0, CheckState.WARN),
     ],
 )
-def test_invocations_at_once(limits, answer, reserved, state):
-    line = quotas.invocations(LimitSettings(**limits), answer, reserved)
+def test_invocations_at_once(said, answer, reserved, state):
+    config = CONFIG.replace("[[route]]", f"[[route]]\n{said}", 1) if said == LANES else f"{said}\n{CONFIG}"
+    line = quotas.invocations(parse(config), answer, reserved)
     assert line.state is state
     assert bool(line.advice) is (state is not CheckState.OK)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tidegate.cli.asking import lakes
 from tidegate.cli.asking.properties import Caller, caller, of_spark
 from tidegate.environment import CATALOG_URI, LEDGER, STACK_DIR
-from tidegate.settings import CatalogSettings, SettingsError, load
+from tidegate.settings import Catalog, SettingsError, load
 from tidegate.wiring import settings_file
 from tidegate_local import stack, toolchain
 from tidegate_local.cli.warehouse import warehouse
@@ -63,7 +63,7 @@ def of_this_machine(folder: Path, scratch: Path) -> Session:
     )
 
 
-def of_deployment(catalog: CatalogSettings, who: Caller, ambient: Mapping[str, str]) -> Session:
+def of_deployment(catalog: Catalog, who: Caller, ambient: Mapping[str, str]) -> Session:
     """A session on the catalog of a deployment, which calls AWS as `who`. Raises SettingsError if a credential of the
     catalog is missing, or ToolMissing."""
     credential = ambient.get(lakes.credential_variable(catalog), "")

@@ -135,7 +135,7 @@ def emr_in(region: str, answer: Answer) -> Check:
 def _quotas(settings: Settings, members: Answer, account: Account) -> Iterator[Check]:
     service, code = quotas.VCPU_QUOTA
     reserved = _reserved(members, account) if settings.limits.reserve_concurrency else 0
-    yield quotas.invocations(settings.limits, account.ask("lambda", "get_account_settings"), reserved)
+    yield quotas.invocations(settings, account.ask("lambda", "get_account_settings"), reserved)
     applied = account.ask("service-quotas", "get_service_quota", ServiceCode=service, QuotaCode=code)
     default: Answer = Absent()
     if isinstance(applied, Absent):
@@ -244,9 +244,9 @@ def _held(name: str, owner: str, place: AccountRegion, account: Account) -> buck
 
 
 def _sources(settings: Settings, place: AccountRegion, account: Account) -> Iterator[Check]:
-    announced = settings.announce
-    if announced.enabled and announced.bus != DEFAULT:
-        yield sources.bus(announced.bus, account.ask("events", "describe_event_bus", Name=announced.bus))
+    bus = settings.announce.bus
+    if bus not in ("", DEFAULT):
+        yield sources.bus(bus, account.ask("events", "describe_event_bus", Name=bus))
     for route in settings.core_routes():
         if route.retired or route.audit_from == LISTING:
             continue

@@ -2,7 +2,8 @@
 
 from tidegate.cli.account.ask import Absent, Answer, Denied, Found, Unanswered, cannot_tell, fails
 from tidegate.cli.checks import Check, CheckState
-from tidegate.settings import LimitSettings
+from tidegate.settings import LimitSettings, Settings
+from tidegate.settings.fixed import CONCURRENCY
 
 OTHERS_AT_ONCE = 4
 """Invocations of the other functions that may run at once: settle by its schedule and when a job ends, audit,
@@ -24,19 +25,23 @@ OLDEST_BOOTSTRAP = 6
 """The version that the CDK's default synthesizer needs: since then a role finds the bucket of assets."""
 
 
-def invocations(limits: LimitSettings, settings: Answer, reserved: int | Denied | Unanswered) -> Check:
+def invocations(settings: Settings, answer: Answer, reserved: int | Denied | Unanswered) -> Check:
     """Lambda's concurrency. `reserved` is what the deployment's functions have reserved already, if known."""
     line = "lambda quota"
     if not isinstance(reserved, int):
         return cannot_tell(line, "how much the deployment's functions have reserved", reserved)
-    if not isinstance(settings, Found):
-        return cannot_tell(line, "how many invocations may run at once", settings)
-    found = settings.body["AccountLimit"]
+    if not isinstance(answer, Found):
+        return cannot_tell(line, "how many invocations may run at once", answer)
+    found = answer.body["AccountLimit"]
     total, unreserved = int(found["ConcurrentExecutions"]), int(found["UnreservedConcurrentExecutions"])
-    wanted = limits.intake_concurrency + limits.dispatch_concurrency + OTHERS_AT_ONCE
-    raise_it = "lower `intake_concurrency` and `dispatch_concurrency` under [limits], or have the quota raised"
+    wanted = 2 * settings.concurrency + OTHERS_AT_ONCE
+    raise_it = (
+        "give no route so many `lanes`, or have the quota raised"
+        if settings.concurrency > CONCURRENCY
+        else "have the quota raised"
+    )
     has = f"{total} invocations at once, {unreserved} of them unreserved"
-    if limits.reserve_concurrency:
+    if settings.limits.reserve_concurrency:
         kept = LEFT_FOR_OTHERS if total > SMALL_ACCOUNT else SMALL_ACCOUNT
         left = unreserved + reserved - wanted
         if left < kept:
