@@ -10,7 +10,6 @@ from pathlib import Path
 import aws_cdk as cdk
 
 from infra.bundling import BundlingError
-from infra.sizing import SizingError
 from infra.stack import TidegateStack
 from tidegate.settings import DEFAULT_FILE, SettingsError, load
 
@@ -45,9 +44,6 @@ def main() -> int:
         app.synth()
     except SettingsError as error:
         print(error, file=sys.stderr)
-        return 2
-    except SizingError as error:
-        print(f"{config}: {error}", file=sys.stderr)
         return 2
     except BundlingError as error:
         print(error, file=sys.stderr)

@@ -70,7 +70,7 @@ step1() {
 
 step2() {
   sed 's/lake.hour/lake.hour_fails/; s/"hour/"hour-fails/' hour.toml > hour-fails.toml
-  printf '\n[limits]\nreserve_concurrency = true\nintake_concurrency = 1000\ndispatch_concurrency = 1000\n' >> hour-fails.toml
+  printf '\n[security]\naccess_logs = "hour-%s-is-no-bucket"\n' "$account" >> hour-fails.toml
   npx cdk deploy -c tidegate:config=hour-fails.toml --require-approval never
   aws cloudformation describe-stack-events --stack-name hour-fails --output text \
     --query 'StackEvents[].[ResourceStatus, LogicalResourceId, ResourceStatusReason]'
@@ -119,7 +119,7 @@ step5() {
 step6() {
   arn=$(aws s3tables create-table-bucket --name hour-tables --query arn --output text) || return
   sed 's/lake.hour/lake.hour_tables/; s/"hour/"hour-tables/' hour.toml > hour-tables.toml
-  printf '\n[catalog]\ntype = "s3tables"\narn = "%s"\n' "$arn" >> hour-tables.toml
+  printf '\n[catalog]\nwarehouse = "%s"\n' "$arn" >> hour-tables.toml
   tidegate doctor --aws --config hour-tables.toml
   deployed hour-tables || return
   tidegate doctor --aws --outputs cdk.out/hour-tables.json --job
@@ -155,7 +155,7 @@ step8() {
   cp hour.toml hour-before.toml
   sed -i.bak 's/^schema = .*/&\nexpect_every = "1d"/' hour.toml
   deployed hour                                                  # the job goes on
-  printf '\n[limits]\nvcpu = 12\nmemory_gb = 48\n' >> hour.toml
+  printf '\n[limits]\nvcpu = 12\n' >> hour.toml
   deployed hour                                                  # refused: the application is started
   cp hour-before.toml hour.toml
   tidegate status --watch

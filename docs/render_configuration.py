@@ -12,6 +12,8 @@ from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import BaseModel, ByteSize
 from pydantic.fields import FieldInfo
 
+from tidegate.core.batches import wait_before_next
+from tidegate.core.quantities import duration
 from tidegate.settings import (
     AnnounceSettings,
     AuditSettings,
@@ -25,6 +27,7 @@ from tidegate.settings import (
     RetentionSettings,
     RouteSettings,
     SecuritySettings,
+    fixed,
 )
 from tidegate.settings.values import InWords
 
@@ -89,31 +92,57 @@ When the file is read, among others:
 - No key can belong to two routes of one bucket, or its rows would land twice: prefixes or suffixes exclude each other.
   A `retired` route does not count.
 - Routes of one bucket agree on `existing`, `versioned`, `source` and `bucket_owner`.
-- Without `subnets` there is no catalog of type rest, and no `linger`:
+- All tables are in one catalog. Without `subnets` it is not a REST catalog:
   [what a job reaches](https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.html).
-- `look_back` is longer than 3 x `messages` + 2 x `dead_letters`, and `claims` longer by a day at least
-  ([why](architecture.md#how-long-things-are-remembered)).
-- `max_age` of `[audit]` is not longer than `look_back`, nor are `every` and `min_age` together. `min_age` is shorter
-  than `max_age`.
-
-When the stack is synthesized:
-
-- `messages` is longer than a failing message is delivered again: for a notice 5 times 720 s. `dead_letters` is longer.
-- `vcpu`, `memory_gb` and `disk_gb` hold a driver and one executor; with `concurrent_jobs`, that many drivers.
-- `queue_timeout` and `job_timeout` are less than 24 hours together: the record of a started job lasts that long.
 
 Not checked:
 
-- **What the settings were before.** If you raise `claims`, older claims still expire after the old time. Until then
-  raise neither `look_back` nor `max_age` beyond it. An audit would take forgotten uploads for lost ones, and their rows
-  would land twice ([more](operations.md#how-long-things-are-kept)).
 - **Two deployments that take uploads from one bucket.** S3 refuses notifications that overlap. EventBridge and existing
   buckets' rules do not, and every row would land in both.
 
+## What follows from the settings
+
+- **The catalog's type**: rest with a `uri`, else s3tables with a `warehouse`, else glue. **Its name** is what the
+  routes' tables begin with: `lake` in lake.shop.orders.
+- **Invocations of intake, and of dispatch, at a time**: the `lanes` of the route with the most, @CONCURRENCY@ at least.
+  The other functions need four more.
+- **Memory of all jobs**: 4 GB for each `vcpu`. **Their disk**: 10 GB, which is 20 GB for each worker.
+- **Jobs at a time**: `vcpu` / 6, so that each has room for a driver and one executor. The others queue.
+- **How long a job may run**: @JOB_TIMEOUT@. If a route's `max_object_bytes` is more than @USUAL_FILE@, longer in
+  proportion, @LONGEST_JOB@ at most.
+- **How long a job that has published waits for another batch**, which then needs no job of its own: @LINGER@ with
+  `subnets`. Without them it cannot tell settling that its batch is decided, and does not wait.
+- **How long intake gathers notifications**: a twelfth of the shortest `max_wait`, 2s to 5m.
+- **How long SNS keeps notices for a replay**: `claims` - @TRAVEL@, so that the ledger still knows them; 14d at most.
+- **Whether a table is maintained**, unless its route says: if Tidegate created it, and the catalog is Glue.
+
+## What is no setting
+
+An owner has no fact that decides these. [fixed.py](../tidegate/settings/fixed.py) has the reasons.
+
+| what | value |
+|---|---|
+| how long queues keep a message, and dead-letter queues | @MESSAGES@, @DEAD_LETTERS@ |
+| for how long a message can travel: 3 x the first + 2 x the second | @TRAVEL@ |
+| how far back an audit may look (the horizon) | @LOOK_BACK@ |
+| how old an upload must be that an audit takes for lost, and may be | @MIN_AGE@ to @MAX_AGE@ |
+| lost uploads that are sent in a second, at most | @SENT_RATE@ |
+| if an audit has listed more uploads of a route, a Spark job makes the next one | @JOB_ABOVE@ |
+| uploads that such a job looks up in a second, at most | @READ_RATE@ |
+| how long a job may queue for vCPU; then it ends, which counts as an attempt | @QUEUE_TIMEOUT@ |
+| uploads of a batch before it is handed off, at most | @TARGET_OBJECTS@ |
+| attempts at a batch before it halts | @ATTEMPTS@ |
+| how long after the beginning of an attempt the next one may begin | @WAITS@ |
+| how long a halted batch keeps its slot; then the route goes on without it | @STEP_ASIDE@ |
+| how often a job maintains the tables | @MAINTAINED_EVERY@ |
+| so many of the latest snapshots stay, of any age | @KEEP_LAST@ |
+| older files that no snapshot names are deleted | @ORPHANS_AFTER@ |
+| small files that one run rewrites in each table, at most | @COMPACT_BYTES@ |
+
 ## The policy of a key of your own
 
-The stack cannot change the policy of the key of `kms_key_arn`. It must leave the permissions of the account's roles to
-IAM, as the default key policy does, and let services use the key in their own name, as a key of
+The stack cannot change the policy of a key that `encryption` names. It must leave the permissions of the account's
+roles to IAM, as the default key policy does, and let services use the key in their own name, as a key of
 `encryption = "customer"` does:
 
 ```json
@@ -160,7 +189,30 @@ def render() -> str:
         for name, field in model.model_fields.items():
             cells = (f"`{field.alias or name}`", _default(field), _meaning(field))
             parts.append(f"| {' | '.join(map(_cell, cells))} |\n")
-    return "".join(parts) + TAIL.replace("@KEY_POLICY@", KEY_POLICY)
+    tail = TAIL.replace("@KEY_POLICY@", KEY_POLICY)
+    for name, value in _values().items():
+        tail = tail.replace(f"@{name}@", value)
+    return "".join(parts) + tail
+
+
+def _values() -> dict[str, str]:
+    """What stands between @ in the text: every number of `tidegate.settings.fixed`."""
+    batch, upkeep = fixed.BATCH, fixed.MAINTENANCE
+    waits = [duration(wait_before_next(attempt, batch)) for attempt in range(1, batch.attempts)]
+    times = ("MESSAGES", "DEAD_LETTERS", "TRAVEL", "LOOK_BACK", "MIN_AGE", "MAX_AGE", "QUEUE_TIMEOUT", "JOB_TIMEOUT")
+    numbers = ("CONCURRENCY", "SENT_RATE", "JOB_ABOVE", "READ_RATE")
+    return {
+        **{name: duration(getattr(fixed, name)) for name in (*times, "LONGEST_JOB", "LINGER", "MAINTAINED_EVERY")},
+        **{name: f"{getattr(fixed, name):,}" for name in numbers},
+        "USUAL_FILE": _size(fixed.USUAL_FILE),
+        "TARGET_OBJECTS": f"{batch.target_objects:,}",
+        "ATTEMPTS": str(batch.attempts),
+        "WAITS": ", ".join(waits),
+        "STEP_ASIDE": duration(batch.step_aside),
+        "KEEP_LAST": str(upkeep.keep_last),
+        "ORPHANS_AFTER": duration(upkeep.orphans_after),
+        "COMPACT_BYTES": _size(upkeep.compact_bytes),
+    }
 
 
 def _cell(text: str) -> str:
@@ -223,7 +275,7 @@ def _allowed(kind: Any, bounds: list[Any]) -> str:
     if kind is bool:
         return "`true`, `false`"
     if kind is float:
-        return "a number above 0, at most 1"
+        return "a number from 0 to 1"
     if kind is int:
         lows = [each.ge if isinstance(each, Ge) else each.gt + 1 for each in bounds if isinstance(each, Ge | Gt)]
         high = next((each.le for each in bounds if isinstance(each, Le)), "")

@@ -9,21 +9,17 @@ from infra.encryption import Encryption
 from infra.permissions import only_this_account
 from infra.queues import Queues, let_send
 from infra.sizing import Source
-from tidegate.settings import RetentionSettings
 
 
 class Buffer(Queues):
     """Takes the notifications of S3, however many and however fast."""
 
-    def __init__(
-        self, scope: Construct, id: str, *, source: Source, retention: RetentionSettings, encryption: Encryption
-    ) -> None:
+    def __init__(self, scope: Construct, id: str, *, source: Source, encryption: Encryption) -> None:
         super().__init__(
             scope,
             id,
             name="Queue",
             source=source,
-            retention=retention,
             encryption=encryption,
             receive_message_wait_time=cdk.Duration.seconds(20),
         )

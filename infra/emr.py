@@ -16,10 +16,11 @@ from infra.encryption import Encryption
 from infra.landing import LandingBuckets
 from infra.ledger import LedgerTable
 from infra.permissions import allow, grant_announce
-from infra.sizing import IDLE_MINUTES, concurrent_jobs, spark_workers
+from infra.sizing import IDLE_MINUTES, capacity, concurrent_jobs, spark_workers
 from tidegate.environment import ARCHIVES
 from tidegate.schedule import DECIDED_SOURCE, DECIDED_TYPE
 from tidegate.settings import MINUTE, LimitSettings, Settings
+from tidegate.settings.fixed import QUEUE_TIMEOUT
 
 RELEASE = "emr-spark-8.1.0"
 """Spark 4.1.1, Iceberg 1.11.0; supported until September 2029."""
@@ -72,6 +73,7 @@ class EmrApplication(Construct):
             **(_image(settings.limits, packed) if packed else {}),
         }
         self.spark_parameters = " ".join(f"--conf {name}={value}" for name, value in properties.items())
+        most = capacity(settings.limits)
         self.application = emrserverless.CfnApplication(
             self,
             # the application of the first release has no release in its id
@@ -85,14 +87,14 @@ class EmrApplication(Construct):
                 enabled=True, idle_timeout_minutes=IDLE_MINUTES
             ),
             maximum_capacity=emrserverless.CfnApplication.MaximumAllowedResourcesProperty(
-                cpu=f"{settings.limits.vcpu} vCPU",
-                memory=f"{settings.limits.memory_gb} GB",
-                disk=f"{settings.limits.disk_gb} GB",
+                cpu=f"{most.vcpu} vCPU",
+                memory=f"{most.memory} GB",
+                disk=f"{most.disk} GB",
             ),
             # a job that finds no capacity waits instead of failing
             scheduler_configuration=emrserverless.CfnApplication.SchedulerConfigurationProperty(
                 max_concurrent_runs=concurrent_jobs(settings.limits),
-                queue_timeout_minutes=settings.limits.queue_timeout // MINUTE,
+                queue_timeout_minutes=QUEUE_TIMEOUT // MINUTE,
             ),
             # EMR keeps the logs of jobs for 30 days, as the functions' are, and asks nothing for it
             # (https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/logging.html)

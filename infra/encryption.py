@@ -48,8 +48,8 @@ class Encryption(Construct):
         self._bucket_owners = bucket_owners
         self._table_bucket = table_bucket
         self.key: kms.IKey | None = None
-        if security.kms_key_arn is not None:
-            self.key = kms.Key.from_key_arn(self, "Key", security.kms_key_arn)
+        if security.own_key is not None:
+            self.key = kms.Key.from_key_arn(self, "Key", security.own_key)
         elif security.customer_key:
             key = kms.Key(
                 self,

@@ -20,7 +20,7 @@ from infra.permissions import accept, allow
 from infra.roster import Event, Feed, FeedQueue, May, RosterRow, Schedule
 from infra.sizing import Source
 from tidegate.metrics import NAMESPACE
-from tidegate.settings import LimitSettings
+from tidegate.settings import Settings
 
 
 def own_log(scope: Construct, key: kms.IKey | None) -> logs.LogGroup:
@@ -64,12 +64,12 @@ class LambdaFunction(Construct):
         row: RosterRow,
         code: lambda_.Code,
         environment: Mapping[str, str],
-        limits: LimitSettings,
+        settings: Settings,
         reach: Reach,
         log_key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id)
-        self._concurrency = row.concurrency(limits)
+        self._concurrency = row.concurrency(settings)
         log_group = own_log(self, log_key)
         role = own_role(self, log_group)
         self.function = lambda_.Function(
@@ -83,7 +83,7 @@ class LambdaFunction(Construct):
             memory_size=row.memory,
             role=role,
             log_group=log_group,
-            reserved_concurrent_executions=self._concurrency if limits.reserve_concurrency else None,
+            reserved_concurrent_executions=self._concurrency if settings.limits.reserve_concurrency else None,
             environment={
                 **environment,
                 "POWERTOOLS_SERVICE_NAME": row.name,

@@ -33,11 +33,9 @@ class LedgerTable(Construct):
         encryption: Encryption,
         guards: Guards | None,
         dev: bool,
-        warm_writes: int | None,
     ) -> None:
-        """Without `guards` there is no deletion protection. `warm_writes` are the write units a second that it takes
-        at once; a new table takes 4,000, 1,000 for each partition
-        (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/warm-throughput-scenarios.html)."""
+        """Without `guards` there is no deletion protection. How many writes a second the table takes at once is no
+        property of it here: a person may raise it for a burst, and AWS never lowers it again."""
         super().__init__(scope, id)
         self.table = dynamodb.Table(
             self,
@@ -49,7 +47,6 @@ class LedgerTable(Construct):
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=True
             ),
-            warm_throughput=dynamodb.WarmThroughput(write_units_per_second=warm_writes) if warm_writes else None,
             removal_policy=RemovalPolicy.DESTROY if dev else KEPT,
             **encryption.table,
         )

@@ -11,7 +11,7 @@ from constructs import Construct
 from infra.encryption import Encryption
 from infra.permissions import allow
 from infra.sizing import Source
-from tidegate.settings import RetentionSettings
+from tidegate.settings.fixed import DEAD_LETTERS, MESSAGES
 
 
 class Queues(Construct):
@@ -24,7 +24,6 @@ class Queues(Construct):
         *,
         name: str,
         source: Source,
-        retention: RetentionSettings,
         encryption: Encryption,
         fifo: bool | None = None,
         **options: Any,
@@ -32,13 +31,13 @@ class Queues(Construct):
         super().__init__(scope, id)
         common = {"enforce_ssl": True, "fifo": fifo, **encryption.queue}
         self.dead_letters = sqs.Queue(
-            self, "DeadLetters", retention_period=cdk.Duration.seconds(retention.dead_letters), **common
+            self, "DeadLetters", retention_period=cdk.Duration.seconds(DEAD_LETTERS), **common
         )
         self.queue = sqs.Queue(
             self,
             name,
             visibility_timeout=cdk.Duration.seconds(source.visibility),
-            retention_period=cdk.Duration.seconds(retention.messages),
+            retention_period=cdk.Duration.seconds(MESSAGES),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=source.receives),
             **common,
             **options,

@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 from infra.sizing import AUDIT_TIMEOUT, DISPATCH, INTAKE, MAINTAIN_TIMEOUT, MEMORY_MB, SETTLE_TIMEOUT, Source
 from tidegate.schedule import AUDIT_SCHEDULE, MAINTAIN_SCHEDULE, SCHEDULE
-from tidegate.settings import LimitSettings
+from tidegate.settings import Settings
 
 
 class FeedQueue(Enum):
@@ -77,7 +77,7 @@ class RosterRow:
 
     name: str
     started_by: Feed | Schedule
-    concurrency: Callable[[LimitSettings], int]
+    concurrency: Callable[[Settings], int]
     may: tuple[May, ...]
     also_on: tuple[Event, ...] = ()
     memory: int = MEMORY_MB
@@ -92,13 +92,13 @@ ROSTER = (
     RosterRow(
         name="intake",
         started_by=Feed(FeedQueue.BUFFER, INTAKE),
-        concurrency=lambda limits: limits.intake_concurrency,
+        concurrency=lambda settings: settings.concurrency,
         may=(May.SET_NOTIFICATIONS_ASIDE, May.PUBLISH_NOTICES),
     ),
     RosterRow(
         name="dispatch",
         started_by=Feed(FeedQueue.NOTICES, DISPATCH),
-        concurrency=lambda limits: limits.dispatch_concurrency,
+        concurrency=lambda settings: settings.concurrency,
         may=(
             *(May.SET_NOTICES_ASIDE, May.PUBLISH_NOTICES, May.USE_LEDGER, May.CLAIM_UPLOADS),
             *(May.USE_WORK, May.START_JOBS, May.ASK_FOR_JOBS),

@@ -1,13 +1,13 @@
 """The numbers of the stack, and the relations between them that must hold. Times in seconds.
 
-A number that follows from another is computed from it; the others, and what depends on `tidegate.toml`, are
-checked before anything is built.
+A number that follows from another is computed from it. That the others fit together, tests/infra/test_sizing.py checks.
 """
 
 from dataclasses import dataclass, replace
 
 from tidegate.schedule import LEAST_WINDOW, intake_window
-from tidegate.settings import DAY, HOUR, MINUTE, LimitSettings, RetentionSettings, Settings
+from tidegate.settings import DAY, MINUTE, LimitSettings, RetentionSettings, Settings
+from tidegate.settings.fixed import TRAVEL
 
 VISIBILITY_FACTOR = 6
 """A queue must hide a message for six times the timeout of the function that reads it
@@ -15,10 +15,6 @@ VISIBILITY_FACTOR = 6
 Lambda retries a throttled batch in that time, and a message that reappears is delivered twice."""
 
 LAMBDA_LONGEST_TIMEOUT = 15 * MINUTE
-
-
-class SizingError(Exception):
-    """`tidegate.toml` is valid, but no stack built from it could keep its promises; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +44,6 @@ SETTLE_TIMEOUT = 2 * MINUTE
 AUDIT_TIMEOUT = LAMBDA_LONGEST_TIMEOUT
 MAINTAIN_TIMEOUT = 5 * MINUTE
 
-HAND_OFF_REMEMBERED = 24 * HOUR
-"""How long hand-off remembers that it started a job (`tidegate.aws.jobs.REMEMBER_SECONDS`)."""
-
 MEMORY_MB = 1_024
 ARCHIVE_DAYS = 14
 UNFINISHED_UPLOAD_DAYS = 7
@@ -76,6 +69,11 @@ MOST_JOBS = 1_000
 (https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_SchedulerConfiguration.html)."""
 WORKER_DISK_GB = 20
 """EMR's default for a worker of either kind."""
+JOB_VCPU = 6
+"""A driver and one executor: with less, a job would wait for ever."""
+MEMORY_GB_A_VCPU, DISK_GB_A_VCPU = 4, 10
+"""Of the application: as much as any workers need that have its vCPU, so that vCPU alone decide. These numbers are not
+computed from the workers: another version may have others, and must not change an application that is started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,28 +110,24 @@ def worker(process: str) -> Capacity:
     return Capacity(vcpu=int(WORKERS[f"spark.{process}.cores"]), memory=sum(memory), disk=WORKER_DISK_GB)
 
 
-def smallest_job() -> Capacity:
-    """A driver and one executor: with less, a job would wait for ever."""
-    return worker("driver") + worker("executor")
-
-
 def capacity(limits: LimitSettings) -> Capacity:
-    return Capacity(limits.vcpu, limits.memory_gb, limits.disk_gb)
+    """What all jobs together may have."""
+    return Capacity(limits.vcpu, MEMORY_GB_A_VCPU * limits.vcpu, DISK_GB_A_VCPU * limits.vcpu)
 
 
 def concurrent_jobs(limits: LimitSettings) -> int:
-    """How many jobs EMR may run at once: the number of the settings, or as many as there is room for. The others queue.
+    """How many jobs EMR may run at once: as many as there is room for. The others queue.
 
     It does not depend on the routes: EMR changes an application only while it is stopped, and a route may be added at
     any time. There is always room for an executor beside the drivers; without it no job would end.
     """
-    return limits.concurrent_jobs or min(capacity(limits).holds(smallest_job()), MOST_JOBS)
+    return min(limits.vcpu // JOB_VCPU, MOST_JOBS)
 
 
 def most_executors(limits: LimitSettings) -> int:
-    """How many executors one job may have: the rest, if every other job that may run has one; and 1 at least."""
-    rest = capacity(limits).beside(smallest_job(), times=concurrent_jobs(limits) - 1).beside(worker("driver"))
-    return max(1, rest.holds(worker("executor")))
+    """How many executors one job may have: the rest, if every other job that may run has one."""
+    others = concurrent_jobs(limits) - 1
+    return (limits.vcpu - others * JOB_VCPU - worker("driver").vcpu) // worker("executor").vcpu
 
 
 def spark_workers(limits: LimitSettings) -> dict[str, str]:
@@ -143,50 +137,9 @@ def spark_workers(limits: LimitSettings) -> dict[str, str]:
 
 
 def archive_days(retention: RetentionSettings) -> int:
-    """How long the topic keeps notices for a replay; 0 for no archive.
+    """How long the topic keeps notices for a replay.
 
     A replayed notice passes through the queue and its dead letters again. The ledger must still have the claims of its
     uploads when it arrives. Otherwise their rows are in the table twice.
     """
-    return max(0, min(ARCHIVE_DAYS, (retention.claims - retention.travel - 1) // DAY))
-
-
-def check(settings: Settings) -> None:
-    """Raises SizingError if some relation does not hold."""
-    retention = settings.retention
-    for name, source in (("intake", intake(settings)), ("dispatch", DISPATCH)):
-        _require(
-            source.patience < retention.messages,
-            f"[retention] messages must be longer than {source.patience}s: {name} may try a message"
-            f" {source.receives} times for {source.visibility} s each, and one that expires meanwhile never"
-            " reaches the dead letters",
-        )
-    limits = settings.limits
-    smallest = smallest_job()
-    for name, given, needed in (
-        ("vcpu", limits.vcpu, smallest.vcpu),
-        ("memory_gb", limits.memory_gb, smallest.memory),
-        ("disk_gb", limits.disk_gb, smallest.disk),
-    ):
-        _require(given >= needed, f"[limits] {name} must be {needed} at least: a driver and one executor need as much")
-    most = capacity(limits).beside(worker("executor")).holds(worker("driver"))
-    _require(
-        concurrent_jobs(limits) <= most,
-        f"[limits] concurrent_jobs may be {most} at most: the drivers of more jobs would leave no room for an executor,"
-        " and all would wait for one",
-    )
-    _require(
-        limits.queue_timeout + limits.job_timeout < HAND_OFF_REMEMBERED,
-        "[limits] queue_timeout and job_timeout must be less than 24h together: that long a started job is remembered,"
-        " and started a second time after it",
-    )
-    _require(
-        retention.dead_letters > retention.messages,
-        "[retention] dead_letters must be longer than `messages`: a dead letter's age counts from when it was"
-        " first sent, so one that was tried for long would expire at once",
-    )
-
-
-def _require(holds: bool, otherwise: str) -> None:
-    if not holds:
-        raise SizingError(otherwise)
+    return min(ARCHIVE_DAYS, (retention.claims - TRAVEL - 1) // DAY)

@@ -48,7 +48,6 @@ class TidegateStack(cdk.Stack):
         local: bool = False,
         importing: bool = False,
     ) -> None:
-        sizing.check(settings)
         super().__init__(
             scope,
             settings.deployment.name,
@@ -56,7 +55,6 @@ class TidegateStack(cdk.Stack):
             # a rule that asks the account for its bootstrap version can only be answered by AWS
             synthesizer=cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
         )
-        retention = settings.retention
         dev = settings.deployment.dev
         encryption = Encryption(
             self,
@@ -72,13 +70,18 @@ class TidegateStack(cdk.Stack):
         guards = Guards(self, "Guards", key=encryption.key)
         buckets = Buckets(encryption, settings.security.access_logs, dev)
         intake = sizing.intake(settings)
-        buffer = Buffer(self, "Buffer", source=intake, retention=retention, encryption=encryption)
+        buffer = Buffer(self, "Buffer", source=intake, encryption=encryption)
         # the id is the construct's first name, with which logical ids of deployed stacks begin
         notices = NoticeTopic(
-            self, "Bus", source=sizing.DISPATCH, retention=retention, encryption=encryption, guards=guards, dev=dev
+            self,
+            "Bus",
+            source=sizing.DISPATCH,
+            archive_days=sizing.archive_days(settings.retention),
+            encryption=encryption,
+            guards=guards,
+            dev=dev,
         )
-        warm = settings.limits.warm_writes
-        ledger = LedgerTable(self, "Ledger", encryption=encryption, guards=guards, dev=dev, warm_writes=warm)
+        ledger = LedgerTable(self, "Ledger", encryption=encryption, guards=guards, dev=dev)
         work = WorkBucket(self, "Work", buckets=buckets)
         catalog = make_catalog(self, settings, buckets, work)
         landing = LandingBuckets(
@@ -140,7 +143,7 @@ class TidegateStack(cdk.Stack):
                 May.READ_FLOORS: [work.grant_read_floors],
                 May.ASK_FOR_MAINTENANCE: [work.grant_maintenance],
                 May.ANNOUNCE: [ledger.grant_take_out, partial(grant_announce, bus=settings.announce.bus)]
-                if settings.announce.enabled
+                if settings.announce.bus
                 else [],
             },
         )
@@ -153,7 +156,7 @@ class TidegateStack(cdk.Stack):
                     row=row,
                     code=code,
                     environment=variables(settings.deployment.name, values),
-                    limits=settings.limits,
+                    settings=settings,
                     reach=reach,
                     log_key=encryption.key,
                 )
@@ -180,7 +183,7 @@ class TidegateStack(cdk.Stack):
             expected={
                 route.name: route.expect_every for route in settings.routes if route.expect_every and not route.retired
             },
-            announces=settings.announce.enabled,
+            announces=bool(settings.announce.bus),
             emails=settings.operations.emails,
             key=encryption.key,
         )
@@ -197,8 +200,7 @@ class TidegateStack(cdk.Stack):
     def _import(self, settings: Settings, encryption: Encryption) -> None:
         """The same constructs under the same names, but no notifications, because there is no buffer yet."""
         buckets = Buckets(encryption, settings.security.access_logs, settings.deployment.dev)
-        warm = settings.limits.warm_writes
-        LedgerTable(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev, warm_writes=warm)
+        LedgerTable(self, "Ledger", encryption=encryption, guards=None, dev=settings.deployment.dev)
         make_catalog(self, settings, buckets, WorkBucket(self, "Work", buckets=buckets))
         LandingBuckets(
             self,

@@ -11,8 +11,7 @@ from infra.encryption import Encryption
 from infra.guards import Guards
 from infra.permissions import allow, only_this_account
 from infra.queues import Queues, let_send
-from infra.sizing import Source, archive_days
-from tidegate.settings import RetentionSettings
+from infra.sizing import Source
 
 
 class NoticeTopic(Queues):
@@ -24,7 +23,7 @@ class NoticeTopic(Queues):
         id: str,
         *,
         source: Source,
-        retention: RetentionSettings,
+        archive_days: int,
         encryption: Encryption,
         guards: Guards,
         dev: bool,
@@ -34,7 +33,6 @@ class NoticeTopic(Queues):
             id,
             name="Notices",
             source=source,
-            retention=retention,
             encryption=encryption,
             fifo=True,
             content_based_deduplication=False,
@@ -48,8 +46,8 @@ class NoticeTopic(Queues):
             enforce_ssl=True,
             master_key=encryption.key,
         )
-        if not dev and (days := archive_days(retention)):
-            guards.archive(self.topic, days)
+        if not dev:
+            guards.archive(self.topic, archive_days)
         subscription = self.topic.add_subscription(_Notices(self.queue)).node.default_child
         assert isinstance(subscription, sns.CfnSubscription)
         # SNS does not retry if the queue is gone or refuses it: undelivered notices are dead letters too

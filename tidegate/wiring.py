@@ -32,6 +32,7 @@ from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Measure, Ports
 from tidegate.metrics import Metric
 from tidegate.settings import MINUTE, Settings, load_deployed
+from tidegate.settings.fixed import READ_RATE
 from tidegate.stores.dynamodb import THREADS, DynamoDbStore
 from tidegate.stores.guarded import GuardedStore
 
@@ -127,8 +128,8 @@ class Deployment:
         """Starts the jobs that screen buckets for audits."""
         from tidegate.aws.screening import EmrScreens  # only the audit needs it
 
-        audit, claims = self.settings.audit, self.settings.retention.claims
-        return EmrScreens(self._application(), ledger=self.resources.ledger, claims=claims, rate=audit.read_rate)
+        claims = self.settings.retention.claims
+        return EmrScreens(self._application(), ledger=self.resources.ledger, claims=claims, rate=READ_RATE)
 
     def screening(self, tell: Callable[[str], None]) -> "WaitedScreening":
         """Lets a job screen a bucket, and waits for it. `tell` as in `lineage`."""
@@ -172,15 +173,13 @@ class Deployment:
             spark_parameters=self.resources.spark_parameters,
             work=self.resources.work,
             account=self.resources.account,
-            timeout_minutes=self.settings.limits.job_timeout // MINUTE,
+            timeout_minutes=self.settings.job_timeout // MINUTE,
             linger=self.settings.linger,
         )
 
     def _bus(self) -> EventBridge | None:
-        announced = self.settings.announce
-        if not announced.enabled:
-            return None
-        return EventBridge(_lazy("events"), announced.bus, self.resources.deployment)
+        bus = self.settings.announce.bus
+        return EventBridge(_lazy("events"), bus, self.resources.deployment) if bus else None
 
     def letters(self) -> "tuple[SqsLetters, SqsLetters]":
         """The dead letters of the buffer, and those of the notices' queue."""

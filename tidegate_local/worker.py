@@ -29,6 +29,7 @@ from tidegate_local import description
 from tidegate_local.description import EventSourceMapping, Function
 from tidegate_local.endpoint import Endpoint, RefusedRequest, Request, Response, answer
 from tidegate_local.environment import REGION, client
+from tidegate_local.hurry import hurry
 from tidegate_local.processes import follow_lifeline, inherited_listener
 
 if TYPE_CHECKING:
@@ -415,6 +416,7 @@ def main() -> int:
     stack = description.read(arguments.dir.resolve())
     function = stack.functions[arguments.function]
     enter(function, stack)
+    hurry()
     try:
         handler = import_handler(function.handler)
     except Exception as error:

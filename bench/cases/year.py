@@ -28,9 +28,9 @@ from typing import Any
 from bench.findings import BenchFindings, BenchLimit, BenchTable, WrongAnswer
 from bench.ingesting import Workshop, workshop
 from tests.support.grown import grown, grown_on
-from tidegate.core.maintenance import MaintainLimits, MaintenanceRequest
+from tidegate.core.maintenance import MaintenanceRequest
 from tidegate.core.publication import Floor
-from tidegate.settings import MaintainSettings
+from tidegate.settings.fixed import MAINTENANCE
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.spark.maintain import maintain_tables
 
@@ -158,11 +158,7 @@ def _older(folder: Path) -> None:
 
 
 def _maintain(shop: Workshop, table: IcebergTable) -> None:
-    settings = MaintainSettings()
-    limits = MaintainLimits(
-        settings.keep_snapshots_for, settings.keep_snapshots, settings.orphans_after, int(settings.compact_bytes)
-    )
-    (done,) = maintain_tables(shop.spark, MaintenanceRequest(int(time.time()), (table.name,), (), limits)).tables
+    (done,) = maintain_tables(shop.spark, MaintenanceRequest(int(time.time()), (table.name,), (), MAINTENANCE)).tables
     if done.trouble:
         raise WrongAnswer(f"{table.name} was not maintained: {done.trouble}")
 

@@ -10,6 +10,7 @@ from tidegate import wiring
 from tidegate.core.audit import AuditFinding, Listed
 from tidegate.flows.audit import audit_place
 from tidegate.flows.watch import watch_places
+from tidegate.settings.fixed import SENT_RATE
 
 ENOUGH_FOR_A_PAGE = 30
 """Seconds, without the wait after it."""
@@ -24,8 +25,7 @@ def _warn(place: str, text: str) -> None:
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     deployment = wiring.this_deployment()
     ports = deployment.ports(context.aws_request_id, measure=measure)
-    rate = deployment.settings.audit.rate
-    needed = 1_000 * (ENOUGH_FOR_A_PAGE + LARGEST_PAGE / rate)
+    needed = 1_000 * (ENOUGH_FOR_A_PAGE + LARGEST_PAGE / SENT_RATE)
     lost: list[Listed] = []
     troubles: list[Exception] = []
 
@@ -44,7 +44,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
                 limits,
                 ports,
                 go_on=lambda: context.get_remaining_time_in_millis() > needed,
-                pace=wiring.paced(rate),
+                pace=wiring.paced(SENT_RATE),
                 screens=deployment.screens(),
                 remark=partial(_warn, place),
                 tell=tell,

@@ -7,6 +7,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from lambdas.shared import logger, measure
 from tidegate import wiring
 from tidegate.flows.maintain import MaintenanceLook, maintain_on_schedule
+from tidegate.settings.fixed import MAINTAINED_EVERY
 
 
 @logger.inject_lambda_context
@@ -16,7 +17,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:
     looks = maintain_on_schedule(
         settings.maintained_tables(),
         settings.maintain_limits(),
-        settings.maintain.every,
+        MAINTAINED_EVERY,
         deployment.ports(context.aws_request_id, measure=measure),
         deployment.maintenance(),
         routes=deployment.routes,

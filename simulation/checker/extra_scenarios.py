@@ -1030,7 +1030,7 @@ def released_from_two_snapshots(world: World) -> None:
 
 def _sets_aside(world: World) -> None:
     world.sets_aside = True
-    asked = 'format = "json"\nbad_rows = "set aside"\nbad_rows_share = 1.0'
+    asked = 'format = "json"\nbad_rows_share = 1.0'
     world.kernel.after(0.0, lambda: deploy(CONFIG.replace('format = "json"', asked)))
 
 

@@ -42,7 +42,7 @@ ORDINARY = Knobs(
 
 @dataclass(frozen=True)
 class DailyAudit(Knobs):
-    """The audit as it is by default: `audit.min_age` is 12 hours, `audit.every` a day."""
+    """The audit as it is by default: uploads are lost after 12 hours, and `audit.every` is a day."""
 
     audit: float = 12 * HOUR
 

@@ -19,6 +19,7 @@ from tidegate.core.audit import Listed
 from tidegate.core.backfill import BackfillFinding, BackfillScope
 from tidegate.core.routes import Route
 from tidegate.flows.backfill import Backfill, Surveyings, send_missing, survey
+from tidegate.settings.fixed import SENT_RATE
 
 if TYPE_CHECKING:
     from simulation.world.world import World
@@ -97,7 +98,7 @@ def _backfill(world: "World", route: Route) -> int:
     kept = Surveyings()
     try:
         found = survey(scope, asked, kept, ports)
-        pace = wiring.paced(deployed.settings.audit.rate)
+        pace = wiring.paced(SENT_RATE)
         counts = send_missing(scope, asked, found, kept, ports, pace=pace)
     finally:
         kept.close()

@@ -1,19 +1,25 @@
 """The tidegate.toml of a world."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
 from simulation.world.knobs import PLAIN, Knobs
 from tidegate.core.batches import BatchLimits
+from tidegate.settings import fixed
 
 TABLES = ("lake.sim.events", "lake.sim.plain", "lake.sim.closed")
 
 
 SUBNETS = '[network]\nsubnets = ["subnet-01234567"]\nsecurity_groups = ["sg-01234567"]\n'
-NEVER = "365d"
-"""No world lasts as long. What is halted keeps its slot until a person acts, as people may configure it."""
+NEVER = 365 * 86_400
+"""Seconds; no world lasts as long. What is halted keeps its slot until a person acts."""
 
 
-def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: str = "") -> str:
+def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = ()) -> str:
     """Two routes, one of a bucket with versions and one of a bucket without; a third one, if its bucket is to close.
-    `retired` are routes that once were in the place of the first one. `step_aside` replaces that of the knobs."""
+    `retired` are routes that once were in the place of the first one. What no `tidegate.toml` says is in `pace`."""
     tables = (TABLES[0], TABLES[0] if knobs.one_table else TABLES[1], TABLES[2])
     lanes = f"lanes = {knobs.lanes}\n" if knobs.lanes > 1 else ""
     routes = [
@@ -21,18 +27,13 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
         ("plain", 'bucket = "plain"\nversioned = false', tables[1]),
         ("closed", 'bucket = "closed"\nversioned = false', tables[2]),
     ]
-    limits = {"in_flight": knobs.in_flight, "attempts": knobs.attempts, "max_wait": f'"{knobs.max_wait}s"'}
+    limits = {"in_flight": knobs.in_flight, "max_wait": f'"{knobs.max_wait}s"'}
     differing = [name for name in limits if getattr(knobs, name) != getattr(BatchLimits(), name)]
-    turned = [f"{name} = {limits[name]}" for name in differing]
-    aside = step_aside or (f"{knobs.step_aside:.0f}s" if knobs.step_aside else NEVER)
-    batch = "\n".join(["[route.batch]", f'step_aside = "{aside}"', *turned, ""])
-    audited = f'[audit]\nmin_age = "{knobs.audit:.0f}s"\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
-    announced = "" if knobs.announced else "[announce]\nenabled = false\n"
-    # each lane needs an invocation of its own; a job that waits makes a call a second, and needs subnets
-    quotas = [f"dispatch_concurrency = {knobs.lanes}"] * (knobs.lanes > 3) + [f'linger = "{knobs.linger}s"'] * bool(
-        knobs.linger
-    )
-    shared = (SUBNETS if knobs.linger else "") + ("\n".join(["[limits]", *quotas, ""]) if quotas else "")
+    batch = "\n".join(["[route.batch]", *(f"{name} = {limits[name]}" for name in differing), ""])
+    audited = f'[audit]\nevery = "{knobs.audit_every:.0f}s"\n' if knobs.audit else ""
+    announced = "" if knobs.announced else '[announce]\nbus = ""\n'
+    # a job that waits makes a call a second, and needs subnets
+    shared = SUBNETS if knobs.linger else ""
     if knobs.screened:
         batch = f'audit_from = "s3-metadata-inventory"\n{batch}'
     return (
@@ -47,3 +48,12 @@ def configured(knobs: Knobs = PLAIN, retired: tuple[str, ...] = (), step_aside: 
             ]
         )
     )
+
+
+@contextmanager
+def pace(knobs: Knobs) -> Iterator[None]:
+    """What a deployment does not choose, in a world that does not last as long."""
+    batch = replace(fixed.BATCH, attempts=knobs.attempts, step_aside=round(knobs.step_aside) or NEVER)
+    given = {"BATCH": batch, "LINGER": knobs.linger, "MIN_AGE": round(knobs.audit) or fixed.MIN_AGE}
+    with patch.multiple(fixed, **given):
+        yield

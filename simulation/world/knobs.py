@@ -62,11 +62,11 @@ class Knobs:
     in_flight: int = 1
     """Setting: batches of a route that may be submitted at once."""
     attempts: int = 3
-    """Setting: jobs of a batch before it halts."""
+    """Jobs of a batch before it halts."""
     max_wait: int = 60
     """Setting: seconds that a batch gathers."""
     step_aside: float = 0.0
-    """Setting: seconds that a halted batch keeps its slot; else until a person acts."""
+    """Seconds that a halted batch keeps its slot; else until a person acts."""
     one_table: bool = False
     """Two routes write to one table."""
     small: bool = False
@@ -76,10 +76,10 @@ class Knobs:
     announced: bool = False
     """Setting: committed batches are announced, and a consumer counts rows."""
     audit: float = 0.0
-    """Setting: seconds until an audit takes an upload or an undecided claim for lost; else no audit."""
+    """Seconds until an audit takes an upload or an undecided claim for lost; else no audit."""
 
     linger: int = 0
-    """Setting: seconds that a job waits for a further batch; else one job each."""
+    """Seconds that a job waits for a further batch; else one job each."""
     screened: bool = False
     """Setting: a job screens the buckets for each audit, from an inventory."""
     lanes: int = 1

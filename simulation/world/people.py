@@ -19,6 +19,7 @@ from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.audit import Look, audit_window
 from tidegate.flows.decide import Decided, Decision, decide_published, decide_unpublished
 from tidegate.flows.resume import resume
+from tidegate.settings.fixed import SENT_RATE
 
 if TYPE_CHECKING:
     from simulation.world.world import World
@@ -221,7 +222,7 @@ def _audited(since: int) -> None:
     look = Look(run, Window(since, until, limits.min_age, limits.horizon))
     for route in deployment.routes.values():
         if not route.retired:
-            audit_window(route, look, ports, pace=wiring.paced(deployment.settings.audit.rate))
+            audit_window(route, look, ports, pace=wiring.paced(SENT_RATE))
 
 
 def resume_one(world: "World", batch: str) -> None:

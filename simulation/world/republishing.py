@@ -27,6 +27,6 @@ def republish_all() -> None:
     ports = deployed.ports()
     for batch_id in list(ports.work.folders("batches/", "")):
         try:
-            republish(batch_id, ports, deployed.republisher(lambda said: None), deployed.settings.limits.job_timeout)
+            republish(batch_id, ports, deployed.republisher(lambda said: None), deployed.settings.job_timeout)
         except TidegateError:
             continue

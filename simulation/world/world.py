@@ -25,7 +25,7 @@ from simulation.world import (
     replayed,
     seen,
 )
-from simulation.world.configs import configured
+from simulation.world.configs import configured, pace
 from simulation.world.dynamodb import DynamoDb, TableKey
 from simulation.world.emr import Emr, SimulatedJobRun
 from simulation.world.eventbridge import SimulatedBus
@@ -654,6 +654,7 @@ class World(Landing):
             product.inhabited(self.kernel, self.network, "" if self.knobs == PLAIN else configured(self.knobs)),
             driver.CATALOG.belonging(self.network, self.catalog),
             _limits(self.knobs),
+            pace(self.knobs),
         ):
             rests = self._run()
             self.deployments = product.HERE.deployments

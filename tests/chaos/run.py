@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from pyiceberg.exceptions import NoSuchTableError
 
@@ -18,12 +21,13 @@ from tests.chaos.processes import with_variable
 from tests.chaos.report import report
 from tests.chaos.runbook import Operator
 from tests.chaos.schedules import Schedules
-from tests.chaos.traffic import CONFIG, ROUTES, TABLES, Traffic
+from tests.chaos.traffic import CONFIG, ROUTES, TABLES, WAITS, Traffic
 from tests.e2e.conftest import LocalStack
 from tidegate_local import stack as local_stack
 from tidegate_local.demo.check import Finding
 from tidegate_local.environment import client
 from tidegate_local.guard import session_members
+from tidegate_local.hurry import HURRY
 
 PATIENCE = 20
 """Seconds after which the messages of a killed function come again; 12 minutes on AWS."""
@@ -54,7 +58,8 @@ def chaos(folder: Path, *, minutes: float, seed: int, tell: Tell) -> list[Findin
     config = folder / "tidegate.toml"
     config.write_text(CONFIG)
     tell(f"seed {seed}; the stack is in {folder}")
-    running = local_stack.detach(config, folder / "local", on_progress=lambda step: None, patience=PATIENCE)
+    with patch.dict(os.environ, {HURRY: json.dumps(WAITS)}):
+        running = local_stack.detach(config, folder / "local", on_progress=lambda step: None, patience=PATIENCE)
     stack = LocalStack(folder / "local", dict(running.environment))
     killer = Killer(stack.folder, running.pid, seed, tell)
     traffic = Traffic(

@@ -30,7 +30,6 @@ CONFIG = f"""
 name = "chaos"
 
 [audit]
-min_age = "10s"
 every = "1h"
 
 [[route]]
@@ -45,9 +44,6 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
-attempts = 2
-retry_wait = "1s"
-step_aside = "15s"
 
 [[route]]
 name = "{UNVERSIONED}"
@@ -60,11 +56,10 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
-attempts = 2
-retry_wait = "1s"
-step_aside = "15s"
 """
 
+WAITS = {"min_age": 10, "attempts": 2, "retry_wait": 1, "step_aside": 15}
+"""What the functions of this stack run by (`tidegate_local.hurry`)."""
 MENDED = CONFIG.replace(f"{SMALL}B", f"{LARGE}B")
 
 PAUSE = (0.05, 0.4)

@@ -31,18 +31,14 @@ from tidegate.stores.dynamodb import DynamoDbStore
 from tidegate.wiring import clock, settings_file
 from tidegate_local import stack as local_stack
 from tidegate_local.environment import client
+from tidegate_local.hurry import HURRY
 
 CONFIG = """
 [deployment]
 name = "e2e"
 
 [audit]
-min_age = "1s"
 every = "1h"
-
-[limits]
-# a test that stops or kills a driver looks for it by its batch: each has one of its own
-linger = "0s"
 
 [[route]]
 name = "events"
@@ -55,7 +51,6 @@ schema = "id bigint, text string"
 
 [route.batch]
 max_wait = "2s"
-retry_wait = "1s"
 
 [[route]]
 name = "plain"
@@ -67,7 +62,6 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
-retry_wait = "1s"
 
 [[route]]
 name = "stuck"
@@ -78,7 +72,6 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
-retry_wait = "1s"
 
 [[route]]
 name = "old"
@@ -100,7 +93,6 @@ max_object_bytes = "1MB"
 
 [route.batch]
 max_wait = "2s"
-retry_wait = "1s"
 
 [[route]]
 name = "given-up"
@@ -111,9 +103,11 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "2s"
-retry_wait = "1s"
 """
 
+
+# a test that stops or kills a driver looks for it by its batch: without subnets each has one of its own
+WAITS = {"min_age": 1, "retry_wait": 1}
 
 T = TypeVar("T")
 
@@ -219,6 +213,14 @@ class LocalStack:
         store = DynamoDbStore(database, self.environment["TIDEGATE_LEDGER"])
         ledger = Ledger(store, clock, settings.retention.claims)
         return {route.name: route for route in settings.core_routes()}, ledger
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hurried() -> Iterator[None]:
+    """For every stack that a test starts."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(HURRY, json.dumps(WAITS))
+        yield
 
 
 @pytest.fixture(scope="session")

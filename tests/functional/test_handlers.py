@@ -65,7 +65,7 @@ schema = "id bigint"
 
 [route.batch]
 max_wait = "5m"
-target_objects = 2
+target_bytes = 20
 """
 
 

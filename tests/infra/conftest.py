@@ -30,14 +30,8 @@ MANY = """
 [deployment]
 name = "many"
 
-[catalog]
-name = "house"
-
 [retention]
-messages = "6h"
-dead_letters = "2d"
-look_back = "5d"
-claims = "170h"
+claims = "1118h"
 
 [[route]]
 name = "orders"
@@ -86,14 +80,13 @@ schema = "id bigint"
 CUSTOMER = '[security]\nencryption = "customer"\naccess_logs = "example-logs"\n' + MANY
 """A key that the stack creates, for all that MANY has."""
 KEY_ARN = "arn:aws:kms:us-east-1:123456789012:key/11111111-2222-3333-4444-555555555555"
-IMPORTED = f'[security]\nkms_key_arn = "{KEY_ARN}"\n' + SIMPLE
+IMPORTED = f'[security]\nencryption = "{KEY_ARN}"\n' + SIMPLE
 EVENTBRIDGE = MANY.replace("format =", 'source = "eventbridge"\nformat =')
 DEV = MANY.replace("[deployment]", "[deployment]\ndev = true")
 S3TABLES = (
     """
 [catalog]
-type = "s3tables"
-arn = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"
+warehouse = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"
 """
     + SIMPLE
 )
@@ -104,7 +97,6 @@ subnets = ["subnet-01234567", "subnet-89abcdef"]
 security_groups = ["sg-01234567"]
 
 [catalog]
-type = "rest"
 uri = "https://catalog.example.com/api"
 warehouse = "s3://example-lake/house"
 credential_secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:catalog-AbCdEf"

@@ -267,8 +267,6 @@ subnets = ["subnet-01234567"]
 security_groups = ["sg-01234567"]
 
 [catalog]
-name = "lake"
-type = "rest"
 uri = "https://{"c" * 248}"
 warehouse = "{"w" * 256}"
 credential_secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:catalog-AbCdEf"

@@ -31,7 +31,7 @@ from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome
 from tidegate.flows.abort import abort
 from tidegate.flows.resume import resume
-from tidegate.settings import DAY
+from tidegate.settings import DAY, fixed
 
 ACCOUNT = "123456789012"
 LOG = {"logs:CreateLogStream", "logs:PutLogEvents"}
@@ -274,11 +274,8 @@ def every_path(stage: Stage) -> None:
     stage.look()
 
     # a bucket so large that a job screens it
-    now = wiring.this_deployment()
-    audit = now.settings.audit.model_copy(update={"job_above": 1})
-    large = replace(now, settings=now.settings.model_copy(update={"audit": audit}))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wiring, "this_deployment", lambda: large)
+        patch.setattr(fixed, "JOB_ABOVE", 1)
         there.clock.advance(DAY)
         stage.look()
         stage.look()

@@ -23,9 +23,6 @@ FIRST = """
 [deployment]
 name = "first"
 
-[retention]
-messages = "4d"
-
 [[route]]
 name = "flights"
 bucket = "first-landing"
@@ -35,7 +32,9 @@ format = "json"
 table = "lake.flights.departures"
 schema = "id bigint"
 """
-CHANGED = FIRST.replace('messages = "4d"', 'messages = "3d"')
+CHANGED = FIRST + '[route.batch]\nmax_wait = "1h"\n'
+CHANGED_SECONDS = 6 * 60 + 300
+"""The buffer hides a message for longer, because intake waits for longer until it takes it."""
 SECOND = """
 [deployment]
 name = "second"
@@ -307,7 +306,7 @@ def test_nothing_that_holds_data_is_replaced_by_a_change(first, changed):
 
 def test_the_cli_too_says_that_nothing_is_replaced(changed):
     """moto knows nothing of replacement; the CLI does, for it has CloudFormation's own list of what forces one."""
-    assert "MessageRetentionPeriod" in changed.diff
+    assert "VisibilityTimeout" in changed.diff
     assert not replaced(changed.diff)
 
 

@@ -112,7 +112,7 @@ def test_settle_announces_on_one_bus_and_on_none_if_that_is_off(simple, synthesi
     assert resources(simple, "settle", "events:PutEvents") == [f"{bus}default"]
     named = synthesize('[announce]\nbus = "news"\n' + simple.toml)
     assert resources(named, "settle", "events:PutEvents") == [f"{bus}news"]
-    off = synthesize("[announce]\nenabled = false\n" + simple.toml)
+    off = synthesize('[announce]\nbus = ""\n' + simple.toml)
     assert resources(off, "settle", "events:PutEvents") == []
     assert len(resources(off, "settle", "dynamodb:DeleteItem")) == 1
     from infra.ledger import OUTBOX as OUTBOX_KEY  # starts Node, so only here

@@ -248,23 +248,23 @@ def test_two_deployments_in_one_account_never_collide(variant, name):
 def test_a_job_finds_no_more_than_a_new_account_has_and_queues_for_it(simple, many):
     for template in (simple, many):
         application = template.one("AWS::EMRServerless::Application")[1]
-        assert application["MaximumCapacity"] == {"Cpu": "16 vCPU", "Memory": "64 GB", "Disk": "200 GB"}
+        assert application["MaximumCapacity"] == {"Cpu": "16 vCPU", "Memory": "64 GB", "Disk": "160 GB"}
         assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 2, "QueueTimeoutMinutes": 360}
 
 
 def test_concurrency_is_reserved_only_if_asked_for_and_covers_what_the_queues_may_use(synthesize, simple):
-    numbers = "[limits]\nintake_concurrency = 7\ndispatch_concurrency = 3\n"
-    template = synthesize(f"{numbers}reserve_concurrency = true\n{SIMPLE}")
+    lanes = SIMPLE.replace("[[route]]", "[[route]]\nlanes = 7")
+    template = synthesize(f"[limits]\nreserve_concurrency = true\n{lanes}")
     reserved = {
         each["Handler"].split(".")[1]: each["ReservedConcurrentExecutions"]
         for each in template.of("AWS::Lambda::Function").values()
         if "ReservedConcurrentExecutions" in each
     }
     assert reserved.keys() == set(FUNCTIONS)
-    assert (reserved["intake"], reserved["dispatch"], reserved["settle"]) == (7, 3, 2)
-    for function, most in (("Intake", 7), ("Dispatch", 3)):
+    assert (reserved["intake"], reserved["dispatch"], reserved["settle"]) == (7, 7, 2)
+    for function in ("Intake", "Dispatch"):
         scaling = template.one("AWS::Lambda::EventSourceMapping", function)[1]["ScalingConfig"]
-        assert scaling == {"MaximumConcurrency": most}
+        assert scaling == {"MaximumConcurrency": 7}
     assert "ReservedConcurrentExecutions" not in json.dumps(simple.body)
 
 

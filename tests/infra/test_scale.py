@@ -53,7 +53,7 @@ LARGE = {
     "s3tables": toml(
         MOST_ROUTES,
         MOST_BUCKETS,
-        '[catalog]\ntype = "s3tables"\narn = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"\n',
+        '[catalog]\nwarehouse = "arn:aws:s3tables:us-east-1:123456789012:bucket/example-tables"\n',
     ),
     "existing": toml(MOST_ROUTES, MOST_BUCKETS, "", "existing = true\n"),
     "existing, by EventBridge": toml(MOST_ROUTES, MOST_BUCKETS, "", 'existing = true\nsource = "eventbridge"\n'),
@@ -173,7 +173,7 @@ def test_more_than_a_deployment_takes_is_refused_with_a_sentence(source: str, to
 
 
 def test_the_longest_names_that_are_taken_fit(synthesize: Synthesize) -> None:
-    head = f'[security]\nkms_key_arn = "{KEY_ARN}"\n[deployment]\nname = "{"d" * 28}"\n'
+    head = f'[security]\nencryption = "{KEY_ARN}"\n[deployment]\nname = "{"d" * 28}"\n'
     for buckets in range(MOST_BUCKETS, 0, -1):
         source = toml(MOST_ROUTES, buckets, head).replace("example-landing", "e" * 60)
         try:

@@ -1,11 +1,15 @@
 """The numbers fit together, and a configuration that would break them is refused."""
 
+from dataclasses import replace
+
 import pytest
 
 from infra import sizing
 from infra.roster import ROSTER
 from tidegate.aws.jobs import REMEMBER_SECONDS
-from tidegate.settings import DAY, HOUR, RetentionSettings, Settings, parse
+from tidegate.schedule import LONGEST_WINDOW
+from tidegate.settings import DAY, HOUR, MINUTE, LimitSettings, SettingsError, parse
+from tidegate.settings.fixed import DEAD_LETTERS, JOB_TIMEOUT, LONGEST_JOB, MESSAGES, QUEUE_TIMEOUT, TRAVEL
 
 ROUTE = """
 [[route]]
@@ -17,13 +21,23 @@ schema = "id bigint"
 """
 
 
-def settings(**retention: str) -> Settings:
-    lines = "\n".join(f'{name} = "{value}"' for name, value in retention.items())
-    return parse(f"[retention]\n{lines}\n{ROUTE}")
+@pytest.mark.parametrize("source", [sizing.INTAKE, sizing.DISPATCH])
+def test_a_queue_keeps_a_message_until_it_is_a_dead_letter(source):
+    """One that expires while it is tried never reaches the dead letters. With the longest window of intake."""
+    assert source.timeout <= sizing.LAMBDA_LONGEST_TIMEOUT
+    assert replace(source, window=LONGEST_WINDOW).patience < MESSAGES
 
 
-def test_the_defaults_fit_together():
-    sizing.check(settings())
+def test_dead_letters_are_kept_longer_than_messages():
+    """A dead letter's age counts from when it was first sent: one that was tried for long would expire at once."""
+    assert MESSAGES < DEAD_LETTERS <= 14 * DAY, "SQS keeps nothing longer"
+
+
+def test_the_batches_of_the_queues_are_those_that_lambda_takes():
+    assert sizing.INTAKE.batch_size * sizing.S3_NOTIFICATION_BYTES <= sizing.LAMBDA_PAYLOAD_BYTES
+    assert sizing.INTAKE.batch_size <= 10 or sizing.INTAKE.window >= 1, "more than 10 messages need a window"
+    assert sizing.DISPATCH.batch_size <= sizing.FIFO_SOURCE_LARGEST_BATCH
+    assert not sizing.DISPATCH.window, "a FIFO queue has none"
 
 
 def test_what_a_function_is_given_fits_an_invocation():
@@ -49,99 +63,61 @@ def test_intake_gathers_for_a_twelfth_of_the_shortest_wait(waits, window):
     assert sizing.DISPATCH.visibility >= source.visibility, "the alarms reckon with the longest"
 
 
-def test_a_queue_must_keep_a_message_until_it_is_a_dead_letter():
-    with pytest.raises(sizing.SizingError, match=r"`?messages`? must be longer than 3600s: dispatch .* 5 times"):
-        sizing.check(settings(messages="1h"))
-
-
-@pytest.mark.parametrize("dead_letters", ["4d", "3d"])
-def test_dead_letters_must_be_kept_longer_than_messages(dead_letters):
-    with pytest.raises(sizing.SizingError, match="dead_letters must be longer than `messages`"):
-        sizing.check(settings(dead_letters=dead_letters))
-
-
 def test_a_replayed_notice_meets_a_ledger_that_still_knows_it():
     for claims in range(46, 90):
-        retention: RetentionSettings = settings(claims=f"{claims}d").retention
+        retention = parse(f'[retention]\nclaims = "{claims}d"\n{ROUTE}').retention
         days = sizing.archive_days(retention)
-        assert days * DAY + retention.travel < retention.claims
-        assert days == sizing.ARCHIVE_DAYS or (days + 1) * DAY + retention.travel >= retention.claims
+        assert days > 0
+        assert days * DAY + TRAVEL < retention.claims
+        assert days == sizing.ARCHIVE_DAYS or (days + 1) * DAY + TRAVEL >= retention.claims
 
 
-def test_there_is_no_archive_where_the_ledger_forgets_too_soon():
-    # the settings refuse so short a memory
-    retention = RetentionSettings.model_construct(
-        messages=6 * HOUR, dead_letters=2 * DAY, look_back=115 * HOUR, claims=116 * HOUR
-    )
-    assert retention.claims - retention.travel == 2 * HOUR
-    assert sizing.archive_days(retention) == 0
+def limited(vcpu: int, route: str = ROUTE) -> LimitSettings:
+    return parse(f"[limits]\nvcpu = {vcpu}\n{route}").limits
 
 
-def limited(lines: str, route: str = ROUTE) -> Settings:
-    return parse(f"[limits]\n{lines}\n{route}")
+def test_vcpu_alone_decide_how_many_workers_there_are():
+    driver, executor = sizing.worker("driver"), sizing.worker("executor")
+    assert driver.vcpu + executor.vcpu <= sizing.JOB_VCPU
+    for each in (driver, executor):
+        assert each.memory <= sizing.MEMORY_GB_A_VCPU * each.vcpu
+        assert each.disk <= sizing.DISK_GB_A_VCPU * each.vcpu
 
 
-@pytest.mark.parametrize("lines", ["memory_gb = 24", "vcpu = 6", "disk_gb = 40"])
-def test_one_job_fits_into_the_least_that_the_settings_allow(lines):
-    sizing.check(limited(lines))
-    smallest = sizing.smallest_job()
-    assert (smallest.vcpu, smallest.memory, smallest.disk) == (6, 24, 40)
-
-
-def test_a_larger_worker_would_be_refused_where_it_does_not_fit(monkeypatch):
-    monkeypatch.setitem(sizing.WORKERS, "spark.executor.cores", "16")
-    with pytest.raises(sizing.SizingError, match=r"vcpu must be 18 at least"):
-        sizing.check(limited("vcpu = 16"))
+def test_one_job_fits_into_the_least_that_the_settings_allow():
+    assert limited(sizing.JOB_VCPU).vcpu == sizing.JOB_VCPU
+    with pytest.raises(SettingsError, match=f"{sizing.JOB_VCPU} at least"):
+        limited(sizing.JOB_VCPU - 1)
 
 
 @pytest.mark.parametrize(
-    ("lines", "jobs", "executors"),
-    [
-        ("", 2, 2),
-        ("vcpu = 6\nmemory_gb = 24", 1, 1),
-        ("concurrent_jobs = 1", 1, 3),
-        ("concurrent_jobs = 6", 6, 1),
-        ("vcpu = 64\nmemory_gb = 64", 2, 2),
-        ("vcpu = 64\nmemory_gb = 256\ndisk_gb = 2000", 10, 2),
-        ("vcpu = 64\nmemory_gb = 256\ndisk_gb = 2000\nconcurrent_jobs = 2", 2, 14),
-        ("vcpu = 10000\nmemory_gb = 100000\ndisk_gb = 100000", 1000, 1001),
-    ],
+    ("vcpu", "jobs", "executors"), [(16, 2, 2), (6, 1, 1), (11, 1, 2), (64, 10, 2), (10_000, 1000, 1001)]
 )
-def test_as_many_jobs_run_as_have_room_and_a_large_one_leaves_the_others_theirs(lines: str, jobs: int, executors: int):
-    given = limited(lines)
-    sizing.check(given)
-    assert sizing.concurrent_jobs(given.limits) == jobs
-    assert sizing.most_executors(given.limits) == executors
-    driver, executor, smallest = sizing.worker("driver"), sizing.worker("executor"), sizing.smallest_job()
-    if executors > 1:
-        assert driver.vcpu + executors * executor.vcpu + (jobs - 1) * smallest.vcpu <= given.limits.vcpu
-        assert driver.memory + executors * executor.memory + (jobs - 1) * smallest.memory <= given.limits.memory_gb
+def test_as_many_jobs_run_as_have_room_and_a_large_one_leaves_the_others_theirs(vcpu: int, jobs: int, executors: int):
+    given = limited(vcpu)
+    assert sizing.concurrent_jobs(given) == jobs
+    assert sizing.most_executors(given) == executors
+    driver, executor = sizing.worker("driver").vcpu, sizing.worker("executor").vcpu
+    assert driver + executors * executor + (jobs - 1) * sizing.JOB_VCPU <= vcpu
+    assert jobs * driver + executor <= vcpu, "the drivers alone leave room for an executor"
 
 
 def test_what_routes_hand_off_changes_nothing_about_the_application():
-    many = ROUTE + "[route.batch]\nin_flight = 50\n"
-    assert sizing.concurrent_jobs(limited("", many).limits) == sizing.concurrent_jobs(limited("").limits)
-    sizing.check(limited("concurrent_jobs = 1", many))
-
-
-def test_drivers_that_would_leave_no_room_for_an_executor_are_refused():
-    sizing.check(limited("concurrent_jobs = 6"))
-    with pytest.raises(sizing.SizingError, match=r"concurrent_jobs may be 6 at most: .* no room for an executor"):
-        sizing.check(limited("concurrent_jobs = 7"))
+    assert sizing.concurrent_jobs(limited(16, ROUTE + "[route.batch]\nin_flight = 50\n")) == 2
 
 
 def test_a_small_job_starts_one_executor():
     """EMR begins with the larger of the two, whose default is 3."""
-    told = sizing.spark_workers(limited("").limits)
+    told = sizing.spark_workers(limited(16))
     assert told["spark.dynamicAllocation.initialExecutors"] == told["spark.executor.instances"] == "1"
     assert told["spark.dynamicAllocation.maxExecutors"] == "2"
 
 
 def test_an_attempt_ends_while_hand_off_still_knows_that_it_started_it():
-    sizing.check(limited('queue_timeout = "12h"\njob_timeout = "11h"'))
-    with pytest.raises(sizing.SizingError, match="less than 24h together"):
-        sizing.check(limited('queue_timeout = "12h"\njob_timeout = "12h"'))
-    assert sizing.HAND_OFF_REMEMBERED == REMEMBER_SECONDS
+    assert QUEUE_TIMEOUT + LONGEST_JOB < REMEMBER_SECONDS
+    for seconds in (QUEUE_TIMEOUT, JOB_TIMEOUT, LONGEST_JOB):
+        assert seconds % MINUTE == 0, "EMR Serverless takes whole minutes"
+    assert 15 * MINUTE <= QUEUE_TIMEOUT <= 12 * HOUR, "what EMR Serverless allows"
 
 
 @pytest.mark.parametrize("row", ROSTER, ids=lambda row: row.name)

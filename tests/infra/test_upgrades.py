@@ -110,7 +110,6 @@ max_object_bytes = "1GB"
 
 [route.batch]
 in_flight = 9
-target_objects = 5
 """
 )
 
@@ -145,7 +144,7 @@ def test_no_version_and_no_catalog_changes_a_started_application(synthesize, mon
     before = synthesize(SIMPLE, local=False)
     monkeypatch.setattr(bundling, "PYTHONS", ("3.14",))
     monkeypatch.setitem(sizing.WORKERS, "spark.driver.cores", "1")
-    after = synthesize(S3TABLES.replace("[catalog]", '[catalog]\nname = "lake"'), local=False)
+    after = synthesize(S3TABLES, local=False)
     ours, others = (each.resources[APPLICATION]["Properties"] for each in (before, after))
     assert ours == others
     assert "RuntimeConfiguration" not in ours

@@ -3,7 +3,6 @@
 import filecmp
 import json
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -276,7 +275,7 @@ def test_a_job_that_failed_is_tried_again_under_another_token(stack: Deployed):
     stack.invoke("dispatch", event("dispatch_two_groups"))
     weather = stack.running("weather")
     stack.end_job(weather.job_run, code=1)
-    time.sleep(1.1)  # until its wait is over
+    stack.let_the_wait_pass(weather.id)
     assert stack.invoke("settle", event("settle_job_state_change")) == {"troubles": 0}
     assert [token for token in stack.started() if weather.id in token] == [f"{weather.id}-1", f"{weather.id}-2"]
     assert stack.running("weather").attempt == 2

@@ -29,7 +29,7 @@ FILES: Mapping[str, bytes] = {
 
 @pytest.fixture
 def setting_aside(world: World) -> World:
-    options = FORMATS["json"].carry({"bad_rows": "set aside", "bad_rows_share": 0.5})
+    options = FORMATS["json"].carry({"bad_rows_share": 0.5})
     return replace(world, dataset=replace(world.dataset, options=options))
 
 
@@ -148,7 +148,7 @@ def test_a_value_that_no_path_can_hold_is_set_aside(setting_aside: World, batch:
 
 def test_a_large_csv_file_keeps_its_good_rows(world: World, batch: str) -> None:
     """It is streamed, and read by one task."""
-    options = FORMATS["csv"].carry({"bad_rows": "set aside", "bad_rows_share": 0.01})
+    options = FORMATS["csv"].carry({"bad_rows_share": 0.01})
     world = replace(
         world, dataset=replace(world.dataset, format="csv", options=options, max_object_bytes=1_000_000_000)
     )

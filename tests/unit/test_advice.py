@@ -13,7 +13,7 @@ from tidegate.formats.reasons import AnotherFormat
 from tidegate.reading.decoding import Decoding, Refused
 
 SCHEMA = pa.schema([("id", pa.int64()), ("paid", pa.decimal128(6, 2))])
-SET_ASIDE = (("bad_rows", "set aside"),)
+SET_ASIDE = (("bad_rows_share", 0.01),)
 
 
 def refused(format: str, body: bytes, *options: tuple[str, object]) -> str:
@@ -34,8 +34,8 @@ def lines(format: str, count: int, bad: int) -> bytes:
 @pytest.mark.parametrize(
     ("count", "bad", "said"),
     [
-        (10_000, 1, 'Of 10,000 rows, 1 does not fit: bad_rows = "set aside" of the route lands the others'),
-        (500, 5, 'Of 500 rows, 5 do not fit: bad_rows = "set aside" of the route lands the others'),
+        (10_000, 1, "Of 10,000 rows, 1 does not fit: bad_rows_share = 0.01 of the route lands the others"),
+        (500, 5, "Of 500 rows, 5 do not fit: bad_rows_share = 0.01 of the route lands the others"),
         (10_000, 6, ""),
         (99, 1, ""),
         (500, 500, ""),
@@ -45,7 +45,7 @@ def test_that_few_rows_are_bad_is_said_with_what_lands_the_others(format: str, c
     reason = refused(format, lines(format, count, bad))
     assert "paid 'n/a' is no decimal number" in reason.replace("paid = ", "paid ")
     assert reason.endswith(said)
-    assert ("set aside" in reason) == bool(said)
+    assert ("bad_rows_share" in reason) == bool(said)
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])
@@ -56,7 +56,7 @@ def test_whoever_follows_it_has_the_others(format: str):
 
 
 def test_what_is_wrong_with_the_file_as_a_whole_is_no_bad_row():
-    assert "set aside" not in refused("csv", b"other\n" + b"1\n" * 500)
+    assert "bad_rows" not in refused("csv", b"other\n" + b"1\n" * 500)
 
 
 ARRAY = ("[\n" + ",\n".join(json.dumps({"id": number}) for number in range(500)) + "\n]\n").encode()

@@ -375,7 +375,7 @@ def test_workers_need_private_subnets_of_one_network(given: dict[str, Scripted],
     assert "subnets" not in examined()
 
 
-KEY = f'[security]\nkms_key_arn = "arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"\n'
+KEY = f'[security]\nencryption = "arn:aws:kms:{REGION}:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"\n'
 
 
 def policy(*services: str) -> dict[str, Any]:
@@ -428,7 +428,7 @@ def test_what_was_deployed_is_compared_with_the_file(answer: Scripted, state: Ch
 
 # --- table buckets ---
 
-S3TABLES = f'[catalog]\ntype = "s3tables"\narn = "arn:aws:s3tables:REGION:{ACCOUNT}:bucket/tables"\n'
+S3TABLES = f'[catalog]\nwarehouse = "arn:aws:s3tables:REGION:{ACCOUNT}:bucket/tables"\n'
 TO_IAM = {"CreateTableDefaultPermissions": [{"Principal": {"DataLakePrincipalIdentifier": "IAM_ALLOWED_PRINCIPALS"}}]}
 
 

@@ -12,18 +12,20 @@ from tidegate.cli.asking.lakes import credential_advice, credential_variable, ha
 from tidegate.cli.asking.properties import Caller, caller, of_pyiceberg
 from tidegate.cli.asking.tell import LINEAGE
 from tidegate.reading import reader
-from tidegate.settings import CatalogSettings, SettingsError, parse
+from tidegate.settings import Catalog, SettingsError, parse
 from tidegate_local import toolchain
 
 ARN = "arn:aws:s3tables:eu-central-1:111122223333:bucket/tables"
 SECRET = "arn:aws:secretsmanager:eu-central-1:111122223333:secret:lake-AbCdEf"
-CATALOGS = {
-    "glue": CatalogSettings(type="glue"),
-    "s3tables": CatalogSettings(type="s3tables", arn=ARN),
-    "rest": CatalogSettings(
-        type="rest", uri="https://catalog.example.com", warehouse="s3://tables/here", credential_secret=SECRET
-    ),
+ROUTE = '[[route]]\nname = "r"\nbucket = "landing"\nformat = "json"\ntable = "lake.a.b"\nschema = "id int"\n'
+NETWORK = '[network]\nsubnets = ["subnet-01234567"]\nsecurity_groups = ["sg-01234567"]\n'
+REST = 'uri = "https://catalog.example.com"\nwarehouse = "s3://tables/here"\n'
+SETTINGS = {
+    "glue": parse(ROUTE),
+    "s3tables": parse(f'[catalog]\nwarehouse = "{ARN}"\n{ROUTE}'),
+    "rest": parse(f'{NETWORK}[catalog]\n{REST}credential_secret = "{SECRET}"\n{ROUTE}'),
 }
+CATALOGS = {kind: settings.catalog for kind, settings in SETTINGS.items()}
 WHO = Caller("eu-central-1", "AKIA", "secret", "token")
 
 
@@ -45,9 +47,7 @@ def test_a_person_and_the_job_reach_the_same_tables(kind: str, monkeypatch: pyte
     from infra.catalogs import make_catalog
     from infra.encryption import Encryption
 
-    catalog = CATALOGS[kind]
-    text = '[[route]]\nname = "r"\nbucket = "landing"\nformat = "json"\ntable = "lake.a.b"\nschema = "id int"\n'
-    settings = parse(text).model_copy(update={"catalog": catalog})
+    catalog, settings = CATALOGS[kind], SETTINGS[kind]
     stack = cdk.Stack(cdk.App(), "s")
 
     buckets = Buckets(Encryption(stack, "Encryption", security=settings.security, dev=False), None, dev=False)
@@ -75,7 +75,7 @@ def test_a_credential_is_taken_from_the_environment_or_from_pyicebergs_file(
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    catalog = CatalogSettings(name="my_lake", type="rest", uri="https://c.example.com", credential_secret=SECRET)
+    catalog = Catalog(name="my_lake", type="rest", uri="https://c.example.com", credential_secret=SECRET)
     assert not has_credential(catalog, {})
     assert SECRET in credential_advice(catalog)
     assert has_credential(catalog, {credential_variable(catalog): "id:secret"})

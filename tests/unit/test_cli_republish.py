@@ -39,7 +39,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         lambda folder: SimpleNamespace(
             ports=lambda: None,
             republisher=lambda tell: None,
-            settings=SimpleNamespace(limits=SimpleNamespace(job_timeout=60)),
+            settings=SimpleNamespace(job_timeout=60),
         ),
     )
     monkeypatch.setattr(verb, "find", lambda batch_id, ports, job_timeout: said.get(batch_id, FOUND))

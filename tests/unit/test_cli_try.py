@@ -330,7 +330,7 @@ def test_neither_spark_nor_java_is_used(here: Path):
 
 
 def test_rows_that_would_be_set_aside_are_told_with_their_errors(here: Path):
-    config = CONFIG.replace('name = "orders"', 'name = "orders"\nbad_rows = "set aside"\nbad_rows_share = 0.5', 1)
+    config = CONFIG.replace('name = "orders"', 'name = "orders"\nbad_rows_share = 0.5', 1)
     (here / "tidegate.toml").write_text(config)
     (here / "some.json").write_bytes(BAD)
     code, said = run("orders", "some.json")

@@ -278,7 +278,7 @@ def test_the_hour_has_settings_that_parse_for_each_of_its_deployments(tmp_path: 
     made = re.findall(r"^ +(sed .* hour\.toml > (hour-[a-z]+)\.toml)\n +(printf .*)\n", steps(), re.MULTILINE)
     assert [name for _, name, _ in made] == ["hour-fails", "hour-key", "hour-tables"]
     for edit, name, more in made:
-        subprocess.run(["bash", "-ec", f"arn={arn}\n{edit}\n{more}"], cwd=tmp_path, check=True)
+        subprocess.run(["bash", "-ec", f"arn={arn}\naccount=123456789012\n{edit}\n{more}"], cwd=tmp_path, check=True)
         parsed = parse((tmp_path / f"{name}.toml").read_text())
         (route,) = parsed.routes
         assert parsed.deployment.name == name

@@ -60,7 +60,7 @@ class Bucket:
         return self.body[start:end]
 
 
-SETTING_ASIDE = replace(DATASET, options=(("bad_rows", "set aside"), ("bad_rows_share", 0.5)))
+SETTING_ASIDE = replace(DATASET, options=(("bad_rows_share", 0.5),))
 
 
 @pytest.mark.parametrize(

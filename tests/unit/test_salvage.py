@@ -26,11 +26,11 @@ from tidegate.formats.unknown import names_of
 from tidegate.reading.decoding import Decoding, Refused
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), ("text", pa.string()), ("paid", pa.decimal128(6, 2))])
-ALL = (("bad_rows", "set aside"), ("bad_rows_share", 1.0))
+ALL = (("bad_rows_share", 1.0),)
 
 
 def decoding(format: str, schema: pa.Schema = SCHEMA, share: float = 1.0, **more: Any) -> Decoding:
-    options = {"bad_rows": "set aside", "bad_rows_share": share, **more}
+    options = {"bad_rows_share": share, **more}
     return Decoding(Dataset("c.n.t", "", format, options=tuple(sorted(options.items()))), schema)
 
 
@@ -292,7 +292,7 @@ class TestHowMany:
         assert len(bad.text) == salvage.LONGEST_TEXT
 
     def test_other_formats_have_no_such_option(self):
-        with pytest.raises(ValueError, match="no option 'bad_rows'"):
+        with pytest.raises(ValueError, match="no option 'bad_rows_share'"):
             decoder("parquet", SCHEMA, ALL)
 
 

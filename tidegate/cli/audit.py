@@ -17,6 +17,7 @@ from tidegate.core.routes import Route
 from tidegate.flows.audit import Look, audit_window
 from tidegate.flows.ports import Ports
 from tidegate.settings import Settings
+from tidegate.settings.fixed import SENT_RATE
 
 SHOWN = 20
 """How many lost uploads are printed."""
@@ -50,15 +51,13 @@ def window_of(since: int | None, until: int | None, settings: Settings, now: int
     youngest = limits.min_age if until is None else now - until
     if oldest > limits.horizon:
         raise typer.BadParameter(
-            f"an audit looks back {duration(limits.horizon)} at most (`look_back` in [retention]): the ledger may have"
-            " forgotten what is older"
+            f"an audit looks back {duration(limits.horizon)} at most: the ledger may have forgotten what is older"
         )
     if oldest <= youngest:
         raise typer.BadParameter(
             "--since must be longer ago than --until"
             if until is not None
-            else f"--since must be longer ago than {duration(limits.min_age)} (`min_age` in [audit]): what is"
-            " younger may still be on its way"
+            else f"--since must be longer ago than {duration(limits.min_age)}: what is younger may still be on its way"
         )
     return Window(now - oldest, now - youngest, youngest, limits.horizon)
 
@@ -83,15 +82,11 @@ def audit(
     route: RouteOption = None,
     since: Annotated[
         str | None,
-        typer.Option(
-            "--since", metavar=WHEN, help="The oldest uploads to look at: 30d, 2026-11-21. Default: `max_age`."
-        ),
+        typer.Option("--since", metavar=WHEN, help="The oldest uploads to look at: 30d, 2026-11-21. Default: 30d."),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option(
-            "--until", metavar=WHEN, help="The youngest uploads to look at: 12h, 2026-11-21. Default: `min_age`."
-        ),
+        typer.Option("--until", metavar=WHEN, help="The youngest uploads to look at: 12h, 2026-11-21. Default: 12h."),
     ] = None,
     by_job: Annotated[
         bool | None,
@@ -119,7 +114,7 @@ def audit(
     run = f"by-hand-{wiring.new_id()}"
     ports = deployed.ports(run)
     look = Look(run, found.window, found.tell, dry_run)
-    pace = wiring.paced(deployed.settings.audit.rate)
+    pace = wiring.paced(SENT_RATE)
     failed: TidegateError | None = None
     for each in routes:
         try:

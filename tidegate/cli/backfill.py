@@ -24,6 +24,7 @@ from tidegate.core.backfill import FINAL, SENT, BackfillCounts, BackfillFinding,
 from tidegate.core.lineage import SCHEME, checked_prefix
 from tidegate.core.quantities import counted
 from tidegate.flows.backfill import Backfill, Surveyings, send_missing, survey
+from tidegate.settings.fixed import SENT_RATE
 from tidegate.wiring import Deployment
 
 SHOWN = 20
@@ -121,7 +122,7 @@ def backfill(
     )
     done = Backfilled(dry_run)
     asked = Backfill(run, deployed.settings.audit_limits(), say, done.tell, dry_run)
-    rate = deployed.settings.audit.rate
+    rate = SENT_RATE
     kept = {each.route.name: Surveyings() for each in scopes}
     try:
         for each in scopes:

@@ -46,7 +46,7 @@ def republish(
     """
     deployed = deployment.find(folder)
     ports = deployed.ports()
-    timeout = deployed.settings.limits.job_timeout
+    timeout = deployed.settings.job_timeout
     ready, refused = [], 0
     for batch_id in dict.fromkeys(batches):
         found = find(batch_id, ports, timeout)

@@ -5,7 +5,7 @@ bucket, compares each upload with the ledger, and sends what is lost through the
 it finds is a suspicion. Decision 1 decides: an upload that was claimed meanwhile is refused.
 
 The ledger must remember longer than an audit looks back. An audit looks at uploads, and voids owners of claims, that
-are not older than the *horizon* (`retention.look_back`), which is shorter than claims are kept.
+are not older than the *horizon* (`tidegate.settings.fixed.LOOK_BACK`), which is shorter than claims are kept.
 """
 
 from collections import Counter
@@ -117,8 +117,8 @@ def judge_listed(
     lives on while its bytes come again (docs/adr/0038), and its owner's record may have expired. It counts as
     FORGOTTEN, and nothing is done.
 
-    This rests on `horizon` being shorter than `claims` was when the claim was made: who raises both must not raise the
-    horizon beyond the old `claims` before the claims of that time are gone.
+    This rests on `horizon` being shorter than `claims` was when the claim was made: it is a constant, and `claims` is
+    never shorter.
 
     **An upload that ended without a row is lost again** if it was put again and no notification told of that. In a
     bucket with versions a version is put once. A version that had vanished and is listed is there all the same. A
@@ -210,7 +210,7 @@ def count_findings(listed: int, findings: Iterable[AuditFinding]) -> AuditCounts
 
 @dataclass(frozen=True, slots=True)
 class AuditLimits:
-    """When a scheduled run begins, and what it looks at; in seconds (`[audit]`, and `retention.look_back`).
+    """When a scheduled run begins, and what it looks at; in seconds (`[audit]`, and `tidegate.settings.fixed`).
 
     `job_above`: if a run has listed more uploads than this, a job screens the bucket for the next one.
     """

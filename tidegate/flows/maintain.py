@@ -20,7 +20,7 @@ once, consistently. A job that publishes a batch again has its floor in memory o
 
 A request is never written twice in a period, so a job that starts late, or again, has an older time and more floors
 than it needs. The next period's run begins a day later at the earliest, when EMR has ended this one
-(`queue_timeout` and `job_timeout` are less than a day together). That saves money; two runs at once do no harm.
+(a job queues and runs for less than a day). That saves money; two runs at once do no harm.
 
 If the code changes, a job that has started keeps its own: EMR refuses the token of step 3 for another script
 (ConflictException), hence step 4. If the function dies between the two and then the code changes, no look learns the

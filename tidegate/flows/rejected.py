@@ -1,4 +1,4 @@
-"""Land the rows that do not fit, in a table of their own (`bad_rows = "set aside"`).
+"""Land the rows that do not fit, in a table of their own (`bad_rows_share`).
 
 Iceberg commits one table at a time. So two commits are made, and one decision: decision 3 about the batch's own table.
 Each driver stages its rejected rows in the other table, where no reader sees them, and names them in the outcomes of
@@ -79,7 +79,7 @@ def _land(attempt: "Attempt", rejected: RejectedRows, outcomes: Outcomes) -> Pub
                 f"batch {attempt.batch} is in table {attempt.sink.table}, and {rejected.rows} of its rows are not: they"
                 f" were staged for {rejected.table}, and are gone from it. Reading the files again, as the route has it"
                 f" now, found {again.rows}."
-                " Set bad_rows and schema of the route as they were and resume the batch, or do without them: see"
+                " Set bad_rows_share and schema of the route as they were and resume the batch, or do without them: see"
                 " `tidegate decide --help`"
             ) from None
         return _publish(attempt, again)

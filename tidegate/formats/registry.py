@@ -20,7 +20,7 @@ def _any(value: Any) -> Any:
 @dataclass(frozen=True, slots=True)
 class Option:
     """An option of a route for its files: a value of the default's type. `check` returns it, or raises ValueError with
-    what is allowed; `choices` are all values, if they are few. Of a number, `within` says: more than the one, at most
+    what is allowed; `choices` are all values, if they are few. Of a number, `within` says: the one at least, at most
     the other. A default never changes, because the datasets of batches leave it out."""
 
     name: str
@@ -38,7 +38,7 @@ class Format:
     what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
 
     `heeds` are the names of the `COMMON_OPTIONS` that its modules take, too: others are carried out by
-    `tidegate.formats.decode` alone. `salvages`: its rows are text, so bad ones can be set aside (`BAD_ROWS`), and
+    `tidegate.formats.decode` alone. `salvages`: its rows are text, so bad ones can be set aside (`BAD_ROWS_SHARE`), and
     `stream` does that.
     """
 
@@ -159,53 +159,30 @@ NULL = Option(
 )
 ENCODING = Option("encoding", UTF_8, f"how the text is encoded. One of {', '.join(ENCODINGS)}", _encodes)
 
-REFUSE_FILE, SET_ASIDE = "refuse file", "set aside"
-
-
-CHOICES_OF_BAD_ROWS = (REFUSE_FILE, SET_ASIDE)
-
-
-def _of_bad_rows(choice: str) -> str:
-    if choice not in CHOICES_OF_BAD_ROWS:
-        raise ValueError(f'bad_rows is "{REFUSE_FILE}" or "{SET_ASIDE}"')
-    return choice
-
-
-SHARES = (0, 1)
+USUAL_SHARE = 0.01
+"""What is advised where a file is refused for few bad rows."""
 
 
 def _share(share: float) -> float:
-    more_than, at_most = SHARES
-    if not more_than < share <= at_most:
-        raise ValueError("a share is more than 0, and 1 at the most: 0.01 is one row in a hundred")
+    if not 0 <= share <= 1:
+        raise ValueError("a share is 0 to 1: 0.01 is one row in a hundred")
     return share
 
 
-BAD_ROWS = Option(
-    "bad_rows",
-    REFUSE_FILE,
-    f"what becomes of rows that do not fit the schema. {REFUSE_FILE}: the file is quarantined. {SET_ASIDE}: they go to"
-    " the table TABLE__rejected, and the others land",
-    _of_bad_rows,
-    choices=CHOICES_OF_BAD_ROWS,
-)
 BAD_ROWS_SHARE = Option(
     "bad_rows_share",
-    0.01,
-    "how many of a file's rows are set aside: 0.01 is one in a hundred. A file with more, with more than 1000, or with"
-    " no other row is quarantined",
+    0.0,
+    "how many of a file's rows may not fit the schema: they go to the table TABLE__rejected, and the others land. 0.01"
+    " is one in a hundred. A file with more, with more than 1000, or with no other row is quarantined",
     _share,
-    within=SHARES,
+    within=(0, 1),
 )
-OF_ROWS = (BAD_ROWS, BAD_ROWS_SHARE)
+OF_ROWS = (BAD_ROWS_SHARE,)
 
 
 def share_of_bad_rows(options: Iterable[tuple[str, Any]]) -> float | None:
     """How many of a file's rows may be set aside, by the options of its dataset; None if none may."""
-    given = dict(options)
-    if given.get(BAD_ROWS.name, BAD_ROWS.default) != SET_ASIDE:
-        return None
-    return float(given.get(BAD_ROWS_SHARE.name, BAD_ROWS_SHARE.default))
+    return float(dict(options).get(BAD_ROWS_SHARE.name, BAD_ROWS_SHARE.default)) or None
 
 
 REPORT, REFUSE, IGNORE = "report", "refuse", "ignore"

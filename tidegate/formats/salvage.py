@@ -1,4 +1,4 @@
-"""Rows that do not fit are left out of a piece of text, and the others are kept (`bad_rows = "set aside"`).
+"""Rows that do not fit are left out of a piece of text, and the others are kept (`bad_rows_share`).
 
 It begins with a piece that the decoder has refused. The row that the refusal names is decoded alone, and so are those
 before and after it; or the records are decoded in halves, each half in halves again, down to those that are refused

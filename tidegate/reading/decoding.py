@@ -14,7 +14,7 @@ from tidegate.formats.decode import Decoder, SalvageDecoder, StreamDecoder, deco
 from tidegate.formats.paths import misplaced, unplaceable
 from tidegate.formats.reasons import AnotherFormat, Oversized, TooManyBad, Undecodable, first_line
 from tidegate.formats.records import ends_of_lines
-from tidegate.formats.registry import BAD_ROWS, BAD_ROWS_SHARE, FORMATS, SET_ASIDE, share_of_bad_rows
+from tidegate.formats.registry import BAD_ROWS_SHARE, FORMATS, USUAL_SHARE
 from tidegate.formats.said import concat, said_of
 from tidegate.formats.salvage import NoneLeft, allowed, rows_with_bad
 from tidegate.formats.splits import Split, Splitter
@@ -123,9 +123,8 @@ class Decoding:
         """The same, and that few rows are bad, if they are: who has read of one is inclined to change the schema for
         it. It costs a few decodings of the file (`MOST_TOLD`)."""
         given, lines = self.dataset, ends_of_lines(unpacked) + 1
-        others = {**dict(given.options), BAD_ROWS.name: SET_ASIDE}
-        others.pop(BAD_ROWS_SHARE.name, None)
-        if not FORMATS[given.format].salvages or not allowed(lines, share_of_bad_rows(others.items()) or 0):
+        others = {**dict(given.options), BAD_ROWS_SHARE.name: USUAL_SHARE}
+        if not FORMATS[given.format].salvages or not allowed(lines, USUAL_SHARE):
             return refused
         salvage = salvaging(given.format, self.schema, tuple(others.items()))
         assert salvage is not None
@@ -136,7 +135,7 @@ class Decoding:
             return refused
         bad, rows = sum(len(said_of(each).bad) for each in tables), sum(map(rows_with_bad, tables))
         few = f"Of {counted(rows, 'row')}, {bad} {'does' if bad == 1 else 'do'} not fit"
-        advice = f'{few}: {BAD_ROWS.name} = "{SET_ASIDE}" of the route lands the others'
+        advice = f"{few}: {BAD_ROWS_SHARE.name} = {USUAL_SHARE} of the route lands the others"
         return Undecodable(f"{refused}. {advice}", row=refused.row, where=refused.where) if bad else refused
 
     def _judged(self, key: str, read: Callable[[], T]) -> T | Refused | Larger:

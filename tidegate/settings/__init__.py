@@ -1,5 +1,6 @@
 """`tidegate.toml`: what it may say, and what is said of mistakes in it."""
 
+from tidegate.settings.catalog import Catalog
 from tidegate.settings.model import Settings
 from tidegate.settings.reading import DEFAULT_FILE, EXAMPLE_FILE, Checked, check, load, load_deployed, parse
 from tidegate.settings.routes import BatchSettings, RouteSettings
@@ -27,6 +28,7 @@ __all__ = [
     "AnnounceSettings",
     "AuditSettings",
     "BatchSettings",
+    "Catalog",
     "CatalogSettings",
     "Checked",
     "DeploymentSettings",

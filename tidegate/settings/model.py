@@ -1,6 +1,7 @@
 """The whole of `tidegate.toml`, and what its sections say of each other."""
 
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Self
 
 from pydantic import Field, model_validator
@@ -8,6 +9,8 @@ from pydantic import Field, model_validator
 from tidegate.core.audit import AuditLimits
 from tidegate.core.maintenance import MaintainLimits
 from tidegate.core.routes import Route
+from tidegate.settings import fixed
+from tidegate.settings.catalog import USUAL_NAME, Catalog
 from tidegate.settings.routes import RouteSettings
 from tidegate.settings.scale import too_large
 from tidegate.settings.sections import (
@@ -23,11 +26,8 @@ from tidegate.settings.sections import (
     Section,
     SecuritySettings,
 )
-from tidegate.settings.values import HOUR
+from tidegate.settings.values import MINUTE
 from tidegate.settings.words import misplaced
-
-LINGER = 10
-"""Seconds for which a job in subnets waits for a further batch, unless the settings say otherwise."""
 
 
 class Settings(Section):
@@ -37,33 +37,13 @@ class Settings(Section):
     security: SecuritySettings = Field(SecuritySettings(), description="Encryption and access logs.")
     network: NetworkSettings = Field(NetworkSettings(), description="Where Spark's workers run.")
     limits: LimitSettings = Field(LimitSettings(), description="The share of the account's quotas.")
-    catalog: CatalogSettings = Field(CatalogSettings(), description="The Iceberg catalog.")
+    catalog_section: CatalogSettings = Field(CatalogSettings(), alias="catalog", description="The Iceberg catalog.")
     retention: RetentionSettings = Field(RetentionSettings(), description="How long messages and claims are kept.")
     operations: OperationsSettings = Field(OperationsSettings(), description="Who receives alarms.")
     audit: AuditSettings = Field(AuditSettings(), description="The search for uploads that S3 never announced.")
     announce: AnnounceSettings = Field(AnnounceSettings(), description="Events that tell others of committed batches.")
     maintain: MaintainSettings = Field(MaintainSettings(), description="What keeps the tables small.")
     routes: tuple[RouteSettings, ...] = Field((), alias="route", description="The routes, one or more.")
-
-    @model_validator(mode="after")
-    def _an_audit_within_the_horizon(self) -> Self:
-        look_back = self.retention.look_back
-        if "max_age" in self.audit.model_fields_set and self.audit.max_age > look_back:
-            raise misplaced(
-                f"this must not be longer than `look_back` in [retention], {look_back // HOUR}h: otherwise an audit"
-                " takes an upload that the ledger has forgotten for a lost one, and its rows are in the table twice",
-                *("audit", "max_age"),
-            )
-        if "every" in self.audit.model_fields_set and self.audit.every + self.audit.min_age > look_back:
-            raise misplaced(
-                f"`every` and `min_age` together must not be longer than `look_back` in [retention],"
-                f" {look_back // HOUR}h: otherwise some uploads are never looked at",
-                *("audit", "every"),
-            )
-        given = self.audit.model_fields_set & {"min_age", "max_age"}
-        if given and self.audit.min_age >= min(self.audit.max_age, look_back):
-            raise misplaced("`min_age` must be shorter than `max_age` and `look_back`", "audit", min(given))
-        return self
 
     @model_validator(mode="after")
     def _routes_do_not_collide(self) -> Self:
@@ -84,11 +64,10 @@ class Settings(Section):
         self, route: RouteSettings, names: Set[str], earlier: Sequence[RouteSettings], core: Mapping[int, Route]
     ) -> str:
         """What is wrong between a route and those before it: `earlier` are those of its bucket."""
-        catalog, _, table = route.table.partition(".")
-        if catalog != self.catalog.name:
+        if route.table.partition(".")[0] != self.catalog.name:
             return (
-                f"table {route.table} is not in the catalog {self.catalog.name!r}: call it"
-                f" {self.catalog.name}.{table}, or change [catalog] name"
+                f"table {route.table} is not in the catalog {self.catalog.name!r} of route {self.routes[0].name!r}: a"
+                " deployment writes to one catalog"
             )
         if route.name in names:
             return f"two routes are named {route.name!r}: names must differ"
@@ -120,35 +99,23 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _nobody_maintains_what_maintains_itself(self) -> Self:
-        complaint = "S3 Tables maintains its tables itself: leave this out, and set the retention there"
-        if self.catalog.type == "s3tables":
-            if self.maintain.enabled:
-                raise misplaced(complaint, "maintain", "enabled")
-            for position, route in enumerate(self.routes):
-                if route.maintain:
-                    raise misplaced(complaint, "route", position, "maintain")
+        for position, route in enumerate(self.routes):
+            if route.maintain and self.catalog.type == "s3tables":
+                raise misplaced(
+                    "S3 Tables maintains its tables itself: leave this out, and set the retention there",
+                    *("route", position, "maintain"),
+                )
         return self
 
     @model_validator(mode="after")
     def _a_job_reaches_what_it_needs(self) -> Self:
         """(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/considerations.html)"""
-        if self.network.subnets:
-            return self
-        reached = (
-            "a job without subnets reaches only S3, Glue, Lake Formation, CloudWatch Logs, KMS, STS, DynamoDB and"
-            " Secrets Manager"
-        )
-        if self.catalog.type == "rest":
+        if self.catalog.type == "rest" and not self.network.subnets:
             raise misplaced(
-                f"{reached}, and no REST catalog. Give `subnets` and `security_groups` in [network], with a way to"
-                f" {self.catalog.uri}",
-                *("catalog", "type"),
-            )
-        if self.limits.linger:
-            raise misplaced(
-                f"{reached}. It cannot tell settling over EventBridge that its batch is decided, and would wait for"
-                " nothing. Leave this out, or give `subnets` and `security_groups` in [network]",
-                *("limits", "linger"),
+                "a job without subnets reaches only S3, Glue, Lake Formation, CloudWatch Logs, KMS, STS, DynamoDB and"
+                " Secrets Manager, and no REST catalog. Give `subnets` and `security_groups` in [network], with a way"
+                f" to {self.catalog.uri}",
+                *("catalog", "uri"),
             )
         return self
 
@@ -159,7 +126,7 @@ class Settings(Section):
         # to a REST catalog a warehouse may be a name of its own
         bucket, _, folder = place.partition("/") if scheme == "s3" else ("", "", "")
         folder = folder.rstrip("/") + "/" if folder.strip("/") else ""
-        maintained = self.maintain.enabled or any(route.maintain for route in self.routes)
+        maintained = any(route.maintain for route in self.routes)
         for position, route in enumerate(self.routes):
             meets = route.prefix.startswith(folder) or folder.startswith(route.prefix)
             if maintained and route.bucket == bucket and meets:
@@ -171,29 +138,40 @@ class Settings(Section):
                 )
         return self
 
-    @model_validator(mode="after")
-    def _an_invocation_for_each_lane(self) -> Self:
-        most = self.limits.dispatch_concurrency
-        for position, route in enumerate(self.routes):
-            if route.lanes > most:
-                raise misplaced(
-                    f"route {route.name!r} has {route.lanes} lanes, and `dispatch_concurrency` in [limits] is {most}:"
-                    f" each lane needs an invocation of its own. Give the route {most} lanes at most, or raise"
-                    f" `dispatch_concurrency` to {route.lanes}",
-                    *("route", position, "lanes"),
-                )
-        return self
+    @property
+    def catalog(self) -> Catalog:
+        """The name is that of the routes' tables; a table bucket has an ARN, and a warehouse of its own."""
+        of, said = self.catalog_section.type, self.catalog_section
+        return Catalog(
+            name=next((route.table.partition(".")[0] for route in self.routes), USUAL_NAME),
+            type=of,
+            arn=said.warehouse if of == "s3tables" else None,
+            uri=said.uri,
+            warehouse=said.warehouse if of == "rest" else None,
+            credential_secret=said.credential_secret,
+        )
+
+    @property
+    def concurrency(self) -> int:
+        """How many invocations of intake, and of dispatch, run at a time: each lane of a route uses one."""
+        return max(fixed.CONCURRENCY, *(route.lanes for route in self.routes), 0)
 
     @property
     def linger(self) -> int:
-        """Seconds for which a job waits for a further batch; 0 if it takes none."""
-        if self.limits.linger is not None:
-            return self.limits.linger
-        return LINGER if self.network.subnets else 0
+        """Seconds for which a job waits for a further batch; 0 if it takes none: a job without subnets cannot tell
+        settling over EventBridge that its batch is decided."""
+        return fixed.LINGER if self.network.subnets else 0
+
+    @property
+    def job_timeout(self) -> int:
+        """Seconds, whole minutes, that a job may run: in proportion to the largest file, if that is very large."""
+        largest = max((int(route.max_object_bytes) for route in self.routes), default=0)
+        needed = fixed.JOB_TIMEOUT * largest // fixed.USUAL_FILE
+        return min(max(fixed.JOB_TIMEOUT, needed), fixed.LONGEST_JOB) // MINUTE * MINUTE
 
     def maintained_tables(self) -> tuple[str, ...]:
         """The tables that a job maintains, in order of their names."""
-        by_default = self.catalog.type == "glue" if self.maintain.enabled is None else self.maintain.enabled
+        by_default = self.catalog.type == "glue"
         wanted: dict[str, bool] = {}
         for route in self.routes:
             said = by_default if route.maintain is None else route.maintain
@@ -208,20 +186,16 @@ class Settings(Section):
 
     def maintain_limits(self) -> MaintainLimits:
         """The section [maintain] as `tidegate.core` has it."""
-        return MaintainLimits(
+        return replace(
+            fixed.MAINTENANCE,
             keep_for=self.maintain.keep_snapshots_for,
-            keep_last=self.maintain.keep_snapshots,
-            orphans_after=self.maintain.orphans_after,
-            compact_bytes=int(self.maintain.compact_bytes),
             # a table takes a while once it is begun
-            begin_for=self.limits.job_timeout // 2,
+            begin_for=self.job_timeout // 2,
         )
 
     def core_routes(self) -> tuple[Route, ...]:
         return tuple(each.route() for each in self.routes)
 
     def audit_limits(self) -> AuditLimits:
-        """The section [audit] as `tidegate.core` has it. Defaults give way to a shorter horizon."""
-        horizon = self.retention.look_back
-        max_age = min(self.audit.max_age, horizon)
-        return AuditLimits(min(self.audit.min_age, max_age), max_age, self.audit.every, horizon, self.audit.job_above)
+        """The section [audit] as `tidegate.core` has it."""
+        return AuditLimits(fixed.MIN_AGE, fixed.MAX_AGE, self.audit.every, fixed.LOOK_BACK, fixed.JOB_ABOVE)

@@ -1,5 +1,6 @@
 """The section `[[route]]`."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -15,10 +16,10 @@ from pydantic import (
 )
 
 from tidegate.core.audit import LISTING
-from tidegate.core.batches import LONGEST_RETRY_WAIT, BatchLimits
 from tidegate.core.lanes import MOST_LANES
 from tidegate.core.routes import REJECTED, Dataset, Route
-from tidegate.formats.registry import FORMATS, SET_ASIDE, UNKNOWN, Format, Option, options_of_all
+from tidegate.formats.registry import FORMATS, UNKNOWN, Format, Option, options_of_all
+from tidegate.settings import fixed
 from tidegate.settings.sections import Section
 from tidegate.settings.values import DAY, AccountId, AuditSource, BucketName, Duration, ShortName, Size, TableName
 from tidegate.settings.words import misplaced
@@ -44,29 +45,7 @@ class BatchSettings(Section):
         gt=0,
         description="Hand off when the batch has this many bytes.",
     )
-    target_objects: StrictInt = Field(
-        100_000, gt=0, le=1_000_000, description="Hand off when the batch has this many objects."
-    )
     in_flight: StrictInt = Field(1, ge=1, le=50, description="Concurrent jobs of this route.")
-    attempts: StrictInt = Field(5, ge=1, le=20, description="Attempts at one batch before it halts.")
-    retry_wait: Duration = Field(
-        "2m",
-        validate_default=True,
-        description="How long after the beginning of the first attempt the second one may begin. Then 4, 16 and 30 "
-        "times as long. Never more than 1h.",
-    )
-    step_aside: Duration = Field(
-        "1h",
-        validate_default=True,
-        description="How long a halted batch keeps its slot. Then the route goes on without it.",
-    )
-
-    @field_validator("retry_wait")
-    @classmethod
-    def _an_hour_at_most(cls, seconds: int) -> int:
-        if seconds > LONGEST_RETRY_WAIT:
-            raise ValueError("no attempt waits for longer than 1h")
-        return seconds
 
 
 class _Uploads(Section):
@@ -110,7 +89,7 @@ def _field(formats: tuple[Format, ...], option: Option) -> Any:
     kind: Any = Annotated[StrictFloat if of is float else of, AfterValidator(option.check)]
     about = f"{', '.join(each.name for each in formats)}: {option.about}."
     # for editors only: what is out of bounds is told in words by `check`
-    bounds: Any = dict(zip(("exclusiveMinimum", "maximum"), option.within, strict=True)) if option.within else None
+    bounds: Any = dict(zip(("minimum", "maximum"), option.within, strict=True)) if option.within else None
     return kind, Field(option.default, description=about, json_schema_extra=bounds)
 
 
@@ -153,12 +132,12 @@ class RouteSettings(_FormatOptions):
     )
     maintain: StrictBool | None = Field(
         None,
-        description="Whether its table is maintained. Default: as [maintain] says, if Tidegate created it. true: "
-        "whoever created it. false: not, because others do that or need its old snapshots. Of several "
-        "routes of a table, one false decides.",
+        description="Whether its table is maintained. Default: if Tidegate created it, in Glue. true: whoever created "
+        "it. false: not, because others do that or need its old snapshots. Of several routes of a table, one false "
+        "decides. S3 Tables maintains its tables itself.",
     )
     max_object_bytes: Size = Field(
-        ByteSize(100_000_000_000),
+        ByteSize(fixed.USUAL_FILE),
         gt=0,
         description="A larger file, as stored or decompressed, is quarantined. One task reads a compressed file: "
         "this bounds how long a job runs.",
@@ -167,8 +146,8 @@ class RouteSettings(_FormatOptions):
         1,
         ge=1,
         le=MOST_LANES,
-        description="How many functions may claim this route's uploads at a time, at most `dispatch_concurrency`. "
-        "One takes some 2,000 uploads a second. See docs/operations.md.",
+        description="How many functions may claim this route's uploads at a time. One takes some 2,000 uploads a "
+        "second. See docs/operations.md.",
     )
     batch: BatchSettings = Field(BatchSettings(), description="When a batch is handed off.")
 
@@ -206,8 +185,6 @@ class RouteSettings(_FormatOptions):
             if name in self.model_fields_set and self.format not in of:
                 complaint = f"this is an option of {' and '.join(of)} files, and the route's format is {self.format}"
                 raise misplaced(complaint, name)
-        if "bad_rows_share" in self.model_fields_set and dict(self)["bad_rows"] != SET_ASIDE:
-            raise misplaced(f'it says nothing without bad_rows = "{SET_ASIDE}"', "bad_rows_share")
         return self
 
     @field_validator("table")
@@ -220,7 +197,7 @@ class RouteSettings(_FormatOptions):
     @property
     def tables(self) -> tuple[str, ...]:
         """Its table, and that of its rejected rows, if they are set aside."""
-        return (self.table, *((self.table + REJECTED,) if dict(self)["bad_rows"] == SET_ASIDE else ()))
+        return (self.table, *((self.table + REJECTED,) if dict(self)["bad_rows_share"] else ()))
 
     def route(self) -> Route:
         """This route as `tidegate.core` has it."""
@@ -237,14 +214,11 @@ class RouteSettings(_FormatOptions):
                 max_object_bytes=int(self.max_object_bytes),
                 options=FORMATS[self.format].carry(dict(self)),
             ),
-            limits=BatchLimits(
+            limits=replace(
+                fixed.BATCH,
                 max_wait=self.batch.max_wait,
                 target_bytes=int(self.batch.target_bytes),
-                target_objects=self.batch.target_objects,
                 in_flight=self.batch.in_flight,
-                attempts=self.batch.attempts,
-                retry_wait=self.batch.retry_wait,
-                step_aside=self.batch.step_aside,
             ),
             retired=self.retired,
             owner=self.bucket_owner or "",

@@ -1,33 +1,28 @@
 """The sections of `tidegate.toml`, but for the routes."""
 
 import re
-from typing import Literal, Self
+from typing import Self
 
-from pydantic import BaseModel, ByteSize, ConfigDict, Field, StrictBool, StrictInt, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from tidegate.schedule import AUDIT_SCHEDULE
+from tidegate.settings.catalog import CatalogType
+from tidegate.settings.fixed import LOOK_BACK, MIN_AGE
 from tidegate.settings.values import (
     DAY,
-    HOUR,
-    MINUTE,
+    TABLE_BUCKET_ARN,
     BucketName,
     BusName,
-    CatalogName,
     Duration,
-    DurationOrNone,
     Email,
+    Encryption,
     HttpsUri,
-    KeyArn,
     S3Uri,
     SecretArn,
     ShortName,
-    Size,
-    TableBucketArn,
     WarehouseName,
 )
-
-# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html
-SQS_LONGEST_RETENTION = 14 * DAY
+from tidegate.settings.words import misplaced
 
 
 class Section(BaseModel):
@@ -53,14 +48,10 @@ class DeploymentSettings(Section):
 class SecuritySettings(Section):
     """Encryption, and access logs."""
 
-    encryption: Literal["aws", "customer"] = Field(
+    encryption: Encryption = Field(
         "aws",
         description="aws: the services' own keys. customer: a key of the stack, which KMS rotates every year. It "
-        "outlives the stack, as the data does.",
-    )
-    kms_key_arn: KeyArn | None = Field(
-        None,
-        description="Use this key instead. Its policy must let the services use it.",
+        "outlives the stack, as the data does. An ARN: this key, whose policy must let the services use it.",
     )
     access_logs: BucketName | None = Field(
         None,
@@ -71,7 +62,12 @@ class SecuritySettings(Section):
     @property
     def customer_key(self) -> bool:
         """Whether a key of the account encrypts the data, created by the stack or not."""
-        return self.encryption == "customer" or self.kms_key_arn is not None
+        return self.encryption != "aws"
+
+    @property
+    def own_key(self) -> str | None:
+        """The ARN of a key that the owner made."""
+        return None if self.encryption in ("aws", "customer") else self.encryption
 
 
 class NetworkSettings(Section):
@@ -101,161 +97,77 @@ class NetworkSettings(Section):
 
 
 class CatalogSettings(Section):
-    """The Iceberg catalog that holds the tables."""
+    """Where the tables are. Without any of these: in the account's Glue catalog, and the stack creates a bucket for
+    their files. With `warehouse` alone: in a table bucket of S3 Tables, by way of Glue. With `uri`: in a REST catalog,
+    which a job needs `subnets` to reach. Only the local catalog has been run. The catalog is called what the names of
+    all routes' tables begin with."""
 
-    name: CatalogName = Field(
-        "lake",
-        description="Its name in Spark. Every route's `table` begins with it.",
-    )
-    type: Literal["glue", "s3tables", "rest"] = Field(
-        "glue",
-        description="glue: the account's Glue catalog; the stack creates a bucket for the tables. s3tables: a table "
-        "bucket of S3 Tables, by way of Glue. rest: a REST catalog; a job needs `subnets` to reach it. "
-        "Only the local catalog has been run.",
-    )
-    arn: TableBucketArn | None = Field(
-        None,
-        description="s3tables: an existing one of the deployment's region, integrated with Glue (see docs/deploy.md).",
-    )
-    uri: HttpsUri | None = Field(None, description="rest: where the catalog is.")
     warehouse: WarehouseName | None = Field(
         None,
-        description="rest: its name for the warehouse; s3://bucket/prefix if the job writes there itself.",
+        description="Of S3 Tables: the ARN of a table bucket of the deployment's region, integrated with Glue (see "
+        "docs/deploy.md). Of a REST catalog: its name for the warehouse; s3://bucket/prefix if the job writes there "
+        "itself.",
     )
+    uri: HttpsUri | None = Field(None, description="Where the REST catalog is.")
     credential_secret: SecretArn | None = Field(
         None,
-        description="rest: Iceberg's `credential`, in plain text, in Secrets Manager. A job reads it when it starts; "
-        "no template and no parameter has it.",
+        description="Iceberg's `credential` for the REST catalog, in plain text, in Secrets Manager. A job reads it "
+        "when it starts; no template and no parameter has it.",
     )
+
+    @property
+    def type(self) -> CatalogType:
+        if self.uri is not None:
+            return "rest"
+        return "glue" if self.warehouse is None else "s3tables"
 
     @model_validator(mode="after")
     def _what_its_type_needs(self) -> Self:
-        of_type = {"glue": (), "s3tables": ("arn",), "rest": ("uri", "warehouse", "credential_secret")}
-        for name in ("arn", "uri", "warehouse", "credential_secret"):
-            if getattr(self, name) is not None and name not in of_type[self.type]:
-                raise ValueError(f'`{name}` is not allowed for a catalog of type "{self.type}"')
-        for kind, needed in (("s3tables", "arn"), ("rest", "uri")):
-            if self.type == kind and getattr(self, needed) is None:
-                raise ValueError(f'a catalog of type "{kind}" needs `{needed}`')
+        if self.type == "s3tables" and not re.fullmatch(TABLE_BUCKET_ARN, str(self.warehouse)):
+            raise misplaced(
+                "without a `uri` this is the ARN of a table bucket: arn:aws:s3tables:REGION:ACCOUNT:bucket/NAME",
+                "warehouse",
+            )
+        if self.credential_secret is not None and self.uri is None:
+            raise misplaced("this is for a REST catalog: give its `uri`, or leave this out", "credential_secret")
         return self
 
 
 class RetentionSettings(Section):
-    """How long messages and claims are kept. Each must outlive the one before it."""
+    """How long Tidegate remembers uploads."""
 
-    messages: Duration = Field("4d", validate_default=True, description="How long queues keep a message, 14d at most.")
-    dead_letters: Duration = Field(
-        "14d", validate_default=True, description="How long dead-letter queues keep one, 14d at most."
-    )
-    look_back: Duration = Field(
-        "45d", validate_default=True, description="How far back an audit may look (the horizon)."
-    )
     claims: Duration = Field(
         "60d",
         validate_default=True,
-        description="How long the ledger keeps a claim.",
+        description="How long the ledger keeps a claim, 46d at least: so long a repeated notification of an upload is "
+        "refused.",
     )
 
-    @model_validator(mode="after")
-    def _each_outlives_the_one_before(self) -> Self:
-        longest = max(self.messages, self.dead_letters)
-        if longest > SQS_LONGEST_RETENTION:
-            raise ValueError("`messages` and `dead_letters` may be 14d at most: SQS keeps nothing longer")
-        if self.look_back <= self.travel:
+    @field_validator("claims")
+    @classmethod
+    def _outlives_the_horizon(cls, seconds: int) -> int:
+        if seconds < LOOK_BACK + DAY:
             raise ValueError(
-                "`look_back` must be longer than a message can travel"
-                f" (3 x messages + 2 x dead_letters = {self.travel // DAY}d):"
-                " otherwise an upload is audited while its message may still arrive"
-            )
-        if self.claims < self.look_back + DAY:
-            raise ValueError(
-                "`claims` must be longer than `look_back`, by 1d at least: otherwise an audit takes an upload with an"
+                f"{LOOK_BACK // DAY + 1}d at least: an audit looks back {LOOK_BACK // DAY}d, takes an upload with an"
                 " expired claim for a new one, and its rows are in the table twice"
             )
-        return self
-
-    @property
-    def travel(self) -> int:
-        """Seconds after an upload in which a message may still announce it, if a person moves dead letters back once at
-        each queue. The age of the buffer's dead letters counts from the upload. Moving a message back, and moving one
-        to a FIFO queue's dead letters, starts its age anew
-        (https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html).
-        """
-        return self.dead_letters + self.messages + (self.messages + self.dead_letters + self.messages)
+        return seconds
 
 
 class LimitSettings(Section):
-    """The share of the account's quotas that the deployment may use. The defaults fit a new account: 10 invocations of
-    Lambda at a time, 16 vCPU of EMR Serverless."""
+    """The share of the account's quotas that the deployment may use. The default fits a new account."""
 
-    intake_concurrency: StrictInt = Field(
-        3, ge=2, le=1000, description="Concurrent invocations of intake. Each takes up to 1,000 notifications."
-    )
-    dispatch_concurrency: StrictInt = Field(
-        3,
-        ge=2,
-        le=1000,
-        description="Concurrent invocations of dispatch. Each lane of a route uses one.",
-    )
     reserve_concurrency: StrictBool = Field(
         False,
-        description="Reserve these numbers, and 4 for the other functions. Lambda refuses that if less than 100 are "
-        "left to the account, or 10 in a new account.",
+        description="Reserve the functions' invocations. Lambda refuses that if less than 100 are left to the account, "
+        "or 10 in a new account.",
     )
-    warm_writes: StrictInt | None = Field(
-        None,
-        gt=4_000,
-        le=1_000_000,
-        description="Write units a second that the ledger takes at once; an upload is one. A new table takes 4,000, "
-        "later more. AWS charges once for what is raised. It cannot be lowered again.",
+    vcpu: StrictInt = Field(
+        16,
+        ge=6,
+        le=10_000,
+        description="The vCPU of all jobs together. A new account has 16. A driver takes 2, an executor 4.",
     )
-    vcpu: StrictInt = Field(16, ge=6, le=10_000, description="The vCPU of all jobs together.")
-    memory_gb: StrictInt = Field(64, ge=24, le=100_000, description="Their memory: 4 GB for each vCPU.")
-    disk_gb: StrictInt = Field(200, ge=40, le=100_000, description="Their disk: 20 GB for each worker.")
-    concurrent_jobs: StrictInt = Field(
-        0,
-        ge=0,
-        le=1000,
-        description="Concurrent jobs; the others queue. 0: as many as have room for a driver and one executor.",
-    )
-    queue_timeout: Duration = Field(
-        "6h",
-        validate_default=True,
-        description='How long a job may queue for vCPU, "15m" to "12h". Then it ends, which counts as an attempt.',
-    )
-    job_timeout: Duration = Field(
-        "8h",
-        validate_default=True,
-        description="How long a job may run. Usually minutes.",
-    )
-    linger: DurationOrNone | None = Field(
-        None,
-        description="How long a job that has published waits for another batch, which then needs no job of its own: "
-        '"0s" to "5m". Default: 10s with `subnets` in [network]. Without them it must be 0s: a job '
-        "cannot tell settling that its batch is decided.",
-    )
-
-    @field_validator("linger")
-    @classmethod
-    def _briefly(cls, seconds: int | None) -> int | None:
-        if seconds is not None and seconds > 5 * MINUTE:
-            raise ValueError("5m at most: a job that waits for longer costs more than the job that it spares")
-        return seconds
-
-    @field_validator("queue_timeout", "job_timeout")
-    @classmethod
-    def _whole_minutes(cls, seconds: int) -> int:
-        if seconds % MINUTE:
-            raise ValueError("EMR Serverless takes whole minutes only")
-        return seconds
-
-    @field_validator("queue_timeout")
-    @classmethod
-    def _as_emr_allows(cls, seconds: int) -> int:
-        # https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_SchedulerConfiguration.html
-        if not 15 * MINUTE <= seconds <= 12 * HOUR:
-            raise ValueError("EMR Serverless keeps a job queued for 15m to 12h")
-        return seconds
 
 
 class OperationsSettings(Section):
@@ -281,31 +193,10 @@ class OperationsSettings(Section):
 class AuditSettings(Section):
     """It compares each route's bucket with the ledger, and sends what S3 never announced."""
 
-    min_age: Duration = Field(
-        "12h",
-        validate_default=True,
-        description="How old an upload, or an unregistered claim, must be to count as lost. Notifications were seen "
-        "6 hours late.",
-    )
-    max_age: Duration = Field(
-        "30d",
-        validate_default=True,
-        description="How old an upload may be. Default: `look_back`, if that is shorter.",
-    )
-    rate: StrictInt = Field(500, ge=10, le=100_000, description="Lost uploads sent in a second, at most.")
     every: Duration = Field(
-        "1d", validate_default=True, description="How often an audit of a route begins, 1h at least."
-    )
-    job_above: StrictInt = Field(
-        5_000_000,
-        gt=0,
-        description="If an audit has listed more uploads of a route, a Spark job makes the next one.",
-    )
-    read_rate: StrictInt = Field(
-        5_000,
-        ge=100,
-        le=1_000_000,
-        description="Uploads that such a job looks up in a second, at most. Each costs a read unit.",
+        "1d",
+        validate_default=True,
+        description="How often an audit of a route begins, 1h to 44d. Each lists the bucket, which S3 charges for.",
     )
 
     @field_validator("every")
@@ -313,46 +204,20 @@ class AuditSettings(Section):
     def _as_the_schedule_allows(cls, seconds: int) -> int:
         if seconds < AUDIT_SCHEDULE:
             raise ValueError("the audit looks once an hour whether one is due: 1h at least")
+        if seconds > (most := LOOK_BACK - MIN_AGE):
+            raise ValueError(f"{most // DAY}d at most: an audit looks back {LOOK_BACK // DAY}d, and would skip uploads")
         return seconds
 
 
 class MaintainSettings(Section):
     """Small files of the tables are compacted, old snapshots expire, orphan files are deleted."""
 
-    enabled: StrictBool | None = Field(
-        None,
-        description="Maintain the tables that Tidegate created, unless their route says otherwise. Default: true for "
-        "a catalog of type glue, else false. Must be false for S3 Tables, and so must `maintain` of a "
-        "route.",
-    )
-    every: Duration = Field(
-        "1d", validate_default=True, description="How often a job maintains the tables, 1d at least."
-    )
     keep_snapshots_for: Duration = Field(
         "5d",
         validate_default=True,
-        description="Younger snapshots stay, 1d at least, and those that unfinished batches need.",
+        description="For how long a table can be read as it was, 1d at least. Younger snapshots stay, and those that "
+        "unfinished batches need.",
     )
-    keep_snapshots: StrictInt = Field(
-        100, ge=1, le=100_000, description="So many of the latest snapshots stay, of any age."
-    )
-    orphans_after: Duration = Field(
-        "7d",
-        validate_default=True,
-        description="Older files that no snapshot names are deleted, 3d at least.",
-    )
-    compact_bytes: Size = Field(
-        ByteSize(50_000_000_000),
-        gt=0,
-        description="Small files that one run rewrites in each table, at most.",
-    )
-
-    @field_validator("every")
-    @classmethod
-    def _one_at_a_time(cls, seconds: int) -> int:
-        if seconds < DAY:
-            raise ValueError("1d at least: a job may queue and run for a day, and the next one begins after it")
-        return seconds
 
     @field_validator("keep_snapshots_for")
     @classmethod
@@ -361,23 +226,12 @@ class MaintainSettings(Section):
             raise ValueError("1d at least: a job may queue and run for a day, and needs the history of then")
         return seconds
 
-    @field_validator("orphans_after")
-    @classmethod
-    def _three_days(cls, seconds: int) -> int:
-        if seconds < 3 * DAY:
-            raise ValueError("3d at least: no snapshot names yet what a job is writing")
-        return seconds
-
 
 class AnnounceSettings(Section):
     """The events that tell others of committed batches (see docs/consumers.md)."""
 
-    enabled: StrictBool = Field(
-        True,
-        description="Send an event to EventBridge for each committed batch. Those that are committed while it is "
-        "false are never announced.",
-    )
     bus: BusName = Field(
         "default",
-        description="It must exist in the deployment's account and region. default: the account's own.",
+        description="The event bus, which must exist in the deployment's account and region. default: the account's "
+        'own. "": no events; those that are committed meanwhile are never announced.',
     )

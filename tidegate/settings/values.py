@@ -25,20 +25,8 @@ def duration(value: object) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def duration_or_none(value: object) -> int:
-    """The same, and 0 for "0s". Raises ValueError."""
-    if value == "0s":
-        return 0
-    try:
-        return duration(value)
-    except ValueError as error:
-        raise ValueError(f'{error}, or "0s"') from None
-
-
 Duration = Annotated[int, BeforeValidator(duration, json_schema_input_type=str)]
 """Seconds, written as "60s", "15m", "12h" or "14d"."""
-DurationOrNone = Annotated[int, BeforeValidator(duration_or_none, json_schema_input_type=str)]
-"""The same, or "0s"."""
 
 
 SIZE = re.compile(r"[0-9]+(\.[0-9]+)?\s*([A-Za-z]+)?")
@@ -80,6 +68,7 @@ TABLE = "catalog.namespace.table in lower-case letters, digits and underscores, 
 SOURCE = f"{', '.join(SOURCES)}, or the folder of an S3 Inventory: s3://BUCKET/PREFIX/SOURCE-BUCKET/CONFIGURATION"
 
 _A_BUCKET = r"(?![0-9.]+(?:/|$))(?![a-z0-9.-]*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+TABLE_BUCKET_ARN = r"arn:aws[a-z-]*:s3tables:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9-]{3,63}"
 _A_TABLE = r"[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*){2}"
 
 
@@ -119,15 +108,10 @@ def _table(given: str) -> str:
 ShortName = _text(r"[a-z][a-z0-9-]{0,30}", NAME, _short_name)
 BucketName = _text(_A_BUCKET, BUCKET, _bucket)
 TableName = _text(_A_TABLE, TABLE, _table)
-CatalogName = _text(r"[a-z_][a-z0-9_]*", "a name of lower-case letters, digits and underscores, such as lake")
 AccountId = _text(r"[0-9]{12}", 'the id of an account, 12 digits in quotes: "123456789012"')
-KeyArn = _text(
-    r"arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
-    "the ARN of a KMS key: arn:aws:kms:REGION:ACCOUNT:key/ID",
-)
-TableBucketArn = _text(
-    r"arn:aws[a-z-]*:s3tables:[a-z0-9-]+:[0-9]{12}:bucket/[a-z0-9-]{3,63}",
-    "the ARN of a table bucket: arn:aws:s3tables:REGION:ACCOUNT:bucket/NAME",
+Encryption = _text(
+    r"aws|customer|arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
+    "aws, customer, or the ARN of a KMS key: arn:aws:kms:REGION:ACCOUNT:key/ID",
 )
 SecretArn = _text(
     r"arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+-[A-Za-z0-9]{6}",
@@ -145,4 +129,6 @@ HttpsUri = _text(
     r"(?=.{1,256}$)https://[A-Za-z0-9._~:/?%=&-]+", "an address that begins with https://, of 256 characters at most"
 )
 WarehouseName = _text(r"[A-Za-z0-9._~:/=@+-]{1,256}", "a name of 256 characters at most, without blanks and quotes")
-BusName = _text(r"[A-Za-z0-9._-]{1,256}", "the name of an event bus: letters, digits, dots, dashes, underscores")
+BusName = _text(
+    r"[A-Za-z0-9._-]{0,256}", 'the name of an event bus: letters, digits, dots, dashes, underscores; or "" for none'
+)

@@ -139,7 +139,7 @@ class Inserts:
                 for each in throttled:
                     done[_key(each)] = Retryable(
                         f"could not {each.what} in ledger {self._table}: DynamoDB throttles its writes, and went on"
-                        f" after {PAUSES} pauses. If that lasts, see `warm_writes` in [limits]"
+                        f" after {PAUSES} pauses. If that lasts, warm its table (docs/performance.md)"
                     )
                 break
             sleep(pause)

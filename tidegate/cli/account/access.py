@@ -17,14 +17,14 @@ USERS = ("s3", "sns", "events", "cloudwatch", "emr-serverless", "logs.REGION")
 
 
 def key(here: Examined) -> Iterator[Check]:
-    """Whether the policy of a key of `kms_key_arn` names every service that uses it."""
-    arn = here.settings.security.kms_key_arn
+    """Whether the policy of a key that the owner made names every service that uses it."""
+    arn = here.settings.security.own_key
     if arn is None:
         return
     line = "key"
     answer = here.account.ask("kms", "get_key_policy", KeyId=arn, PolicyName="default")
     if isinstance(answer, Absent):
-        yield fails(line, f"{arn} does not exist", "correct `kms_key_arn`")
+        yield fails(line, f"{arn} does not exist", "correct `encryption`")
         return
     if not isinstance(answer, Found):
         yield cannot_tell(line, "whether its policy lets the services use it", answer)
