@@ -110,6 +110,11 @@ def worker(process: str) -> Capacity:
     return Capacity(vcpu=int(WORKERS[f"spark.{process}.cores"]), memory=sum(memory), disk=WORKER_DISK_GB)
 
 
+def smallest_job() -> Capacity:
+    """A driver and one executor: with less, a job would wait for ever."""
+    return worker("driver") + worker("executor")
+
+
 def capacity(limits: LimitSettings) -> Capacity:
     """What all jobs together may have."""
     return Capacity(limits.vcpu, MEMORY_GB_A_VCPU * limits.vcpu, DISK_GB_A_VCPU * limits.vcpu)

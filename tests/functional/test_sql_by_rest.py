@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from tests.support import warehouse
 from tidegate.cli.asking import engine, lakes
 from tidegate.cli.asking.properties import Caller
-from tidegate.settings import Catalog
+from tidegate.settings import LakeCatalog
 
 TABLES = "/v1/namespaces/flights/tables"
 
@@ -75,7 +75,7 @@ def catalog(answers: dict[str, Any]) -> Iterator[str]:
 
 def test_a_table_is_read_with_the_keys_that_the_catalog_hands_out(catalog: str, s3: str):
     # `tidegate.toml` takes https only
-    settings = Catalog("lake", "rest", uri=catalog)
+    settings = LakeCatalog("lake", "rest", uri=catalog)
     who = Caller("us-east-1", "of the shell", "secret", "", s3)
     beside, locate = lakes._rest(settings, who)
     located = locate("flights", "departures")

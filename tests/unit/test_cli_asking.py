@@ -12,7 +12,7 @@ from tidegate.cli.asking.lakes import credential_advice, credential_variable, ha
 from tidegate.cli.asking.properties import Caller, caller, of_pyiceberg
 from tidegate.cli.asking.tell import LINEAGE
 from tidegate.reading import reader
-from tidegate.settings import Catalog, SettingsError, parse
+from tidegate.settings import LakeCatalog, SettingsError, parse
 from tidegate_local import toolchain
 
 ARN = "arn:aws:s3tables:eu-central-1:111122223333:bucket/tables"
@@ -75,7 +75,7 @@ def test_a_credential_is_taken_from_the_environment_or_from_pyicebergs_file(
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    catalog = Catalog(name="my_lake", type="rest", uri="https://c.example.com", credential_secret=SECRET)
+    catalog = LakeCatalog(name="my_lake", type="rest", uri="https://c.example.com", credential_secret=SECRET)
     assert not has_credential(catalog, {})
     assert SECRET in credential_advice(catalog)
     assert has_credential(catalog, {credential_variable(catalog): "id:secret"})

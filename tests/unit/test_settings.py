@@ -11,7 +11,7 @@ from tidegate.core.audit import AuditLimits
 from tidegate.core.batches import BatchLimits
 from tidegate.core.routes import Dataset, Route
 from tidegate.formats.registry import FORMATS
-from tidegate.settings import DAY, HOUR, BatchSettings, Catalog, SettingsError, fixed, load, parse
+from tidegate.settings import DAY, HOUR, BatchSettings, LakeCatalog, SettingsError, fixed, load, parse
 
 SHIPPED = Path(__file__).parents[2] / "tidegate.example.toml"
 
@@ -550,7 +550,7 @@ def test_a_rest_catalog_is_out_of_reach_without_subnets():
     line = line_of("[retention]") + 1
     assert message.startswith(f"tidegate.toml:{line}: catalog.uri: a job without subnets reaches only S3, Glue,")
     assert "https://catalog.example.com" in message
-    assert parse(SUBNETS + REST).catalog == Catalog("lake", "rest", uri="https://catalog.example.com")
+    assert parse(SUBNETS + REST).catalog == LakeCatalog("lake", "rest", uri="https://catalog.example.com")
 
 
 ARN = "arn:aws:s3tables:us-east-1:123456789012:bucket/tables"
@@ -558,8 +558,8 @@ S3TABLES = GOOD.replace(RETENTION, f'[catalog]\nwarehouse = "{ARN}"\n\n[retentio
 
 
 def test_what_a_catalog_has_says_of_which_type_it_is():
-    assert parse(GOOD).catalog == Catalog("lake", "glue")
-    assert parse(S3TABLES).catalog == Catalog("lake", "s3tables", arn=ARN), "by way of Glue"
+    assert parse(GOOD).catalog == LakeCatalog("lake", "glue")
+    assert parse(S3TABLES).catalog == LakeCatalog("lake", "s3tables", arn=ARN), "by way of Glue"
     by_rest = parse(SUBNETS + REST.replace('example.com"', f'example.com"\nwarehouse = "{ARN}"')).catalog
     assert (by_rest.type, by_rest.arn, by_rest.warehouse) == ("rest", None, ARN)
 

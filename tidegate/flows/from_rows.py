@@ -52,7 +52,7 @@ def write_from_rows(
 ) -> FromRows:
     """Read the lineage of every table of these routes, and write the batches from the id `oldest` on. Arguments and
     errors as in `flows.rebuild.rebuild`."""
-    run = _Reading(ports, routes, oldest, made_at, tell)
+    run = _ReadingRows(ports, routes, oldest, made_at, tell)
     for table in sorted({route.dataset.table for route in routes.values()}):
         run.read(table)
     return run.found
@@ -71,7 +71,7 @@ class _Batch:
 
 
 @dataclass
-class _Reading:
+class _ReadingRows:
     ports: Ports
     routes: Mapping[str, Route]
     oldest: str

@@ -1,6 +1,6 @@
 """`tidegate.toml`: what it may say, and what is said of mistakes in it."""
 
-from tidegate.settings.catalog import Catalog
+from tidegate.settings.catalog import LakeCatalog
 from tidegate.settings.model import Settings
 from tidegate.settings.reading import DEFAULT_FILE, EXAMPLE_FILE, Checked, check, load, load_deployed, parse
 from tidegate.settings.routes import BatchSettings, RouteSettings
@@ -28,10 +28,10 @@ __all__ = [
     "AnnounceSettings",
     "AuditSettings",
     "BatchSettings",
-    "Catalog",
     "CatalogSettings",
     "Checked",
     "DeploymentSettings",
+    "LakeCatalog",
     "LimitSettings",
     "MaintainSettings",
     "Mistake",

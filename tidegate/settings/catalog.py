@@ -8,7 +8,7 @@ USUAL_NAME = "lake"
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class LakeCatalog:
     """`name` is what the tables' names begin with, and Spark's name of the catalog. `type`:
 
     `glue`      the account's Glue catalog; the stack creates a bucket for the tables

@@ -10,7 +10,7 @@ from tidegate.core.audit import AuditLimits
 from tidegate.core.maintenance import MaintainLimits
 from tidegate.core.routes import Route
 from tidegate.settings import fixed
-from tidegate.settings.catalog import USUAL_NAME, Catalog
+from tidegate.settings.catalog import USUAL_NAME, LakeCatalog
 from tidegate.settings.routes import RouteSettings
 from tidegate.settings.scale import too_large
 from tidegate.settings.sections import (
@@ -139,10 +139,10 @@ class Settings(Section):
         return self
 
     @property
-    def catalog(self) -> Catalog:
+    def catalog(self) -> LakeCatalog:
         """The name is that of the routes' tables; a table bucket has an ARN, and a warehouse of its own."""
         of, said = self.catalog_section.type, self.catalog_section
-        return Catalog(
+        return LakeCatalog(
             name=next((route.table.partition(".")[0] for route in self.routes), USUAL_NAME),
             type=of,
             arn=said.warehouse if of == "s3tables" else None,

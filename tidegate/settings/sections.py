@@ -15,7 +15,7 @@ from tidegate.settings.values import (
     BusName,
     Duration,
     Email,
-    Encryption,
+    EncryptionKey,
     HttpsUri,
     S3Uri,
     SecretArn,
@@ -48,7 +48,7 @@ class DeploymentSettings(Section):
 class SecuritySettings(Section):
     """Encryption, and access logs."""
 
-    encryption: Encryption = Field(
+    encryption: EncryptionKey = Field(
         "aws",
         description="aws: the services' own keys. customer: a key of the stack, which KMS rotates every year. It "
         "outlives the stack, as the data does. An ARN: this key, whose policy must let the services use it.",

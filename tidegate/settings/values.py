@@ -109,7 +109,7 @@ ShortName = _text(r"[a-z][a-z0-9-]{0,30}", NAME, _short_name)
 BucketName = _text(_A_BUCKET, BUCKET, _bucket)
 TableName = _text(_A_TABLE, TABLE, _table)
 AccountId = _text(r"[0-9]{12}", 'the id of an account, 12 digits in quotes: "123456789012"')
-Encryption = _text(
+EncryptionKey = _text(
     r"aws|customer|arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+",
     "aws, customer, or the ARN of a KMS key: arn:aws:kms:REGION:ACCOUNT:key/ID",
 )

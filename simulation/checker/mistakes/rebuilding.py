@@ -80,7 +80,7 @@ BUGS = (
     Bug(
         "a part is left out of the manifest",
         "A batch that is written from its rows lists all of its parts but one.",
-        (replaced("tidegate.flows.from_rows:_Reading._write_rest", _manifest_first),),
+        (replaced("tidegate.flows.from_rows:_ReadingRows._write_rest", _manifest_first),),
         "lost_with_its_work_bucket",
     ),
     Bug(

@@ -21,7 +21,7 @@ from tidegate.environment import CATALOG_URI, DEPLOYMENT, LEDGER, STACK_DIR, WAR
 
 if TYPE_CHECKING:
     from tidegate.cli.asking.properties import Caller
-    from tidegate.settings import Catalog, Settings
+    from tidegate.settings import LakeCatalog, Settings
 
 SQLITE = "sqlite:///"
 USUAL_CATALOG = "lake"
@@ -188,7 +188,7 @@ Beside = Callable[[str], Sequence[str]]
 Locate = Callable[[str, str], Located | None]
 
 
-def _glue(catalog: "Catalog") -> tuple[Beside, Locate]:
+def _glue(catalog: "LakeCatalog") -> tuple[Beside, Locate]:
     import boto3
 
     glue: Any = boto3.client("glue")
@@ -217,7 +217,7 @@ def _location(table: Mapping[str, Any]) -> str:
     return str(table.get("Parameters", {}).get("metadata_location") or "")
 
 
-def _rest(catalog: "Catalog", who: "Caller") -> tuple[Beside, Locate]:
+def _rest(catalog: "LakeCatalog", who: "Caller") -> tuple[Beside, Locate]:
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     from tidegate.cli.asking.properties import keys_of, of_pyiceberg
@@ -246,7 +246,7 @@ def _rest(catalog: "Catalog", who: "Caller") -> tuple[Beside, Locate]:
     return beside, locate
 
 
-def has_credential(catalog: "Catalog", environment: Mapping[str, str]) -> bool:
+def has_credential(catalog: "LakeCatalog", environment: Mapping[str, str]) -> bool:
     """Whether the environment, or a file of PyIceberg's, has a credential or a token for the catalog."""
     from pyiceberg.utils.config import Config
 
@@ -255,14 +255,14 @@ def has_credential(catalog: "Catalog", environment: Mapping[str, str]) -> bool:
     return bool(given or configured.get("credential") or configured.get("token"))
 
 
-def credential_variable(catalog: "Catalog") -> str:
+def credential_variable(catalog: "LakeCatalog") -> str:
     """The variable that holds the credential of a catalog. It is PyIceberg's
     (https://py.iceberg.apache.org/configuration/#environment-variables), which does not find it if the catalog's name
     has an underscore; so it is read here."""
     return f"PYICEBERG_CATALOG__{catalog.name.upper()}__CREDENTIAL"
 
 
-def credential_advice(catalog: "Catalog") -> str:
+def credential_advice(catalog: "LakeCatalog") -> str:
     variable, secret = credential_variable(catalog), catalog.credential_secret
     return (
         f"the catalog {catalog.name} wants a credential, and the shell has none: set {variable} to the text of its"

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from tidegate.settings import Catalog, SettingsError
+from tidegate.settings import LakeCatalog, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def caller() -> Caller:
     )
 
 
-def of_pyiceberg(catalog: Catalog, who: Caller) -> dict[str, str]:
+def of_pyiceberg(catalog: LakeCatalog, who: Caller) -> dict[str, str]:
     """PyIceberg's properties of a catalog that speaks REST (https://py.iceberg.apache.org/configuration/), without its
     credential."""
     files = {
@@ -78,7 +78,7 @@ def keys_of(properties: Mapping[str, str], who: Caller) -> Caller:
     )
 
 
-def _of_type(catalog: Catalog) -> dict[str, str]:
+def _of_type(catalog: LakeCatalog) -> dict[str, str]:
     match catalog.type:
         case "glue":
             return {"type": "glue"}
