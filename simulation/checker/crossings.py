@@ -144,10 +144,9 @@ def lost_before_it_registered(world: World) -> None:
 
 def lost_with_what_came_again(world: World) -> None:
     """An upload vanishes, and the same bytes come again together with a new upload. While they gather, the ledger is
-    lost. Both are announced once more."""
+    lost."""
     world.lasts = 6_000.0
     _vanished(world)
-    world.announce = lambda version: [1.0, 4_000.0] if world.kernel.now > START + 200.0 else [1.0]
     for name in "bx":
         world.upload(f"{name}.json", GOOD, bucket="plain", after=300.0)
     lose(world, 340.0)

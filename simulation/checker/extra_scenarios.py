@@ -26,6 +26,7 @@ from simulation.world.sqs import Queue
 from simulation.world.table import Metadata, Stored
 from simulation.world.world import CONFIG, World
 from tidegate import wiring
+from tidegate.core.records import WHOLE
 from tidegate.flows.abort import Aborted
 from tidegate.flows.drop_quarantined import is_its_minute
 from tidegate.flows.redrive import Redrive
@@ -236,11 +237,11 @@ def notices_purged(world: World) -> None:
 def slow_dispatch(world: World) -> None:
     """Dispatch is slow with the second upload: the batch that it found open is sealed before it registers."""
     world.upload("events/a.json", GOOD)
-    world.upload("events/b.json", MORE, after=51.0)
+    world.upload("events/b.json", MORE, after=50.0)
 
     def latency() -> float:
         caller = world.kernel.current
-        late = caller is not None and caller.name.startswith("dispatch") and world.kernel.now > START + 50.0
+        late = caller is not None and caller.name.startswith("dispatch") and world.kernel.now > START + 49.0
         return 1.0 if late else 0.005
 
     world.network.latency = latency
@@ -369,7 +370,7 @@ def audited_under_way(world: World) -> None:
         return 0.9 if caller is not None and caller.name.startswith("dispatch") else 0.005
 
     world.network.latency = latency
-    for after in (8.0, 13.0):
+    for after in (9.8, 14.8):
         world.kernel.after(after, lambda: people.audit(world, since=START + 1.0))
 
 
@@ -726,6 +727,27 @@ def lost_with_its_work_bucket(world: World) -> None:
     world.upload("events/new.json", GOOD, after=2_900.0)
 
 
+def first_of_all(world: World) -> None:
+    """Nothing has run before the first upload: the ledger is empty, and nobody has called it whole."""
+    del world.dynamodb.items["ledger", *WHOLE]
+    world.upload("events/a.json", GOOD)
+    world.upload("c.json", MORE, bucket="plain", after=1.0)
+
+
+def lost_with_its_job(world: World) -> None:
+    """The ledger is lost while the job of a batch starts, and then each driver of the job is killed."""
+    startups = iter((900.0,))
+    world.emr.startup = lambda: next(startups, 40.0)
+
+    def begins(run: SimulatedJobRun) -> None:
+        if START + 900.0 < world.kernel.now < START + 1_100.0:
+            world.kernel.after(0.05, run.drivers[-1].kill)
+
+    world.emr.on_driver = begins
+    world.upload("events/a.json", GOOD)
+    lose(world, 250.0)
+
+
 def lost_with_what_came_back(world: World) -> None:
     """An upload vanishes, the same bytes come again and land. Then the ledger is lost, and another upload comes."""
     world.upload("b.json", GOOD, bucket="plain")
@@ -743,7 +765,7 @@ def lost_and_nobody_switches_off(world: World) -> None:
     world.upload("events/a.json", GOOD)
     world.upload("c.json", GOOD, bucket="plain")
     world.lasts = 3 * HOUR
-    lose(world, 400.0, switched_off=False)
+    lose(world, 400.0, switched_off=False, waits=2_000.0)
     world.upload("events/new.json", GOOD, after=900.0)
 
 
@@ -1153,6 +1175,8 @@ EXTRA: dict[str, Scenario] = {
         lost_while_it_gathers,
         lost_under_way,
         lost_with_its_work_bucket,
+        first_of_all,
+        lost_with_its_job,
         lost_with_what_came_back,
         lost_and_nobody_switches_off,
         renamed_under_way,

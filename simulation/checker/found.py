@@ -29,7 +29,7 @@ FOUND = (
         " duplicate of a claim that then ended without a row.",
         "The claim records the repeat, and settling sends the upload again ([0030](adr/0030-told-while-undecided.md)).",
         "a repeated upload is forgotten",
-        (Case("returning", ((50, Kind.PAUSE),)),),
+        (Case("returning", ((54, Kind.PAUSE),)),),
     ),
     FoundMistake(
         "S3's sequencers differ in length, and are padded on the right before they are compared"

@@ -252,14 +252,24 @@ def _watched_since(world: World) -> Mapping[str, float]:
 
 def forgotten(world: World) -> set[tuple[str, str, str]]:
     """(bucket, key, sequencer) of the same bytes, uploaded again without a version before the ledger was rebuilt: only
-    the lost part of the ledger may have recorded that."""
+    the lost part of the ledger may have recorded that. Not of those that a part in the work bucket lists."""
+    if world.forgotten_from == math.inf:
+        return set()
     return {
         (each.bucket, each.key, each.sequencer)
         for each in world.history
-        if world.forgotten_from < math.inf and each.version_id in ("", SUSPENDED)
+        if each.version_id in ("", SUSPENDED)
         for other in world.history
         if (other.bucket, other.key, other.etag) == (each.bucket, each.key, each.etag) and other.number < each.number
-    }
+    } - set(_in_parts(world))
+
+
+def _in_parts(world: World) -> Iterator[tuple[str, str, str]]:
+    for name, body in world.left_in("batches/"):
+        if "/parts/" in name:
+            header, *lines = body.decode().splitlines()
+            bucket = json.loads(header)["bucket"]
+            yield from ((bucket, key, sequencer) for key, _, _, sequencer in map(json.loads, lines))
 
 
 def heard_too_late(world: World) -> set[tuple[str, str, str]]:

@@ -35,10 +35,12 @@ def lose(
     *,
     work: bool = False,
     switched_off: bool = True,
+    waits: float = 0.0,
     then: Callable[[], object] = lambda: None,
 ) -> None:
     """In `at` seconds the ledger is lost; with `work` the work bucket too, when no job runs. `switched_off`: a person
-    has disabled what writes. `then` is done when the ledger is whole."""
+    has disabled what writes. `waits`: how many seconds an empty table is there before somebody rebuilds. `then` is done
+    when the ledger is whole."""
 
     def drop() -> None:
         # invocations that have timed out by now are gone, and so are their requests
@@ -55,7 +57,7 @@ def lose(
         world.happened[REBUILT] += 1
         for known in (world.sent_again, world.answered, world.corrected, world.dropped):
             known.clear()
-        _rebuild(world, then)
+        world.kernel.after(waits, lambda: _rebuild(world, then))
 
     if switched_off:
         world.kernel.after(at, lambda: switch(world, False))

@@ -42,6 +42,7 @@ from simulation.world.sns import Sns
 from simulation.world.sqs import Queue, Sqs
 from simulation.world.table import ModelCatalog, Stored
 from tidegate.core import notices, transitions
+from tidegate.core.records import WHOLE
 from tidegate.flows import (
     backfill,
     batch_list,
@@ -111,6 +112,8 @@ class World(Landing):
             "work": Bucket(versioned=False),
         }
         self.dynamodb = DynamoDb(kernel)
+        # functions ran before the first upload, and the first of them has written this
+        self.dynamodb.items["ledger", *WHOLE] = {"pk": WHOLE.pk, "sk": WHOLE.sk, "v": 1, "since": int(START)}
         self.dynamodb.on_replaced = self._replaced
         self.totals = DynamoDb(kernel)
         """The tables of a consumer, which no restore of the ledger touches."""
@@ -319,7 +322,8 @@ class World(Landing):
             rebuilt.lose(
                 self,
                 self._some_time() + knobs.lost,
-                switched_off=chance.random() < 0.5,
+                switched_off=(off := chance.random() < 0.5),
+                waits=0.0 if off else chance.choice((0.0, 900.0, 9_000.0)),
                 then=lambda: people.ask_again(self),
             )
         if knobs.audit:

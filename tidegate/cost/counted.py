@@ -10,22 +10,22 @@ PER_UPLOAD = RequestCounts(
 )
 PER_NOTICE = RequestCounts(
     write_units=4.0,
-    read_units=7.0,
+    read_units=8.0,
     s3_puts=1.0,
     s3_gets=1.0,
     sqs_standard=2.0,
     sqs_fifo=2.0,
     sns_fifo=1.0,
     invocations=2.0,
-    calls=10.0,
+    calls=11.0,
 )
 PER_BATCH = RequestCounts(
     write_units=22.08,
-    read_units=24.0,
+    read_units=25.0,
     s3_puts=5.0,
     s3_gets=14.0,
     invocations=1.0,
-    calls=44.08,
+    calls=45.08,
     starts=1.0,
 )
 OPEN_MINUTE = RequestCounts(
@@ -33,7 +33,7 @@ OPEN_MINUTE = RequestCounts(
     calls=5.0,
 )
 IDLE_MINUTE = RequestCounts(
-    read_units=3.0,
+    read_units=4.0,
     invocations=1.0,
-    calls=3.0,
+    calls=4.0,
 )

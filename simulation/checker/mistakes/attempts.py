@@ -231,9 +231,7 @@ BUGS = (
         "the new attempt has the old one's job",
         "When an attempt begins, the old attempt's job run stays on record.",
         (rewritten("b#", _keeps_its_job),),
-        # the second job has to take longer than the wait for the third attempt
-        "a_second_job_that_is_slow",
-        seed=18,
+        "given_up_after_a_decision",
     ),
     Bug(
         "resumed twice",

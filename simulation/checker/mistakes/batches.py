@@ -234,8 +234,8 @@ BUGS = (
         "void, and registered all the same",
         "A void notice is registered when it is delivered.",
         (answered("dynamodb", "TransactWriteItems", _void_or_not),),
-        "recovered_in_passing",
-        (Strike("dispatch dynamodb.TransactWriteItems n,b", Kind.SLOW),),
+        "audited_under_way",
+        (Strike("dispatch dynamodb.GetItem r", Kind.PAUSE),),
     ),
     Bug(
         "the digest is not compared",
@@ -255,8 +255,8 @@ HARMLESS = (
         "an empty batch is sealed",
         "A job runs and publishes nothing.",
         (rewritten("b#", _empty_too), replaced("tidegate.core.batches:is_due", _whoever_is_in_it)),
-        "cleaned_under_way",
-        (Strike("dispatch dynamodb.TransactWriteItems b,r", Kind.DIE_AFTER),),
+        "chance",
+        seed=23,
     ),
 )
 

@@ -51,7 +51,7 @@ BUGS = (
         "rebuilt without its batches",
         "Rebuilding claims what the manifests list, and writes no record of their batches.",
         (replaced(f"{RUN}.record", _nothing),),
-        "lost_under_way",
+        "lost_with_its_job",
     ),
     Bug(
         "what gathers is lost with the ledger",
@@ -84,7 +84,7 @@ BUGS = (
         "lost_with_its_work_bucket",
     ),
     Bug(
-        "what came back is counted twice",
+        "a rebuilt ledger counts twice",
         "A rebuilt route counts an upload in each batch that lists it.",
         (replaced(f"{RUN}._owned_elsewhere", _counted_twice),),
         "lost_with_what_came_back",

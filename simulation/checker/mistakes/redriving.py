@@ -14,6 +14,7 @@ from tidegate.core.notices import Entry
 from tidegate.core.outcomes import DROPPED, Outcome
 from tidegate.core.receipts import decode_outcomes
 from tidegate.core.records import route_key
+from tidegate.core.transitions.common import sums_left
 
 REDRIVE = "tidegate.flows.redrive"
 SEND_AGAIN = "tidegate.flows.send:send"
@@ -62,7 +63,7 @@ def _of_any_snapshot(real: Any) -> Any:
 
 def _counted_at_once(real: Any) -> Any:
     def register(ledger: Any, notice: Any, batch: Any, part: Any, back: Any = None, *bound: str) -> Any:
-        for route, left in transitions._sums_left(back or {}).items():
+        for route, left in sums_left(back or {}).items():
             ledger.store.apply(Transition("count", (Write(route_key(route), Update(adds=left)),)))
         return real(ledger, notice, batch, part, None, *bound)
 
