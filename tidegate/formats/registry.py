@@ -96,14 +96,20 @@ def _delimits(delimiter: str) -> str:
 
 UTF_8, UTF_16 = "utf-8", "utf-16"
 ENCODINGS = (
-    *(UTF_8, UTF_16, "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252"),
-    *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),
+    UTF_8,
+    UTF_16,
+    "iso-8859-1",
+    "iso-8859-2",
+    "iso-8859-15",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
 )
 """By the names that Python's codecs have."""
 OTHER_NAMES = {
     **{"utf8": UTF_8, "utf-8-sig": UTF_8, "utf16": UTF_16, "latin1": "iso-8859-1", "latin-1": "iso-8859-1"},
     **{"iso8859-1": "iso-8859-1", "iso8859-15": "iso-8859-15", "latin9": "iso-8859-15", "ansi": "windows-1252"},
-    **{"cp1250": "windows-1250", "cp1251": "windows-1251", "cp1252": "windows-1252", "sjis": "shift_jis"},
+    **{"cp1250": "windows-1250", "cp1251": "windows-1251", "cp1252": "windows-1252"},
 }
 """What people call them besides."""
 

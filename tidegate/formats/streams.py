@@ -9,11 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tidegate.formats.framing import plain
 from tidegate.formats.reasons import Oversized, Undecodable, check_unpacked, first_line
 from tidegate.formats.recognize import HEAD_BYTES, not_packed
 
@@ -161,7 +160,13 @@ def _plain(source: ByteSource, size: int) -> Iterator[bytes]:
 
 def _unpacked(codec: str, source: ByteSource, size: int) -> Iterator[bytes]:
     with _telling(codec, lambda: source.read(0, min(HEAD_BYTES, source.size)) if source.size else b""):
-        yield from plain(codec, pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), size)
+        yield from _parts(codec, pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), size)
+
+
+def _parts(codec: str, file: Any, size: int) -> Iterator[bytes]:
+    with pa.CompressedInputStream(file, codec) as stream:
+        while part := stream.read(size):
+            yield part
 
 
 class AsFile(io.RawIOBase):
@@ -210,7 +215,7 @@ def unpack(codec: str, body: bytes, max_bytes: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     with _telling(codec, lambda: body[:HEAD_BYTES]):
-        for piece in plain(codec, pa.BufferReader(body), CHUNK):
+        for piece in _parts(codec, pa.BufferReader(body), CHUNK):
             size += len(piece)
             check_unpacked(size, max_bytes)
             pieces.append(piece)
