@@ -421,8 +421,8 @@ def test_records_in_records_are_read():
 
 def test_large_rows_are_objects_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch):
     sizes: list[int] = []
-    columns = avro.column_of
-    monkeypatch.setattr(avro, "column_of", lambda member, rows: sizes.append(len(rows)) or columns(member, rows))
+    columns = avro._column_of
+    monkeypatch.setattr(avro, "_column_of", lambda member, rows: sizes.append(len(rows)) or columns(member, rows))
     monkeypatch.setattr(avro, "OBJECT_BYTES", 10**15)
     body = container(row(("c", "long")), (3, number(1) + number(2) + number(3)))
     assert decoder("avro", LONGS)(body).to_pylist() == [{"c": 1}, {"c": 2}, {"c": 3}]

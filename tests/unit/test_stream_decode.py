@@ -18,8 +18,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tidegate.formats import avro_stream, parquet_stream, records, streams
+from tidegate.formats import avro as avro_files
 from tidegate.formats import orc as orc_files
+from tidegate.formats import parquet_stream, records, streams
 from tidegate.formats.decode import decoder, streaming
 from tidegate.formats.orc_tail import read_tail
 from tidegate.formats.quotes import check_quotes
@@ -337,7 +338,7 @@ def test_avro_is_taken_and_refused_as_whole(rows, codec: str, block: int, size: 
         body[place] ^= data.draw(st.integers(1, 255))
     if data.draw(st.booleans()):
         body = body[: data.draw(st.integers(0, len(body)))]
-    with patch.object(avro_stream, "ROWS", together), patch.object(avro_stream, "PIECE_BYTES", together):
+    with patch.object(avro_files, "ROWS", together), patch.object(avro_files, "PIECE_BYTES", together):
         whole, piecewise = compared("avro", bytes(body), size=size)
     assert piecewise[0] == whole[0], (whole, piecewise)
     if whole[0] == "rows":
@@ -349,7 +350,7 @@ def test_the_block_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
     rows = [{"id": number, "text": "x" * 10, "day": 5} for number in range(20)]
     rows[13]["day"] = 2_932_897
     body = avro(rows, block=40)
-    with patch.object(avro_stream, "ROWS", together):
+    with patch.object(avro_files, "ROWS", together):
         whole, piecewise = compared("avro", body, size=7)
     assert whole[0] == "refused"
     assert "row 14" in whole[1]
@@ -626,7 +627,7 @@ def test_a_record_that_is_too_long_is_refused_by_its_line(format: str, body: byt
 def test_a_block_that_is_too_large_is_refused_unread():
     body = avro([{"id": 1, "text": "x" * 2000, "day": None}])
     with (
-        patch.object(avro_stream, "LONGEST_RECORD", 1000),
+        patch.object(avro_files, "LONGEST_RECORD", 1000),
         pytest.raises(Undecodable, match=r"block 1 has [0-9]+ bytes, at most 1000"),
     ):
         in_pieces("avro", body, size=100)
@@ -635,7 +636,7 @@ def test_a_block_that_is_too_large_is_refused_unread():
 def test_a_block_that_becomes_too_large_is_refused():
     body = avro([{"id": 1, "text": "x" * 2000, "day": None}], "deflate")
     with (
-        patch.object(avro_stream, "LONGEST_RECORD", 1000),
+        patch.object(avro_files, "LONGEST_RECORD", 1000),
         pytest.raises(Undecodable, match=r"block 1 has more than 1000 bytes, unpacked"),
     ):
         in_pieces("avro", body, size=100)

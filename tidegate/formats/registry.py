@@ -256,7 +256,7 @@ FORMATS: Mapping[str, Format] = {
             stream="tidegate.formats.parquet_stream",
             splits="tidegate.formats.parquet_splits",
         ),
-        Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro_stream"),
+        Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro"),
         Format("orc", "", "tidegate.formats.orc", stream="tidegate.formats.orc", splits="tidegate.formats.orc_splits"),
     )
 }
