@@ -24,6 +24,7 @@ from tidegate.formats.columns import conform, is_list, leaves, row_number
 from tidegate.formats.orc_tail import Stripe, Tail, read_tail, zones
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
+from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
 from tidegate.formats.streams import (
     WHOLE_BYTES,
     Allowance,
@@ -68,10 +69,23 @@ def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if this machine cannot read ORC."""
     _check_machine()
 
-    return lambda stream: streamed_stripes(stream, schema)
+    return lambda stream: _streamed(stream, schema)
 
 
-def streamed_stripes(stream: Stream, schema: pa.Schema, chosen: range | None = None) -> Iterator[pa.Table]:
+def make_splitter(schema: pa.Schema) -> Splitter:
+    """In splits of whole stripes."""
+    return GroupSplitter(_stripes, lambda stream, split: _streamed(stream, schema, split.groups))
+
+
+def _stripes(source: ByteSource) -> Sequence[StoredGroup]:
+    stripes = _checked_tail(source).stripes
+    begins = [0, *(stripe.end for stripe in stripes)]
+    return [
+        StoredGroup(stripe.rows, max(0, stripe.end - begin)) for begin, stripe in zip(begins, stripes, strict=False)
+    ]
+
+
+def _streamed(stream: Stream, schema: pa.Schema, chosen: range | None = None) -> Iterator[pa.Table]:
     """The rows of the file, or of these stripes of it. Raises Undecodable."""
     if stream.codec is not None:
         raise Undecodable(
@@ -84,7 +98,7 @@ def streamed_stripes(stream: Stream, schema: pa.Schema, chosen: range | None = N
     yield from _tables(stream.source, lambda: pa.PythonFile(AsFile(recent), "r"), stream.allowance, schema, chosen)
 
 
-def checked_tail(source: ByteSource) -> Tail:
+def _checked_tail(source: ByteSource) -> Tail:
     """The end of a file. Raises Undecodable, also if it contradicts itself."""
     tail = read_tail(source)
     if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
@@ -122,7 +136,7 @@ def _tables(
 def _of_stripes(
     source: ByteSource, open_file: Callable[[], Any], allowance: Allowance, schema: pa.Schema, chosen: range | None
 ) -> Iterator[pa.Table]:
-    tail = checked_tail(source)
+    tail = _checked_tail(source)
     counts = [stripe.rows for stripe in tail.stripes]
     chosen = range(len(counts)) if chosen is None else chosen
     rows, count = sum(counts[: chosen.start]), sum(counts[chosen.start : chosen.stop])

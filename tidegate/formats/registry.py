@@ -33,21 +33,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `module` has its decoder, and `stream` that of files that are decoded piece by piece: see
-    `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused. `splits` has
-    what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
-
-    `heeds` are the names of the `COMMON_OPTIONS` that its modules take, too: others are carried out by
-    `tidegate.formats.decode` alone. `salvages`: its rows are text, so bad ones can be set aside (`BAD_ROWS`), and
-    `stream` does that.
-    """
+    """One format. `module` has its decoders: see `tidegate.formats.decode`. `heeds` are the names of the
+    `COMMON_OPTIONS` that it takes, too: others are carried out by `tidegate.formats.decode` alone. `salvages`: its rows
+    are text, so bad ones can be set aside (`BAD_ROWS`)."""
 
     name: str
     about: str
     module: str
     options: tuple[Option, ...] = ()
-    stream: str = ""
-    splits: str = ""
     salvages: bool = False
     heeds: tuple[str, ...] = ()
 
@@ -234,8 +227,6 @@ FORMATS: Mapping[str, Format] = {
             "json",
             "one object a line",
             "tidegate.formats.json_lines",
-            stream="tidegate.formats.json_stream",
-            splits="tidegate.formats.json_splits",
             salvages=True,
             # nothing but each line says which names it has, and to look costs time
             heeds=(UNKNOWN.name,),
@@ -245,19 +236,11 @@ FORMATS: Mapping[str, Format] = {
             "with a header line",
             "tidegate.formats.delimited",
             options=(DELIMITER, ENCODING, DECIMAL, WRITTEN_DATES, NULL),
-            stream="tidegate.formats.csv_stream",
-            splits="tidegate.formats.csv_splits",
             salvages=True,
         ),
-        Format(
-            "parquet",
-            "",
-            "tidegate.formats.parquet",
-            stream="tidegate.formats.parquet_stream",
-            splits="tidegate.formats.parquet_splits",
-        ),
-        Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro"),
-        Format("orc", "", "tidegate.formats.orc", stream="tidegate.formats.orc", splits="tidegate.formats.orc_splits"),
+        Format("parquet", "", "tidegate.formats.parquet"),
+        Format("avro", "object container files", "tidegate.formats.avro"),
+        Format("orc", "", "tidegate.formats.orc"),
     )
 }
 

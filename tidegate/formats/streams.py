@@ -151,9 +151,14 @@ def head_of(stream: Stream) -> bytes:
     return head[:HEAD_BYTES]
 
 
+def ranges(source: ByteSource, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """The bytes from `start` up to `end`, in order, each part with its place."""
+    for begin in range(start, end, RANGE_BYTES):
+        yield begin, source.read(begin, min(begin + RANGE_BYTES, end))
+
+
 def _plain(source: ByteSource, size: int) -> Iterator[bytes]:
-    for start in range(0, source.size, RANGE_BYTES):
-        body = source.read(start, min(start + RANGE_BYTES, source.size))
+    for _, body in ranges(source, 0, source.size):
         for begin in range(0, len(body), size):
             yield body[begin : begin + size]
 

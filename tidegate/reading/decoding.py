@@ -145,7 +145,7 @@ class Decoding:
         try:
             return read()
         except Undecodable as error:
-            if isinstance(error, Oversized) and self.whole_bytes < self.dataset.max_object_bytes and self._stream:
+            if isinstance(error, Oversized) and self.whole_bytes < self.dataset.max_object_bytes:
                 return Larger()
             return Refused(str(error), error.where)
         except MemoryError:
@@ -159,8 +159,6 @@ class Decoding:
         return unplaceable(table, self.dataset.partition_by)
 
     def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
-        if self._stream is None:
-            raise Undecodable(f"too large: more than {WHOLE_BYTES} bytes, and files of this format are decoded whole")
         allowance = Allowance.of(source.size, self.dataset.max_object_bytes)
         salvage = self._salvage
         decode = self._stream if salvage is None else lambda stream: salvage(stream, MOST_ROWS)
@@ -216,7 +214,7 @@ class Decoding:
         return decoder(given.format, self.schema, given.options, max_bytes=self.whole_bytes)
 
     @cached_property
-    def _stream(self) -> StreamDecoder | None:
+    def _stream(self) -> StreamDecoder:
         return streaming(self.dataset.format, self.schema, self.dataset.options)
 
     @cached_property
