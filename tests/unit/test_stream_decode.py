@@ -520,7 +520,7 @@ def test_the_statistics_of_orc_have_the_size_of_its_columns(rows: list[dict[str,
 def test_cells_of_orc_that_take_no_bytes_are_counted():
     body = orc([{"id": None, "text": None, "day": None}] * 10_000)
     with pytest.raises(Oversized):
-        list(streaming("orc", SCHEMA)(stream_of(body, limit=200_000)))  # type: ignore[misc]
+        list(streaming("orc", SCHEMA)(stream_of(body, limit=200_000)))
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 40)), max_size=20), st.integers(1, 30), st.integers(1, 5))

@@ -16,7 +16,7 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from tidegate.formats.avro_schema import Member, RowShape, densest, row_of
+from tidegate.formats.avro_schema import Member, RowShape, densest, kinds_of, row_of
 from tidegate.formats.blocks import inflate, unsnap
 from tidegate.formats.columns import Unfit, conform, row_number
 from tidegate.formats.places import run, run_of
@@ -67,14 +67,25 @@ def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
     return decode
 
 
+def types_of(file: Any) -> dict[str, pa.DataType]:
+    """The columns of a file, and their types. Raises Undecodable, and what is in `OF_DAMAGE`."""
+    return kinds_of(_about(file)["avro.schema"])
+
+
+def _about(file: Any) -> dict[str, bytes]:
+    """What a file says of itself before its first block."""
+    if file.read(len(MAGIC)) != MAGIC:
+        raise Undecodable("not Avro: it does not begin as an object container file does")
+    about: dict[str, bytes] = _take(file, METADATA)
+    if "avro.schema" not in about:
+        raise Undecodable("not Avro: it has no schema")
+    return about
+
+
 def _tables(file: "_Bytes", schema: pa.Schema, room: _Room) -> Iterator[pa.Table]:
     try:
-        if file.read(len(MAGIC)) != MAGIC:
-            raise Undecodable("not Avro: it does not begin as an object container file does")
-        about = take(file, METADATA)
+        about = _about(file)
         sync = file.read(SYNC_BYTES)
-        if "avro.schema" not in about:
-            raise Undecodable("not Avro: it has no schema")
         codec = about.get("avro.codec", b"null").decode()
         yield from _of_blocks(file, room, row_of(about["avro.schema"], schema), codec, sync, schema)
     except (Undecodable, MemoryError):
@@ -130,7 +141,7 @@ def _blocks(file: "_Bytes", sync: bytes) -> Iterator[tuple[int, int, bytes]]:
     """The number of each block, how many rows it has, and its bytes as they are packed."""
     number = 0
     while not file.at_its_end:
-        count, size = take(file, "long"), take(file, "long")
+        count, size = _take(file, "long"), _take(file, "long")
         if size > file.longest:
             raise Undecodable(
                 f"too large: {run('block', number)} has {size} bytes, at most {file.longest}",
@@ -143,7 +154,7 @@ def _blocks(file: "_Bytes", sync: bytes) -> Iterator[tuple[int, int, bytes]]:
         number += 1
 
 
-def take(file: Any, schema: Any) -> Any:
+def _take(file: Any, schema: Any) -> Any:
     """The next value of this schema in a binary file."""
     return fastavro.schemaless_reader(file, schema, None)
 
@@ -164,7 +175,7 @@ def _rows_of_block(
     rows: list[Mapping[str, Any]] = []
     begun = 0
     for _ in range(count):
-        rows.append(take(block, schema))
+        rows.append(_take(block, schema))
         if len(rows) == ROWS or block.tell() - begun >= enough:
             yield rows
             rows, begun = [], block.tell()

@@ -61,6 +61,10 @@ def type_name(kind: pa.DataType) -> str:
         return f"struct<{','.join(f'{quoted_name(field.name)}:{type_name(field.type)}' for field in kind)}>"
     if _is_list(kind):
         return f"array<{type_name(kind.value_type)}>"
+    if types.is_union(kind):
+        return f"union of {' and '.join(type_name(field.type) for field in kind)}"
+    if types.is_interval(kind):
+        return "interval"
     return str(kind)
 
 
