@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.formats.columns import Unfit, is_list
+from tidegate.formats.columns import Unfit
 from tidegate.formats.reasons import Undecodable
-from tidegate.formats.type_names import type_name
+from tidegate.formats.type_names import is_list, type_name
 from tidegate.formats.unknown import INSIDE
 
 DEEPEST = 32

@@ -22,7 +22,7 @@ from tidegate.formats.dialect import Dialect
 from tidegate.formats.reasons import Undecodable, first_line
 from tidegate.formats.said import say
 from tidegate.formats.text_grammar import DATE, DECIMAL, NUMBER_BYTES, TIME, ZONE
-from tidegate.formats.type_names import type_name
+from tidegate.formats.type_names import is_bytes, is_list, is_text, type_name
 from tidegate.formats.unknown import of_header
 
 types = pa.types
@@ -466,23 +466,6 @@ def leaves(column: Any) -> Iterator[pa.Array]:
             yield array
 
 
-def is_text(kind: pa.DataType) -> bool:
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or types.is_binary_view(kind)
-    )
-
-
 def _is_plain(kind: pa.DataType) -> bool:
     """Whether a column of this type from a reader of text needs no check."""
     return not types.is_nested(kind) and not types.is_temporal(kind)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind))

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
-from tidegate.formats.columns import conform, is_list, leaves, row_number
+from tidegate.formats.columns import conform, leaves, row_number
 from tidegate.formats.orc_tail import Stripe, Tail, read_tail, zones
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
@@ -34,6 +34,7 @@ from tidegate.formats.streams import (
     RecentBlocks,
     Stream,
 )
+from tidegate.formats.type_names import is_list
 
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
 """What Arrow raises of a damaged file."""

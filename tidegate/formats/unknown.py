@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import IGNORE, REFUSE
 from tidegate.formats.said import RowRanges, Said, said_of, say
+from tidegate.formats.type_names import is_list
 
 types = pa.types
 
@@ -75,12 +76,8 @@ def inside(there: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]:
                 yield from inside(field.type, known[field.name], f"{path}.{field.name}")
     elif types.is_map(there) and types.is_map(wanted):
         yield from inside(there.item_type, wanted.item_type, path + INSIDE)
-    elif _is_list(there) and _is_list(wanted):
+    elif is_list(there) and is_list(wanted):
         yield from inside(there.value_type, wanted.value_type, path + INSIDE)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
 # ---- of each file

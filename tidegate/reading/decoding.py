@@ -104,10 +104,8 @@ class Decoding:
 
     def _salvaged(self, salvage: SalvageDecoder, unpacked: bytes, refused: Undecodable) -> pa.Table:
         """The rows of a refused file that fit, if so few do not that they are set aside. Raises Undecodable."""
-        allowance = Allowance(self.whole_bytes, "max_object_bytes")
         try:
-            rows = ends_of_lines(unpacked) + 1
-            return concat(list(salvage(Stream(HeldBytes(unpacked), None, allowance), rows)))
+            return concat(list(salvage(self._held(unpacked), ends_of_lines(unpacked) + 1)))
         except TooManyBad as error:
             if isinstance(error, NoneLeft):
                 raise refused from None
@@ -129,15 +127,17 @@ class Decoding:
             return refused
         salvage = salvaging(given.format, self.schema, tuple(others.items()))
         assert salvage is not None
-        allowance = Allowance(self.whole_bytes, "max_object_bytes")
         try:
-            tables = list(salvage(Stream(HeldBytes(unpacked), None, allowance), min(lines, MOST_TOLD * 100)))
+            tables = list(salvage(self._held(unpacked), min(lines, MOST_TOLD * 100)))
         except Undecodable:
             return refused
         bad, rows = sum(len(said_of(each).bad) for each in tables), sum(map(rows_with_bad, tables))
         few = f"Of {counted(rows, 'row')}, {bad} {'does' if bad == 1 else 'do'} not fit"
         advice = f'{few}: {BAD_ROWS.name} = "{SET_ASIDE}" of the route lands the others'
         return Undecodable(f"{refused}. {advice}", row=refused.row, where=refused.where) if bad else refused
+
+    def _held(self, unpacked: bytes) -> Stream:
+        return Stream(HeldBytes(unpacked), None, Allowance(self.whole_bytes, "max_object_bytes"))
 
     def _judged(self, key: str, read: Callable[[], T]) -> T | Refused | Larger:
         """What `read` returns; whatever it raises refuses the file, or has it decoded piece by piece. MemoryError
