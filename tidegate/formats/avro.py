@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tidegate.formats.avro_schema import Member, RowShape, densest, kinds_of, row_of
 from tidegate.formats.blocks import inflate, unsnap
-from tidegate.formats.columns import Unfit, conform, row_number
+from tidegate.formats.columns import Unfit, conform
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, check_unpacked, first_line
 from tidegate.formats.said import concat, say
@@ -238,7 +238,7 @@ class _Waiting:
         names = [each.name for each in self.row.members]
         try:
             found = pa.Table.from_arrays(columns, names=names)
-            done = conform(found, self.schema, texts=False, place=lambda row: row_number(self.done + row))
+            done = conform(found, self.schema, texts=False, before=self.done)
         except Undecodable as error:
             error.where = "" if error.row is None else self._where(self.done + error.row)
             raise

@@ -11,6 +11,7 @@ import binascii
 import decimal
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -75,9 +76,9 @@ def check_type(kind: pa.DataType) -> None:
         raise ValueError(f"files cannot hold a column of type {type_name(kind)}")
 
 
-def row_number(row: int) -> str:
+def row_number(before: int, row: int) -> str:
     """Where a row is, in formats that have no lines of their own. Whoever reads it counts from 1."""
-    return f"row {row + 1}"
+    return f"row {before + row + 1}"
 
 
 def conform(
@@ -86,14 +87,16 @@ def conform(
     *,
     texts: bool,
     instants: frozenset[str] = frozenset(),
-    place: Callable[[int], str] = row_number,
+    before: int = 0,
+    place: Callable[[int], str] | None = None,
     names: Sequence[str] | None = None,
     dialect: Dialect | None = None,
 ) -> pa.Table:
     """`table` with exactly the columns of `schema`: missing ones null, none changed in meaning. Raises Undecodable.
 
     With `texts`, text is read where the schema has another type. `instants` names the columns whose times without a
-    zone are instants in UTC. `place` says where a row is in the file, for its owner. `names` are all columns of a file
+    zone are instants in UTC. `before` rows of the file come before the table's; `place` says where a row is in a format
+    that has lines. `names` are all columns of a file
     that states them once: what the schema lacks of them, also within nested columns, is said of the table. `dialect`
     says how its texts are written, if they are CSV's.
     """
@@ -104,7 +107,9 @@ def conform(
         else:
             column = pa.chunked_array([pa.nulls(table.num_rows, field.type)])
         if not (texts and field.nullable and column.type == field.type and _is_plain(field.type)):
-            column = _ColumnReading(texts, field.name in instants, place, dialect).column(column, field)
+            column = _ColumnReading(
+                texts, field.name in instants, place or partial(row_number, before), dialect
+            ).column(column, field)
         columns.append(column)
     done = pa.Table.from_arrays(columns, schema=schema)
     return done if names is None else say(done, of_header(names, table.schema, schema))

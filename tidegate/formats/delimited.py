@@ -296,11 +296,9 @@ def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, bef
     except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:
-        why, row = of_arrow(first_line(error), names, dialect.delimiter, lambda row: row_number(before.rows + row))
+        why, row = of_arrow(first_line(error), names, dialect.delimiter, partial(row_number, before.rows))
         raise Undecodable(why, row=row) from error
-    return conform(
-        table, schema, texts=True, place=lambda row: row_number(before.rows + row), names=names, dialect=dialect
-    )
+    return conform(table, schema, texts=True, before=before.rows, names=names, dialect=dialect)
 
 
 def _lines(body: bytes) -> int:

@@ -3,6 +3,7 @@
 What is guessed here is decoded before anyone relies on it (`tidegate.cli.sampling.init`).
 """
 
+import copy
 import csv
 import io
 import json
@@ -26,7 +27,6 @@ from tidegate.formats.guess_text import (
     GuessedType,
     SeenValues,
     doubted,
-    seen_in_objects,
     without_repeated,
 )
 from tidegate.formats.json_refusals import refusal
@@ -104,9 +104,12 @@ class SampleColumns:
         return GuessedType(found.ddl, doubt) if doubt else found
 
     def _json(self, text: bytes) -> None:
-        found, _ = seen_in_objects(_objects(text))
-        for name, each in found.items():
-            self.seen[name] = self.seen[name].and_(each) if name in self.seen else each
+        # nothing is seen of a sample that is not read to its end
+        seen = copy.deepcopy(self.seen)
+        for each in _objects(text):
+            for name, value in each.items():
+                seen.setdefault(name, SeenValues()).of_json(value)
+        self.seen = seen
 
     def _csv(self, text: bytes) -> None:
         options = dict(self.of.options)

@@ -10,7 +10,6 @@ A file that is held whole is decoded in one call, because for a small file each 
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tidegate.formats.columns import conform, leaves, row_number
+from tidegate.formats.columns import conform, leaves
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import (
     CELL_BYTES,
@@ -30,7 +29,7 @@ from tidegate.formats.reasons import (
     first_line,
 )
 from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
-from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY, WHOLE_BYTES, AsFile, ByteSource, Stream
+from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY, AsFile, ByteSource, Stream, stored
 
 MAGIC = b"PAR1"
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
@@ -151,17 +150,12 @@ def _check_unfolded(table: pa.Table, max_bytes: int) -> None:
 
 def _tables(stream: Stream, schema: pa.Schema, groups: range | None = None) -> Iterator[pa.Table]:
     """The rows of the file, or of these row groups of it. Raises Undecodable."""
-    if stream.codec is not None:
-        raise Undecodable(
-            f"too large: a Parquet file that is compressed as a whole ({stream.codec}) is read whole, at most"
-            f" {WHOLE_BYTES} bytes. Parquet compresses by itself: upload it without"
-        )
+    source = stored(stream, "a", "Parquet")
     try:
         yield from _of_groups(stream, schema, groups)
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
-        source = stream.source
         if source.size < 2 * len(MAGIC):
             raise Undecodable(f"not Parquet: {first_line(error)}") from error
         begins, ends = source.read(0, len(MAGIC)), source.read(source.size - len(MAGIC), source.size)
@@ -198,9 +192,8 @@ def _of_groups(stream: Stream, schema: pa.Schema, chosen: range | None) -> Itera
             if exact is not None:
                 _check_nanoseconds(table.select(instants), exact)
             for part in _within_memory(table, stream):
-                place = partial(_row_after, rows)
                 try:
-                    yield conform(part, schema, texts=False, instants=frozenset(instants), place=place)
+                    yield conform(part, schema, texts=False, instants=frozenset(instants), before=rows)
                 except Undecodable as error:
                     if error.row is not None:
                         count = about.row_group(group).num_rows
@@ -209,10 +202,6 @@ def _of_groups(stream: Stream, schema: pa.Schema, chosen: range | None) -> Itera
                 rows += part.num_rows
     if rows != told:
         raise Undecodable(f"not Parquet: the footer names {told} rows, and the row groups have {rows}")
-
-
-def _row_after(before: int, row: int) -> str:
-    return row_number(before + row)
 
 
 def _check_footer(source: ByteSource) -> None:

@@ -134,6 +134,16 @@ class Stream:
             yield piece
 
 
+def stored(stream: Stream, article: str, called: str) -> ByteSource:
+    """The bytes of a file of a format that is read at many places. Raises Undecodable if it is compressed."""
+    if stream.codec is not None:
+        raise Undecodable(
+            f"too large: {article} {called} file that is compressed as a whole ({stream.codec}) is read whole, at most"
+            f" {WHOLE_BYTES} bytes. {called} compresses by itself: upload it without"
+        )
+    return stream.source
+
+
 def head_of(stream: Stream) -> bytes:
     """The first `HEAD_BYTES` of a file without its compression, to say what a refused file is: fewer if there are no
     more, or if it is damaged there."""
