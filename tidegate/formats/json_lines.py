@@ -115,6 +115,7 @@ class FieldNames:
         self._strange: dict[str, None] | None = None
 
     def found(self) -> None:
+        """A line with a value has landed."""
         self._known = True
 
     def look(self, body: bytes) -> None:
@@ -161,6 +162,10 @@ class JsonFile:
     def decode(self, piece: bytes, before: Before) -> pa.Table:
         return self._decode(_Text(piece, self.schema, before.lines), self._names)
 
+    def taken(self, table: pa.Table) -> None:
+        if any(column.null_count < table.num_rows for column in table.columns):
+            self._names.found()
+
     def check(self, piece: bytes, before: Before) -> None:
         """A line ends where it ends."""
 
@@ -201,8 +206,6 @@ class _LineDecoder:
         done = [pa.concat_arrays(columns) for columns in parts]
         if total and all(column.null_count == total for column in done):
             names.look(text.body)
-        elif total:
-            names.found()
         try:
             table = pa.Table.from_arrays(done, names=self._schema.names)
             table = conform(table, self._schema, texts=True, place=text.place)

@@ -46,6 +46,10 @@ class TextFile(Protocol):
         """The rows of whole records."""
         ...
 
+    def taken(self, table: pa.Table) -> None:
+        """These rows fit."""
+        ...
+
     def check(self, piece: bytes, before: Before) -> None:
         """Refuse a piece of which it is not known where its records end."""
         ...
@@ -73,8 +77,7 @@ def tables(
         for piece in within_memory(text, file.records, file.columns):
             before = Before(rows, lines.ended)
             try:
-                table = file.decode(piece, before)
-                fits(table)
+                table = _fitting(file, piece, before, fits)
             except Undecodable:
                 if most_bad is None:
                     raise
@@ -86,15 +89,21 @@ def tables(
     file.end()
 
 
+def _fitting(file: TextFile, text: bytes, before: Before, fits: Fits) -> pa.Table:
+    table = file.decode(text, before)
+    fits(table)
+    file.taken(table)
+    return table
+
+
 def _salvaged(piece: bytes, file: TextFile, before: Before, most: int, bad: int, fits: Fits) -> pa.Table:
     """`most` rows of the file may be bad, of which `bad` are in earlier pieces."""
     file.check(piece, before)
 
     def decode(some: TextRows) -> pa.Table:
-        table = file.decode(some.text, Before(before.rows + some.row, before.lines + some.line))
+        table = _fitting(file, some.text, Before(before.rows + some.row, before.lines + some.line), fits)
         if table.num_rows != some.rows:
             raise Undecodable(f"{some.rows} records have {table.num_rows} rows")
-        fits(table)
         return table
 
     rows = RowsOfText.of(piece, file.records.ends(piece), file.records.line_ends(piece), file.blank)
