@@ -6,6 +6,7 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from tidegate.formats import avro
 from tidegate.formats.avro import MAGIC
 from tidegate.formats.avro_schema import DEEPEST
+from tidegate.formats.blocks import unsnap
 from tidegate.formats.decode import decoder
 from tidegate.formats.reasons import Undecodable
 
@@ -130,6 +132,12 @@ def test_a_block_that_is_cut_short_is_refused(codec: str):
     packed = PACK[codec](number(7) * 5_000)
     for cut in (packed[:-6], packed[: len(packed) // 2], b"", b"\x00" * 9):
         assert refusal(container(row(("c", "long")), (5_000, cut), codec=codec))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_block_of_snappy_or_refused(packed: bytes):
+    with suppress(Undecodable):
+        assert len(unsnap(packed, 1000)) <= 1000
 
 
 def test_a_checksum_that_is_not_that_of_the_block():
@@ -413,8 +421,8 @@ def test_records_in_records_are_read():
 
 def test_large_rows_are_objects_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch):
     sizes: list[int] = []
-    columns = avro.column_of
-    monkeypatch.setattr(avro, "column_of", lambda member, rows: sizes.append(len(rows)) or columns(member, rows))
+    columns = avro._column_of
+    monkeypatch.setattr(avro, "_column_of", lambda member, rows: sizes.append(len(rows)) or columns(member, rows))
     monkeypatch.setattr(avro, "OBJECT_BYTES", 10**15)
     body = container(row(("c", "long")), (3, number(1) + number(2) + number(3)))
     assert decoder("avro", LONGS)(body).to_pylist() == [{"c": 1}, {"c": 2}, {"c": 3}]

@@ -25,7 +25,6 @@ import pyarrow.parquet
 import pytest
 import zstandard
 
-from tests.support.packed import framed_snappy, of_hadoop
 from tidegate.core.routes import Dataset
 from tidegate.formats import orc_tail
 from tidegate.formats.decode import decoder
@@ -148,7 +147,7 @@ FILES: dict[str, tuple[str, pa.Schema, bytes, int]] = {
     "avro": ("avro", DEEP, avro("null"), 1500),
     "packed avro": ("avro", DEEP, avro("deflate"), 600),
     "orc": ("orc", DEEP, orc("uncompressed"), 600),
-    **{f"orc in {codec}": ("orc", DEEP, orc(codec), 200) for codec in ("zlib", "snappy", "lz4", "zstd")},
+    **{f"orc in {codec}": ("orc", DEEP, orc(codec), 200) for codec in ("zlib", "snappy", "zstd")},
 }
 WORDS = [
     b"null",
@@ -223,10 +222,6 @@ def test_a_damaged_file_is_rows_of_the_schema_or_undecodable(name: str):
         (".gz", gzip.compress),
         (".bz2", bz2.compress),
         (".zst", zstandard.compress),
-        (".lz4", lambda body: pa.compress(body, "lz4", asbytes=True)),
-        (".lz4", lambda body: of_hadoop(body, "lz4_raw", part=200)),
-        (".snappy", framed_snappy),
-        (".snappy", lambda body: of_hadoop(body, "snappy", part=200)),
     ],
 )
 def test_a_damaged_stream_is_undecodable_or_decompressed(suffix: str, compress: Callable[[bytes], bytes]):
@@ -419,7 +414,7 @@ def test_an_encrypted_file_and_an_unknown_codec_are_refused():
     with pytest.raises(Undecodable, match="encrypted"):
         decode_text(body[: -1 - body[-1] - length] + footer + longer + bytes([len(longer)]))
     lzo = postscript.replace(b"\x10\x00", b"\x10\x03", 1)
-    with pytest.raises(Undecodable, match=r"not read\. These are: none, zlib, snappy, lz4, zstd"):
+    with pytest.raises(Undecodable, match=r"not read\. These are: none, zlib, snappy, zstd"):
         decode_text(body[: -1 - body[-1]] + lzo + bytes([len(lzo)]))
 
 

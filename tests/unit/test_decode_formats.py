@@ -273,7 +273,7 @@ ONE = {"parquet": pyarrow.parquet.write_table, "orc": pyarrow.orc.write_table}
     ("format", "codec"),
     [
         *[("parquet", codec) for codec in ("none", "snappy", "gzip", "brotli", "lz4", "zstd")],
-        *[("orc", codec) for codec in ("uncompressed", "snappy", "zlib", "lz4", "zstd")],
+        *[("orc", codec) for codec in ("uncompressed", "snappy", "zlib", "zstd")],
     ],
 )
 def test_each_codec_within_a_file_is_read(format: str, codec: str):

@@ -22,7 +22,7 @@ from tests.unit.test_stream_decode import Body
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.core.splits import LEAST_SPLIT, joined, split_bytes, to_split
-from tidegate.formats import csv_splits, json_splits, streams
+from tidegate.formats import streams
 from tidegate.formats.decode import splitter
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.splits import GroupSplitter, Split, StoredGroup, even_ranges
@@ -39,11 +39,7 @@ def cut(decoding: Decoding, body: bytes, most: int, piece: int = 7) -> list[Spli
     """The splits of a file; none if it is to be read as a whole."""
     splitter = decoding.splitter
     assert splitter is not None
-    with (
-        patch.object(json_splits, "RANGE_BYTES", piece),
-        patch.object(csv_splits, "RANGE_BYTES", piece),
-        patch.object(streams, "RANGE_BYTES", piece),
-    ):
+    with patch.object(streams, "RANGE_BYTES", piece):
         try:
             surveys = [splitter.survey(Body(body), *each) for each in splitter.ranges(len(body), most)]
         except Undecodable:

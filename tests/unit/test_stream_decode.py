@@ -18,9 +18,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.support.packed import framed_snappy, of_hadoop
-from tidegate.formats import avro_stream, parquet_stream, records, streams
+from tidegate.formats import avro as avro_files
 from tidegate.formats import orc as orc_files
+from tidegate.formats import parquet as parquet_files
+from tidegate.formats import records, streams
 from tidegate.formats.decode import decoder, streaming
 from tidegate.formats.orc_tail import read_tail
 from tidegate.formats.quotes import check_quotes
@@ -66,7 +67,6 @@ def in_pieces(
 ) -> list[pa.Table]:
     """The tables of a file that comes in ranges of `size` bytes."""
     decode = streaming(format, schema, options.items())
-    assert decode is not None
     with patch.object(streams, "RANGE_BYTES", min(size, 8 << 20)), patch.object(Stream, "pieces", _cut(size)):
         return list(decode(stream_of(body, codec)))
 
@@ -231,7 +231,6 @@ def test_csv_in_any_encoding_is_that_of_utf_8(text: str, size: int, encoding: st
     ("encoding", "body", "why", "where"),
     [
         ("windows-1252", b"text\na\r\nb\x81c\n", "the bytes 81 in line 3 are no character", r"line 3: b\x81"),
-        ("shift_jis", b"text\r\xa0", "the bytes a0 in line 2 are no character", r"line 2: \xa0"),
         ("utf-16", "text\nab".encode("utf-16-le"), "it has no byte order mark", "line 1"),
         ("utf-16", "text\nab".encode("utf-16") + b"c", "the bytes 63 in line 2 are no character", "line 2: abc"),
         ("utf-16", "text\n".encode("utf-16") + b"\0\xd8a\0", "the bytes 00 d8 in line 2", r"line 2: \x00"),
@@ -253,7 +252,6 @@ def test_bytes_that_mean_nothing_are_told_as_whole(encoding: str, body: bytes, w
 def test_text_that_grows_in_utf_8_counts_as_it_grows():
     body = b"text\n" + b"\xe9\xe9\xe9\n" * 1000
     decode = streaming("csv", pa.schema([("text", pa.string())]), [("encoding", "iso-8859-1")])
-    assert decode is not None
     assert sum(table.num_rows for table in decode(stream_of(body, limit=7_005))) == 1000
     with pytest.raises(Oversized):
         list(decode(stream_of(body, limit=7_004)))
@@ -339,7 +337,7 @@ def test_avro_is_taken_and_refused_as_whole(rows, codec: str, block: int, size: 
         body[place] ^= data.draw(st.integers(1, 255))
     if data.draw(st.booleans()):
         body = body[: data.draw(st.integers(0, len(body)))]
-    with patch.object(avro_stream, "ROWS", together), patch.object(avro_stream, "PIECE_BYTES", together):
+    with patch.object(avro_files, "ROWS", together), patch.object(avro_files, "PIECE_BYTES", together):
         whole, piecewise = compared("avro", bytes(body), size=size)
     assert piecewise[0] == whole[0], (whole, piecewise)
     if whole[0] == "rows":
@@ -351,7 +349,7 @@ def test_the_block_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
     rows = [{"id": number, "text": "x" * 10, "day": 5} for number in range(20)]
     rows[13]["day"] = 2_932_897
     body = avro(rows, block=40)
-    with patch.object(avro_stream, "ROWS", together):
+    with patch.object(avro_files, "ROWS", together):
         whole, piecewise = compared("avro", body, size=7)
     assert whole[0] == "refused"
     assert "row 14" in whole[1]
@@ -361,7 +359,7 @@ def test_the_block_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
 @given(ROWS, st.integers(1, 12), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
 def test_parquet_is_taken_as_whole(rows: list[dict[str, Any]], group: int, together: int):
-    with patch.object(parquet_stream, "MOST_ROWS", together), patch.object(parquet_stream, "PIECE_MEMORY", 40):
+    with patch.object(parquet_files, "MOST_ROWS", together), patch.object(parquet_files, "PIECE_MEMORY", 40):
         whole, piecewise = compared("parquet", parquet(rows, group), size=PLENTY)
     assert whole[0] == "rows"
     assert piecewise == whole
@@ -383,7 +381,7 @@ def test_damaged_parquet_is_refused_as_whole(data: st.DataObject):
 def test_the_row_group_and_the_row_of_a_bad_value_are_told_as_whole(together: int):
     there = pa.schema([("id", pa.uint64())])
     body = parquet([{"id": 2**63 if number == 13 else number} for number in range(20)], 5, there)
-    with patch.object(parquet_stream, "MOST_ROWS", together):
+    with patch.object(parquet_files, "MOST_ROWS", together):
         whole, piecewise = compared("parquet", body, pa.schema([("id", pa.int64())]), size=PLENTY)
     assert whole[2] == "row group 3, rows 11 to 15"
     assert piecewise[2] == whole[2]
@@ -397,7 +395,7 @@ def test_times_of_int96_are_exact_or_refused():
         table = pa.table({"t": pa.concat_arrays([times, moved])})
         pq.write_table(table, buffer, use_deprecated_int96_timestamps=True, row_group_size=3)
         schema = pa.schema([("t", pa.timestamp("us", tz="UTC"))])
-        with patch.object(parquet_stream, "MOST_ROWS", 2):
+        with patch.object(parquet_files, "MOST_ROWS", 2):
             whole, piecewise = compared("parquet", buffer.getvalue(), schema, size=PLENTY)
         assert piecewise == whole
         assert whole[0] == expected
@@ -407,7 +405,6 @@ def test_a_column_of_another_type_is_refused_before_a_row_is_emitted():
     body = parquet([{"id": 1, "text": "a", "day": 1}] * 10, 3)
     wanted = pa.schema([("id", pa.int64()), ("text", pa.int64())])
     decode = streaming("parquet", wanted)
-    assert decode is not None
     with pytest.raises(Undecodable, match="string in the file, bigint in the schema: make the column string"):
         next(decode(stream_of(body)))
 
@@ -423,7 +420,7 @@ def orc(rows: list[dict[str, Any]], stripe: int = 64 << 20, codec: str = "zlib",
     return buffer.getvalue()
 
 
-@given(ROWS, st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]), st.integers(1, 9))
+@given(ROWS, st.sampled_from(["uncompressed", "zlib", "snappy", "zstd"]), st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
 def test_orc_is_taken_as_whole(rows: list[dict[str, Any]], codec: str, together: int):
     body = orc(rows, codec=codec)
@@ -436,7 +433,7 @@ def test_orc_is_taken_as_whole(rows: list[dict[str, Any]], codec: str, together:
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_damaged_orc_is_refused_as_whole(data: st.DataObject):
-    codec = data.draw(st.sampled_from(["uncompressed", "zlib", "snappy", "lz4", "zstd"]))
+    codec = data.draw(st.sampled_from(["uncompressed", "zlib", "snappy", "zstd"]))
     body = bytearray(orc([{"id": number, "text": "t", "day": 5} for number in range(20)], codec=codec))
     place = data.draw(st.integers(0, len(body) - 1))
     body[place] ^= data.draw(st.integers(1, 255))
@@ -498,7 +495,6 @@ def test_a_text_with_many_copies_in_orc_is_refused():
     pyarrow.orc.write_table(table, buffer, compression="zstd", dictionary_key_size_threshold=0.9)
     assert len(buffer.getvalue()) < 1_000_000
     decode = streaming("orc", SCHEMA)
-    assert decode is not None
     with patch.object(orc_files, "_decoded", side_effect=AssertionError("Arrow would make the copies")):
         rows, why = until_refused(decode(stream_of(buffer.getvalue(), limit=50_000_000)))
     assert rows == 0
@@ -524,7 +520,7 @@ def test_the_statistics_of_orc_have_the_size_of_its_columns(rows: list[dict[str,
 def test_cells_of_orc_that_take_no_bytes_are_counted():
     body = orc([{"id": None, "text": None, "day": None}] * 10_000)
     with pytest.raises(Oversized):
-        list(streaming("orc", SCHEMA)(stream_of(body, limit=200_000)))  # type: ignore[misc]
+        list(streaming("orc", SCHEMA)(stream_of(body, limit=200_000)))
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 40)), max_size=20), st.integers(1, 30), st.integers(1, 5))
@@ -543,12 +539,8 @@ PACKED = {
     "gzip": gzip.compress,
     "bz2": bz2.compress,
     "zstd": lambda body: ZSTD.compress(body, asbytes=True),
-    "lz4": lambda body: pa.compress(body, "lz4", asbytes=True),
-    "lz4 of Hadoop": lambda body: of_hadoop(body, "lz4_raw"),
-    "snappy": framed_snappy,
-    "snappy of Hadoop": lambda body: of_hadoop(body, "snappy"),
 }
-SUFFIXES = {"gzip": "gz", "bz2": "bz2", "zstd": "zst", "lz4": "lz4", "snappy": "snappy"}
+SUFFIXES = {"gzip": "gz", "bz2": "bz2", "zstd": "zst"}
 
 
 @given(st.sampled_from(sorted(PACKED)), st.lists(GOOD_LINES, max_size=30), st.integers(0, 3), st.data())
@@ -558,10 +550,9 @@ def test_what_is_compressed_is_unpacked_as_whole(codec: str, of: list[bytes], cu
     middle = data.draw(st.integers(0, len(text)))
     body = PACKED[codec](text[:middle]) + PACKED[codec](text[middle:])
     body = {0: body, 1: body[: len(body) - data.draw(st.integers(1, 12))], 2: body + b"garbage", 3: b"x" + body}[cut]
-    arrows = codec.split()[0]
-    name = f"a.{SUFFIXES[arrows]}"
+    name = f"a.{SUFFIXES[codec]}"
     whole = told(lambda: [decoder("json", SCHEMA)(decompress(name, body, PLENTY))])
-    piecewise = told(lambda: in_pieces("json", body, size=data.draw(SIZES), codec=arrows))
+    piecewise = told(lambda: in_pieces("json", body, size=data.draw(SIZES), codec=codec))
     assert piecewise[0] == whole[0], (whole, piecewise)
     if whole[0] == "rows":
         assert piecewise == whole
@@ -591,8 +582,7 @@ def until_refused(tables: Iterator[pa.Table]) -> tuple[int, str]:
 def test_a_bomb_is_refused_within_its_allowance(codec: str):
     body = PACKED[codec]((b'{"text": "' + b"x" * 1000 + b'"}\n') * 20_000)
     decode = streaming("json", SCHEMA)
-    assert decode is not None
-    rows, why = until_refused(decode(stream_of(body, codec.split()[0], limit=5_000_000)))
+    rows, why = until_refused(decode(stream_of(body, codec, limit=5_000_000)))
     assert 0 < rows <= 5_000
     assert "more than 5000000 bytes decompressed (max_object_bytes)" in why
 
@@ -603,7 +593,6 @@ def test_a_text_with_many_copies_is_refused_before_they_are_made():
     pq.write_table(pa.table({"text": copies}), buffer)
     assert len(buffer.getvalue()) < 1_000_000
     decode = streaming("parquet", SCHEMA)
-    assert decode is not None
     before = pa.default_memory_pool().max_memory()
     rows, why = until_refused(decode(stream_of(buffer.getvalue(), limit=1_000_000_000)))
     assert rows == 0
@@ -614,7 +603,6 @@ def test_a_text_with_many_copies_is_refused_before_they_are_made():
 def test_rows_without_bytes_are_counted():
     rows = [{"id": None, "text": None, "day": None}] * 10_000
     decode = streaming("avro", SCHEMA)
-    assert decode is not None
     with pytest.raises(Oversized):
         list(decode(stream_of(avro(rows, "deflate", 1 << 20), limit=200_000)))
 
@@ -633,7 +621,7 @@ def test_a_record_that_is_too_long_is_refused_by_its_line(format: str, body: byt
 def test_a_block_that_is_too_large_is_refused_unread():
     body = avro([{"id": 1, "text": "x" * 2000, "day": None}])
     with (
-        patch.object(avro_stream, "LONGEST_RECORD", 1000),
+        patch.object(avro_files, "LONGEST_RECORD", 1000),
         pytest.raises(Undecodable, match=r"block 1 has [0-9]+ bytes, at most 1000"),
     ):
         in_pieces("avro", body, size=100)
@@ -642,7 +630,7 @@ def test_a_block_that_is_too_large_is_refused_unread():
 def test_a_block_that_becomes_too_large_is_refused():
     body = avro([{"id": 1, "text": "x" * 2000, "day": None}], "deflate")
     with (
-        patch.object(avro_stream, "LONGEST_RECORD", 1000),
+        patch.object(avro_files, "LONGEST_RECORD", 1000),
         pytest.raises(Undecodable, match=r"block 1 has more than 1000 bytes, unpacked"),
     ):
         in_pieces("avro", body, size=100)
@@ -650,7 +638,7 @@ def test_a_block_that_becomes_too_large_is_refused():
 
 def test_a_footer_that_is_too_large_is_refused_unread():
     body = parquet([], 1)
-    with patch.object(parquet_stream, "LONGEST_RECORD", 10), pytest.raises(Undecodable, match="a footer of"):
+    with patch.object(parquet_files, "LONGEST_RECORD", 10), pytest.raises(Undecodable, match="a footer of"):
         in_pieces("parquet", body)
 
 
@@ -687,7 +675,6 @@ def test_records_of_csv_are_divided_where_they_end(text: str, memory: int):
 def test_a_large_file_is_asked_for_once_from_its_beginning_to_its_end():
     body = b"".join(json.dumps({"id": number, "text": "x" * 50}).encode() + b"\n" for number in range(300_000))
     decode = streaming("json", SCHEMA)
-    assert decode is not None
     stream = stream_of(body)
     assert sum(table.num_rows for table in decode(stream)) == 300_000
     asked = stream.source.asked  # type: ignore[attr-defined]

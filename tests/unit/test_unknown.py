@@ -19,7 +19,7 @@ from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.core.splits import joined
 from tidegate.core.unknown import few
-from tidegate.formats import json_lines, json_splits, json_unknown, streams, unknown
+from tidegate.formats import json_lines, json_unknown, streams, unknown
 from tidegate.formats.said import Said, said_of
 from tidegate.formats.splits import Split, Splitter
 from tidegate.formats.streams import HeldBytes
@@ -148,7 +148,7 @@ def in_splits(of: Decoding, body: bytes, most: int = 60) -> tuple[str, ...] | No
     """None if the file is not split, or one of its splits is refused."""
     splitter: Splitter | None = of.splitter
     assert splitter is not None
-    with patch.object(json_splits, "RANGE_BYTES", 7), patch.object(streams, "RANGE_BYTES", 7):
+    with patch.object(streams, "RANGE_BYTES", 24):
         source = HeldBytes(body)
         surveys = [splitter.survey(source, *each) for each in splitter.ranges(len(body), most)]
         splits: Sequence[Split] = splitter.cut(surveys, len(body), most)

@@ -1,27 +1,28 @@
-"""Avro object container files.
+"""Avro object container files, block by block, whether a file is held whole or comes in pieces.
 
 This module reads the container, so that a block is unpacked within the limit, and has its rows and nothing else.
-fastavro reads the rows.
+fastavro reads the rows. A block is held whole, as stored and unpacked: writers make blocks of some ten kilobytes to
+some megabytes. Some blocks together make one table.
 """
 
 import io
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import fastavro
 import pyarrow as pa
 
-from tidegate.formats.avro_schema import Member, RowShape, densest, row_of
+from tidegate.formats.avro_schema import Member, RowShape, densest, kinds_of, row_of
 from tidegate.formats.blocks import inflate, unsnap
 from tidegate.formats.columns import Unfit, conform
 from tidegate.formats.places import run, run_of
-from tidegate.formats.reasons import Undecodable, check_cells, check_names, check_text, check_unpacked, first_line
-from tidegate.formats.said import say
-from tidegate.formats.streams import unpack
+from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, check_unpacked, first_line
+from tidegate.formats.said import concat, say
+from tidegate.formats.streams import LONGEST_RECORD, PIECE_BYTES, Allowance, Stream, unpack
 from tidegate.formats.unknown import stated
 
 MAGIC = b"Obj\x01"
@@ -32,50 +33,61 @@ ROWS = 10_000
 """How many rows are Python objects at a time, at the most."""
 OBJECT_BYTES = 200
 """What a Python object takes that fastavro makes: the smallest dictionary with a member has 184 bytes."""
-MEMORY = 8
-"""How many times `max_bytes` the objects of several rows may take at a time."""
+MOST_OBJECT_BYTES = 128_000_000
+"""What the objects of several rows may take at a time; a single row may take more."""
 MOST_OBJECTS = 8
 """How many objects one byte of a file may become. Records in records have no bytes of their own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
-    """A file's schema (JSON), and its blocks: how many rows each holds, and their bytes, as `codec` has packed them."""
+class _Room:
+    """What a file may become. `size`: its blocks, unpacked. `cells`: its values, which may take no bytes in it.
+    `block`: the most bytes of one. What is too large for a file that is held `whole` may fit one in pieces."""
 
-    schema: bytes
-    codec: str
-    blocks: tuple[tuple[int, bytes], ...]
-
-    @property
-    def rows(self) -> int:
-        return sum(count for count, _ in self.blocks)
+    size: Allowance
+    cells: Allowance
+    block: int
+    whole: bool
 
 
 def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
-    return partial(_read, schema=schema, max_bytes=max_bytes)
+    def decode(body: bytes) -> pa.Table:
+        size, cells = (Allowance(max_bytes, "max_object_bytes") for _ in range(2))
+        file = _Bytes(iter([body]), len(body))
+        return concat(list(_tables(file, schema, _Room(size, cells, max_bytes, whole=True))))
+
+    return decode
 
 
-def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
+def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
+    def decode(stream: Stream) -> Iterator[pa.Table]:
+        room = _Room(stream.allowance, stream.allowance, LONGEST_RECORD, whole=False)
+        return _tables(_Bytes(stream.pieces(), LONGEST_RECORD), schema, room)
+
+    return decode
+
+
+def types_of(file: Any) -> dict[str, pa.DataType]:
+    """The columns of a file, and their types. Raises Undecodable, and what is in `OF_DAMAGE`."""
+    return kinds_of(_about(file)["avro.schema"])
+
+
+def _about(file: Any) -> dict[str, bytes]:
+    """What a file says of itself before its first block."""
+    if file.read(len(MAGIC)) != MAGIC:
+        raise Undecodable("not Avro: it does not begin as an object container file does")
+    about: dict[str, bytes] = _take(file, METADATA)
+    if "avro.schema" not in about:
+        raise Undecodable("not Avro: it has no schema")
+    return about
+
+
+def _tables(file: "_Bytes", schema: pa.Schema, room: _Room) -> Iterator[pa.Table]:
     try:
-        container = _open(body)
-        row = row_of(container.schema, schema)
-        if container.rows:
-            check_names(row.names, schema.names)
-        check_cells(container.rows, len(schema), max_bytes)
-        chunks: dict[str, list[pa.Array]] = {each.name: [] for each in row.members}
-        for number, some in _rows(container, row, max_bytes):
-            for each in row.members:
-                with in_block(number):
-                    chunks[each.name].append(column_of(each, some))
-        columns = [pa.chunked_array(chunks[each.name], each.shape.kind) for each in row.members]
-        names = [each.name for each in row.members]
-        try:
-            done = conform(pa.Table.from_arrays(columns, names=names), schema, texts=False)
-            return say(done, stated(row.unknown))
-        except Undecodable as error:
-            if error.row is not None:
-                error.where = run_of("block", error.row, [count for count, _ in container.blocks])
-            raise
+        about = _about(file)
+        sync = file.read(SYNC_BYTES)
+        codec = about.get("avro.codec", b"null").decode()
+        yield from _of_blocks(file, room, row_of(about["avro.schema"], schema), codec, sync, schema)
     except (Undecodable, MemoryError):
         raise
     # fastavro raises many kinds of errors for a damaged file, and so does its schema as JSON
@@ -83,53 +95,79 @@ def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
         raise Undecodable(f"not Avro: {first_line(error)}") from error
 
 
-def _open(body: bytes) -> Container:
-    file = io.BytesIO(body)
-    if file.read(len(MAGIC)) != MAGIC:
-        raise Undecodable("not Avro: it does not begin as an object container file does")
-    about = take(file, METADATA)
-    sync = file.read(SYNC_BYTES)
-    blocks: list[tuple[int, bytes]] = []
-    while file.tell() < len(body):
-        count, data = take(file, "long"), take(file, "bytes")
-        if count < 0 or file.read(SYNC_BYTES) != sync:
-            raise Undecodable(f"not Avro: {run('block', len(blocks))} is damaged", where=run("block", len(blocks)))
-        blocks.append((count, data))
-    if "avro.schema" not in about:
-        raise Undecodable("not Avro: it has no schema")
-    return Container(about["avro.schema"], about.get("avro.codec", b"null").decode(), tuple(blocks))
+def _of_blocks(
+    file: "_Bytes", room: _Room, row: RowShape, codec: str, sync: bytes, schema: pa.Schema
+) -> Iterator[pa.Table]:
+    waiting = _Waiting(row, schema)
+    parsed, enough = fastavro.parse_schema(row.raw), _enough_of(row)
+    # of a whole file the columns are held that it lacks, too
+    columns = len(schema) if room.whole else len(row.members)
+    for number, count, packed in _blocks(file, sync):
+        if count and not waiting.done + waiting.rows:
+            check_names(row.names, schema.names)
+        room.cells.take(count * CELL_BYTES * columns)
+        with _in_block(number):
+            data = _unpacked(codec, packed, number, room)
+        waiting.begin(number, count, len(data))
+        decoded = _rows_of_block(number, count, data, parsed, enough)
+        while True:
+            with _in_block(number):
+                rows = next(decoded, None)
+                if rows is None:
+                    break
+                waiting.add(rows)
+            if waiting.rows >= ROWS:
+                yield waiting.table()
+        if waiting.size >= PIECE_BYTES:
+            yield waiting.table()
+    yield waiting.table()
 
 
-def take(file: Any, schema: Any) -> Any:
+def _unpacked(codec: str, packed: bytes, number: int, room: _Room) -> bytes:
+    """Raises Undecodable."""
+    try:
+        data = _unpack(codec, packed, room.block)
+        check_unpacked(len(data), room.block)
+    except Oversized as error:
+        if room.whole:
+            raise
+        raise Undecodable(f"too large: {run('block', number)} has more than {room.block} bytes, unpacked") from error
+    # the bytes of a file in pieces were counted when they came
+    room.size.take(len(data) if room.whole else max(0, len(data) - len(packed)))
+    return data
+
+
+def _blocks(file: "_Bytes", sync: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """The number of each block, how many rows it has, and its bytes as they are packed."""
+    number = 0
+    while not file.at_its_end:
+        count, size = _take(file, "long"), _take(file, "long")
+        if size > file.longest:
+            raise Undecodable(
+                f"too large: {run('block', number)} has {size} bytes, at most {file.longest}",
+                where=run("block", number),
+            )
+        packed = file.read(size) if size >= 0 else b""
+        if count < 0 or len(packed) != size or file.read(SYNC_BYTES) != sync:
+            raise Undecodable(f"not Avro: {run('block', number)} is damaged", where=run("block", number))
+        yield number, count, packed
+        number += 1
+
+
+def _take(file: Any, schema: Any) -> Any:
     """The next value of this schema in a binary file."""
     return fastavro.schemaless_reader(file, schema, None)
 
 
-def _rows(container: Container, row: RowShape, max_bytes: int) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
-    """The rows, as fastavro returns them, with the number of their block. As many at once as are `ROWS`, or take
-    `MEMORY` times `max_bytes`; a single row may take more."""
-    schema = fastavro.parse_schema(row.raw)
-    enough = enough_of(row, max_bytes)
-    size = 0
-    for number, (count, packed) in enumerate(container.blocks):
-        with in_block(number):
-            data = unpack_block(container.codec, packed, max_bytes)
-            size += len(data)
-            check_unpacked(size, max_bytes)
-            check_text(size)
-            for rows in rows_of_block(number, count, data, schema, enough):
-                yield number, rows
-
-
-def enough_of(row: RowShape, max_bytes: int) -> float:
+def _enough_of(row: RowShape) -> float:
     """Of how many bytes the rows may be Python objects at a time. Raises Undecodable."""
     objects = densest(row.raw)
     if objects > MOST_OBJECTS:
         raise Undecodable(f"the file's schema nests records so that one byte becomes {int(objects)} of them")
-    return MEMORY * max_bytes / (objects * OBJECT_BYTES)
+    return MOST_OBJECT_BYTES / (objects * OBJECT_BYTES)
 
 
-def rows_of_block(
+def _rows_of_block(
     number: int, count: int, data: bytes, schema: Any, enough: float
 ) -> Iterator[list[Mapping[str, Any]]]:
     """The rows of an unpacked block: as many at once as are `ROWS`, or have `enough` bytes; never none."""
@@ -137,7 +175,7 @@ def rows_of_block(
     rows: list[Mapping[str, Any]] = []
     begun = 0
     for _ in range(count):
-        rows.append(take(block, schema))
+        rows.append(_take(block, schema))
         if len(rows) == ROWS or block.tell() - begun >= enough:
             yield rows
             rows, begun = [], block.tell()
@@ -148,7 +186,7 @@ def rows_of_block(
 
 
 @contextmanager
-def in_block(number: int) -> Iterator[None]:
+def _in_block(number: int) -> Iterator[None]:
     """What is raised within names the block."""
     try:
         yield
@@ -161,7 +199,7 @@ def in_block(number: int) -> Iterator[None]:
         raise Undecodable(f"not Avro: {first_line(error)}", where=run("block", number)) from error
 
 
-def column_of(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+def _column_of(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
     try:
         return pa.array(member.of_all(rows), member.shape.kind)
     except MemoryError:
@@ -170,10 +208,88 @@ def column_of(member: Member, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
         raise Undecodable(f"column {member.name}: {first_line(error)}") from error
 
 
+@dataclass
+class _Waiting:
+    """Rows of some blocks, which become one table."""
+
+    row: RowShape
+    schema: pa.Schema
+    done: int = 0
+    """How many rows were in earlier tables."""
+    rows: int = 0
+    size: int = 0
+    begun: int = 0
+    blocks: list[tuple[int, int, int]] = field(default_factory=list)
+    """Of each block its number, its first row, and how many it has."""
+    chunks: dict[str, list[pa.Array]] = field(default_factory=dict)
+
+    def begin(self, number: int, count: int, size: int) -> None:
+        self.blocks.append((number, self.begun, count))
+        self.begun += count
+        self.size += size
+
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        for each in self.row.members:
+            self.chunks.setdefault(each.name, []).append(_column_of(each, rows))
+        self.rows += len(rows)
+
+    def table(self) -> pa.Table:
+        columns = [pa.chunked_array(self.chunks.get(each.name, []), each.shape.kind) for each in self.row.members]
+        names = [each.name for each in self.row.members]
+        try:
+            found = pa.Table.from_arrays(columns, names=names)
+            done = conform(found, self.schema, texts=False, before=self.done)
+        except Undecodable as error:
+            error.where = "" if error.row is None else self._where(self.done + error.row)
+            raise
+        self.done += self.rows
+        self.rows = self.size = 0
+        self.blocks = self.blocks[-1:]
+        self.chunks = {}
+        return say(done, stated(self.row.unknown))
+
+    def _where(self, row: int) -> str:
+        number, first, _ = self.blocks[0]
+        return run_of("block", row, [count for _, _, count in self.blocks], number, first)
+
+
+class _Bytes:
+    """Bytes that come in pieces, read as a binary file from its beginning to its end."""
+
+    def __init__(self, pieces: Iterator[bytes], longest: int) -> None:
+        self._pieces = pieces
+        self.longest = longest
+        self._held = b""
+        self._place = 0
+
+    @property
+    def at_its_end(self) -> bool:
+        return not self._hold(1)
+
+    def read(self, size: int) -> bytes:
+        """Fewer bytes than `size` only at the end. Raises Undecodable for more than `longest`."""
+        if size > self.longest:
+            raise Undecodable(f"too large: one value of {size} bytes, at most {self.longest}")
+        self._hold(size)
+        found = self._held[self._place : self._place + size]
+        self._place += len(found)
+        return found
+
+    def _hold(self, size: int) -> bool:
+        """Whether there are so many bytes."""
+        while len(self._held) - self._place < size:
+            piece = next(self._pieces, b"")
+            if not piece:
+                return False
+            self._held = self._held[self._place :] + piece
+            self._place = 0
+        return True
+
+
 # ---- codecs
 
 
-def unpack_block(codec: str, packed: bytes, max_bytes: int) -> bytes:
+def _unpack(codec: str, packed: bytes, max_bytes: int) -> bytes:
     """A block's bytes, `max_bytes` or a little more at the most. Raises Undecodable."""
     if codec not in CODECS:
         raise Undecodable(f"its blocks are packed by {codec[:60]!r}, and only {', '.join(CODECS)} are read")

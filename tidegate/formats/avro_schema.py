@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.formats.columns import Unfit, is_list
+from tidegate.formats.columns import Unfit
 from tidegate.formats.reasons import Undecodable
-from tidegate.formats.type_names import type_name
+from tidegate.formats.type_names import is_list, type_name
 from tidegate.formats.unknown import INSIDE
 
 DEEPEST = 32
@@ -99,20 +99,30 @@ class RowShape:
 
 def row_of(text: bytes, schema: pa.Schema) -> RowShape:
     """How a file with the Avro schema `text` (JSON) is read as rows of `schema`. Raises Undecodable."""
-    given = json.loads(text)
-    if not isinstance(given, dict) or given.get("type") != "record":
-        raise Undecodable("not Avro of rows: its schema is not that of a record")
     walk = _SchemaWalk()
-    try:
-        raw, members = walk.record(given, "", 0, {field.name: field.type for field in schema}, rows=True)
-    except Unfit as error:
-        raise Undecodable(str(error)) from error
+    raw, members = _of_rows(walk, text, {field.name: field.type for field in schema})
     return RowShape(
         raw,
         tuple(each.name for each in members),
         tuple(each for each in members if each.name in schema.names),
         tuple(walk.unknown),
     )
+
+
+def kinds_of(text: bytes) -> dict[str, pa.DataType]:
+    """The types of a file's columns, whatever the schema of a route. What no column holds has a type of Arrow's that no
+    column holds either. Raises Undecodable."""
+    return {each.name: each.shape.kind for each in _of_rows(_SchemaWalk(every=True), text, None)[1]}
+
+
+def _of_rows(walk: "_SchemaWalk", text: bytes, wanted: Mapping[str, pa.DataType] | None) -> tuple[Any, list[Member]]:
+    given = json.loads(text)
+    if not isinstance(given, dict) or given.get("type") != "record":
+        raise Undecodable("not Avro of rows: its schema is not that of a record")
+    try:
+        return walk.record(given, "", 0, wanted, rows=True)
+    except Unfit as error:
+        raise Undecodable(str(error)) from error
 
 
 def densest(raw: Any) -> float:
@@ -148,9 +158,11 @@ def _cost(raw: Any) -> tuple[int, int, float]:
 
 
 class _SchemaWalk:
-    """A walk through one schema. `wanted` is the type in the route's schema; None if the route's schema lacks it."""
+    """A walk through one schema. `wanted` is the type in the route's schema; None if the route's schema lacks it.
+    `every`: the types of values that no schema wants are asked for, too."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, every: bool = False) -> None:
+        self.every = every
         self.types = 0
         self.numbers = itertools.count()
         self.named: dict[str, tuple[Any, str]] = {}
@@ -262,7 +274,9 @@ class _SchemaWalk:
         shapes = [self.shape(each, namespace, depth + 1, wanted) for each in given]
         raw = ["null" if each.raw is None else each.raw for each in shapes]
         sole = next((each for each in shapes if each.raw is not None), shapes[0])
-        return Shape(raw, sole.kind, _unless_null(sole.plain))
+        kinds = [each.kind for each in shapes if each.raw is not None]
+        kind = sole.kind if len(kinds) < 2 or not self.every else pa.dense_union([pa.field("", each) for each in kinds])
+        return Shape(raw, kind, _unless_null(sole.plain))
 
     def _array(self, given: Mapping[str, Any], namespace: str, depth: int, wanted: pa.DataType | None) -> Shape:
         if wanted is not None and not is_list(wanted):
@@ -300,7 +314,7 @@ class _SchemaWalk:
         names = [each.name for each in members]
         if repeated := [name for name in names if names.count(name) > 1]:
             raise Unfit(f"several fields called {repeated[0]!r} in the file")
-        inner = [each for each in members if each.name in fields]
+        inner = members if self.every else [each for each in members if each.name in fields]
         return Shape(
             raw,
             pa.struct([(each.name, each.shape.kind) for each in inner]),
@@ -328,8 +342,10 @@ class _SchemaWalk:
         size = given.get("size")
         if type(size) is not int or not 0 < size < 1 << 31:
             raise Unfit(f"the file's schema has a fixed of {_shown(size)} bytes")
-        if given.get("logicalType") == "duration" and wanted is not None:
-            raise _other("duration", wanted)
+        if given.get("logicalType") == "duration":
+            if wanted is not None:
+                raise _other("duration", wanted)
+            return Shape(self._raw("fixed", size=size), pa.month_day_nano_interval(), _same)
         return _logical(given, Shape(self._raw("fixed", size=size), pa.binary(size), _same), wanted)
 
 
@@ -347,7 +363,7 @@ def _logical(given: Mapping[str, Any], shape: Shape, wanted: pa.DataType | None)
     if precision > MOST_DIGITS:
         if wanted is not None:
             raise _other(f"decimal({precision}, {scale})", wanted)
-        return shape
+        return Shape(shape.raw, pa.null(), shape.plain)
     kind = pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
     return Shape(shape.raw, kind, _decimal_of(scale))
 

@@ -1,4 +1,4 @@
-"""Blocks as the codecs pack them, without a frame around: what Avro, ORC and Hadoop's files have inside.
+"""Blocks as the codecs pack them, without a frame around: what Avro and ORC have inside.
 
 Each function returns `max_bytes` or a little more at the most, and raises Undecodable.
 """
@@ -8,11 +8,6 @@ import zlib
 import pyarrow as pa
 
 from tidegate.formats.reasons import Undecodable, check_unpacked, first_line
-
-LARGEST_LZ4 = 4 << 20
-LZ4_HEADER, LZ4_END = b"\x04\x22\x4d\x18\x60\x70\x73", b"\0\0\0\0"
-"""A frame of blocks of up to 4 MB, each packed by itself
-(https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md)."""
 
 
 def inflate(packed: bytes, max_bytes: int) -> bytes:
@@ -43,20 +38,4 @@ def unsnap(packed: bytes, max_bytes: int) -> bytes:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise Undecodable(f"broken snappy: {first_line(error)}") from error
-    return data
-
-
-def unlz4(packed: bytes, max_bytes: int) -> bytes:
-    """LZ4 of at most 4 MB. A block does not say how long its text is, and Arrow wants to know. A frame need not say it,
-    so the block gets a frame."""
-    frame = LZ4_HEADER + len(packed).to_bytes(4, "little") + packed + LZ4_END
-    try:
-        with pa.CompressedInputStream(pa.BufferReader(frame), "lz4") as stream:
-            # Arrow takes memory for as much as is asked for
-            data: bytes = stream.read(min(max_bytes, LARGEST_LZ4) + 1)
-    except MemoryError:
-        raise
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise Undecodable(f"broken lz4: {first_line(error)}") from error
-    check_unpacked(len(data), max_bytes)
     return data

@@ -11,6 +11,7 @@ import binascii
 import decimal
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from tidegate.formats.dialect import Dialect
 from tidegate.formats.reasons import Undecodable, first_line
 from tidegate.formats.said import say
 from tidegate.formats.text_grammar import DATE, DECIMAL, NUMBER_BYTES, TIME, ZONE
-from tidegate.formats.type_names import type_name
+from tidegate.formats.type_names import is_bytes, is_list, is_text, type_name
 from tidegate.formats.unknown import of_header
 
 types = pa.types
@@ -75,9 +76,9 @@ def check_type(kind: pa.DataType) -> None:
         raise ValueError(f"files cannot hold a column of type {type_name(kind)}")
 
 
-def row_number(row: int) -> str:
+def row_number(before: int, row: int) -> str:
     """Where a row is, in formats that have no lines of their own. Whoever reads it counts from 1."""
-    return f"row {row + 1}"
+    return f"row {before + row + 1}"
 
 
 def conform(
@@ -86,14 +87,16 @@ def conform(
     *,
     texts: bool,
     instants: frozenset[str] = frozenset(),
-    place: Callable[[int], str] = row_number,
+    before: int = 0,
+    place: Callable[[int], str] | None = None,
     names: Sequence[str] | None = None,
     dialect: Dialect | None = None,
 ) -> pa.Table:
     """`table` with exactly the columns of `schema`: missing ones null, none changed in meaning. Raises Undecodable.
 
     With `texts`, text is read where the schema has another type. `instants` names the columns whose times without a
-    zone are instants in UTC. `place` says where a row is in the file, for its owner. `names` are all columns of a file
+    zone are instants in UTC. `before` rows of the file come before the table's; `place` says where a row is in a format
+    that has lines. `names` are all columns of a file
     that states them once: what the schema lacks of them, also within nested columns, is said of the table. `dialect`
     says how its texts are written, if they are CSV's.
     """
@@ -104,7 +107,9 @@ def conform(
         else:
             column = pa.chunked_array([pa.nulls(table.num_rows, field.type)])
         if not (texts and field.nullable and column.type == field.type and _is_plain(field.type)):
-            column = _ColumnReading(texts, field.name in instants, place, dialect).column(column, field)
+            column = _ColumnReading(
+                texts, field.name in instants, place or partial(row_number, before), dialect
+            ).column(column, field)
         columns.append(column)
     done = pa.Table.from_arrays(columns, schema=schema)
     return done if names is None else say(done, of_header(names, table.schema, schema))
@@ -466,23 +471,6 @@ def leaves(column: Any) -> Iterator[pa.Array]:
             yield array
 
 
-def is_text(kind: pa.DataType) -> bool:
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or types.is_binary_view(kind)
-    )
-
-
 def _is_plain(kind: pa.DataType) -> bool:
     """Whether a column of this type from a reader of text needs no check."""
     return not types.is_nested(kind) and not types.is_temporal(kind)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind))

@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Callable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pyarrow.csv
 from tidegate.formats.byte_counts import FEED, RETURN, count
 from tidegate.formats.columns import conform, row_number
 from tidegate.formats.csv_refusals import of_arrow, other_delimiter
+from tidegate.formats.csv_survey import join, survey
 from tidegate.formats.dialect import Dialect
 from tidegate.formats.pieces import Piece
 from tidegate.formats.places import first_record_of_csv, record_of_csv
@@ -27,8 +29,12 @@ from tidegate.formats.reasons import (
     first_line,
     fit_cells,
 )
-from tidegate.formats.records import ends_of_lines
+from tidegate.formats.records import BEGINNING, Before, Lines, ends_of_lines, records_of_csv
 from tidegate.formats.registry import UTF_8
+from tidegate.formats.salvage import Fits
+from tidegate.formats.splits import Splitter, part
+from tidegate.formats.streams import Stream
+from tidegate.formats.text_files import NO_LIMIT, TextSplitter, tables
 from tidegate.formats.transcode import in_utf8, is_of_bytes
 
 BOM = b"\xef\xbb\xbf"
@@ -39,17 +45,6 @@ LONGEST_NAME = 1 << 17
 """Characters of a name in the header. Nobody means a longer one: a quote was not closed where it should be."""
 HEADER = -1
 """The header, as a row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Before:
-    """What of the file is before a text that begins with its header: rows, and lines besides the header's."""
-
-    rows: int = 0
-    lines: int = 0
-
-
-BEGINNING = Before()
 
 
 def make_decoder(
@@ -68,6 +63,115 @@ def make_decoder(
         return read(text, schema, dialect, max_bytes)
 
     return decode
+
+
+def make_streaming(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> Callable[[Stream], Iterator[pa.Table]]:
+    make_decoder(schema, NO_LIMIT, **written)
+    return lambda stream: tables(_in_utf8(stream, encoding), CsvFile(schema, Dialect(**written)))
+
+
+def make_salvaging(
+    schema: pa.Schema, fits: Fits, encoding: str = UTF_8, **written: str
+) -> Callable[[Stream, int], Iterator[pa.Table]]:
+    """A quote that is never closed still refuses the file, because it is not known where rows end."""
+    make_decoder(schema, NO_LIMIT, **written)
+    return lambda stream, most: tables(_in_utf8(stream, encoding), CsvFile(schema, Dialect(**written)), most, fits)
+
+
+def make_splitter(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> Splitter | None:
+    """None for an encoding in which a byte says nothing by itself, or a split is not as long as its text."""
+    if encoding != UTF_8:
+        return None
+    dialect = Dialect(**written)
+    return TextSplitter(
+        partial(survey, dialect.delimiter),
+        join,
+        lambda stream, split: tables(part(stream, split).pieces(), CsvFile(schema, dialect, split.head or None)),
+    )
+
+
+def _in_utf8(stream: Stream, encoding: str) -> Iterator[bytes]:
+    """The text in UTF-8, which may have more bytes than the file."""
+    if encoding == UTF_8:
+        yield from stream.pieces()
+        return
+    read = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal read
+        for piece in stream.pieces():
+            read += len(piece)
+            yield piece
+
+    written = 0
+    for text in in_utf8(counted(), encoding):
+        written += len(text)
+        if written > read:
+            stream.allowance.take(written - read)
+            read = written
+        yield text
+
+
+class CsvFile:
+    """See `formats.text_files`. The header is checked once, and put before each piece."""
+
+    def __init__(self, schema: pa.Schema, dialect: Dialect, head: bytes | None = None) -> None:
+        self.schema = schema
+        self._dialect = dialect
+        self.records = records_of_csv(dialect.delimiter)
+        self._meet(head or b"")
+        self.head = head
+
+    def _meet(self, head: bytes) -> None:
+        names = header(head, self._dialect.delimiter)
+        self.columns = max(len(names), len(self.schema))
+        # blank lines are no rows, unless rows have one field
+        self.blank = b"\r\n" if len(names) > 1 else b""
+        # with the line feed of a blank line, a return would be one line end
+        self.head = head[:-1] + b"\n" if head.endswith(b"\r") else head
+        self._lines = ends_of_lines(head)
+
+    def text(self, parts: Iterator[bytes], lines: Lines) -> Iterator[bytes]:
+        """Without a byte order mark, and blank lines."""
+        if self.head is not None:
+            yield from parts
+            return
+        beginning = b""
+        for some in parts:
+            beginning += some
+            if len(beginning) >= len(BOM):
+                break
+        for some in itertools.chain([beginning.removeprefix(BOM)], parts):
+            found = some.lstrip(b"\r\n")
+            lines.add(some[: len(some) - len(found)])
+            if found:
+                yield found
+                break
+        yield from parts
+
+    def begin(self, text: bytes, before: Before) -> tuple[pa.Table, int]:
+        head = first_record_of_csv(text, self._dialect.delimiter)
+        # refuses a header that does not fit, and one whose quotes are not regular. The mark stands for that of the
+        # file: another one is refused
+        empty = read(BOM + head, self.schema, self._dialect, NO_LIMIT, before)
+        self._meet(head)
+        return empty, len(head)
+
+    def decode(self, piece: bytes, before: Before) -> pa.Table:
+        return read((self.head or b"") + piece, self.schema, self._dialect, NO_LIMIT, self._before(before))
+
+    def taken(self, table: pa.Table) -> None:
+        """The header says which columns there are."""
+
+    def check(self, piece: bytes, before: Before) -> None:
+        check_quotes((self.head or b"") + piece, self._dialect.delimiter, self._before(before).lines)
+
+    def _before(self, before: Before) -> Before:
+        """Of a piece with the header before it."""
+        return Before(before.rows, before.lines - self._lines)
+
+    def end(self) -> None:
+        """Each piece says all that is wrong with it."""
 
 
 def make_piece(
@@ -115,8 +219,8 @@ def _rows(text: bytes, delimiter: str) -> int | None:
 
 
 def read(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, before: Before = BEGINNING) -> pa.Table:
-    """An empty field is null, also in a column of text, where "" is the empty text. Columns that the file lacks are
-    null."""
+    """The rows of a text that begins with the header. `before` are lines of the file besides the header's. An empty
+    field is null, also in a column of text, where "" is the empty text. Columns that the file lacks are null."""
     delimiter = dialect.delimiter
     check_text(len(body))
     body = body.removeprefix(BOM)
@@ -195,11 +299,9 @@ def _table(body: bytes, schema: pa.Schema, dialect: Dialect, max_bytes: int, bef
     except MemoryError:
         raise
     except (pa.ArrowException, ValueError, KeyError) as error:
-        why, row = of_arrow(first_line(error), names, dialect.delimiter, lambda row: row_number(before.rows + row))
+        why, row = of_arrow(first_line(error), names, dialect.delimiter, partial(row_number, before.rows))
         raise Undecodable(why, row=row) from error
-    return conform(
-        table, schema, texts=True, place=lambda row: row_number(before.rows + row), names=names, dialect=dialect
-    )
+    return conform(table, schema, texts=True, before=before.rows, names=names, dialect=dialect)
 
 
 def _lines(body: bytes) -> int:

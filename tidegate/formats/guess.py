@@ -3,6 +3,7 @@
 What is guessed here is decoded before anyone relies on it (`tidegate.cli.sampling.init`).
 """
 
+import copy
 import csv
 import io
 import json
@@ -15,8 +16,7 @@ import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
 
-from tidegate.formats.avro import MAGIC as AVRO_MAGIC
-from tidegate.formats.avro import METADATA, OF_DAMAGE, take
+from tidegate.formats.avro import OF_DAMAGE, types_of
 from tidegate.formats.csv_refusals import DELIMITERS
 from tidegate.formats.dialect import of_options
 from tidegate.formats.guess_dialect import WrittenValues, dialect_of, doubt_of
@@ -27,7 +27,6 @@ from tidegate.formats.guess_text import (
     GuessedType,
     SeenValues,
     doubted,
-    seen_in_objects,
     without_repeated,
 )
 from tidegate.formats.json_refusals import refusal
@@ -105,9 +104,12 @@ class SampleColumns:
         return GuessedType(found.ddl, doubt) if doubt else found
 
     def _json(self, text: bytes) -> None:
-        found, _ = seen_in_objects(_objects(text))
-        for name, each in found.items():
-            self.seen[name] = self.seen[name].and_(each) if name in self.seen else each
+        # nothing is seen of a sample that is not read to its end
+        seen = copy.deepcopy(self.seen)
+        for each in _objects(text):
+            for name, value in each.items():
+                seen.setdefault(name, SeenValues()).of_json(value)
+        self.seen = seen
 
     def _csv(self, text: bytes) -> None:
         options = dict(self.of.options)
@@ -279,67 +281,10 @@ def _of_orc(source: ByteSource) -> dict[str, GuessedType]:
 
 
 def _of_avro(source: ByteSource) -> dict[str, GuessedType]:
-    file = AsFile(source, 1 << 16)
-    if file.read(len(AVRO_MAGIC)) != AVRO_MAGIC:
-        raise Unguessable("it does not begin as Avro does")
-    given = json.loads(take(file, METADATA)["avro.schema"])
-    if not isinstance(given, dict) or given.get("type") != "record":
-        raise Unguessable("its schema is not that of a record")
-    named: dict[str, Any] = {}
-    return {str(each["name"]): _avro_type(each["type"], named, 0) for each in given["fields"]}
+    return {name: _stored(kind) for name, kind in types_of(AsFile(source, 1 << 16)).items()}
 
 
 FIELDS = {"parquet": _of_parquet, "orc": _of_orc, "avro": _of_avro}
-
-AVRO = {
-    **{"boolean": "boolean", "int": "int", "long": "bigint", "float": "float", "double": "double"},
-    **{"bytes": "binary", "string": "string", "fixed": "binary", "enum": "string"},
-}
-AVRO_LOGICAL = {
-    ("int", "date"): "date",
-    **{("long", f"timestamp-{unit}"): "timestamp" for unit in ("millis", "micros", "nanos")},
-    **{("long", f"local-timestamp-{unit}"): "timestamp_ntz" for unit in ("millis", "micros", "nanos")},
-}
-NO_COLUMN = {"time-millis", "time-micros", "duration"}
-DEEPEST = 32
-
-
-def _avro_type(given: Any, named: dict[str, Any], depth: int) -> GuessedType:
-    if depth > DEEPEST:
-        return GuessedType(None, "its type is nested too deeply")
-    if isinstance(given, list):
-        some = [each for each in given if each != "null"]
-        if len(some) != 1:
-            return GuessedType(None, "a union of several types, and a column has one")
-        return _avro_type(some[0], named, depth + 1)
-    if isinstance(given, str):
-        return _avro_type(named[given], named, depth + 1) if given in named else _called(AVRO.get(given), given)
-    kind, logical = given.get("type"), given.get("logicalType")
-    if not isinstance(kind, str):
-        return _avro_type(kind, named, depth + 1)
-    if kind in ("record", "enum", "fixed"):
-        named[str(given.get("name"))] = given
-    if kind == "record":
-        fields = [(str(each["name"]), _avro_type(each["type"], named, depth + 1)) for each in given["fields"]]
-        kept = [(name, each) for name, each in fields if each.ddl is not None]
-        left = [f"{name} is left out: {each.remark}" for name, each in fields if each.ddl is None]
-        if not kept:
-            return GuessedType(None, "; ".join(left) or "a record without fields")
-        return GuessedType(
-            f"struct<{','.join(f'{quoted_name(name)}:{each.ddl}' for name, each in kept)}>", "; ".join(left)
-        )
-    if kind in ("array", "map"):
-        inner = _avro_type(given["items" if kind == "array" else "values"], named, depth + 1)
-        if inner.ddl is None:
-            return inner
-        return GuessedType(f"array<{inner.ddl}>" if kind == "array" else f"map<string,{inner.ddl}>", inner.remark)
-    if logical == "decimal" and kind in ("bytes", "fixed"):
-        precision = given.get("precision", 0)
-        fits = precision <= 38
-        return GuessedType(f"decimal({precision},{given.get('scale', 0)})") if fits else _called(None, "such a decimal")
-    if logical in NO_COLUMN:
-        return _called(None, str(logical))
-    return _called(AVRO_LOGICAL.get((kind, str(logical)), AVRO.get(kind)), kind)
 
 
 def _called(ddl: str | None, given: str) -> GuessedType:
@@ -347,7 +292,13 @@ def _called(ddl: str | None, given: str) -> GuessedType:
 
 
 def _stored(kind: pa.DataType) -> GuessedType:
-    return _called(column_type(kind), f"the type {type_name(kind)}")
+    """Of a struct, what no column holds is left out."""
+    if not pa.types.is_struct(kind) or column_type(kind) is not None:
+        return _called(column_type(kind), f"the type {type_name(kind)}")
+    fields = {field.name: _stored(field.type) for field in kind}
+    left = "; ".join(f"{name} is left out: {each.remark}" for name, each in fields.items() if each.ddl is None)
+    kept = ",".join(f"{quoted_name(name)}:{each.ddl}" for name, each in fields.items() if each.ddl is not None)
+    return GuessedType(f"struct<{kept}>" if kept else None, left or "a struct without fields")
 
 
 WIDER = [("int", "bigint"), ("float", "double")]

@@ -7,7 +7,7 @@ and a remark says why. What no column can hold is left out.
 import datetime
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,27 +136,6 @@ class SeenValues:
             self._number(text)
         self.forms[form] = self.forms.get(form, 0) + 1
 
-    def and_(self, other: "SeenValues") -> "SeenValues":
-        """Both together."""
-        items = self.items.and_(other.items) if self.items and other.items else self.items or other.items
-        fields = dict(self.fields)
-        for name, each in other.fields.items():
-            fields[name] = fields[name].and_(each) if name in fields else each
-        return SeenValues(
-            self.nulls + other.nulls,
-            _sum(self.kinds, other.kinds),
-            max(self.largest, other.largest),
-            max(self.whole_digits, other.whole_digits),
-            max(self.decimals, other.decimals),
-            max(self.significant, other.significant),
-            self.exponents or other.exponents,
-            _sum(self.forms, other.forms),
-            items,
-            fields,
-            self.empty + other.empty,
-            self.out_of_range or other.out_of_range,
-        )
-
     # ---- guessing
 
     def json_type(self) -> GuessedType:
@@ -268,21 +247,6 @@ def without_repeated(types: Mapping[str, GuessedType], forbidden: str = "") -> t
             seen.add(name.lower())
             kept[name] = each
     return kept, left
-
-
-def seen_in_objects(objects: Iterable[Mapping[str, Any]]) -> tuple[dict[str, SeenValues], int]:
-    """The fields of JSON objects, in the order in which they come, and how many objects there are."""
-    fields: dict[str, SeenValues] = {}
-    count = 0
-    for each in objects:
-        count += 1
-        for name, value in each.items():
-            fields.setdefault(name, SeenValues()).of_json(value)
-    return fields, count
-
-
-def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in (*one, *other)}
 
 
 def _is_out_of_range(text: str) -> bool:

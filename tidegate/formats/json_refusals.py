@@ -13,10 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.formats.columns import is_list
 from tidegate.formats.complaints import LONGEST_NUMBER, NUMBER, SHOWN, WHOLE, of_fraction, of_whole, shown
 from tidegate.formats.reasons import first_line
-from tidegate.formats.type_names import type_name
+from tidegate.formats.type_names import is_list, type_name
 
 types = pa.types
 

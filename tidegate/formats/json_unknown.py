@@ -37,7 +37,7 @@ by default."""
 Walk = Callable[[msgspec.Raw, str, set[str]], None]
 """Adds the paths of the unknown names in a value, which is under a path."""
 
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _OBJECT_OR_NULL = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
 _LIST_OR_NULL = msgspec.json.Decoder(list[msgspec.Raw] | None)
 
@@ -83,7 +83,7 @@ class SeenNames:
             return self._types.decoder.decode(line)
         except OF_LINES:
             found = decoder.decode(line)
-            self._odd[row] = _OBJECT.decode(line)
+            self._odd[row] = OBJECT.decode(line)
             return found
 
     @property
@@ -93,7 +93,7 @@ class SeenNames:
 
     def whole(self, block: bytes) -> None:
         """Walk through all lines of a block that was decoded without looking: one object each."""
-        self._odd = dict(enumerate(_OBJECT.decode_lines(block)))
+        self._odd = dict(enumerate(OBJECT.decode_lines(block)))
 
     def block(self, rows: Sequence[Any], before: int) -> None:
         """Note what the rows of a block have. `before` rows of the table come before them."""

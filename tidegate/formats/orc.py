@@ -13,26 +13,27 @@ Spark's local times are whole numbers with a mark.
 import functools
 import io
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc
 
-from tidegate.formats.columns import conform, is_list, leaves, row_number
+from tidegate.formats.columns import conform, leaves
 from tidegate.formats.orc_tail import Stripe, Tail, read_tail, zones
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_names, first_line
+from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
 from tidegate.formats.streams import (
-    WHOLE_BYTES,
     Allowance,
     AsFile,
     ByteSource,
     HeldBytes,
     RecentBlocks,
     Stream,
+    stored,
 )
+from tidegate.formats.type_names import is_list
 
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
 """What Arrow raises of a damaged file."""
@@ -68,23 +69,32 @@ def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
     """Raises ValueError if this machine cannot read ORC."""
     _check_machine()
 
-    return lambda stream: streamed_stripes(stream, schema)
+    return lambda stream: _streamed(stream, schema)
 
 
-def streamed_stripes(stream: Stream, schema: pa.Schema, chosen: range | None = None) -> Iterator[pa.Table]:
+def make_splitter(schema: pa.Schema) -> Splitter:
+    """In splits of whole stripes."""
+    return GroupSplitter(_stripes, lambda stream, split: _streamed(stream, schema, split.groups))
+
+
+def _stripes(source: ByteSource) -> Sequence[StoredGroup]:
+    stripes = _checked_tail(source).stripes
+    begins = [0, *(stripe.end for stripe in stripes)]
+    return [
+        StoredGroup(stripe.rows, max(0, stripe.end - begin)) for begin, stripe in zip(begins, stripes, strict=False)
+    ]
+
+
+def _streamed(stream: Stream, schema: pa.Schema, chosen: range | None = None) -> Iterator[pa.Table]:
     """The rows of the file, or of these stripes of it. Raises Undecodable."""
-    if stream.codec is not None:
-        raise Undecodable(
-            f"too large: an ORC file that is compressed as a whole ({stream.codec}) is read whole, at most"
-            f" {WHOLE_BYTES} bytes. ORC compresses by itself: upload it without"
-        )
+    source = stored(stream, "an", "ORC")
     # of each column there are several streams in a stripe, read side by side
     block = min(max(BUFFERS // (4 * max(1, len(schema))), LEAST_BUFFER), LARGEST_BUFFER)
-    recent = RecentBlocks(stream.source, block, BUFFERS // block)
-    yield from _tables(stream.source, lambda: pa.PythonFile(AsFile(recent), "r"), stream.allowance, schema, chosen)
+    recent = RecentBlocks(source, block, BUFFERS // block)
+    yield from _tables(source, lambda: pa.PythonFile(AsFile(recent), "r"), stream.allowance, schema, chosen)
 
 
-def checked_tail(source: ByteSource) -> Tail:
+def _checked_tail(source: ByteSource) -> Tail:
     """The end of a file. Raises Undecodable, also if it contradicts itself."""
     tail = read_tail(source)
     if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
@@ -122,7 +132,7 @@ def _tables(
 def _of_stripes(
     source: ByteSource, open_file: Callable[[], Any], allowance: Allowance, schema: pa.Schema, chosen: range | None
 ) -> Iterator[pa.Table]:
-    tail = checked_tail(source)
+    tail = _checked_tail(source)
     counts = [stripe.rows for stripe in tail.stripes]
     chosen = range(len(counts)) if chosen is None else chosen
     rows, count = sum(counts[: chosen.start]), sum(counts[chosen.start : chosen.stop])
@@ -142,16 +152,12 @@ def _of_stripes(
         try:
             if not tail.days_are_iso:
                 _check_days(table, run("stripe", stripe.number))
-            yield conform(table.cast(meant), schema, texts=False, place=partial(_row_after, rows))
+            yield conform(table.cast(meant), schema, texts=False, before=rows)
         except Undecodable as error:
             if error.row is not None:
                 error.where = run_of("stripe", rows + error.row, counts)
             raise
         rows += table.num_rows
-
-
-def _row_after(before: int, row: int) -> str:
-    return row_number(before + row)
 
 
 def _decoded(

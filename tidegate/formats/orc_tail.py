@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from tidegate.formats.blocks import inflate, unlz4, unsnap
+from tidegate.formats.blocks import inflate, unsnap
 from tidegate.formats.places import run
 from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable
 from tidegate.formats.streams import LONGEST_RECORD, ByteSource, unpack
@@ -20,7 +20,6 @@ CODECS: Mapping[int, tuple[str, Callable[[bytes, int], bytes] | None]] = {
     0: ("none", None),
     1: ("zlib", inflate),
     2: ("snappy", unsnap),
-    4: ("lz4", unlz4),
     5: ("zstd", partial(unpack, "zstd")),
 }
 PROLEPTIC = 2

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.formats.columns import is_bytes, is_text
+from tidegate.formats.type_names import is_bytes, is_text
 
 COMPONENT_BYTES = 200
 """The longest `name=value`: a file system's 255, less room for what a catalog may add."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tidegate.formats.registry import UTF_8, UTF_16
 
-CODECS: Mapping[str, str] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".snappy": "snappy"}
+CODECS: Mapping[str, str] = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 """Arrow's name of the compression that the suffix of a key names."""
 SUFFIXES = {codec: suffix for suffix, codec in CODECS.items()}
 HEAD_BYTES = 4_096
@@ -33,8 +33,8 @@ UNMARKED = Content("text in UTF-16 without a byte order mark")
 MARKS: tuple[tuple[bytes, Content], ...] = (
     (b"\x1f\x8b", Content("gzip", codec="gzip")),
     (b"\x28\xb5\x2f\xfd", Content("Zstandard", codec="zstd")),
-    (b"\x04\x22\x4d\x18", Content("LZ4", codec="lz4")),
-    (b"\xff\x06\x00\x00sNaPpY", Content("Snappy", codec="snappy")),
+    (b"\x04\x22\x4d\x18", Content("packed by LZ4")),
+    (b"\xff\x06\x00\x00sNaPpY", Content("packed by Snappy")),
     (b"\xfd7zXZ\x00", Content("XZ")),
     (b"PK\x03\x04", Content("a ZIP archive")),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Content("an old Excel or Word file")),
@@ -151,8 +151,7 @@ def not_packed(codec: str, head: bytes) -> str:
     if found is not None and found.codec == codec:
         return ""
     called = found.called if found is not None else "text" if head and is_utf_8(head) else ""
-    if not called and head and codec in ("gzip", "zstd", "bz2"):
-        # these begin as no other file does; of the others there are several kinds
+    if not called and head:
         called = f"not packed by {codec}"
     if not called:
         return ""

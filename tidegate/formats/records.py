@@ -17,12 +17,26 @@ from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY
 
 
 @dataclass(frozen=True, slots=True)
+class Before:
+    """What of a file is before a text."""
+
+    rows: int = 0
+    lines: int = 0
+
+
+BEGINNING = Before()
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """Where the records of a text end, which begins with a record. `last_end` is the end of the last one that surely
-    ends in a text of which more may follow, 0 if none does. `ends` are all ends, of the same text."""
+    ends in a text of which more may follow, 0 if none does. `ends` are all ends, of the same text, and `line_ends`
+    those of its lines. `feeds`: lines end at a line feed only."""
 
     last_end: Callable[[bytes], int]
     ends: Callable[[bytes], np.ndarray]
+    line_ends: Callable[[bytes], np.ndarray]
+    feeds: bool
 
 
 class Lines:
@@ -77,12 +91,12 @@ def within_memory(piece: bytes, records: Records, columns: int) -> Iterator[byte
         yield piece[begin:]
 
 
-def feeds(text: bytes) -> np.ndarray:
+def _feeds(text: bytes) -> np.ndarray:
     """Where the lines of a text end: after a line feed."""
     return np.flatnonzero(np.frombuffer(text, np.uint8) == FEED) + 1
 
 
-def feeds_and_returns(text: bytes) -> np.ndarray:
+def _feeds_and_returns(text: bytes) -> np.ndarray:
     """The same of CSV: after a line feed, a carriage return, or both."""
     codes = np.frombuffer(text, np.uint8)
     found = np.flatnonzero((codes == FEED) | (codes == RETURN)) + 1
@@ -91,7 +105,7 @@ def feeds_and_returns(text: bytes) -> np.ndarray:
     return found[ends_there]
 
 
-RECORDS_OF_JSON = Records(lambda text: text.rfind(b"\n") + 1, feeds)
+RECORDS_OF_JSON = Records(lambda text: text.rfind(b"\n") + 1, _feeds, _feeds, feeds=True)
 
 
 def records_of_csv(delimiter: str) -> Records:
@@ -106,7 +120,10 @@ def records_of_csv(delimiter: str) -> Records:
         found = _by_number(text[:stop], delimiter)
         return found if 2 * found > len(text) else max(_by_walking(text, pattern), default=0)
 
-    return Records(last_end, lambda text: np.fromiter(_by_walking(text, pattern), np.int64))
+    def ends(text: bytes) -> np.ndarray:
+        return np.fromiter(_by_walking(text, pattern), np.int64)
+
+    return Records(last_end, ends, _feeds_and_returns, feeds=False)
 
 
 def _by_number(text: bytes, delimiter: str) -> int:

@@ -33,21 +33,14 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format. `module` has its decoder, and `stream` that of files that are decoded piece by piece: see
-    `tidegate.formats.decode`. Without one, files of more than `formats.streams.WHOLE_BYTES` are refused. `splits` has
-    what splits them (`tidegate.formats.splits`). Without one, a file is read by one task.
-
-    `heeds` are the names of the `COMMON_OPTIONS` that its modules take, too: others are carried out by
-    `tidegate.formats.decode` alone. `salvages`: its rows are text, so bad ones can be set aside (`BAD_ROWS_SHARE`), and
-    `stream` does that.
-    """
+    """One format. `module` has its decoders: see `tidegate.formats.decode`. `heeds` are the names of the
+    `COMMON_OPTIONS` that it takes, too: others are carried out by `tidegate.formats.decode` alone. `salvages`: its rows
+    are text, so bad ones can be set aside (`BAD_ROWS_SHARE`)."""
 
     name: str
     about: str
     module: str
     options: tuple[Option, ...] = ()
-    stream: str = ""
-    splits: str = ""
     salvages: bool = False
     heeds: tuple[str, ...] = ()
 
@@ -96,14 +89,20 @@ def _delimits(delimiter: str) -> str:
 
 UTF_8, UTF_16 = "utf-8", "utf-16"
 ENCODINGS = (
-    *(UTF_8, UTF_16, "iso-8859-1", "iso-8859-2", "iso-8859-15", "windows-1250", "windows-1251", "windows-1252"),
-    *("shift_jis", "euc_jp", "gb18030", "big5", "euc_kr"),
+    UTF_8,
+    UTF_16,
+    "iso-8859-1",
+    "iso-8859-2",
+    "iso-8859-15",
+    "windows-1250",
+    "windows-1251",
+    "windows-1252",
 )
 """By the names that Python's codecs have."""
 OTHER_NAMES = {
     **{"utf8": UTF_8, "utf-8-sig": UTF_8, "utf16": UTF_16, "latin1": "iso-8859-1", "latin-1": "iso-8859-1"},
     **{"iso8859-1": "iso-8859-1", "iso8859-15": "iso-8859-15", "latin9": "iso-8859-15", "ansi": "windows-1252"},
-    **{"cp1250": "windows-1250", "cp1251": "windows-1251", "cp1252": "windows-1252", "sjis": "shift_jis"},
+    **{"cp1250": "windows-1250", "cp1251": "windows-1251", "cp1252": "windows-1252"},
 }
 """What people call them besides."""
 
@@ -205,8 +204,6 @@ FORMATS: Mapping[str, Format] = {
             "json",
             "one object a line",
             "tidegate.formats.json_lines",
-            stream="tidegate.formats.json_stream",
-            splits="tidegate.formats.json_splits",
             salvages=True,
             # nothing but each line says which names it has, and to look costs time
             heeds=(UNKNOWN.name,),
@@ -216,19 +213,11 @@ FORMATS: Mapping[str, Format] = {
             "with a header line",
             "tidegate.formats.delimited",
             options=(DELIMITER, ENCODING, DECIMAL, WRITTEN_DATES, NULL),
-            stream="tidegate.formats.csv_stream",
-            splits="tidegate.formats.csv_splits",
             salvages=True,
         ),
-        Format(
-            "parquet",
-            "",
-            "tidegate.formats.parquet",
-            stream="tidegate.formats.parquet_stream",
-            splits="tidegate.formats.parquet_splits",
-        ),
-        Format("avro", "object container files", "tidegate.formats.avro", stream="tidegate.formats.avro_stream"),
-        Format("orc", "", "tidegate.formats.orc", stream="tidegate.formats.orc", splits="tidegate.formats.orc_splits"),
+        Format("parquet", "", "tidegate.formats.parquet"),
+        Format("avro", "object container files", "tidegate.formats.avro"),
+        Format("orc", "", "tidegate.formats.orc"),
     )
 }
 

@@ -41,6 +41,11 @@ class Split:
     reach: int
     head: bytes = b""
 
+    @property
+    def groups(self) -> range:
+        """The row groups or stripes."""
+        return range(self.start, self.end)
+
 
 class Splitter(Protocol):
     """How files of one format are split."""
@@ -150,10 +155,10 @@ class StoredGroup:
 @dataclass(frozen=True, slots=True)
 class GroupSplitter:
     """The `Splitter` of a format whose footer says which groups there are: `groups` reads it, and raises Undecodable.
-    `decode` decodes these groups of a file."""
+    `tables` decodes those of a split."""
 
     groups: Callable[[ByteSource], Sequence[StoredGroup]]
-    decode: Callable[[Stream, range], Iterator[pa.Table]]
+    tables: Callable[[Stream, Split], Iterator[pa.Table]]
 
     def ranges(self, size: int, most: int) -> list[ByteRange]:
         """One: the footer speaks for all of the file."""
@@ -169,9 +174,6 @@ class GroupSplitter:
     def cut(self, surveys: Sequence[Sequence[StoredGroup]], size: int, most: int) -> list[Split]:
         (groups,) = surveys
         return _cut_groups(groups, size, most)
-
-    def tables(self, stream: Stream, split: Split) -> Iterator[pa.Table]:
-        return self.decode(stream, range(split.start, split.end))
 
 
 def _cut_groups(groups: Sequence[StoredGroup], size: int, most: int) -> list[Split]:

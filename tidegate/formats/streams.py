@@ -9,11 +9,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from tidegate.formats.framing import plain
 from tidegate.formats.reasons import Oversized, Undecodable, check_unpacked, first_line
 from tidegate.formats.recognize import HEAD_BYTES, not_packed
 
@@ -135,6 +134,16 @@ class Stream:
             yield piece
 
 
+def stored(stream: Stream, article: str, called: str) -> ByteSource:
+    """The bytes of a file of a format that is read at many places. Raises Undecodable if it is compressed."""
+    if stream.codec is not None:
+        raise Undecodable(
+            f"too large: {article} {called} file that is compressed as a whole ({stream.codec}) is read whole, at most"
+            f" {WHOLE_BYTES} bytes. {called} compresses by itself: upload it without"
+        )
+    return stream.source
+
+
 def head_of(stream: Stream) -> bytes:
     """The first `HEAD_BYTES` of a file without its compression, to say what a refused file is: fewer if there are no
     more, or if it is damaged there."""
@@ -152,16 +161,27 @@ def head_of(stream: Stream) -> bytes:
     return head[:HEAD_BYTES]
 
 
+def ranges(source: ByteSource, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """The bytes from `start` up to `end`, in order, each part with its place."""
+    for begin in range(start, end, RANGE_BYTES):
+        yield begin, source.read(begin, min(begin + RANGE_BYTES, end))
+
+
 def _plain(source: ByteSource, size: int) -> Iterator[bytes]:
-    for start in range(0, source.size, RANGE_BYTES):
-        body = source.read(start, min(start + RANGE_BYTES, source.size))
+    for _, body in ranges(source, 0, source.size):
         for begin in range(0, len(body), size):
             yield body[begin : begin + size]
 
 
 def _unpacked(codec: str, source: ByteSource, size: int) -> Iterator[bytes]:
     with _telling(codec, lambda: source.read(0, min(HEAD_BYTES, source.size)) if source.size else b""):
-        yield from plain(codec, pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), size)
+        yield from _parts(codec, pa.PythonFile(AsFile(source, RANGE_BYTES), "r"), size)
+
+
+def _parts(codec: str, file: Any, size: int) -> Iterator[bytes]:
+    with pa.CompressedInputStream(file, codec) as stream:
+        while part := stream.read(size):
+            yield part
 
 
 class AsFile(io.RawIOBase):
@@ -210,7 +230,7 @@ def unpack(codec: str, body: bytes, max_bytes: int) -> bytes:
     pieces: list[bytes] = []
     size = 0
     with _telling(codec, lambda: body[:HEAD_BYTES]):
-        for piece in plain(codec, pa.BufferReader(body), CHUNK):
+        for piece in _parts(codec, pa.BufferReader(body), CHUNK):
             size += len(piece)
             check_unpacked(size, max_bytes)
             pieces.append(piece)

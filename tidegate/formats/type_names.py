@@ -45,9 +45,9 @@ def type_name(kind: pa.DataType) -> str:
         return SIMPLE[kind]
     if types.is_dictionary(kind):
         return type_name(kind.value_type)
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+    if is_text(kind):
         return "string"
-    if _is_bytes(kind):
+    if is_bytes(kind):
         return "binary"
     if types.is_decimal(kind):
         return f"decimal({kind.precision},{kind.scale})"
@@ -59,8 +59,12 @@ def type_name(kind: pa.DataType) -> str:
         return f"map<{type_name(kind.key_type)},{type_name(kind.item_type)}>"
     if types.is_struct(kind):
         return f"struct<{','.join(f'{quoted_name(field.name)}:{type_name(field.type)}' for field in kind)}>"
-    if _is_list(kind):
+    if is_list(kind) or types.is_fixed_size_list(kind):
         return f"array<{type_name(kind.value_type)}>"
+    if types.is_union(kind):
+        return f"union of {' and '.join(type_name(field.type) for field in kind)}"
+    if types.is_interval(kind):
+        return "interval"
     return str(kind)
 
 
@@ -84,12 +88,11 @@ def column_type(kind: pa.DataType) -> str | None:
         if not fields or any(inner is None for _, inner in fields):
             return None
         return f"struct<{','.join(f'{quoted_name(name)}:{inner}' for name, inner in fields)}>"
-    if _is_list(kind):
+    if is_list(kind) or types.is_fixed_size_list(kind):
         inner = column_type(kind.value_type)
         return None if inner is None else f"array<{inner}>"
     simple = types.is_boolean(kind) or types.is_floating(kind) or types.is_date(kind)
-    text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    return type_name(kind) if simple or text or _is_bytes(kind) else None
+    return type_name(kind) if simple or is_text(kind) or is_bytes(kind) else None
 
 
 def quoted_name(name: str) -> str:
@@ -97,10 +100,14 @@ def quoted_name(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else "`" + name.replace("`", "``") + "`"
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
     fixed = types.is_fixed_size_binary(kind) and not types.is_decimal(kind)
     return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind) or fixed)
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+def is_list(kind: pa.DataType) -> bool:
+    return bool(types.is_list(kind) or types.is_large_list(kind))

@@ -8,9 +8,8 @@ Avro, CSV, ORC and Parquet state their columns once, so all rows have them. JSON
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +17,7 @@ import pyarrow as pa
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.registry import IGNORE, REFUSE
 from tidegate.formats.said import RowRanges, Said, said_of, say
-from tidegate.formats.splits import ByteRange, Split, Splitter
-from tidegate.formats.streams import ByteSource, Stream
+from tidegate.formats.type_names import is_list
 
 types = pa.types
 
@@ -78,12 +76,8 @@ def inside(there: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[str]:
                 yield from inside(field.type, known[field.name], f"{path}.{field.name}")
     elif types.is_map(there) and types.is_map(wanted):
         yield from inside(there.item_type, wanted.item_type, path + INSIDE)
-    elif _is_list(there) and _is_list(wanted):
+    elif is_list(there) and is_list(wanted):
         yield from inside(there.value_type, wanted.value_type, path + INSIDE)
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(types.is_list(kind) or types.is_large_list(kind))
 
 
 # ---- of each file
@@ -161,26 +155,3 @@ def listed(names: Sequence[str]) -> str:
     if len(shown) < len(names):
         return f"{', '.join(shown)} and more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
-@dataclass(frozen=True, slots=True)
-class Judging:
-    """A splitter whose tables are judged."""
-
-    splitter: Splitter
-    judge: Callable[[pa.Table], pa.Table]
-
-    def ranges(self, size: int, most: int) -> list[ByteRange]:
-        return self.splitter.ranges(size, most)
-
-    def survey(self, source: ByteSource, start: int, end: int) -> Any:
-        return self.splitter.survey(source, start, end)
-
-    def weight(self, surveys: Sequence[Any], size: int) -> int:
-        return self.splitter.weight(surveys, size)
-
-    def cut(self, surveys: Sequence[Any], size: int, most: int) -> list[Split]:
-        return self.splitter.cut(surveys, size, most)
-
-    def tables(self, stream: Stream, split: Split) -> Iterator[pa.Table]:
-        return map(self.judge, self.splitter.tables(stream, split))

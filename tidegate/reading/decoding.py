@@ -104,10 +104,8 @@ class Decoding:
 
     def _salvaged(self, salvage: SalvageDecoder, unpacked: bytes, refused: Undecodable) -> pa.Table:
         """The rows of a refused file that fit, if so few do not that they are set aside. Raises Undecodable."""
-        allowance = Allowance(self.whole_bytes, "max_object_bytes")
         try:
-            rows = ends_of_lines(unpacked) + 1
-            return concat(list(salvage(Stream(HeldBytes(unpacked), None, allowance), rows)))
+            return concat(list(salvage(self._held(unpacked), ends_of_lines(unpacked) + 1)))
         except TooManyBad as error:
             if isinstance(error, NoneLeft):
                 raise refused from None
@@ -128,9 +126,8 @@ class Decoding:
             return refused
         salvage = salvaging(given.format, self.schema, tuple(others.items()))
         assert salvage is not None
-        allowance = Allowance(self.whole_bytes, "max_object_bytes")
         try:
-            tables = list(salvage(Stream(HeldBytes(unpacked), None, allowance), min(lines, MOST_TOLD * 100)))
+            tables = list(salvage(self._held(unpacked), min(lines, MOST_TOLD * 100)))
         except Undecodable:
             return refused
         bad, rows = sum(len(said_of(each).bad) for each in tables), sum(map(rows_with_bad, tables))
@@ -138,13 +135,16 @@ class Decoding:
         advice = f"{few}: {BAD_ROWS_SHARE.name} = {USUAL_SHARE} of the route lands the others"
         return Undecodable(f"{refused}. {advice}", row=refused.row, where=refused.where) if bad else refused
 
+    def _held(self, unpacked: bytes) -> Stream:
+        return Stream(HeldBytes(unpacked), None, Allowance(self.whole_bytes, "max_object_bytes"))
+
     def _judged(self, key: str, read: Callable[[], T]) -> T | Refused | Larger:
         """What `read` returns; whatever it raises refuses the file, or has it decoded piece by piece. MemoryError
         passes."""
         try:
             return read()
         except Undecodable as error:
-            if isinstance(error, Oversized) and self.whole_bytes < self.dataset.max_object_bytes and self._stream:
+            if isinstance(error, Oversized) and self.whole_bytes < self.dataset.max_object_bytes:
                 return Larger()
             return Refused(str(error), error.where)
         except MemoryError:
@@ -158,8 +158,6 @@ class Decoding:
         return unplaceable(table, self.dataset.partition_by)
 
     def streamed(self, key: str, source: ByteSource) -> Iterator[pa.Table]:
-        if self._stream is None:
-            raise Undecodable(f"too large: more than {WHOLE_BYTES} bytes, and files of this format are decoded whole")
         allowance = Allowance.of(source.size, self.dataset.max_object_bytes)
         salvage = self._salvage
         decode = self._stream if salvage is None else lambda stream: salvage(stream, MOST_ROWS)
@@ -215,7 +213,7 @@ class Decoding:
         return decoder(given.format, self.schema, given.options, max_bytes=self.whole_bytes)
 
     @cached_property
-    def _stream(self) -> StreamDecoder | None:
+    def _stream(self) -> StreamDecoder:
         return streaming(self.dataset.format, self.schema, self.dataset.options)
 
     @cached_property

@@ -51,19 +51,12 @@ def tried(decoding: Decoding, key: str, source: ByteSource, most: int) -> FileTr
         if isinstance(found, Refused):
             return FileTrial(0, none, reason=found.reason, where=found.where)
         if isinstance(found, pa.Table):
-            return FileTrial(
-                found.num_rows,
-                found.slice(0, most),
-                nulls=tuple(_null_columns(found) if found.num_rows else ()),
-                rejected=len(said_of(found).bad),
-                bad=said_of(found).bad[:most],
-                unknown=few(names_of(found)),
-            )
+            return _of_tables(iter([found]), none, most, piecewise=False)
         source = HeldBytes(body)
-    return _piecewise(decoding.streamed(key, source), none, most)
+    return _of_tables(decoding.streamed(key, source), none, most, piecewise=True)
 
 
-def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> FileTrial:
+def _of_tables(tables: Iterator[pa.Table], none: pa.Table, most: int, *, piecewise: bool) -> FileTrial:
     rows = 0
     first = none
     bad: list[BadRow] = []
@@ -79,9 +72,9 @@ def _piecewise(tables: Iterator[pa.Table], none: pa.Table, most: int) -> FileTri
                 # a copy: a slice would hold all of the table
                 first = pa.concat_tables([first, table.slice(0, most - first.num_rows)]).combine_chunks()
     except Undecodable as error:
-        return FileTrial(0, none, True, str(error), error.where)
+        return FileTrial(0, none, piecewise, str(error), error.where)
     null = tuple(name for name in none.column_names if name in nulls and rows)
-    return FileTrial(rows, first, True, nulls=null, rejected=len(bad), bad=tuple(bad[:most]), unknown=unknown)
+    return FileTrial(rows, first, piecewise, nulls=null, rejected=len(bad), bad=tuple(bad[:most]), unknown=unknown)
 
 
 def _null_columns(table: pa.Table) -> list[str]:

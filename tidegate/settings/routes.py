@@ -77,8 +77,7 @@ class _Uploads(Section):
         "Spark job: see docs/operations.md.",
     )
     format: FormatName = Field(
-        description=f"{', '.join(map(str, FORMATS.values()))}. Keys that end in .gz, .zst, .bz2, .lz4 or .snappy are"
-        " decompressed."
+        description=f"{', '.join(map(str, FORMATS.values()))}. Keys that end in .gz, .zst or .bz2 are decompressed."
     )
 
 

@@ -45,7 +45,6 @@ PROBE_BYTES = b"tidegate\n"
 MODULES = (
     *("pyspark", "pyarrow", "pandas", "obstore", "boto3", "tidegate.reading.reader"),
     *(each.module for each in FORMATS.values()),
-    *(each.stream for each in FORMATS.values() if each.stream),
 )
 """What ingest imports, here and on the executors."""
 VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION", "PYSPARK_PYTHON", "PYTHONPATH")
