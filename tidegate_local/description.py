@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
 
 from tidegate_local.errors import LocalError
 
 FILE = "stack.json"
-VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,23 +74,20 @@ class Description:
 
     def write(self, folder: Path) -> None:
         draft = folder / f"{FILE}.{os.getpid()}"
-        draft.write_text(json.dumps({"version": VERSION, **asdict(self)}, indent=1), encoding="utf-8")
+        draft.write_bytes(_JSON.dump_json(self, indent=1))
         os.replace(draft, folder / FILE)  # whole or not at all: processes read it as they start
+
+
+_JSON = TypeAdapter(Description)
 
 
 def read(folder: Path) -> Description:
     """The stack described in `folder`. Raises LocalError."""
     try:
-        data = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        return _JSON.validate_json((folder / FILE).read_bytes())
     except FileNotFoundError:
         raise LocalError(
             f"no stack was started in {folder}: there is no {FILE}. Start one with `tidegate local up`"
         ) from None
-    if data.pop("version") != VERSION:
-        raise LocalError(f"{folder / FILE} was written by another version of Tidegate: start the stack again")
-    functions = {
-        name: Function(**{**each, "sources": tuple(EventSourceMapping(**source) for source in each["sources"])})
-        for name, each in data.pop("functions").items()
-    }
-    rules = tuple(Rule(**{**each, "targets": tuple(each["targets"])}) for each in data.pop("rules"))
-    return Description(functions=functions, rules=rules, notes=tuple(data.pop("notes")), **data)
+    except ValidationError:
+        raise LocalError(f"{folder / FILE} was written by another version of Tidegate: start the stack again") from None

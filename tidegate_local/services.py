@@ -13,14 +13,15 @@ import argparse
 import io
 import json
 import os
+import pickle
 import signal
 import sqlite3
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
+from urllib.parse import parse_qs, unquote
 
 # A web page must not be able to reach the endpoint through a browser, so moto's "allow every origin" has to go.
 os.environ.setdefault("MOTO_DISABLE_GLOBAL_CORS", "true")
@@ -29,16 +30,20 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import make_server
 
 from tidegate_local.callers import Programs
-from tidegate_local.durable import items
 from tidegate_local.durable.changes import CHANGES
 from tidegate_local.durable.database import FOLDER, RECEIVERS_ARE_GONE
-from tidegate_local.durable.definitions import is_success, said
 from tidegate_local.durable.keeper import Keeper
-from tidegate_local.durable.requests import SERVICES, AskedRequest, Effect, asked
 from tidegate_local.errors import LocalError
 from tidegate_local.mends import mend
-from tidegate_local.outages import PATH, Outages, StartResponse
+from tidegate_local.outages import Outages, StartResponse
 from tidegate_local.processes import follow_lifeline, inherited_listener, listen, url_of
+
+NOT_DEFINING = (
+    *("Get", "List", "Describe", "Query", "Scan", "BatchGet", "TransactGet"),
+    *("SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "PurgeQueue", "Publish"),
+    *("PutItem", "UpdateItem", "DeleteItem", "BatchWrite", "TransactWrite", "BatchExecute", "Execute"),
+)
+"""How operations begin that change none of the queues, topics, subscriptions and tables."""
 
 
 class OneAtATime:
@@ -60,58 +65,47 @@ class OneAtATime:
         whole = bool(length) or bool(environ.get("wsgi.input_terminated"))
         body: bytes = environ["wsgi.input"].read(*([int(length)] if length else [])) if whole else b""
         environ |= {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
-        service = service_of(environ)
-        if service not in SERVICES or environ.get("PATH_INFO") == PATH:
-            with CHANGES.step():
-                return list(self.application(environ, start_response))
-        request = asked(environ, service, body)
-        if request.effect is Effect.WAITS:
-            answer = list(self.application(environ, start_response))
-        elif self.keeper is None:
-            with CHANGES.step():
-                answer = list(self.application(environ, start_response))
+        operation = operation_of(environ, body)
+        if operation == "ReceiveMessage":
+            answer = list(self.application(environ, start_response))  # its steps are those between the waiting
         else:
-            answer = self._kept(self.keeper, request, environ, body, start_response)
+            with CHANGES.step():
+                touch(environ, operation)
+                answer = list(self.application(environ, start_response))
         if self.keeper is not None:
             self.keeper.wait()
         return answer
 
-    def _kept(
-        self, keeper: Keeper, request: AskedRequest, environ: dict[str, Any], body: bytes, start_response: StartResponse
-    ) -> list[bytes]:
-        try:
-            if request.effect is Effect.UNKNOWN:
-                raise ValueError(f"{request.operation} is not imitated on this machine: it would not be kept")
-            writes = request.service == "dynamodb" and request.effect is Effect.WRITES
-            names = list(items.named(request.operation, request.body)) if writes else []
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            return refuse(request.service, f"{type(error).__name__}: {error}", start_response)
-        line = said(environ)
-        status: list[str] = []
 
-        def start(code: str, headers: Any, *rest: Any) -> Any:
-            status.append(code)
-            return start_response(code, headers, *rest)
-
-        with CHANGES.step():
-            answer = list(self.application(environ, start))
-            items.touch(names)
-            if is_success(status[-1]):
-                keeper.note(request, line, body)
-        return answer
+def operation_of(environ: Mapping[str, Any], body: bytes) -> str:
+    """The operation that a request asks for; none of S3, whose requests name none."""
+    if target := str(environ.get("HTTP_X_AMZ_TARGET", "")):
+        return target.rpartition(".")[2]
+    if service_of(environ) == "s3":
+        return ""
+    asked = parse_qs(body.decode("utf-8", "replace")) or parse_qs(str(environ.get("QUERY_STRING", "")))
+    return asked.get("Action", [""])[-1]
 
 
-def refuse(service: str, why: str, start_response: StartResponse) -> list[bytes]:
-    """Answer with an error that the SDKs can read, in the service's own words."""
-    if service in ("sqs", "dynamodb"):
-        start_response("400 Bad Request", [("Content-Type", "application/x-amz-json-1.0")])
-        return [json.dumps({"__type": "UnsupportedOperation", "message": why}).encode()]
-    error = f"<Error><Code>UnsupportedOperation</Code><Message>{escape(why)}</Message></Error>"
-    start_response("400 Bad Request", [("Content-Type", "application/xml")])
-    return [(error if service == "s3" else f"<ErrorResponse>{error}</ErrorResponse>").encode()]
+def touch(environ: Mapping[str, Any], operation: str) -> None:
+    """Say what a request may change that moto does not tell of by itself: definitions, and what is said of an object.
+
+    What is not known here is taken for something that defines: then too much is written, and nothing is lost.
+    """
+    if operation:
+        if not operation.startswith(NOT_DEFINING):
+            CHANGES.touch("definitions")
+    elif environ.get("REQUEST_METHOD") not in ("GET", "HEAD", "OPTIONS"):
+        path = unquote(str(environ.get("REQUEST_URI") or environ.get("PATH_INFO", "")).partition("?")[0])
+        bucket, _, key = path.lstrip("/").partition("/")
+        about = parse_qs(str(environ.get("QUERY_STRING", "")), keep_blank_values=True).keys()
+        if key and about & {"acl", "legal-hold", "restore", "retention", "tagging"}:
+            CHANGES.touch("description", bucket, key)
+        elif not key and "delete" not in about:
+            CHANGES.touch("definitions")
 
 
-def service_of(environ: dict[str, Any]) -> str:
+def service_of(environ: Mapping[str, Any]) -> str:
     """The service named in the signature's scope; S3 if there is none, as moto has it."""
     scope = environ.get("HTTP_AUTHORIZATION", "").partition("Credential=")[2].partition(",")[0].split("/")
     return scope[3] if len(scope) == 5 else "s3"
@@ -149,8 +143,8 @@ def main() -> int:
     if folder is not None:
         try:
             keeper = Keeper(folder / FOLDER)
-            counts = keeper.fill(dispatcher, receivers_are_gone=bool(os.environ.get(RECEIVERS_ARE_GONE)))
-        except (LocalError, sqlite3.Error) as error:
+            counts = keeper.fill(receivers_are_gone=bool(os.environ.get(RECEIVERS_ARE_GONE)))
+        except (LocalError, pickle.UnpicklingError, sqlite3.Error) as error:
             print(f"what the services held cannot be read: {error}", file=sys.stderr)
             return 1
         print(json.dumps({"kept": counts}), flush=True)

@@ -11,7 +11,6 @@ tables are there and state/ is not, the ledger is rebuilt from the tables before
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import fcntl
 import json
@@ -33,7 +32,7 @@ from typing import Any
 from tidegate.cli.asking.lakes import tables_in
 from tidegate.cli.exits import Exit
 from tidegate.environment import DEPLOYED, LOCAL_CONFIG, LOCAL_STACK, STACK_DIR, variables
-from tidegate.settings import SettingsError, load_deployed
+from tidegate.settings import Settings, SettingsError, load_deployed
 from tidegate.settings import load as load_settings
 from tidegate.settings import parse as parse_settings
 from tidegate.settings.changes import retyped
@@ -49,7 +48,6 @@ from tidegate_local.environment import local_environment, process_environment
 from tidegate_local.errors import LocalError, log_tail
 from tidegate_local.loader import Assembly, load, read_assembly
 from tidegate_local.processes import Child, listen, listen_again, python_module, spawn, url_of
-from tidegate_local.rebuilding import may_come_again
 from tidegate_local.template import project_root, synthesize
 
 OnProgress = Callable[[str], None]
@@ -115,7 +113,7 @@ class Stack:
     def __exit__(self, *_: Any) -> None:
         self.stop()
 
-    def start(self, config: Path, port: int | None, concurrent_jobs: int, patience: int | None, docker: bool) -> None:
+    def start(self, config: Path, port: int | None, patience: int | None, docker: bool) -> None:
         settings = load_settings(config, warn=self.progress)
         said = config.read_bytes()
         self.past, before = continuing.look(self.folder)
@@ -129,7 +127,6 @@ class Stack:
         (self.folder / description.FILE).unlink(missing_ok=True)
         self._begun = before
         self._patience = patience
-        self._concurrent_jobs = concurrent_jobs
         if port:
             self._sockets["services"] = listen_again(port, self._patience_for_ports) or listen(port)
         for name in ("services", "emr", "events", "control"):
@@ -312,8 +309,7 @@ class Stack:
 
     def _start_emr(self, catalog: str) -> None:
         self._catalog = catalog
-        limit = ["--concurrent-jobs", str(self._concurrent_jobs)]
-        self._start("emr", ["tidegate_local.emr", "--dir", str(self.folder), "--catalog", catalog, *limit])
+        self._start("emr", ["tidegate_local.emr", "--dir", str(self.folder), "--catalog", catalog])
 
     def _let_containers_in(self) -> None:
         """Raises ToolMissing or LocalError."""
@@ -356,8 +352,9 @@ class Stack:
     def _rebuild(self, environment: Mapping[str, str]) -> None:
         """Raises LocalError if the ledger could not be rebuilt: it would take what has landed for new."""
         log = self.folder / "logs" / "rebuild.log"
-        command = python_module("tidegate_local.rebuilding", "--dir", str(self.folder))
-        child = spawn("rebuild", command, log=log, environment=environment, folder=project_root())
+        words = python_module("tidegate.cli.main", "ledger", "rebuild", "--dir", str(self.folder))
+        guarded = python_module("tidegate_local.guard", *words)
+        child = spawn("rebuild", guarded, log=log, environment=environment, folder=project_root())
         try:
             code = child.process.wait()
         finally:
@@ -395,6 +392,16 @@ class Stack:
             )
         self.progress(f"{death}\nstarting {process.name} again")
         process.child = self._spawn(process.name, process.command, process.listener, self._environment)
+
+
+def may_come_again(settings: Settings, environment: Mapping[str, str]) -> bool:
+    """Whether an upload that a table holds could come once more to a stack whose ledger starts empty.
+
+    In a bucket without versions an upload is named by its ETag, so a file that is uploaded again is the same upload:
+    without its claim it would land a second time. In a bucket with versions it gets a new version id, and is another
+    upload. Another emulator in place of S3 may still have what was uploaded to it.
+    """
+    return "AWS_ENDPOINT_URL_S3" in environment or any(not route.versioned for route in settings.routes)
 
 
 def answers(url: str, timeout: float) -> bool:
@@ -476,7 +483,6 @@ def up(
     *,
     port: int | None = None,
     on_progress: OnProgress = print,
-    concurrent_jobs: int = 2,
     patience: int | None = None,
     docker: bool = False,
 ) -> Stack:
@@ -491,7 +497,7 @@ def up(
     lock.acquire()
     stack = Stack(folder, lock, on_progress)
     try:
-        stack.start(config.resolve(), port, concurrent_jobs, patience, docker)
+        stack.start(config.resolve(), port, patience, docker)
     except BaseException:
         stack.stop()
         raise
@@ -608,22 +614,24 @@ def detach(
     *,
     port: int | None = None,
     on_progress: OnProgress = print,
-    concurrent_jobs: int = 2,
     patience: int | None = None,
     docker: bool = False,
 ) -> Detached:
     """As `up`, in a process that lives until `down`. Raises LocalError."""
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    arguments = ["--config", str(config.resolve()), "--dir", str(folder), "--concurrent-jobs", str(concurrent_jobs)]
-    arguments += ["--port", str(port)] if port else []
-    arguments += ["--patience", str(patience)] if patience is not None else []
-    arguments += ["--docker"] if docker else []
+    asked = {
+        "config": str(config.resolve()),
+        "folder": str(folder),
+        "port": port,
+        "patience": patience,
+        "docker": docker,
+    }
     log = folder / "supervisor.log"
     reading, writing = os.pipe()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            python_module("tidegate_local.stack", *arguments, "--report-to", str(writing)),
+            python_module("tidegate_local.stack", json.dumps(asked), str(writing)),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -654,49 +662,27 @@ def _reports(descriptor: int) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """The detached supervisor."""
-    parser = argparse.ArgumentParser(prog="python -m tidegate_local.stack")
-    parser.add_argument("--config", type=Path, required=True)
-    parser.add_argument("--dir", type=Path, default=STACK_DIR)
-    parser.add_argument("--port", type=int)
-    parser.add_argument("--concurrent-jobs", type=int, default=2)
-    parser.add_argument("--patience", type=int)
-    parser.add_argument("--docker", action="store_true")
-    parser.add_argument("--report-to", type=int, default=-1)
-    arguments = parser.parse_args()
-
-    listening = arguments.report_to >= 0
-    if listening:
-        os.set_inheritable(arguments.report_to, False)
+    """The detached supervisor: see `detach`, which starts it, and reads its reports until the stack is up."""
+    asked, descriptor = json.loads(sys.argv[1]), int(sys.argv[2])
+    os.set_inheritable(descriptor, False)
 
     def report(**fields: Any) -> None:
         print(json.dumps(fields), flush=True)
-        if listening:
-            with contextlib.suppress(OSError):  # whoever asked for the stack may be gone
-                os.write(arguments.report_to, f"{json.dumps(fields)}\n".encode())
+        with contextlib.suppress(OSError):  # whoever asked for the stack has read enough, or is gone
+            os.write(descriptor, f"{json.dumps(fields)}\n".encode())
 
+    config, folder = Path(asked.pop("config")), Path(asked.pop("folder"))
     try:
-        stack = up(
-            arguments.config,
-            arguments.dir,
-            port=arguments.port,
-            on_progress=lambda step: report(progress=step),
-            concurrent_jobs=arguments.concurrent_jobs,
-            patience=arguments.patience,
-            docker=arguments.docker,
-        )
+        stack = up(config, folder, on_progress=lambda step: report(progress=step), **asked)
     except Exception as error:
         report(error=str(error) or type(error).__name__)
         return 1
     with stack:
         report(past=stack.past.value, notes=list(stack.notes))
-        if listening:
-            listening = False
-            os.close(arguments.report_to)
         try:
             stack.wait()
         except LocalError as error:
-            print(json.dumps({"error": str(error)}), flush=True)
+            report(error=str(error))
             return 1
         except KeyboardInterrupt:
             return 0

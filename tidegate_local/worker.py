@@ -2,8 +2,8 @@
 
     python -m tidegate_local.worker FUNCTION --dir DIR
 
-One process is one sandbox: the handler is imported once, runs in the main thread, one invocation at a time, with the
-environment that the template gives it. It is invoked by its SQS event sources and by Lambda's Invoke API. A handler
+One process is one sandbox: the handler is imported once, and runs one invocation at a time, with the environment that
+the template gives it. It is invoked by its SQS event sources and by Lambda's Invoke API. A handler
 that exceeds its timeout is ended with the process, which the supervisor starts again: what Lambda does, too.
 """
 
@@ -13,7 +13,6 @@ import argparse
 import importlib
 import json
 import os
-import queue
 import signal
 import sys
 import threading
@@ -21,7 +20,7 @@ import time
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,64 +81,33 @@ class InvocationResult:
     error: Mapping[str, Any] | None = None
 
 
-@dataclass(slots=True)
-class _Invocation:
-    event: Any
-    request_id: str
-    done: threading.Event = field(default_factory=threading.Event)
-    result: InvocationResult = field(default_factory=InvocationResult)
-
-
 class Stopped(Exception):
     """The sandbox takes no more invocations."""
 
 
 class Sandbox:
-    """Runs invocations in the thread that calls `run`; any other thread may ask for one."""
+    """Any thread may ask for an invocation. It waits for its turn, and runs there."""
 
     def __init__(self, function: Function, handler: Callable[[Any, Any], Any]) -> None:
         self.function = function
         self.handler = handler
         self.stopping = threading.Event()
-        self._invocations: queue.SimpleQueue[_Invocation | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._turn = threading.Lock()
 
     def invoke(self, event: Any, request_id: str = "") -> InvocationResult:
         """Run the handler and wait for it. Raises Stopped."""
-        invocation = _Invocation(event, request_id or str(uuid.uuid4()))
-        with self._lock:
+        with self._turn:
             if self.stopping.is_set():
                 raise Stopped
-            self._invocations.put(invocation)
-        invocation.done.wait()
-        if invocation.result.error is not None and invocation.result.error.get("errorType") == "Stopped":
-            raise Stopped
-        return invocation.result
-
-    def stop(self, *_: Any) -> None:
-        """Finish the current invocation and return from `run`; may be called by a signal handler."""
-        self.stopping.set()
-        self._invocations.put(None)
+            return self._execute(event, request_id or str(uuid.uuid4()))
 
     def run(self) -> None:
-        while not self.stopping.is_set():
-            invocation = self._invocations.get()
-            if invocation is not None and not self.stopping.is_set():
-                invocation.result = self._execute(invocation)
-                invocation.done.set()
-            elif invocation is not None:
-                self._refuse(invocation)
-        with self._lock:
-            while not self._invocations.empty():
-                if (waiting := self._invocations.get()) is not None:
-                    self._refuse(waiting)
+        """Return once the sandbox is stopped, and its last invocation has ended."""
+        self.stopping.wait()
+        with self._turn:
+            pass
 
-    @staticmethod
-    def _refuse(invocation: _Invocation) -> None:
-        invocation.result = InvocationResult(error={"errorType": "Stopped"})
-        invocation.done.set()
-
-    def _execute(self, invocation: _Invocation) -> InvocationResult:
+    def _execute(self, event: Any, request_id: str) -> InvocationResult:
         function = self.function
         started = time.monotonic()
         context = Context(
@@ -147,23 +115,23 @@ class Sandbox:
             invoked_function_arn=function.arn,
             memory_limit_in_mb=function.memory,
             deadline=started + function.timeout,
-            aws_request_id=invocation.request_id,
+            aws_request_id=request_id,
             log_group_name=f"/aws/lambda/{function.name}",
         )
-        watch = threading.Timer(function.timeout, self._time_out, args=(invocation,))
+        watch = threading.Timer(function.timeout, self._time_out, args=(request_id,))
         watch.daemon = True
         watch.start()
-        log("platform.start", requestId=invocation.request_id)
+        log("platform.start", requestId=request_id)
         try:
             # through JSON both ways, so that nothing passes here which Lambda could not carry
-            answer = self.handler(json.loads(json.dumps(invocation.event)), context)
+            answer = self.handler(json.loads(json.dumps(event)), context)
             result = InvocationResult(json.dumps(answer))
         except Exception as error:
             result = InvocationResult(
                 error={
                     "errorMessage": str(error),
                     "errorType": type(error).__name__,
-                    "requestId": invocation.request_id,
+                    "requestId": request_id,
                     "stackTrace": traceback.format_exception(error),
                 }
             )
@@ -172,16 +140,16 @@ class Sandbox:
             watch.cancel()
         log(
             "platform.report",
-            requestId=invocation.request_id,
+            requestId=request_id,
             status="error" if result.error else "success",
             durationMs=round((time.monotonic() - started) * 1000, 1),
         )
         return result
 
-    def _time_out(self, invocation: _Invocation) -> None:
+    def _time_out(self, request_id: str) -> None:
         log(
             "platform.report",
-            requestId=invocation.request_id,
+            requestId=request_id,
             status="timeout",
             errorMessage=f"Task timed out after {self.function.timeout}.00 seconds",
         )
@@ -222,19 +190,12 @@ def failed_ids(result: InvocationResult, ids: set[str], *, reports_failures: boo
         return ids
     if not reports_failures:
         return set()
-    answer = json.loads(result.payload)
-    if answer is None:
-        return set()
-    if not isinstance(answer, dict):
+    try:
+        failures = (json.loads(result.payload) or {}).get("batchItemFailures") or []
+        named = {each["itemIdentifier"] for each in failures}
+    except (AttributeError, KeyError, TypeError):
         return ids
-    failures = answer.get("batchItemFailures")
-    if failures is None:
-        return set()
-    if not isinstance(failures, list):
-        return ids
-    named = [each.get("itemIdentifier") if isinstance(each, dict) else None for each in failures]
-    known = {each for each in named if isinstance(each, str) and each in ids}
-    return known if all(isinstance(each, str) and each in ids for each in named) else ids
+    return named if named <= ids else ids
 
 
 class Poller:
@@ -351,8 +312,6 @@ class Invocations:
         if kind == "Event":
             threading.Thread(target=self._try, args=(event,), daemon=True).start()
             return answer(status=202)
-        if kind == "DryRun":
-            return answer(status=204)
         try:
             result = self.sandbox.invoke(event)
         except Stopped:
@@ -423,8 +382,8 @@ def main() -> int:
         log("platform.initError", errorType=type(error).__name__, errorMessage=str(error))
         raise
     sandbox = Sandbox(function, handler)
-    signal.signal(signal.SIGTERM, sandbox.stop)
-    signal.signal(signal.SIGINT, sandbox.stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sandbox.stopping.set())
     pollers = [
         threading.Thread(target=Poller(source, client("sqs", stack.environment), sandbox.invoke, sandbox.stopping).run)
         for source in function.sources

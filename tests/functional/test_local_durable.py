@@ -443,19 +443,22 @@ def test_a_full_disk_ends_the_services_before_they_answer(services, tmp_path):
     s3.put_object(Bucket="versioned", Key="now there is room", Body=b"x")
 
 
-def test_what_nobody_would_keep_is_refused(services):
+def test_what_is_seldom_asked_for_is_kept_too(services):
+    """Nobody lists what may be asked: what is not known to change only data is taken for a definition."""
     s3, dynamodb, sqs = bucket(services, "versioned"), table(services), services.client("sqs")
     s3.put_object(Bucket="versioned", Key="k", Body=b"1")
-    for asked in (
-        lambda: s3.put_object_legal_hold(Bucket="versioned", Key="k", LegalHold={"Status": "ON"}),
-        lambda: dynamodb.execute_statement(Statement="DELETE FROM \"t\" WHERE pk = 'a' AND sk = 'b'"),
-        lambda: dynamodb.batch_execute_statement(
-            Statements=[{"Statement": "DELETE FROM \"t\" WHERE pk = 'a' AND sk = 'b'"}]
-        ),
-        lambda: sqs.add_permission(QueueUrl=queue(services), Label="l", AWSAccountIds=[ACCOUNT], Actions=["*"]),
-    ):
-        with pytest.raises(ClientError, match="kept"):
-            asked()
+    s3.put_object_acl(Bucket="versioned", Key="k", ACL="public-read")
+    s3.put_bucket_tagging(Bucket="versioned", Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
+    for sort in "bc":
+        dynamodb.put_item(TableName="t", Item={"pk": {"S": "a"}, "sk": {"S": sort}})
+    dynamodb.execute_statement(Statement="DELETE FROM \"t\" WHERE pk = 'a' AND sk = 'b'")
+    url = queue(services)
+    sqs.add_permission(QueueUrl=url, Label="l", AWSAccountIds=[ACCOUNT], Actions=["SendMessage"])
+    services.again()
+    assert len(s3.get_object_acl(Bucket="versioned", Key="k")["Grants"]) == 2
+    assert s3.get_bucket_tagging(Bucket="versioned")["TagSet"] == [{"Key": "a", "Value": "b"}]
+    assert [each["sk"]["S"] for each in dynamodb.scan(TableName="t")["Items"]] == ["c"]
+    assert json.loads(attributes_of(services, url)["Policy"])["Statement"][0]["Sid"] == "l"
 
 
 def test_one_process_has_the_file(services, tmp_path, monkeypatch):
@@ -503,5 +506,5 @@ def test_a_file_of_another_version_is_not_read(tmp_path):
     there._connection.execute("PRAGMA user_version = 99")
     there.close()
     assert database.version_of(folder) == 99
-    with pytest.raises(LocalError, match="of version 99, and this Tidegate reads version 1"):
+    with pytest.raises(LocalError, match="of version 99, and this Tidegate reads version 2"):
         Database(folder)

@@ -15,7 +15,6 @@ from tidegate_local import description, stack
 from tidegate_local.continuing import Past
 from tidegate_local.errors import LocalError
 from tidegate_local.guard import session_members
-from tidegate_local.rebuilding import may_come_again
 from tidegate_local.template import synthesize
 
 CONFIG = Path(__file__).parents[2] / "tidegate.example.toml"
@@ -97,4 +96,4 @@ def test_a_stack_that_cannot_start_tells_whoever_asked(folder, tmp_path):
 )
 def test_the_ledger_is_rebuilt_if_an_upload_could_come_again(versioned, environment, expected):
     settings = parse(CONFIG.read_text().replace("[[route]]", f"[[route]]\nversioned = {versioned}"))
-    assert may_come_again(settings, environment) is expected
+    assert stack.may_come_again(settings, environment) is expected

@@ -70,7 +70,7 @@ def evaluate(requests: Sequence[Request]) -> list[str]:
         script = shutil.copy(_SCRIPT, folder)
         Path(folder, "node_modules").symlink_to(modules)
         done = subprocess.run(
-            [str(toolchain.node().path), str(script)],
+            [str(toolchain.node()), str(script)],
             input=json.dumps([each.simulation for each in requests]),
             capture_output=True,
             text=True,

@@ -1,9 +1,9 @@
 """The real DynamoDB Local, which evaluates conditions and transactions as DynamoDB does and serves many clients at
 once.
 
-It is a Java program from Maven Central. Spark's own Ivy fetches it once, as it does the Spark jars, so that it alone
-decides about repositories and mirrors; it is kept in `share/tidegate/dynamodb-local` of the virtual environment, and
-goes with it. One digest pins the content of all the 85 files.
+It is a Java program from Maven Central. Spark's own Ivy fetches it once, with all that it depends on; it is kept in
+`share/tidegate/dynamodb-local` of the virtual environment, and goes with it. One digest pins the content of all the 85
+files.
 
     python -m tests.support.dynamodb_local     fetches it, so that the first test need not
 """
@@ -17,10 +17,12 @@ import os
 import platform
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +94,7 @@ def running() -> Iterator[DynamoDbLocal]:
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
             [
-                *(str(toolchain.java().home / "bin" / "java"), "-Xmx512m", "-XX:TieredStopAtLevel=1"),
+                *(str(toolchain.java() / "bin" / "java"), "-Xmx512m", "-XX:TieredStopAtLevel=1"),
                 *(f"-Dsqlite4java.library.path={folder}", "-cp", f"{folder}/*"),
                 "com.amazonaws.services.dynamodbv2.local.main.ServerRunner",
                 *("-inMemory", "-disableTelemetry", "-port", str(port)),
@@ -153,15 +155,34 @@ def _let_ivy_fetch(ivy: Path, coordinates: str) -> Path:
         *(str(toolchain.spark_submit()), "--master", "local[1]", "--conf", f"spark.jars.ivy={ivy}"),
         *("--packages", coordinates, str(script)),
     ]
-    environment = os.environ | toolchain.spark_environment() | toolchain._trust(ivy / "authorities.p12")
+    environment = os.environ | toolchain.spark_environment() | _trust(ivy / "authorities.p12")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     jars = ivy / "jars"
     if done.returncode != 0 or not jars.is_dir():
         raise DynamoDbLocalMissing(
             f"Spark could not fetch {coordinates}, which the contract of the ledger is tested on. With a network, run"
-            f" `{sys.executable} -m tests.support.dynamodb_local`.\n{toolchain._tail(done.stdout + done.stderr)}"
+            f" `{sys.executable} -m tests.support.dynamodb_local`.\n{done.stdout}{done.stderr}"
         )
     return jars
+
+
+def _trust(store: Path) -> dict[str, str]:
+    """Make the wheel's Java trust whom Python trusts here: its own list knows no company's proxy."""
+    authorities = ssl.create_default_context().get_ca_certs(binary_form=True)
+    if not authorities:
+        return {}
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about the serial numbers that some authorities chose long ago
+        named = [
+            pkcs12.PKCS12Certificate(x509.load_der_x509_certificate(content), str(number).encode())
+            for number, content in enumerate(authorities)
+        ]
+    store.write_bytes(pkcs12.serialize_java_truststore(named, BestAvailableEncryption(b"changeit")))
+    options = f"-Djavax.net.ssl.trustStore={store} -Djavax.net.ssl.trustStorePassword=changeit"
+    return {"SPARK_SUBMIT_OPTS": f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {options}".strip()}
 
 
 def _plain_name(path: Path) -> str:

@@ -1,8 +1,6 @@
 """Jars that only tests need, from Maven Central, each pinned by its digest.
 
-Spark's `--packages` cannot name a classifier, and Iceberg keeps its REST catalog for tests in a jar that has one. So
-Ivy, which Spark brings along, is asked directly: for the named files and nothing that they depend on. They are kept in
-`share/tidegate/test-jars` of the virtual environment, and go with it.
+They are kept in `share/tidegate/test-jars` of the virtual environment, and go with it.
 
     python -m tests.support.maven     fetches all of them, so that the first test need not
 """
@@ -11,38 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
-import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 from tidegate_local import toolchain
-
-
-class JarMissing(Exception):
-    """A jar cannot be fetched. The message has its name, the reason, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Jar:
-    """One file of Maven Central, and the digest of its content."""
-
-    group: str
-    name: str
-    version: str
-    sha256: str
-    classifier: str = ""
-
-    @property
-    def file_name(self) -> str:
-        return "-".join(filter(None, (self.name, self.version, self.classifier))) + ".jar"
-
+from tidegate_local.toolchain import Jar
 
 AWS_BUNDLE = Jar(
     "org.apache.iceberg",
@@ -50,7 +22,6 @@ AWS_BUNDLE = Jar(
     "1.11.0",
     "38f01da7e96850cdd05e6616d758b77b43314b712a8808e3f9a824d56976162f",
 )
-"""The AWS SDK as Iceberg's GlueCatalog and S3FileIO want it: 64 MB."""
 
 REST_CATALOG = (
     Jar(
@@ -138,71 +109,11 @@ REST_CATALOG = (
 
 
 def fetched(jars: Sequence[Jar]) -> list[Path]:
-    """The paths of the jars. Missing ones are fetched, all or none."""
+    """The paths of the jars, those that are missing fetched. Raises ToolMissing."""
     folder = Path(sys.prefix, "share", "tidegate", "test-jars")
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(folder.with_suffix(".lock")):
-        missing = [jar for jar in jars if not (folder / jar.file_name).exists()]
-        if missing:
-            fetch(missing, folder)
-    return [folder / jar.file_name for jar in jars]
-
-
-def fetch(jars: Sequence[Jar], folder: Path) -> None:
-    """Fetch the jars into `folder`. Raises JarMissing, and then leaves none of them there."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix="ivy-") as draft:
-        home = Path(draft)
-        (home / "settings.xml").write_text(_settings(home))
-        (home / "wanted.xml").write_text(wanted(jars))
-        options = toolchain._trust(home / "authorities.p12").get("SPARK_SUBMIT_OPTS", "")
-        command = [
-            *(str(toolchain.java().home / "bin" / "java"), *shlex.split(options)),
-            *("-cp", f"{toolchain.spark_environment()['SPARK_HOME']}/jars/*", "org.apache.ivy.Main", "-warn"),
-            *("-settings", str(home / "settings.xml"), "-ivy", str(home / "wanted.xml")),
-            *("-retrieve", f"{home}/jars/[artifact]-[revision](-[classifier]).[ext]"),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if absent := [jar.file_name for jar in jars if not (home / "jars" / jar.file_name).exists()]:
-            raise JarMissing(
-                f"These jars could not be fetched: {', '.join(absent)}. With a network, run"
-                f" `{sys.executable} -m tests.support.maven`.\n{toolchain._tail(done.stdout + done.stderr)}"
-            )
-        for jar in jars:
-            path = home / "jars" / jar.file_name
-            if toolchain._sha256(path) != jar.sha256:
-                raise JarMissing(
-                    f"What was fetched as {jar.file_name} of {jar.group} has the sha256 {toolchain._sha256(path)}, not"
-                    f" {jar.sha256}. Look at the mirror that it came from."
-                )
-        for jar in jars:
-            os.replace(home / "jars" / jar.file_name, folder / jar.file_name)
-
-
-def wanted(jars: Sequence[Jar]) -> str:
-    """Ivy's list of what to fetch: these files, and nothing that they depend on."""
-    lines = []
-    for (group, name, version), files in groupby(jars, lambda jar: (jar.group, jar.name, jar.version)):
-        artifacts = "".join(
-            f'<artifact name="{name}" type="jar"' + (f' m:classifier="{jar.classifier}"/>' if jar.classifier else "/>")
-            for jar in files
-        )
-        lines.append(
-            f'<dependency org="{group}" name="{name}" rev="{version}" transitive="false">{artifacts}</dependency>'
-        )
-    return (
-        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
-        f'<info organisation="tidegate" module="tests"/><dependencies>{"".join(lines)}</dependencies></ivy-module>'
-    )
-
-
-def _settings(home: Path) -> str:
-    # the same variable moves Spark's own Ivy to a mirror (org.apache.spark.util.MavenUtils)
-    root = os.environ.get("DEFAULT_ARTIFACT_REPOSITORY", "https://repo1.maven.org/maven2/")
-    return (
-        f'<ivysettings><settings defaultResolver="central"/><caches defaultCacheDir={quoteattr(str(home / "cache"))}/>'
-        f'<resolvers><ibiblio name="central" m2compatible="true" usepoms="false" root={quoteattr(root)}/></resolvers>'
-        "</ivysettings>"
-    )
+        return toolchain.fetched(jars, folder)
 
 
 @contextlib.contextmanager
@@ -216,5 +127,5 @@ def _alone(lock: Path) -> Iterator[None]:
 if __name__ == "__main__":
     try:
         print(*fetched([AWS_BUNDLE, *REST_CATALOG]), sep="\n")
-    except (JarMissing, toolchain.ToolMissing) as missing:
+    except toolchain.ToolMissing as missing:
         sys.exit(str(missing))

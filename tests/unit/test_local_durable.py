@@ -1,6 +1,7 @@
-"""What the emulated services keep: which requests change what, and that moto still has what is kept of it."""
+"""What the emulated services keep: which requests change what, and moto's objects as bytes and back."""
 
-import json
+import os
+import pickle
 import threading
 import time
 
@@ -9,10 +10,11 @@ from moto.s3.models import FakeKey
 from moto.sqs.models import Message
 
 from tests.support.patience import HANGING
-from tidegate_local.durable import items, objects, text
-from tidegate_local.durable.changes import Changes
+from tidegate_local.durable.changes import CHANGES, Changes
 from tidegate_local.durable.database import Database, Transaction
-from tidegate_local.durable.requests import Effect, asked, subscription_arn
+from tidegate_local.durable.keeper import StoredContent
+from tidegate_local.durable.pickled import dumps, loads
+from tidegate_local.services import operation_of, touch
 
 # --- changes ---
 
@@ -93,152 +95,113 @@ def test_bytes_are_cut_and_put_together(tmp_path, monkeypatch):
     database.wait(database.queue(transaction))
     assert database.content(1) == b"1234567"
     assert database.content(2) == b""
-    stored = objects.StoredContent(database, 1)
+    stored = StoredContent(database, 1)
     assert (stored.read(2), stored.read(), stored.seek(5), stored.read()) == (b"12", b"34567", 5, b"67")
     database.close()
-
-
-def test_json_carries_bytes():
-    value = {"a": [b"\0\xff", "x", 1, None], "b": {"c": b""}}
-    assert text.loads(text.dumps(value)) == value
-    with pytest.raises(TypeError):
-        text.dumps({"a": object()})
 
 
 # --- what moto holds ---
 
 
-def test_moto_has_what_is_kept_of_an_object():
-    key = FakeKey("k", b"x", "123456789012", "us-east-1")
-    assert set(objects.ATTRIBUTES) <= vars(key).keys()
-    known = {"name", "account_id", "region_name", "partition", "bucket_name", "last_modified", "_metadata"}
-    # what ends with the process: who may read it, a restored copy's end, parts, and how moto holds its bytes
-    left_out = {"acl", "_expiry", "multipart", "_max_buffer_size", "_value_buffer", "disposed", "lock"}
-    left_out |= {"_transitions", "_status", "_tick", "_time_progressed", "model_name"}
-    assert vars(key).keys() - set(objects.ATTRIBUTES) - known <= left_out
+def test_bytes_of_an_object_are_not_among_what_is_kept_of_it():
+    key = FakeKey("k", b"many bytes", "123456789012", "us-east-1", bucket_name="b", version_id="v")
+    key.set_metadata({"who": "me"})
+    content = dumps(key)
+    assert b"many bytes" not in content
+    found = loads(content)
+    own = {"_value_buffer", "lock", "_metadata"}
+    assert {name: value for name, value in vars(found).items() if name not in own and name != "acl"} == {
+        name: value for name, value in vars(key).items() if name not in own and name != "acl"
+    }
+    assert found.metadata["who"] == "me"
 
 
-def test_all_of_a_message_can_be_kept():
+def test_all_of_a_message_is_kept():
     message = Message("id", "body", {"AWSTraceHeader": {"DataType": "String", "StringValue": "x"}})
     message.message_attributes = {"a": {"DataType": "Binary", "BinaryValue": b"\0"}}
     message.mark_sent()
     message.mark_received(30)
-    assert text.loads(text.dumps(vars(message))) == vars(message)
+    assert vars(loads(dumps(message))) == vars(message)
+
+
+def test_what_a_newer_moto_has_added_is_as_it_makes_it(monkeypatch):
+    content = dumps(Message("id", "body"))
+    original = Message.__init__
+
+    def newer(message, *arguments, **options):
+        original(message, *arguments, **options)
+        message.added = "since"
+
+    monkeypatch.setattr(Message, "__init__", newer)
+    assert loads(content).added == "since"
+
+
+class Trap:
+    def __reduce__(self):
+        return os.system, ("true",)
+
+
+@pytest.mark.parametrize("trap", [Trap(), Trap, os.system, getattr, dumps], ids=repr)
+def test_a_file_that_somebody_else_made_runs_nothing(trap):
+    with pytest.raises(pickle.UnpicklingError, match="is no part of what the services hold"):
+        loads(pickle.dumps({"a": trap}))
 
 
 # --- requests ---
 
 
-def of_s3(method, uri):
+def touched_by(method="POST", uri="/", **environ):
     path, _, query = uri.partition("?")
-    return asked({"REQUEST_METHOD": method, "REQUEST_URI": uri, "PATH_INFO": path, "QUERY_STRING": query}, "s3", b"")
+    asked = {"REQUEST_METHOD": method, "REQUEST_URI": uri, "PATH_INFO": path, "QUERY_STRING": query, **environ}
+    kept = []
+    CHANGES.keep = lambda touched: kept.extend(touched) or 0
+    try:
+        with CHANGES.step():
+            touch(asked, operation_of(asked, b""))
+    finally:
+        CHANGES.keep = None
+    return kept
+
+
+DEFINES = [("definitions",)]
 
 
 @pytest.mark.parametrize(
-    ("method", "uri", "effect"),
+    ("method", "uri", "touched"),
     [
-        ("GET", "/b/k?tagging", Effect.READS),
-        ("HEAD", "/b", Effect.READS),
-        ("PUT", "/b/k", Effect.WRITES),
-        ("PUT", "/b/k?x-id=PutObject", Effect.WRITES),
-        ("PUT", "/b/k?partNumber=1&uploadId=u", Effect.WRITES),
-        ("POST", "/b/k?uploads", Effect.WRITES),
-        ("POST", "/b/k?uploadId=u", Effect.WRITES),
-        ("DELETE", "/b/k?versionId=v", Effect.WRITES),
-        ("DELETE", "/b/k?uploadId=u", Effect.WRITES),
-        ("POST", "/b?delete", Effect.WRITES),
-        ("POST", "/b", Effect.WRITES),
-        ("PUT", "/b/a%20b?tagging", Effect.WRITES),
-        ("PUT", "/b/k?legal-hold", Effect.UNKNOWN),
-        ("PUT", "/b/k?acl", Effect.UNKNOWN),
-        ("POST", "/b/k?restore", Effect.UNKNOWN),
-        ("PUT", "/b", Effect.MAKES),
-        ("PUT", "/b/", Effect.MAKES),
-        ("DELETE", "/b", Effect.ENDS),
-        ("PUT", "/b?notification", Effect.SETS),
-        ("PUT", "/b?versioning", Effect.SETS),
-        ("DELETE", "/b?tagging", Effect.ENDS),
-        ("PUT", "/b?intelligent-tiering&id=x", Effect.UNKNOWN),
-        ("PUT", "/b/k?X-Amz-Signature=x&X-Amz-Expires=9", Effect.WRITES),
-        ("PUT", "/b/k?new-thing", Effect.UNKNOWN),
-        ("POST", "/b/k?select&select-type=2", Effect.READS),
-        ("PATCH", "/b", Effect.UNKNOWN),
+        ("GET", "/b/k?tagging", []),
+        ("HEAD", "/b", []),
+        ("PUT", "/b/k?x-id=PutObject", []),
+        ("POST", "/b/k?uploads", []),
+        ("DELETE", "/b/k?versionId=v", []),
+        ("POST", "/b?delete", []),
+        ("PUT", "/b/a%20b?tagging", [("description", "b", "a b")]),
+        ("PUT", "/b", DEFINES),
+        ("DELETE", "/b/", DEFINES),
+        ("PUT", "/b?notification", DEFINES),
+        ("PUT", "/b?what-nobody-has-heard-of", DEFINES),
     ],
 )
-def test_what_a_request_to_s3_changes(method, uri, effect):
-    assert of_s3(method, uri).effect is effect
-
-
-def test_what_is_set_of_a_bucket_replaces_only_the_same():
-    acl, tagging = (of_s3("PUT", f"/b?{what}") for what in ("acl", "tagging"))
-    assert (acl.resource, acl.label) == (tagging.resource, tagging.label)
-    assert acl.part != tagging.part
-    assert of_s3("PUT", "/b?tagging").part == of_s3("DELETE", "/b?tagging").part
-    assert of_s3("PUT", "/b/a%20b?tagging").key == "a b"
-
-
-def json_request(service, operation, body):
-    return asked({"HTTP_X_AMZ_TARGET": f"Any.{operation}"}, service, json.dumps(body).encode())
-
-
-def test_what_is_set_of_a_queue_replaces_only_the_same():
-    url = "http://127.0.0.1:1/123456789012/q"
-    made = json_request("sqs", "CreateQueue", {"QueueName": "q", "Attributes": {"DelaySeconds": "1"}})
-    assert (made.effect, made.resource, made.label) == (Effect.MAKES, "q", "CreateQueue")
-    labels = [
-        json_request("sqs", "SetQueueAttributes", {"QueueUrl": url, "Attributes": attributes}).label
-        for attributes in ({"DelaySeconds": "1"}, {"DelaySeconds": "2"}, {"Policy": ""})
-    ]
-    assert labels[0] == labels[1] != labels[2]
-    assert json_request("sqs", "DeleteQueue", {"QueueUrl": url}).resource == "q"
-    assert json_request("sqs", "ReceiveMessage", {}).effect is Effect.WAITS
-    assert json_request("sqs", "AddPermission", {}).effect is Effect.UNKNOWN
-
-
-def test_what_is_said_of_a_subscription_belongs_to_it():
-    topic = "arn:aws:sns:us-east-1:123456789012:t"
-    arn = subscription_arn(topic, "sqs", "arn:q")
-
-    def form(text):
-        return asked({}, "sns", text.encode())
-
-    made = form(f"Action=Subscribe&TopicArn={topic}&Protocol=sqs&Endpoint=arn%3Aq")
-    said = form(f"Action=SetSubscriptionAttributes&SubscriptionArn={arn}&AttributeName=FilterPolicy&AttributeValue=x")
-    over = form(f"Action=Unsubscribe&SubscriptionArn={arn}")
-    assert {(each.resource, each.part) for each in (made, said, over)} == {("t", arn)}
-    assert (made.effect, said.effect, over.effect) == (Effect.MAKES, Effect.SETS, Effect.ENDS)
-    topics = [form(f"Action={action}") for action in ("CreateTopic&Name=t", f"DeleteTopic&TopicArn={topic}")]
-    assert {(each.resource, each.part) for each in topics} == {("t", "")}
-
-
-def test_the_items_that_a_request_may_change():
-    key = {"pk": {"S": "a"}}
-    insert = {"Statement": "INSERT INTO \"t\" VALUE {'pk': ?}", "Parameters": [{"S": "a"}]}
-    for operation, body in (
-        ("PutItem", {"TableName": "t", "Item": key}),
-        ("UpdateItem", {"TableName": "t", "Key": key}),
-        ("DeleteItem", {"TableName": "t", "Key": key}),
-        ("BatchWriteItem", {"RequestItems": {"t": [{"PutRequest": {"Item": key}}]}}),
-        ("BatchWriteItem", {"RequestItems": {"t": [{"DeleteRequest": {"Key": key}}]}}),
-        ("TransactWriteItems", {"TransactItems": [{"ConditionCheck": {"TableName": "t", "Key": key}}]}),
-        ("TransactWriteItems", {"TransactItems": [{"Put": {"TableName": "t", "Item": key}}]}),
-        ("BatchExecuteStatement", {"Statements": [insert]}),
-    ):
-        assert list(items.named(operation, body)) == [("t", key)]
-    with pytest.raises(ValueError, match="not kept"):
-        list(items.named("BatchExecuteStatement", {"Statements": [{"Statement": "DELETE FROM t WHERE pk = 'a'"}]}))
+def test_what_a_request_to_s3_changes_beside_objects(method, uri, touched):
+    assert touched_by(method, uri) == touched
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("operation", "touched"),
     [
-        {"$bytes": {"S": "z"}},
-        {"$pairs": [["$bytes", "x"]]},
-        {"$bytes": b"\x00"},
-        [{"$bytes": {"$bytes": b"a"}}],
-        {"a": b""},
+        ("ReceiveMessage", []),
+        ("TransactWriteItems", []),
+        ("DeleteMessageBatch", []),
+        ("CreateQueue", DEFINES),
+        ("DeleteQueue", DEFINES),
+        ("UpdateTimeToLive", DEFINES),
+        ("WhatNobodyHasHeardOf", DEFINES),
     ],
-    ids=str,
 )
-def test_what_looks_like_kept_bytes_is_kept_as_it_is(value: object):
-    assert text.loads(text.dumps(value)) == value
+def test_what_another_request_changes_beside_messages_and_items(operation, touched):
+    assert touched_by(HTTP_X_AMZ_TARGET=f"Any.{operation}") == touched
+
+
+def test_sns_names_its_operation_in_a_form():
+    asked = {"HTTP_AUTHORIZATION": "AWS4-HMAC-SHA256 Credential=a/20260101/us-east-1/sns/aws4_request, b"}
+    assert operation_of(asked, b"Action=Subscribe&Protocol=sqs") == "Subscribe"

@@ -156,7 +156,7 @@ def sandbox_of():
 
     yield start
     for sandbox, thread in running:
-        sandbox.stop()
+        sandbox.stopping.set()
         thread.join(HANGING)
         assert not thread.is_alive()
 
@@ -223,12 +223,12 @@ def test_stopping_finishes_the_current_invocation_and_refuses_the_next(sandbox_o
     second = threading.Thread(target=invoke)
     second.start()
     time.sleep(0.05)
-    sandbox.stop()
-    with pytest.raises(Stopped):
-        sandbox.invoke({})
+    sandbox.stopping.set()
     release.set()
     first.join(HANGING)
     second.join(HANGING)
+    with pytest.raises(Stopped):
+        sandbox.invoke({})
     assert sorted(results) == ['"done"', "refused"]
 
 

@@ -1,12 +1,11 @@
-"""How tests get their jars: from a repository, by name and classifier, and only with the content that is pinned."""
+"""How jars are fetched: from a repository, by name and classifier, and only with the content that is pinned."""
 
 import hashlib
 from pathlib import Path
 
 import pytest
 
-from tests.support import maven
-from tests.support.maven import Jar, JarMissing
+from tidegate_local.toolchain import Jar, ToolMissing, fetched
 
 PLAIN, TESTS = b"the plain jar", b"the jar with a classifier"
 
@@ -36,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("repository")
 def test_jars_are_fetched_by_name_and_by_classifier(folder: Path) -> None:
-    maven.fetch([jar(PLAIN), jar(TESTS, "tests")], folder)
+    fetched([jar(PLAIN), jar(TESTS, "tests")], folder)
 
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
         "thing-1.0.jar": PLAIN,
@@ -45,16 +44,21 @@ def test_jars_are_fetched_by_name_and_by_classifier(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("repository")
-def test_another_content_is_refused_and_nothing_is_kept(folder: Path) -> None:
-    with pytest.raises(JarMissing, match=r"thing-1\.0-tests\.jar of org\.example has the sha256 .*, not .*mirror"):
-        maven.fetch([jar(PLAIN), jar(PLAIN, "tests")], folder)
+def test_another_content_is_refused_and_not_kept(folder: Path) -> None:
+    with pytest.raises(ToolMissing, match=r"thing-1\.0-tests\.jar has the sha256 .*, not .*mirror"):
+        fetched([jar(PLAIN), jar(PLAIN, "tests")], folder)
 
-    assert list(folder.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == ["thing-1.0.jar"]
 
 
 @pytest.mark.usefixtures("repository")
-def test_a_jar_that_is_not_there_is_named_with_the_command_that_fetches_it(folder: Path) -> None:
-    with pytest.raises(JarMissing, match=r"thing-1\.0-sources\.jar.* run `.* -m tests\.support\.maven`"):
-        maven.fetch([jar(PLAIN), jar(PLAIN, "sources")], folder)
+def test_a_jar_that_is_not_there_is_named(folder: Path) -> None:
+    with pytest.raises(ToolMissing, match=r"thing-1\.0-sources\.jar could not be fetched"):
+        fetched([jar(PLAIN, "sources")], folder)
 
-    assert list(folder.iterdir()) == []
+
+def test_a_jar_that_is_there_needs_no_network(folder: Path, repository: Path) -> None:
+    first = fetched([jar(PLAIN)], folder)
+    (repository / "org" / "example" / "thing" / "1.0" / "thing-1.0.jar").unlink()
+
+    assert fetched([jar(PLAIN)], folder) == first

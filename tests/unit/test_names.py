@@ -10,7 +10,6 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("tidegate", "tidegate_local", "infra", "lambdas", "simulation", "bench")
 
 TWICE = {
-    "Java": "py4j reads what a callback implements from a nested class of this name",
     "Refused": "the guard's code is part of every template: to rename a class in it would change deployed stacks",
 }
 """What is defined twice, and why."""

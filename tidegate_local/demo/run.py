@@ -6,12 +6,12 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tidegate import wiring
 from tidegate.core.errors import TidegateError
@@ -33,6 +33,8 @@ from tidegate_local.errors import LocalError
 if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
     from types_boto3_sqs import SQSClient
+
+    from tidegate_local.cli.narrator import TerminalNarrator
 
 MAX_WAIT = "5s"
 """In place of the minute that suits a real deployment: a demo should not make anybody wait."""
@@ -60,27 +62,11 @@ class Progress:
     status: RouteStatus
 
 
-class Narrator(Protocol):
-    """Tells the story to whoever watches."""
-
-    def chapter(self, title: str) -> None: ...
-
-    def line(self, text: str) -> None: ...
-
-    def progress(self, progress: Progress) -> None: ...
-
-    def conservation(self, statuses: Sequence[RouteStatus]) -> None: ...
-
-    def finding(self, finding: Finding) -> None: ...
-
-    def command(self, text: str) -> None: ...
-
-
 @dataclass
 class Stage:
     """What the acts of the demo share: the plan, the deployment, and the versions uploaded so far (by key)."""
 
-    narrator: Narrator
+    narrator: "TerminalNarrator"
     folder: Path
     plan: Mischief
     route: Route
@@ -118,7 +104,7 @@ def fresh_folder() -> Path:
     return STACK_DIR / time.strftime("demo-%Y%m%d-%H%M%S")
 
 
-def demo(config: Path, folder: Path, narrator: Narrator, *, objects: int, seed: int) -> bool:
+def demo(config: Path, folder: Path, narrator: "TerminalNarrator", *, objects: int, seed: int) -> bool:
     """Run it all in `folder`, which must be new; True if everything that was checked holds.
 
     Raises LocalError, SettingsError or ToolMissing if the stack does not even start. It stops the stack in any case.

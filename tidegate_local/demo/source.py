@@ -63,15 +63,8 @@ def records(flights: Any) -> list[dict[str, Any]]:
 
     pandas has no missing integers in a plain column: it turns the column into floats, and 517 into 517.0.
     """
-    columns: dict[str, list[Any]] = {}
-    for name in flights.columns:
-        column = flights[name]
-        whole = column.dtype.kind in "if"
-        columns[name] = [
-            None if missing else int(value) if whole else str(value)
-            for value, missing in zip(column.tolist(), column.isna().tolist(), strict=True)
-        ]
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    rows: list[dict[str, Any]] = json.loads(flights.convert_dtypes().to_json(orient="records"))
+    return rows
 
 
 def key_of(flight: dict[str, Any], prefix: str) -> str:

@@ -4,12 +4,8 @@ moto holds its state in memory. Here each request that changes it writes what it
 transaction, and is answered after that. At the start moto is filled from the file. Nothing is replayed, so what moto
 would make anew stays as it was: version ids, message ids, receipt handles, times.
 
-    changes        what the request at hand has changed
-    database       the file: transactions in the order of the changes, and what is read back
-    objects        S3's versions, with their bytes
-    messages       SQS's messages, also those in flight, and the deduplication ids
-    items          DynamoDB's items
-    definitions    buckets, queues, topics, subscriptions, tables: as the requests that made them
-    text           JSON with bytes in it
-    keeper         all of it together: write what a request has changed, fill moto at the start
+    changes     what the request at hand has changed
+    database    the file: transactions in the order of the changes, and what is read back
+    pickled     moto's objects as bytes, and back
+    keeper      all of it together: learn what changes, write it, fill moto at the start
 """

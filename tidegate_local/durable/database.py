@@ -26,7 +26,7 @@ from tidegate_local.errors import LocalError
 
 FOLDER = "state"
 FILE = "services.db"
-VERSION = 1
+VERSION = 2
 """Of the file's tables. Raise it when older code could not read what newer code writes, or the other way round."""
 LOCK_SECONDS = 15.0
 """How long the services of an earlier stack in the same folder may take to end."""
@@ -36,14 +36,13 @@ CHUNK = 64 * 1024 * 1024
 """Bytes of an object in one row: SQLite's rows end at a billion bytes (https://www.sqlite.org/limits.html)."""
 
 _TABLES = """
-CREATE TABLE definitions (id INTEGER PRIMARY KEY, service TEXT, resource TEXT, part TEXT, label TEXT, request TEXT,
-    body BLOB, UNIQUE (service, resource, part, label));
-CREATE TABLE versions (id INTEGER PRIMARY KEY, bucket TEXT, key BLOB, kind TEXT, attributes TEXT);
+CREATE TABLE definitions (id INTEGER PRIMARY KEY, defined BLOB);
+CREATE TABLE versions (id INTEGER PRIMARY KEY, bucket TEXT, version BLOB);
 CREATE TABLE contents (version INTEGER, number INTEGER, bytes BLOB, PRIMARY KEY (version, number));
-CREATE TABLE messages (id INTEGER PRIMARY KEY, queue TEXT, message TEXT, attributes TEXT, UNIQUE (queue, message));
+CREATE TABLE messages (place INTEGER PRIMARY KEY, queue TEXT, id TEXT, message BLOB, UNIQUE (queue, id));
 CREATE TABLE repeats (queue TEXT, scope TEXT, deduplication TEXT, until REAL,
     PRIMARY KEY (queue, scope, deduplication)) WITHOUT ROWID;
-CREATE TABLE items (owner TEXT, hash TEXT, range TEXT, item TEXT, PRIMARY KEY (owner, hash, range)) WITHOUT ROWID;
+CREATE TABLE items (owner TEXT, hash TEXT, range TEXT, item BLOB, PRIMARY KEY (owner, hash, range)) WITHOUT ROWID;
 """
 
 Statement = tuple[str, tuple[Any, ...]]

@@ -5,7 +5,7 @@
 It speaks the REST-JSON of https://docs.aws.amazon.com/emr-serverless/latest/APIReference/ as far as the product uses
 it, and refuses what it would have to ignore. A job run is a session of its own with its logs in DIR/jobs/<id>.
 
-    runs       what an application and a job run are, and how a run goes from state to state: no I/O
+    runs       what an application and a job run are: no I/O
     submit     a job run as a `spark-submit` of this machine: its command, its environment, its end
     sharing    the archive of Java classes with which a job begins sooner
     records    what is remembered over a restart

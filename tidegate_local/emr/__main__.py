@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate_local import toolchain
-from tidegate_local.durable.database import FOLDER
 from tidegate_local.emr.api import routes
-from tidegate_local.emr.records import RunRecords
 from tidegate_local.emr.runs import iso
 from tidegate_local.emr.service import EmulatedEmr
 from tidegate_local.emr.sharing import installed_archive, sharing_options
@@ -69,7 +67,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tidegate_local.emr")
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument("--catalog", action="append", default=[], help="an Iceberg catalog that jobs may name")
-    parser.add_argument("--concurrent-jobs", type=int, default=CONCURRENT_JOBS)
     arguments = parser.parse_args()
     listener = inherited_listener() or listen()
     follow_lifeline()
@@ -86,8 +83,7 @@ def main() -> int:
     )
     machine.warehouse.mkdir(parents=True, exist_ok=True)
     announcer = Announcer(client("events", environment))
-    records = RunRecords(machine.folder / FOLDER)
-    service = EmulatedEmr(machine, announcer.publish, arguments.concurrent_jobs, records)
+    service = EmulatedEmr(machine, announcer.publish, CONCURRENT_JOBS)
     endpoint = Endpoint(listener, routes(service))
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda number, frame: stop.set())

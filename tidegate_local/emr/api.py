@@ -44,12 +44,7 @@ def routes(service: EmulatedEmr) -> list[HttpRoute]:
     def list_job_runs(request: Request, application: str) -> Response:
         states = request.args.getlist("states")
         found = service.runs_of(service.application(application))
-        chosen = [each for each in found if not states or each.state in states]
-        limit = request.args.get("maxResults", 50, int)
-        start = request.args.get("nextToken", 0, int)
-        page = [{"id": each.id, "type": "Spark", **each.summary()} for each in chosen[start : start + limit]]
-        more = {"nextToken": str(start + limit)} if start + limit < len(chosen) else {}
-        return answer({"jobRuns": page, **more})
+        return answer({"jobRuns": [each.report() for each in found if not states or each.state in states]})
 
     def get_job_run(request: Request, application: str, run: str) -> Response:
         return answer({"jobRun": service.run(application, run).report()})
@@ -79,7 +74,6 @@ def asked_application(asked: Mapping[str, Any], *, now: float) -> Application:
         id=_new_id(),
         name=asked.get("name", ""),
         release_label=asked["releaseLabel"],
-        type="Spark",
         architecture=asked.get("architecture", "X86_64"),
         settings=_spark_defaults(asked.get("runtimeConfiguration", [])),
         token=asked["clientToken"],

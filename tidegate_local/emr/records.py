@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,3 @@ def _said(what: Application | JobRun) -> str:
     fields: dict[str, Any] = asdict(what)
     fields.pop("application", None)
     return json.dumps(fields)
-
-
-def begun_again(run: JobRun) -> JobRun:
-    """A run that had not ended, as it is before it is run again."""
-    return replace(run, state="SUBMITTED", details="", started_at=0.0)

@@ -1,4 +1,4 @@
-"""What an application and a job run are, and how a run goes from state to state. There is no I/O here.
+"""What an application and a job run are. There is no I/O here.
 
 The states are those of https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_JobRun.html. Times are in
 epoch seconds, and said by the caller.
@@ -23,7 +23,6 @@ class Application:
     id: str
     name: str
     release_label: str
-    type: str
     architecture: str
     settings: Mapping[str, str]
     token: str
@@ -38,7 +37,7 @@ class Application:
             "arn": self.arn,
             "name": self.name,
             "releaseLabel": self.release_label,
-            "type": self.type,
+            "type": "Spark",
             "architecture": self.architecture,
             "state": "STARTED",
             "createdAt": self.created_at,
@@ -70,9 +69,30 @@ class JobRun:
     def arn(self) -> str:
         return f"{self.application.arn}/jobruns/{self.id}"
 
-    def summary(self) -> dict[str, Any]:
+    @property
+    def is_active(self) -> bool:
+        return self.state not in ENDED
+
+    def moved(self, state: str, now: float, details: str = "") -> JobRun:
+        """The run in its next state. One that is being cancelled is cancelled, however its process ended."""
+        if self.state == "CANCELLING":
+            state, details = "CANCELLED", self.details
+        return replace(
+            self,
+            state=state,
+            details=details,
+            updated_at=now,
+            started_at=now if state == "RUNNING" else self.started_at,
+            ended_at=now if state in ENDED else 0.0,
+        )
+
+    def report(self) -> dict[str, Any]:
+        """What is answered to whoever asks for it."""
+        times = {"startedAt": self.started_at, "endedAt": self.ended_at}
         return {
             "applicationId": self.application.id,
+            "id": self.id,
+            "jobRunId": self.id,
             "name": self.name,
             "arn": self.arn,
             "createdBy": self.role,
@@ -82,66 +102,27 @@ class JobRun:
             "state": self.state,
             "stateDetails": self.details,
             "releaseLabel": self.application.release_label,
-            "mode": "BATCH",
-            "attempt": 1,
-        }
-
-    def report(self) -> dict[str, Any]:
-        times = {"startedAt": self.started_at, "endedAt": self.ended_at}
-        duration = int(self.ended_at - self.started_at) if self.ended_at and self.started_at else 0
-        return {
-            **self.summary(),
-            "jobRunId": self.id,
             "jobDriver": self.driver,
             "tags": self.tags,
             "executionTimeoutMinutes": self.timeout_minutes,
-            "totalExecutionDurationSeconds": duration,
             **{name: value for name, value in times.items() if value},
         }
 
-
-def is_active(run: JobRun) -> bool:
-    return run.state not in ENDED
-
-
-def may_go_on(run: JobRun) -> bool:
-    """Whether the next step towards running may be taken."""
-    return is_active(run) and run.state != "CANCELLING"
-
-
-def moved(run: JobRun, state: str, now: float, details: str = "") -> JobRun:
-    """The run in its next state."""
-    started_at = now if state == "RUNNING" else run.started_at
-    return replace(run, state=state, details=details, updated_at=now, started_at=started_at)
-
-
-def cancelled(run: JobRun, now: float, why: str) -> JobRun:
-    """The run once it was asked to stop; one that has ended stays as it is."""
-    return moved(run, "CANCELLING", now, why) if is_active(run) else run
-
-
-def ended(run: JobRun, state: str, now: float, details: str) -> JobRun:
-    """The run at its end: one that was being cancelled is cancelled, however its process ended."""
-    if run.state == "CANCELLING":
-        state, details = "CANCELLED", run.details
-    return replace(moved(run, state, now, details), ended_at=now)
-
-
-def change(run: JobRun, previous: str) -> dict[str, Any]:
-    """The detail of the event that tells of a run's new state
-    (https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-emr-serverless.html)."""
-    return {
-        "jobRunId": run.id,
-        "jobRunName": run.name,
-        "applicationId": run.application.id,
-        "arn": run.arn,
-        "releaseLabel": run.application.release_label,
-        "state": run.state,
-        **({"previousState": previous} if previous else {}),
-        "createdBy": run.role,
-        "createdAt": iso(run.created_at),
-        "updatedAt": iso(run.updated_at),
-    }
+    def change(self, previous: str) -> dict[str, Any]:
+        """The detail of the event that tells of its new state
+        (https://docs.aws.amazon.com/eventbridge/latest/ref/events-ref-emr-serverless.html)."""
+        return {
+            "jobRunId": self.id,
+            "jobRunName": self.name,
+            "applicationId": self.application.id,
+            "arn": self.arn,
+            "releaseLabel": self.application.release_label,
+            "state": self.state,
+            **({"previousState": previous} if previous else {}),
+            "createdBy": self.role,
+            "createdAt": iso(self.created_at),
+            "updatedAt": iso(self.updated_at),
+        }
 
 
 def iso(seconds: float) -> str:

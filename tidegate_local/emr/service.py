@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from tidegate_local.emr import runs
-from tidegate_local.emr.records import RunRecords, begun_again
+from tidegate_local.durable.database import FOLDER
+from tidegate_local.emr.records import RunRecords
 from tidegate_local.emr.runs import Application, JobRun
 from tidegate_local.emr.submit import Machine, begin, command, download, wait
 from tidegate_local.endpoint import RefusedRequest
@@ -22,26 +22,24 @@ from tidegate_local.processes import Child
 class EmulatedEmr:
     """Every method may be called by any thread. `publish` is told of each change of a run's state, in order."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        publish: Callable[[dict[str, Any]], None],
-        concurrent_jobs: int,
-        records: RunRecords | None = None,
-    ) -> None:
-        """With `records` it goes on where they end; without, it begins with nothing."""
+    def __init__(self, machine: Machine, publish: Callable[[dict[str, Any]], None], concurrent_jobs: int) -> None:
+        """It goes on where the one before it in the machine's folder ended: to whoever waits for a run, it is still the
+        same run."""
         self.machine = machine
         self.publish = publish
-        self.records = records
-        self.applications: dict[str, Application] = {}
-        self.runs: dict[str, JobRun] = {}
+        self.records = RunRecords(machine.folder / FOLDER)
+        self.applications, self.runs = self.records.known()
         self.lock = threading.RLock()
         self.stopping = False
         self.slots = concurrent_jobs
         self.executor = ThreadPoolExecutor(concurrent_jobs, thread_name_prefix="job")
         self._processes: dict[str, Child] = {}
-        if records is not None:
-            self._go_on(records)
+        for run in list(self.runs.values()):
+            if run.state == "CANCELLING":
+                self._record(run.moved("CANCELLED", time.time()))
+            elif run.is_active:
+                self._record(replace(run, state="SUBMITTED", details="", started_at=0.0))
+                self.executor.submit(self._execute, run.id)
 
     # --- applications ---
 
@@ -90,39 +88,26 @@ class EmulatedEmr:
             if self.stopping:
                 raise RefusedRequest(500, "InternalServerException", "the endpoint is stopping")
             self._record(asked)
-            if sum(map(runs.is_active, self.runs.values())) > self.slots:
-                self._record(runs.moved(asked, "QUEUED", time.time()))
+            if sum(each.is_active for each in self.runs.values()) > self.slots:
+                self._record(asked.moved("QUEUED", time.time()))
             self.executor.submit(self._execute, asked.id)
         return asked
 
-    def cancel(self, run: JobRun, why: str = "cancelled on request") -> None:
+    def cancel(self, run: JobRun) -> None:
         with self.lock:
             present = self.runs[run.id]
-            if runs.is_active(present):
-                self._record(runs.cancelled(present, time.time(), why))
+            if present.is_active and present.state != "CANCELLING":
+                self._record(present.moved("CANCELLING", time.time(), "cancelled on request"))
                 if process := self._processes.get(run.id):
                     process.ask_to_stop()
 
     def stop(self) -> None:
-        """End what runs and wait until it is gone. With records it is run again at the next start, else cancelled."""
+        """End what runs, and wait until it is gone. It is run again at the next start."""
         with self.lock:
             self.stopping = True
-            if self.records is None:
-                for run in list(self.runs.values()):
-                    self.cancel(run, "the local stack was stopped")
             for process in self._processes.values():
                 process.ask_to_stop()
         self.executor.shutdown(wait=True)
-
-    def _go_on(self, records: RunRecords) -> None:
-        """Know what was known, and run again what had not ended: to whoever waits for it, it is still the same run."""
-        self.applications, self.runs = records.known()
-        for run in list(self.runs.values()):
-            if run.state == "CANCELLING":
-                self._record(runs.ended(run, "CANCELLED", time.time(), run.details))
-            elif runs.is_active(run):
-                self._record(begun_again(run))
-                self.executor.submit(self._execute, run.id)
 
     # --- running them ---
 
@@ -133,16 +118,16 @@ class EmulatedEmr:
             state, details = "FAILED", f"{type(error).__name__}: {error}"
         with self.lock:
             self._processes.pop(identifier, None)
-            if self.stopping and self.records is not None and self.runs[identifier].state != "CANCELLING":
+            if self.stopping and self.runs[identifier].state != "CANCELLING":
                 return  # it did not end by itself
-            self._record(runs.ended(self.runs[identifier], state, time.time(), details))
+            self._record(self.runs[identifier].moved(state, time.time(), details))
 
     def _spark_submit(self, run: JobRun) -> tuple[str, str]:
         """How it ended, and why."""
         with self.lock:
             if not self._may_go_on(run.id):
                 return "CANCELLED", "cancelled before the job began"
-            self._record(runs.moved(run, "SCHEDULED", time.time()))
+            self._record(run.moved("SCHEDULED", time.time()))
         folder = self.machine.job_folder(run.id)
         scratch = self.machine.scratch(run.id)
         for earlier in folder.glob("tmp*"):
@@ -156,22 +141,20 @@ class EmulatedEmr:
                 if not self._may_go_on(run.id):
                     return "CANCELLED", "cancelled before the job began"
                 process = self._processes[run.id] = begin(run, self.machine, words)
-                self._record(runs.moved(run, "RUNNING", time.time()))
+                self._record(self.runs[run.id].moved("RUNNING", time.time()))
             return wait(process, run, folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
     def _may_go_on(self, identifier: str) -> bool:
-        return not self.stopping and runs.may_go_on(self.runs[identifier])
+        return not self.stopping and self.runs[identifier].state != "CANCELLING"
 
     def _keep(self, application: Application) -> None:
-        if self.records is not None:
-            self.records.application(application)
+        self.records.application(application)
         self.applications[application.id] = application
 
     def _record(self, run: JobRun) -> None:
         before = self.runs.get(run.id)
-        if self.records is not None:
-            self.records.run(run)
+        self.records.run(run)
         self.runs[run.id] = run
-        self.publish(runs.change(run, before.state if before else ""))
+        self.publish(run.change(before.state if before else ""))

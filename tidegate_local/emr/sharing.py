@@ -60,7 +60,7 @@ def class_archive(java: Path, jars: Iterable[Path], folder: Path) -> Path:
 def installed_archive() -> Path:
     """The archive for the toolchain's Java and jars; the file need not be there. Raises ToolMissing."""
     jars = [*toolchain.spark_jars(), *toolchain.jars()]
-    return class_archive(toolchain.java().executable, jars, toolchain.class_archives())
+    return class_archive(toolchain.java() / "bin" / "java", jars, toolchain.class_archives())
 
 
 def sharing_options(archive: Path) -> str:
@@ -89,7 +89,7 @@ def make_archive(archive: Path) -> str:
 
 def _base_command(base: Path) -> list[str]:
     options = (*JAVA_OPTIONS.split(), "-Xshare:dump", f"-XX:SharedArchiveFile={base}")
-    return [str(toolchain.java().executable), *options]
+    return [str(toolchain.java() / "bin" / "java"), *options]
 
 
 def _training_command(base: Path, draft: Path, script: Path) -> list[str]:
@@ -102,7 +102,7 @@ def _training_command(base: Path, draft: Path, script: Path) -> list[str]:
         java_options=f'"-XX:SharedArchiveFile={base}" "-XX:ArchiveClassesAtExit={draft}"',
     )
     machine.warehouse.mkdir()
-    owner = Application("training", "training", "", "Spark", "", {}, "", 0.0)
+    owner = Application("training", "training", "", "", {}, "", 0.0)
     run = JobRun("training", owner, "", "training", "", {"sparkSubmit": {}}, {}, {}, 0, 0.0)
     machine.scratch(run.id).mkdir(parents=True)
     return command(run, machine, script)

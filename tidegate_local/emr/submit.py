@@ -43,11 +43,6 @@ MEANINGLESS = {
 }
 """Settings that only mean something on EMR, and why they are left out here."""
 
-_OPTIONS_WITHOUT_MEANING = frozenset(
-    {"--archives", "--driver-cores", "--driver-memory", "--executor-cores", "--executor-memory", "--jars", "--master"}
-    | {"--deploy-mode", "--driver-java-options", "--num-executors", "--py-files", "--packages"}
-)
-_OPTIONS_PASSED_ON = frozenset({"--name"})
 _EXCEPTION = r"(?!\d)[\w.]*(Error|Exception|Exit|Interrupt|Rejected|Lost|Unknown|Retryable)\b(: .*)?$"
 _CHATTER = (
     r"\d\d/\d\d/\d\d [\d:]+ (INFO|WARN)|\d{4}-\d\d-\d\d [\d:,]+ [\w.]+ (DEBUG|INFO|WARNING) |WARNING: Using incubator"
@@ -87,14 +82,12 @@ class Machine:
 def command(run: JobRun, machine: Machine, script: Path) -> list[str]:
     """The `spark-submit` that runs a job here: the application's settings, then the job's, then this machine's."""
     submit = run.driver["sparkSubmit"]
-    options, _ = parse_parameters(submit.get("sparkSubmitParameters", ""))
     settings = keep_meaningful({**SMALL, **settings_of(run)})
     settings.update(local_settings(machine, machine.scratch(run.id)))
     return [
         *machine.spark_submit,
         *("--master", f"local[{TASKS}]", "--driver-memory", DRIVER_MEMORY),
         *("--jars", ",".join(str(jar) for jar in machine.jars)),
-        *options,
         *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
         str(script),
         *submit.get("entryPointArguments", []),
@@ -103,7 +96,7 @@ def command(run: JobRun, machine: Machine, script: Path) -> list[str]:
 
 def settings_of(run: JobRun) -> dict[str, str]:
     """What is said for this job: by its application, by its request, by its parameters. The last word counts."""
-    _, own = parse_parameters(run.driver["sparkSubmit"].get("sparkSubmitParameters", ""))
+    own = parse_parameters(run.driver["sparkSubmit"].get("sparkSubmitParameters", ""))
     return {**run.application.settings, **run.settings, **own}
 
 
@@ -134,29 +127,19 @@ def local_settings(machine: Machine, scratch: Path) -> dict[str, str]:
     return settings
 
 
-def parse_parameters(parameters: str) -> tuple[list[str], dict[str, str]]:
-    """`sparkSubmitParameters` as options to pass on and settings. Raises RefusedRequest for what it does not know."""
-    options: list[str] = []
+def parse_parameters(parameters: str) -> dict[str, str]:
+    """The settings in `sparkSubmitParameters`. Raises RefusedRequest for anything else, which no job of ours has."""
     settings: dict[str, str] = {}
     words = iter(shlex.split(parameters))
     for word in words:
         name, equals, inline = word.partition("=")
-        if name == "--verbose":
-            options.append(name)
-            continue
-        if name == "--class":
-            raise RefusedRequest(400, "ValidationException", "only Python jobs run on this machine, not a --class")
-        if name not in {"--conf", "-c"} | _OPTIONS_WITHOUT_MEANING | _OPTIONS_PASSED_ON:
+        if name != "--conf":
             raise RefusedRequest(
                 400, "ValidationException", f"sparkSubmitParameters: {word!r} is not known on this machine"
             )
-        value = inline if equals else next(words, "")
-        if name in ("--conf", "-c"):
-            key, _, setting = value.partition("=")
-            settings[key] = setting
-        elif name in _OPTIONS_PASSED_ON:
-            options += [name, value]
-    return options, settings
+        key, _, value = (inline if equals else next(words, "")).partition("=")
+        settings[key] = value
+    return settings
 
 
 def keep_meaningful(settings: Mapping[str, str]) -> dict[str, str]:

@@ -1,13 +1,11 @@
 """Reads a synthesized template and creates what it says, through the public APIs of whatever endpoints it is given.
 
 What cannot be created on this machine is not skipped in silence: a type of resource is created by the function that is
-registered for it, or listed in `absent.py` with the reason, or an error; a property that is not applied is told in the
-description's notes, unless it stands beside that function with the reason why it means nothing here. Loading a second
-time changes nothing.
+registered for it, or listed in `absent.py` with the reason, or an error. A property that is not applied is told in the
+description's notes, unless `absent.py` has the reason why it means nothing here. Loading a second time changes nothing.
 
     assembly    what `cdk synth` wrote
-    loading     one stack while it is created: names, references, assets, notes
-    kinds       the register: a type of resource, who creates it, what is ignored of it
+    loading     one stack while it is created: who creates what, names, references, notes
     buckets    messages    tables    jobs    functions    rules    absent: the types of resources
 """
 

@@ -1,15 +1,13 @@
-"""Types of resources that have no counterpart on this machine."""
+"""What of a template has no counterpart on this machine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tidegate_local.environment import ACCOUNT, REGION
-from tidegate_local.loader.kinds import Created
 
 if TYPE_CHECKING:
-    from tidegate_local.loader.loading import Loading
+    from tidegate_local.loader.loading import Loading, Properties
 
 ABSENT = {
     "AWS::CDK::Metadata": "it only tells AWS which constructs are in use",
@@ -36,19 +34,58 @@ ABSENT = {
     "Custom::TidegateNames": "the buckets' names are taken by nobody here",
     "Custom::TidegateProtection": "nothing deletes the table here but `local down --forget`",
 }
-"""Why each has none."""
+"""Types of resources that have none, and why."""
+MEANINGLESS = {
+    "AccessControl": "nobody is refused anything here",
+    "Architectures": "the handlers run in this Python",
+    "ArchivePolicy": "there is nothing here to replay an archive",
+    "AutoStartConfiguration": "the application is always started here",
+    "AutoStopConfiguration": "the application is always started here",
+    "BucketEncryption": "nothing is encrypted here",
+    "ContributorInsightsSpecification": "no metrics are collected here",
+    "DeletionProtectionEnabled": "nothing deletes the table here but `local down --forget`",
+    "Description": "nobody looks for it here",
+    "EphemeralStorage": "the handlers see this machine's disk",
+    "FifoThroughputScope": "throughput is not limited here",
+    "InitialCapacity": "jobs run on this machine",
+    "KmsDataKeyReusePeriodSeconds": "nothing is encrypted here",
+    "KmsMasterKeyId": "nothing is encrypted here",
+    "LifecycleConfiguration": "nothing expires here: `local down --forget` deletes all of it",
+    "LoggingConfig": "logs are files here",
+    "LoggingConfiguration": "nobody else reads the buckets here",
+    "MaximumCapacity": "jobs run on this machine",
+    "MaximumMessageSize": "the emulator knows SNS's default only",
+    "MonitoringConfiguration": "logs are files here",
+    "NetworkConfiguration": "jobs run on this machine",
+    "OwnershipControls": "there is one account here",
+    "PointInTimeRecoverySpecification": "nobody restores the table here",
+    "PublicAccessBlockConfiguration": "only this machine reaches the endpoint",
+    "RedriveAllowPolicy": "nobody is refused anything here",
+    "ReservedConcurrentExecutions": "one worker runs each function here",
+    "Role": "nobody is refused anything here",
+    "Runtime": "the handlers run in this Python",
+    "RuntimeManagementConfig": "the handlers run in this Python",
+    "SSESpecification": "nothing is encrypted here",
+    "ScalingConfig": "one worker runs each function here",
+    "SchedulerConfiguration": "how many jobs run at once is the endpoint's own setting here",
+    "ServiceToken": "what its function does is done here",
+    "SkipDestinationValidation": "no destination is validated here",
+    "SqsManagedSseEnabled": "nothing is encrypted here",
+    "Tags": "nobody looks for them here",
+    "TracingConfig": "nothing is traced here",
+}
+"""Properties that are not applied on this machine, and why."""
 
 
-def absent(loading: Loading, logical: str, resource: Mapping[str, Any]) -> Created:
-    """What refers to it: a role, a log group and a key are referred to; the name of the first two may be given."""
-    properties = resource.get("Properties", {})
-    match resource["Type"]:
+def absent(loading: Loading, kind: str, logical: str, properties: Properties) -> tuple[str, dict[str, str]]:
+    """What refers to it, and its attributes: roles, log groups and keys are referred to."""
+    match kind:
         case "AWS::IAM::Role":
-            name = loading.resolver.resolve(properties.get("RoleName", loading.generated_name(logical)))
-            return Created(name, {"Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"})
+            name = properties.get("RoleName") or loading.generated_name(logical)
+            return name, {"Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"}
         case "AWS::Logs::LogGroup":
-            name = loading.resolver.resolve(properties.get("LogGroupName", loading.generated_name(logical)))
-            return Created(name, {"Arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*"})
+            name = properties.get("LogGroupName") or loading.generated_name(logical)
+            return name, {"Arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*"}
         case "AWS::KMS::Key":
-            return Created(logical, {"Arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{logical}", "KeyId": logical})
-    return Created(logical)
+            return logical, {"Arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{logical}", "KeyId": logical}
+    return logical, {}

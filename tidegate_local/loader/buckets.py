@@ -10,24 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 from botocore.exceptions import ClientError
 
 from tidegate_local.errors import LocalError
-from tidegate_local.loader.kinds import Created, Properties, creates
-from tidegate_local.loader.loading import Loading
+from tidegate_local.loader.loading import Created, Loading, Properties, creates
 
 if TYPE_CHECKING:
     from types_boto3_s3.type_defs import NotificationConfigurationTypeDef
 
 
-@creates(
-    "AWS::S3::Bucket",
-    ignored={
-        "AccessControl": "nobody is refused anything here",
-        "BucketEncryption": "nothing is encrypted here",
-        "LifecycleConfiguration": "nothing expires here: `local down --forget` deletes all of it",
-        "LoggingConfiguration": "nobody else reads the buckets here",
-        "OwnershipControls": "there is one account here",
-        "PublicAccessBlockConfiguration": "only this machine reaches the endpoint",
-    },
-)
+@creates("AWS::S3::Bucket")
 def bucket(loading: Loading, logical: str, properties: Properties) -> Created:
     name = properties.pop("BucketName", None) or loading.generated_name(logical, limit=63).lower()
     make_bucket(loading, name)
@@ -36,39 +25,22 @@ def bucket(loading: Loading, logical: str, properties: Properties) -> Created:
     elif loading.s3.get_bucket_versioning(Bucket=name).get("Status") == "Enabled":
         # versions that are there stay (https://docs.aws.amazon.com/AmazonS3/latest/userguide/Versioning.html)
         loading.s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Suspended"})
-    if tags := properties.pop("Tags", None):
-        loading.s3.put_bucket_tagging(Bucket=name, Tagging={"TagSet": tags})
-    notifications = properties.pop("NotificationConfiguration", None)
-    if notifications or notified(loading, name):
-        notify(loading, name, _as_api(logical, notifications or {}))
+    for each in _to_queues(logical, properties.pop("NotificationConfiguration", {})):
+        rules = each.get("Filter", {}).get("S3Key", {}).get("Rules", [])
+        notify(loading, name, each["Queue"], each["Event"], rules)
     return Created(name, {"Arn": f"arn:aws:s3:::{name}"})
 
 
-@creates(
-    "Custom::S3BucketNotifications",
-    ignored={
-        "ServiceToken": "what its function does is done here",
-        "SkipDestinationValidation": "no destination is validated here",
-    },
-)
+@creates("Custom::S3BucketNotifications")
 def notifications_of_existing_bucket(loading: Loading, logical: str, properties: Properties) -> Created:
-    """What CDK's custom resource does: add to what is configured already, unless the bucket is managed."""
+    """What CDK's custom resource does: add to what is configured already."""
     name = properties.pop("BucketName")
-    ours = properties.pop("NotificationConfiguration")
-    if str(properties.pop("Managed", True)).lower() != "true":
-        if name not in {each["Name"] for each in loading.s3.list_buckets()["Buckets"]}:
-            make_bucket(loading, name)
-            loading.notes.append(f"bucket {name} is to exist already; an empty one was made in its place")
-        theirs = present(loading, name)
-        identify(loading, ours)
-        for kind in ours:
-            if isinstance(ours[kind], list):
-                known = {each["Id"] for each in ours[kind]}
-                theirs[kind] = [each for each in theirs.get(kind, []) if each["Id"] not in known] + ours[kind]
-            else:
-                theirs[kind] = ours[kind]
-        ours = theirs
-    notify(loading, name, ours)
+    properties.pop("Managed", None)
+    if name not in {each["Name"] for each in loading.s3.list_buckets()["Buckets"]}:
+        make_bucket(loading, name)
+        loading.notes.append(f"bucket {name} is to exist already; an empty one was made in its place")
+    for each in _to_queues(logical, properties.pop("NotificationConfiguration")):
+        loading.notifications.setdefault(name, []).append(each)
     return Created(logical)
 
 
@@ -80,68 +52,36 @@ def make_bucket(loading: Loading, name: str) -> None:
             raise
 
 
-def notified(loading: Loading, bucket: str) -> dict[str, Any]:
-    """What a bucket notifies already."""
-    found: dict[str, Any] = {**loading.s3.get_bucket_notification_configuration(Bucket=bucket)}
-    found.pop("ResponseMetadata", None)
-    return found
+def notify(loading: Loading, bucket: str, queue: str, event: str, rules: list[dict[str, str]]) -> None:
+    """Have the bucket tell a queue of an event, of keys that these rules admit."""
+    filters = {"Filter": {"Key": {"FilterRules": rules}}} if rules else {}
+    loading.notifications.setdefault(bucket, []).append({"QueueArn": queue, "Events": [event], **filters})
 
 
-def present(loading: Loading, bucket: str) -> dict[str, Any]:
-    """The same, without what an earlier template said and this one has not said yet."""
-    found = notified(loading, bucket)
-    queues = [each for each in found.pop("QueueConfigurations", []) if not _is_over(loading, bucket, each["Id"])]
-    return {**found, **({"QueueConfigurations": queues} if queues else {})}
-
-
-def withdraw(loading: Loading) -> None:
-    """Once all is loaded: take back what an earlier template notified of, and this one does not.
-
-    A bucket whose route is gone stays, with all that it holds, as on AWS.
-    """
+def put_notifications(loading: Loading) -> None:
+    """Once all is loaded: each bucket tells what the template says, and what others have configured, and no more of
+    what an earlier template said. A bucket whose route is gone stays, with all that it holds, as on AWS."""
+    ours = f"{loading.assembly.name}-"
     for bucket in [each["Name"] for each in loading.s3.list_buckets()["Buckets"]]:
-        left = present(loading, bucket)
-        if left != notified(loading, bucket):
-            notify(loading, bucket, left)
+        found: dict[str, Any] = {**loading.s3.get_bucket_notification_configuration(Bucket=bucket)}
+        found.pop("ResponseMetadata", None)
+        before = found.pop("QueueConfigurations", [])
+        wanted = [each for each in before if not each["Id"].startswith(ours)]
+        # a notification's id is made from what it says, to know it again
+        wanted += [
+            {"Id": ours + hashlib.sha256(json.dumps(each, sort_keys=True).encode()).hexdigest()[:16], **each}
+            for each in loading.notifications.get(bucket, [])
+        ]
+        if {each["Id"] for each in wanted} != {each["Id"] for each in before}:
+            told = {**found, **({"QueueConfigurations": wanted} if wanted else {})}
+            loading.s3.put_bucket_notification_configuration(
+                Bucket=bucket, NotificationConfiguration=cast("NotificationConfigurationTypeDef", told)
+            )
 
 
-def _is_over(loading: Loading, bucket: str, identifier: str) -> bool:
-    return identifier.startswith(f"{loading.assembly.name}-") and (bucket, identifier) not in loading.told
-
-
-def notify(loading: Loading, bucket: str, configuration: dict[str, Any]) -> None:
-    identify(loading, configuration)
-    loading.told |= {(bucket, each["Id"]) for each in configuration.get("QueueConfigurations", [])}
-    told = cast("NotificationConfigurationTypeDef", configuration)
-    loading.s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=told)
-
-
-def identify(loading: Loading, configuration: Mapping[str, Any]) -> None:
-    """Give each notification an id made from what it says, to know it again."""
-    for each in configuration.get("QueueConfigurations", []):
-        said = json.dumps(each, sort_keys=True)
-        each.setdefault("Id", f"{loading.assembly.name}-{hashlib.sha256(said.encode()).hexdigest()[:16]}")
-
-
-def _as_api(logical: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """A template's notification configuration as the API takes it."""
-    answer: dict[str, Any] = {}
-    for kind, value in configuration.items():
-        if kind == "QueueConfigurations":
-            answer[kind] = [
-                {
-                    "QueueArn": each["Queue"],
-                    "Events": [each["Event"]],
-                    **(
-                        {"Filter": {"Key": {"FilterRules": each["Filter"]["S3Key"]["Rules"]}}}
-                        if "Filter" in each
-                        else {}
-                    ),
-                }
-                for each in value
-            ]
-        elif kind == "EventBridgeConfiguration":
-            answer[kind] = {}
-        else:
+def _to_queues(logical: str, configuration: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Those that go to a queue. S3's events are told by the rule that takes them (`rules.uploads`)."""
+    for kind in configuration:
+        if kind not in ("QueueConfigurations", "EventBridgeConfiguration"):
             raise LocalError(f"bucket {logical} notifies by {kind}; the local stack sends to queues only")
-    return answer
+    return list(configuration.get("QueueConfigurations", []))

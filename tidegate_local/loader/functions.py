@@ -10,25 +10,10 @@ from typing import Any
 from tidegate_local.description import EventSourceMapping, Function
 from tidegate_local.environment import ACCOUNT, REGION
 from tidegate_local.errors import LocalError
-from tidegate_local.loader.kinds import Created, Properties, creates
-from tidegate_local.loader.loading import Loading
+from tidegate_local.loader.loading import Created, Loading, Properties, creates
 
 
-@creates(
-    "AWS::Lambda::Function",
-    ignored={
-        "Architectures": "the handlers run in this Python",
-        "Description": "nobody looks for it here",
-        "EphemeralStorage": "the handlers see this machine's disk",
-        "LoggingConfig": "logs are files here",
-        "ReservedConcurrentExecutions": "one worker runs each function here",
-        "Role": "nobody is refused anything here",
-        "Runtime": "the handlers run in this Python",
-        "RuntimeManagementConfig": "the handlers run in this Python",
-        "Tags": "nobody looks for them here",
-        "TracingConfig": "nothing is traced here",
-    },
-)
+@creates("AWS::Lambda::Function")
 def function(loading: Loading, logical: str, properties: Properties) -> Created:
     handler = properties.pop("Handler")
     variables = properties.pop("Environment", {}).get("Variables", {})
@@ -61,13 +46,7 @@ def code_of(loading: Loading, logical: str, handler: str, code: Mapping[str, Any
     raise LocalError(f"the code of function {logical} is missing: its handler is {handler}, but there is no {places}")
 
 
-@creates(
-    "AWS::Lambda::EventSourceMapping",
-    ignored={
-        "ScalingConfig": "one worker runs each function here",
-        "Tags": "nobody looks for them here",
-    },
-)
+@creates("AWS::Lambda::EventSourceMapping")
 def event_source(loading: Loading, logical: str, properties: Properties) -> Created:
     arn = properties.pop("EventSourceArn")
     name = properties.pop("FunctionName").rpartition(":")[2]

@@ -15,8 +15,7 @@ from tidegate_local.errors import LocalError
 from tidegate_local.loader import buckets, functions, jobs, messages, rules, tables  # noqa: F401
 from tidegate_local.loader.absent import ABSENT
 from tidegate_local.loader.assembly import Assembly
-from tidegate_local.loader.kinds import KINDS
-from tidegate_local.loader.loading import Loading
+from tidegate_local.loader.loading import KINDS, Loading
 
 
 def load(
@@ -32,7 +31,7 @@ def load(
     place_files(loading)
     for logical in loading.resources:
         loading.create(logical)
-    buckets.withdraw(loading)
+    buckets.put_notifications(loading)
     outputs = {
         name: str(loading.resolver.resolve(output["Value"]))
         for name, output in assembly.template.get("Outputs", {}).items()

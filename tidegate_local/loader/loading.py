@@ -1,9 +1,10 @@
-"""One stack while it is created: what exists already, and what its resources are called and refer to."""
+"""One stack while it is created: who creates what, and what its resources are called and refer to."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,8 @@ from tidegate_local.description import Function, Rule
 from tidegate_local.environment import ACCOUNT, REGION, client
 from tidegate_local.errors import LocalError
 from tidegate_local.intrinsics import NO_VALUE, Resolver
-from tidegate_local.loader.absent import ABSENT, absent
+from tidegate_local.loader.absent import ABSENT, MEANINGLESS, absent
 from tidegate_local.loader.assembly import Assembly
-from tidegate_local.loader.kinds import KINDS, Created
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb import DynamoDBClient
@@ -24,6 +24,38 @@ if TYPE_CHECKING:
     from types_boto3_s3 import S3Client
     from types_boto3_sns import SNSClient
     from types_boto3_sqs import SQSClient
+
+
+Properties = dict[str, Any]
+"""What the template says of one resource, without intrinsic functions. Whoever applies a property takes it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """What `Ref` and `Fn::GetAtt` answer for a resource."""
+
+    ref: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+Create = Callable[["Loading", str, Properties], Created]
+KINDS: dict[str, Create] = {}
+"""Who creates a type of resource."""
+
+
+def creates(kind: str) -> Callable[[Create], Create]:
+    """Registers the function that creates resources of this type. What it leaves in the properties is not applied."""
+
+    def register(create: Create) -> Create:
+        KINDS[kind] = create
+        return create
+
+    return register
+
+
+def taken(properties: Properties, *names: str) -> dict[str, Any]:
+    """The properties of these names, taken out."""
+    return {name: properties.pop(name) for name in names if name in properties}
 
 
 class Loading:
@@ -45,8 +77,8 @@ class Loading:
         self.functions: dict[str, Function] = {}
         self.rules: list[Rule] = []
         self.notes: list[str] = []
-        self.told: set[tuple[str, str]] = set()
-        """The notifications that this template wants: the bucket, and the id of each."""
+        self.notifications: dict[str, list[dict[str, Any]]] = {}
+        """What this template has each bucket notify."""
         self.folders: dict[tuple[str, str], Path] = {}
         self.resolver = Resolver(self.ref, self.attribute)
 
@@ -106,28 +138,27 @@ class Loading:
             raise LocalError(f"the template refers to a resource {logical!r} that it does not have")
         if logical in self.in_progress:
             raise LocalError(f"resources of the template need each other: {' -> '.join([*self.in_progress, logical])}")
-        resource = self.resources[logical]
-        kind = resource["Type"]
+        kind = self.resources[logical]["Type"]
         self.in_progress.append(logical)
         try:
-            if kind in ABSENT:
-                self.created[logical] = absent(self, logical, resource)
-            elif logical in self.handlers_of_custom_resources():
-                self.created[logical] = Created(
-                    logical, {"Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{logical}"}
-                )
-            else:
-                self.created[logical] = self._create(kind, logical, resource)
+            self.created[logical] = self._create(kind, logical)
         except ClientError as error:
             raise LocalError(f"{kind} {logical} could not be created: {error}") from error
         finally:
             self.in_progress.pop()
         return self.created[logical]
 
-    def _create(self, kind: str, logical: str, resource: Mapping[str, Any]) -> Created:
-        left_over = dict(self.resolver.resolve(resource.get("Properties", {})))
-        created = KINDS[kind].create(self, logical, left_over)
-        for name in sorted(left_over.keys() - KINDS[kind].ignored.keys()):
+    def _create(self, kind: str, logical: str) -> Created:
+        if logical in self.handlers_of_custom_resources():
+            return Created(logical, {"Arn": f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{logical}"})
+        said = self.resources[logical].get("Properties", {})
+        if kind in ABSENT:
+            # what it is called is all that counts here, and nothing else needs to be known
+            named = {name: self.resolver.resolve(said[name]) for name in ("RoleName", "LogGroupName") if name in said}
+            return Created(*absent(self, kind, logical, named))
+        properties: Properties = dict(self.resolver.resolve(said))
+        created = KINDS[kind](self, logical, properties)
+        for name in sorted(properties.keys() - MEANINGLESS.keys()):
             self.notes.append(f"{kind} {logical}: {name} is not applied on this machine")
         return created
 

@@ -10,20 +10,13 @@ from typing import Any
 from tidegate_local.description import Rule
 from tidegate_local.environment import ACCOUNT, REGION
 from tidegate_local.errors import LocalError
-from tidegate_local.loader.buckets import notify, present
-from tidegate_local.loader.kinds import Created, Properties, creates
-from tidegate_local.loader.loading import Loading
+from tidegate_local.loader.buckets import notify
+from tidegate_local.loader.loading import Created, Loading, Properties, creates
 
 _SPAN = {"minute": 60, "hour": 3600, "day": 86400}
 
 
-@creates(
-    "AWS::Events::Rule",
-    ignored={
-        "Description": "nobody looks for it here",
-        "Tags": "nobody looks for them here",
-    },
-)
+@creates("AWS::Events::Rule")
 def rule(loading: Loading, logical: str, properties: Properties) -> Created:
     name = properties.pop("Name", None) or loading.generated_name(logical)
     pattern = properties.pop("EventPattern", None)
@@ -52,22 +45,11 @@ def uploads(loading: Loading, logical: str, pattern: Mapping[str, Any], targets:
     detail = pattern["detail"]
     keys = detail.get("object", {}).get("key", [{"prefix": ""}])
     for bucket in detail["bucket"]["name"]:
-        for other, resource in loading.resources.items():
-            if resource.get("Properties", {}).get("BucketName") == bucket:
-                loading.create(other)
-        already = present(loading, bucket)
-        ours = [
-            {
-                "QueueArn": arn,
-                "Events": ["s3:ObjectCreated:*"],
-                **({"Filter": {"Key": {"FilterRules": rules}}} if (rules := filter_rules(logical, key)) else {}),
-            }
-            for arn in arns
-            for key in keys
-            # a key written out is one that the pattern with a wildcard is too long for; a filter takes it
-            if not isinstance(key, str)
-        ]
-        notify(loading, bucket, {**already, "QueueConfigurations": [*already.get("QueueConfigurations", []), *ours]})
+        for arn in arns:
+            for key in keys:
+                # a key written out is one that the pattern with a wildcard is too long for; a filter takes it
+                if not isinstance(key, str):
+                    notify(loading, bucket, arn, "s3:ObjectCreated:*", filter_rules(logical, key))
 
 
 def filter_rules(logical: str, matcher: Mapping[str, str]) -> list[dict[str, str]]:

@@ -7,31 +7,21 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import ClientError
 
 from tidegate_local.environment import ACCOUNT, REGION
-from tidegate_local.loader.kinds import Created, Properties, creates
-from tidegate_local.loader.loading import Loading
+from tidegate_local.loader.loading import Created, Loading, Properties, creates, taken
 
 if TYPE_CHECKING:
     from types_boto3_dynamodb.type_defs import TimeToLiveSpecificationTypeDef
 
 
-@creates(
-    "AWS::DynamoDB::Table",
-    ignored={
-        "ContributorInsightsSpecification": "no metrics are collected here",
-        "DeletionProtectionEnabled": "nothing deletes the table here but `local down --forget`",
-        "PointInTimeRecoverySpecification": "nobody restores the table here",
-        "SSESpecification": "nothing is encrypted here",
-        "Tags": "nobody looks for them here",
-    },
-)
+@creates("AWS::DynamoDB::Table")
 def table(loading: Loading, logical: str, properties: Properties) -> Created:
     name = properties.pop("TableName", None) or loading.generated_name(logical, limit=255)
     time_to_live = properties.pop("TimeToLiveSpecification", None)
-    applied = (
+    definition = taken(
+        properties,
         *("AttributeDefinitions", "KeySchema", "BillingMode", "ProvisionedThroughput"),
         *("GlobalSecondaryIndexes", "LocalSecondaryIndexes", "StreamSpecification"),
     )
-    definition = {key: properties.pop(key) for key in applied if key in properties}
     try:
         loading.dynamodb.create_table(TableName=name, **definition)
     except ClientError as error:
