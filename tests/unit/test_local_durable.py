@@ -141,7 +141,9 @@ class Trap:
         return os.system, ("true",)
 
 
-@pytest.mark.parametrize("trap", [Trap(), Trap, os.system, getattr, dumps], ids=repr)
+@pytest.mark.parametrize(
+    "trap", [Trap(), Trap, os.system, getattr, dumps], ids=repr, ids=["object", "class", "system", "getattr", "dumps"]
+)
 def test_a_file_that_somebody_else_made_runs_nothing(trap):
     with pytest.raises(pickle.UnpicklingError, match="is no part of what the services hold"):
         loads(pickle.dumps({"a": trap}))
