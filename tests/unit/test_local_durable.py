@@ -142,7 +142,7 @@ class Trap:
 
 
 @pytest.mark.parametrize(
-    "trap", [Trap(), Trap, os.system, getattr, dumps], ids=repr, ids=["object", "class", "system", "getattr", "dumps"]
+    "trap", [Trap(), Trap, os.system, getattr, dumps], ids=["object", "class", "system", "getattr", "dumps"]
 )
 def test_a_file_that_somebody_else_made_runs_nothing(trap):
     with pytest.raises(pickle.UnpicklingError, match="is no part of what the services hold"):
