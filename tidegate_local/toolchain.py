@@ -147,14 +147,19 @@ def prepare() -> None:
 
 
 def shim(real_java: Path) -> str:
-    """A `java` that drops one argument: Spark's launcher adds a module that the wheel lacks.
+    """A `java` that drops what Spark's launcher adds, and the wheel's Java does not take.
 
-    Spark can do without it: it only makes some vector arithmetic faster.
+    It lacks a module, which only makes some vector arithmetic faster. And it does not use an archive of classes
+    (`tidegate_local.emr.sharing`) if a jar is twice on the class path, as slf4j is: by name, and among all others.
     """
     return f"""\
 #!/bin/sh
 for argument do
   shift
+  case $argument in *:*/jars/slf4j-api-*.jar:*/jars/\\*)
+    before=${{argument%%/jars/slf4j-api-*}}
+    argument=${{before%:*}}:${{argument#*/slf4j-api-*.jar:}}
+  esac
   [ "$argument" = {_VECTOR_MODULE} ] || set -- "$@" "$argument"
 done
 exec {shlex.quote(str(real_java))} "$@"

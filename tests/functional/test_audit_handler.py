@@ -68,7 +68,7 @@ def test_an_upload_that_was_never_announced_lands_once(deployment: Deployment, m
     deployment.clock.advance(2 * DAY)
     metrics()
     assert look() == {"lost": 1}
-    assert metrics() == {("UploadsFoundLost", "flights"): 1}
+    assert metrics() == {("UploadsFoundLost", ""): 1}
     deliver(deployment)
     assert land(deployment) == [lost.key]
     deployment.clock.advance(DAY)

@@ -33,13 +33,6 @@ def test_dead_letters_are_kept_longer_than_messages():
     assert MESSAGES < DEAD_LETTERS <= 14 * DAY, "SQS keeps nothing longer"
 
 
-def test_the_batches_of_the_queues_are_those_that_lambda_takes():
-    assert sizing.INTAKE.batch_size * sizing.S3_NOTIFICATION_BYTES <= sizing.LAMBDA_PAYLOAD_BYTES
-    assert sizing.INTAKE.batch_size <= 10 or sizing.INTAKE.window >= 1, "more than 10 messages need a window"
-    assert sizing.DISPATCH.batch_size <= sizing.FIFO_SOURCE_LARGEST_BATCH
-    assert not sizing.DISPATCH.window, "a FIFO queue has none"
-
-
 def test_what_a_function_is_given_fits_an_invocation():
     # one notification as a record of the function's event has about 1,900 bytes, and an event 6 MB at most
     assert sizing.INTAKE.batch_size * 2_000 <= 6_000_000

@@ -21,7 +21,7 @@ def _all(folder: str, *, but: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(path for path in found if path not in but and not path.endswith("__init__.py"))
 
 
-REBUILDING = ("tidegate/flows/rebuild.py", "tidegate/flows/from_rows.py", "tidegate/stores/guarded.py")
+REBUILDING = ("tidegate/flows/rebuild.py", "tidegate/flows/from_rows.py")
 
 PARTS: Sequence[Part] = (
     Part(

@@ -36,6 +36,23 @@ def test_java_runs_through_a_shim() -> None:
     assert "21." in subprocess.run(command, capture_output=True, text=True, check=True).stderr
 
 
+def test_the_shim_names_no_jar_twice(tmp_path: Path) -> None:
+    java = executable(
+        tmp_path / "java",
+        toolchain.shim(executable(tmp_path / "real", 'printf "<%s>" "$@"')).removeprefix("#!/bin/sh\n"),
+    )
+    others = ["/a b/conf:/a b/jars/x.jar:/a b/jars/*", "/jars/slf4j-api-2.0.17.jar", "-x:/a/jars/slf4j-api-2.jar:/b"]
+
+    done = subprocess.run(
+        [java, "/a b/conf:/a b/jars/slf4j-api-2.0.17.jar:/a b/jars/*", *others],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "".join(f"<{each}>" for each in ("/a b/conf:/a b/jars/*", *others))
+
+
 def test_the_shim_drops_one_argument_and_keeps_the_others_whole(tmp_path: Path) -> None:
     real = executable(tmp_path / "it's real" / "java", 'printf "<%s>" "$@"; exit 3')
     java = executable(tmp_path / "java", toolchain.shim(real).removeprefix("#!/bin/sh\n"))

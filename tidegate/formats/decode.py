@@ -31,7 +31,7 @@ from tidegate.formats.splits import Splitter
 from tidegate.formats.streams import Stream, head_of
 from tidegate.formats.unknown import judge
 
-Given = Iterable[tuple[str, Any]]
+OptionValues = Iterable[tuple[str, Any]]
 Decoder = Callable[[bytes], pa.Table]
 """Raises Undecodable."""
 Divider = Callable[[bytes], Piece | None]
@@ -41,7 +41,7 @@ SalvageDecoder = Callable[[Stream, int], Iterator[pa.Table]]
 """As a StreamDecoder, and the number of rows that the file has at the most."""
 
 
-def decoder(format: str, schema: pa.Schema, options: Given = (), *, max_bytes: int = 1 << 40) -> Decoder:
+def decoder(format: str, schema: pa.Schema, options: OptionValues = (), *, max_bytes: int = 1 << 40) -> Decoder:
     """The decoder of files of `format` into tables of exactly `schema`.
 
     `max_bytes` limits a file's size in memory. Raises ValueError if no file, or none of this format, can hold such a
@@ -69,13 +69,13 @@ def decoder(format: str, schema: pa.Schema, options: Given = (), *, max_bytes: i
     return decode
 
 
-def divider(format: str, schema: pa.Schema, options: Given = (), *, max_bytes: int = 1 << 40) -> Divider | None:
+def divider(format: str, schema: pa.Schema, options: OptionValues = (), *, max_bytes: int = 1 << 40) -> Divider | None:
     """What makes a piece of a file for `decoder`; None if files of `format` cannot be joined."""
     found: Divider | None = _Making.of(format, options).make("make_piece", schema, max_bytes)
     return found
 
 
-def streaming(format: str, schema: pa.Schema, options: Given = ()) -> StreamDecoder:
+def streaming(format: str, schema: pa.Schema, options: OptionValues = ()) -> StreamDecoder:
     """The decoder of files of `format` that are decoded piece by piece.
 
     It takes and refuses the files that `decoder` takes and refuses, with the same rows and the same reasons; of a file
@@ -86,7 +86,9 @@ def streaming(format: str, schema: pa.Schema, options: Given = ()) -> StreamDeco
     return lambda stream: making.told(stream, made(stream))
 
 
-def salvaging(format: str, schema: pa.Schema, options: Given = (), fits: Fits = all_fit) -> SalvageDecoder | None:
+def salvaging(
+    format: str, schema: pa.Schema, options: OptionValues = (), fits: Fits = all_fit
+) -> SalvageDecoder | None:
     """As `streaming`, but rows that do not fit are left out, and said of the tables (`formats.salvage`). None if the
     options do not say that they are set aside. Raises ValueError as `decoder` does."""
     share = share_of_bad_rows(options)
@@ -100,7 +102,7 @@ def salvaging(format: str, schema: pa.Schema, options: Given = (), fits: Fits = 
     return lambda stream, rows: making.told(stream, limited(made(stream, allowed(rows, share)), share))
 
 
-def splitter(format: str, schema: pa.Schema, options: Given = ()) -> Splitter | None:
+def splitter(format: str, schema: pa.Schema, options: OptionValues = ()) -> Splitter | None:
     """What splits large files of `format`; None if they are read by one task each. Raises ValueError as `decoder`
     does."""
     making = _Making.of(format, options)
@@ -116,7 +118,7 @@ class _Making:
     settled: Mapping[str, Any]
 
     @staticmethod
-    def of(format: str, options: Given) -> "_Making":
+    def of(format: str, options: OptionValues) -> "_Making":
         return _Making(FORMATS[format], FORMATS[format].settled(dict(options)))
 
     def make(self, name: str, *arguments: Any) -> Any:
