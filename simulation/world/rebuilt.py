@@ -78,7 +78,7 @@ def switch(world: "World", on: bool) -> None:
 def _rebuild(world: "World", then: Callable[[], object]) -> None:
     def ended(process: Process) -> None:
         # the answer to the last write may have been lost: then the next run says that the ledger is whole
-        if ("ledger", *WHOLE) not in world.dynamodb.items:
+        if "since" not in world.dynamodb.items.get(("ledger", *WHOLE), {}):
             world.happened[REBUILT_AGAIN] += 1
             if not process.failed:
                 add_routes(world, re.findall(r"has no route ([\w-]+),", " ".join(process.answer.troubles)))

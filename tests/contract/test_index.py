@@ -22,10 +22,10 @@ def ending(outcome: str = Outcome.QUARANTINED.value) -> Ending:
 
 def test_a_ledger_is_whole_when_somebody_says_so(ledger: Ledger):
     assert not ledger.is_whole()
-    ledger.declare_whole()
-    ledger.declare_whole()
+    ledger.end_rebuild()
+    ledger.end_rebuild()
     assert ledger.is_whole()
-    ledger.take_back_whole()
+    ledger.begin_rebuild()
     assert not ledger.is_whole()
 
 

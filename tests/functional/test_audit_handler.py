@@ -182,7 +182,7 @@ def test_an_invocation_costs_one_query_and_a_write_for_each_place_that_is_new_or
 ):
     """And a read of whether the ledger is whole."""
     there = wiring.this_deployment()
-    deployment.ledger.declare_whole()
+    deployment.ledger.end_rebuild()
 
     def look_with(**prefixes: str) -> Counter[str]:
         settings = [

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -205,6 +206,78 @@ def test_rows_of_a_fenced_batch_are_reported(history: History):
     assert history.world.ledger.batch(second) is None
 
 
+def ending_of(history: History, key: str) -> str:
+    (claim,) = history.world.ledger.claims(BUCKET, upload(key).key)
+    return claim.outcome
+
+
+def quarantined_late(history: History) -> tuple[str, bytes]:
+    """A batch whose job has quarantined its upload; its receipt, which is not there yet, and its name."""
+    lose(history, work=True)
+    history.world.lineage.tables = {}
+    listed(history, OLD_ID, ONE, ends={ONE.key: ""})
+    name = batch_folder(OLD_ID) + "receipt.json"
+    return name, history.work.objects.pop(name)
+
+
+def test_a_job_that_ends_while_claims_are_written_ends_its_uploads(history: History):
+    """Its receipt is there when its record is written, and was not when its claims were."""
+    name, receipt = quarantined_late(history)
+    manifests: list[str] = []
+
+    class Late:
+        def __getattr__(self, called: str) -> Any:
+            return getattr(history.work, called)
+
+        def get(self, asked: str) -> bytes | None:
+            manifests.extend([asked] if asked.endswith("sealed.json") else [])
+            if len(manifests) == 2:
+                history.work.objects[name] = receipt
+            return history.work.get(asked)
+
+    assert rebuilt(history, work=Late()).whole
+    assert history.world.batch(OLD_ID).state is State.COMMITTED
+    assert ending_of(history, "moved") == "quarantined"
+
+
+def test_a_job_that_ends_between_two_rebuilds_ends_its_uploads(history: History):
+    name, receipt = quarantined_late(history)
+    calls = Life()
+    rebuilt(history, calls)
+    history.world.store.items.clear()
+    with pytest.raises(Died):
+        rebuilt(history, Life(calls.names.index("index_batch") + 1))
+    assert ending_of(history, "moved") == ""
+    history.work.objects[name] = receipt
+    assert rebuilt(history).whole
+    assert ending_of(history, "moved") == "quarantined"
+
+
+def test_a_receipt_that_was_deleted_takes_its_endings_along(history: History):
+    """As the message about a fenced batch with rows says."""
+    lose(history)
+    second = history.batches[1]
+    name = batch_folder(second) + "receipt.json"
+    right = history.work.objects[name]
+    history.work.objects[name] = replace(history.published[second], fence=True).encode()
+    assert not rebuilt(history).whole
+    history.work.objects[name] = right
+    assert rebuilt(history).whole
+    assert ending_of(history, "c1") == ""
+    everything_again(history)
+    check(history)
+
+
+def test_a_fenced_batch_may_lack_a_part(history: History):
+    lose(history, work=True)
+    history.world.lineage.tables = {}
+    listed(history, OLD_ID, ONE, fence=True)
+    for part in list(history.work.names(batch_folder(OLD_ID) + "parts/")):
+        del history.work.objects[part]
+    assert rebuilt(history).whole
+    assert history.world.batch(OLD_ID).state is State.ABANDONED
+
+
 @pytest.mark.parametrize("damage", ["a part", "the outcomes", "another manifest", "other sums"])
 def test_a_batch_with_a_damaged_file_keeps_the_ledger_from_being_whole(history: History, damage: str):
     lose(history)
@@ -249,7 +322,7 @@ def test_a_part_that_is_gone_for_good_is_left_out_with_its_manifest(history: His
 def test_a_new_deployment_takes_over_what_another_one_has_filled(history: History):
     """Its first look at the empty ledger has called it whole. A rebuild that dies leaves a ledger that is not."""
     lose(history, work=True)
-    history.world.ledger.declare_whole()
+    history.world.ledger.end_rebuild()
     with pytest.raises(Died):
         rebuilt(history, Life(4, after=True))
     assert not history.world.ledger.is_whole()
@@ -331,7 +404,7 @@ def test_whichever_call_it_dies_at_the_next_one_goes_on(history: History, work: 
     whole = Life()
     assert rebuilt(history, whole).whole
     writes = {
-        *("put", "put_if_absent", "publish", "declare_whole"),
+        *("put", "put_if_absent", "publish", "begin_rebuild", "end_rebuild"),
         *("index_notices", "index_claims", "index_over", "index_rows", "index_batch"),
     }
     assert len(writes & set(whole.names)) >= (6 if work else 5)

@@ -4,6 +4,7 @@ rebuilds is typed in tests/functional/runbook, because it starts jobs; here the 
 moto's CloudFormation leaves out TTL and point-in-time recovery: so both can only be there because the page set them.
 """
 
+import json
 import os
 import re
 import shutil
@@ -186,9 +187,13 @@ def test_every_command_of_the_page_is_in_a_section_that_is_run():
 
 def test_the_procedure_works_as_it_is_written(deployment: Deployment, shell: Shell):
     assert deployment.states() == ({"Enabled"}, {"ENABLED"})
-    (off,) = blocks("Switch off what writes")
+    off, jobs = blocks("Switch off what writes")
     shell.run(off)
     assert deployment.states() == ({"Disabled"}, {"DISABLED"})
+    # moto's CloudFormation makes no application
+    emr = deployment.cloud.client("emr-serverless")
+    made = emr.create_application(name="jobs", releaseLabel="emr-7.0.0", type="SPARK")["applicationId"]
+    assert json.loads(shell.run(f"TIDEGATE_APPLICATION={made}\n{jobs}")) == []
 
     there, make = blocks("Make an empty table")
     shell.run(there)

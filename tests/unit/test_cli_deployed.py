@@ -34,7 +34,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture
 def world(file: Path, monkeypatch: pytest.MonkeyPatch) -> DatedWorld:
     world = dated_world()
-    world.ports.ledger.declare_whole()
+    world.ports.ledger.end_rebuild()
     monkeypatch.setattr(wiring, "_ledger", lambda table, retention: world.ports.ledger)
     monkeypatch.setattr(wiring.Deployment, "_work", lambda deployed: world.work)
     monkeypatch.setattr(wiring, "clock", world.clock)

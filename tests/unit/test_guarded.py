@@ -48,7 +48,7 @@ def test_nothing_is_read_or_written_while_it_is_not_whole(call: str):
 @pytest.mark.parametrize("call", CALLS)
 def test_one_look_is_enough_while_it_is(call: str):
     store = Counting()
-    store.apply(transitions.declare_whole(now=1))
+    store.apply(transitions.end_rebuild(now=1))
     guard = guarded(store, new=False)
     CALLS[call](guard)
     for each in CALLS.values():
@@ -76,8 +76,23 @@ def test_the_first_batch_of_a_twin_is_no_reason_to_refuse():
     store = MemoryStore()
 
     def is_new() -> bool:
-        store.apply(transitions.declare_whole(now=1))
+        store.apply(transitions.end_rebuild(now=1))
         return False
 
     GuardedStore(store, lambda: 7, is_new).apply(ANY)
+    assert len(store.items) == 2
+
+
+def test_who_took_the_ledger_for_new_does_not_open_it_once_a_rebuild_has_begun():
+    """Its work bucket is lost, too: nothing is there that a new deployment would not have."""
+    store = MemoryStore()
+    early = guarded(store, new=True)
+    assert early.get(route_key("flights")) is None
+    store.apply(transitions.begin_rebuild())
+    for guard in (early, guarded(store, new=True)):
+        with pytest.raises(Retryable, match="`tidegate ledger rebuild`"):
+            guard.apply(ANY)
+    assert list(store.items) == [WHOLE]
+    store.apply(transitions.end_rebuild(now=1))
+    guarded(store, new=True).apply(ANY)
     assert len(store.items) == 2

@@ -27,8 +27,7 @@ LARGEST = 10**15
 """Bytes of an upload. S3 takes less."""
 ASSUMED = (
     f"assumed: a call takes {costs.CALL_SECONDS * 1e3:.0f} ms, a job starts after {told(costs.JOB_STARTS_AFTER)} and"
-    f" keeps its workers for {told(costs.JOB_SECONDS)} and the time to read, without `linger`; uploads come evenly over"
-    " the day"
+    f" keeps its workers for {told(costs.JOB_SECONDS)} and the time to read; uploads come evenly over the day"
 )
 
 
@@ -39,7 +38,7 @@ def cost(
         str | None, typer.Option("--max-wait", metavar="WAIT", help='Such as "5m". Default: the route\'s, else 60s.')
     ] = None,
     route: Annotated[
-        str | None, typer.Option("--route", metavar="ROUTE", help="Take max_wait and the targets of this route.")
+        str | None, typer.Option("--route", metavar="ROUTE", help="Take max_wait and target_bytes of this route.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,

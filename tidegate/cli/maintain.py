@@ -52,10 +52,10 @@ def maintain(
 def _tables(named: str | None, maintained: tuple[str, ...], known: set[str]) -> tuple[str, ...]:
     if named is None:
         if not maintained:
-            raise typer.BadParameter("no table is maintained: see `enabled` in [maintain]")
+            raise typer.BadParameter("no table is maintained: see `maintain` of the routes")
         return maintained
     if named not in known:
         raise typer.BadParameter(f"no route has table {named!r}: there are {', '.join(sorted(known))}")
     if named not in maintained:
-        raise typer.BadParameter(f"table {named} is not maintained: see `maintain` of its routes, and [maintain]")
+        raise typer.BadParameter(f"table {named} is not maintained: see `maintain` of its routes")
     return (named,)

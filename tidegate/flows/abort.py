@@ -1,6 +1,6 @@
 """Abort: give a batch up for good, whatever it is doing.
 
-The ledger cannot decide this: a zombie may publish at any moment, and after a restore of the ledger even a batch that
+The ledger cannot decide this: a zombie may publish at any moment, and after a rebuild of the ledger even a batch that
 seems never to have begun may be in the table. So abort begins an attempt whose job fences the batch in the table. The
 batch is ABANDONED only when settling reads the fence's receipt. If a driver publishes first, the receipt records that,
 and the batch is committed.

@@ -66,6 +66,7 @@ from tidegate.core.records import (
 )
 from tidegate.core.routes import Place, Route
 from tidegate.core.seats import SharedJob
+from tidegate.core.transitions.index import is_whole
 from tidegate.core.uploads import Upload
 from tidegate.flows.store import Clock, NewId, Store
 
@@ -608,13 +609,15 @@ class Ledger:
     # ---- built anew
 
     def is_whole(self) -> bool:
-        return self.store.get(WHOLE) is not None
+        return is_whole(self.store.get(WHOLE))
 
-    def declare_whole(self) -> None:
-        self.store.apply(transitions.declare_whole(now=self.clock()))
+    def begin_rebuild(self) -> None:
+        """Nobody else reads or writes the ledger from now on."""
+        self.store.apply(transitions.begin_rebuild())
 
-    def take_back_whole(self) -> None:
-        self.store.apply(transitions.take_back_whole())
+    def end_rebuild(self) -> None:
+        """The ledger is whole."""
+        self.store.apply(transitions.end_rebuild(now=self.clock()))
 
     def index_notices(self, records: Iterable[NoticeRecord]) -> Mapping[str, NoticeRecord]:
         """Write these records where there is none. Returns those that are there already, by id."""

@@ -48,7 +48,8 @@ fenced is published, if its fence was not yet in the table.
 again: an inbox drops what it has seen. An older batch whose announcement still waited is not announced.
 
 **A job may run meanwhile.** If its manifest is there, the claims of all its uploads are, whatever the lineage says. If
-the work bucket is lost, a batch that is published after line 1 is in neither: wait until no job runs.
+its receipt comes after line 6, its claims are written once more with their endings, before its record. If the work
+bucket is lost, a batch that is published after line 1 is in neither: wait until no job runs.
 
 **Settings change.** The manifest that line 4 writes names the route and the table of today: the route that takes the
 upload, among those of the table. A table that no route names is not read. An undecided batch of a route that the
@@ -67,7 +68,7 @@ from itertools import groupby
 from tidegate.core.batches import LONGEST_OPEN, Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import Rejected, Retryable, TidegateError
-from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part
+from tidegate.core.manifests import BATCHES, OwnedUpload, batch_folder, decode_part, notice_of_part, outcomes_name
 from tidegate.core.notices import Entry, Notice, NoticeRecord
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending, decode_outcomes, given_up
@@ -145,14 +146,13 @@ def rebuild(
     none. Raises Rejected if the ledger is whole, or if a table's lineage cannot be used; Retryable or OutcomeUnknown if
     AWS does not answer: call it again, it continues.
     """
-    if ports.ledger.is_whole():
-        if next(iter(ports.work.folders(BATCHES, "")), None) is not None:
-            raise Rejected(
-                "the ledger is whole, and is never put right in place. If it is damaged, or was restored from a backup,"
-                " delete its table, make an empty one of the same name, and rebuild that"
-            )
-        # a new deployment, which has taken nothing yet, takes over tables that another one has filled
-        ports.ledger.take_back_whole()
+    # a new deployment, which has taken nothing yet, may take over tables that another one has filled
+    if ports.ledger.is_whole() and next(iter(ports.work.folders(BATCHES, "")), None) is not None:
+        raise Rejected(
+            "the ledger is whole, and is never put right in place. If it is damaged, or was restored from a backup,"
+            " delete its table, make an empty one of the same name, and rebuild that"
+        )
+    ports.ledger.begin_rebuild()
     run = _Rebuilding(ports, configured, oldest, made_at, tell)
     run.report.rows = write_from_rows(ports, routes=configured, oldest=oldest, made_at=made_at, tell=tell)
     for route in configured.values():
@@ -160,11 +160,12 @@ def rebuild(
     tell("looking for older batches that have not ended")
     batches = [*unfinished_before(oldest, ports), *ports.work.folders(BATCHES, oldest)]
     run.each("claims", reversed(batches), run.claims)
-    run.each("records", batches, run.record)
+    # a batch whose claims are missing would be left out of what others are counted for
+    for line, do in (("records", run.record), ("uploads in no manifest", run.send)):
+        if not run.report.troubles:
+            run.each(line, batches, do)
     if not run.report.troubles:
-        run.each("uploads in no manifest", batches, run.send)
-    if not run.report.troubles:
-        ports.ledger.declare_whole()
+        ports.ledger.end_rebuild()
         run.report.whole = True
     return run.report
 
@@ -192,6 +193,10 @@ class _Rebuilding:
     made_at: Callable[[str], int]
     tell: Tell
     report: Rebuilt = field(default_factory=Rebuilt)
+    receipts: set[str] = field(default_factory=set)
+    """Batches that had a receipt when their claims were written."""
+    _files: dict[str, BatchFiles | None] = field(default_factory=dict)
+    """Of the batches that share an upload with another one."""
 
     def each(self, what: str, batches: Iterable[str], line: Callable[[str], None]) -> None:
         """Do a line for each batch. A damaged batch does not stop the others."""
@@ -208,32 +213,35 @@ class _Rebuilding:
             if done % TOLD_EVERY == 0:
                 self.tell(f"{what}: {done} batches done")
 
-    def part(self, batch_id: str, name: str) -> list[Upload]:
-        body = self.ports.work.get(batch_folder(batch_id) + name)
-        if body is None:
-            raise Rejected(
-                f"{batch_folder(batch_id)}{name} is missing in the work bucket. Restore it and run this again. If it is"
-                " gone for good, delete the batch's sealed.json when no job runs: the batch is then read from the rows"
-                " in its table, and what is left of its uploads is sent again"
-            )
-        return [item.upload for item in decode_part(body)]
+    def parts(self, batch_id: str, files: BatchFiles) -> Mapping[str, Sequence[OwnedUpload]]:
+        """The parts that the manifest lists. Of a fenced batch one may be missing: nothing of it is in a table."""
+        found: dict[str, Sequence[OwnedUpload]] = {}
+        for name in files.sealed.parts:
+            body = self.ports.work.get(batch_folder(batch_id) + name)
+            if body is not None:
+                found[name] = decode_part(body)
+            elif not files.fenced:
+                raise Rejected(
+                    f"{batch_folder(batch_id)}{name} is missing in the work bucket. Restore it and run this again. If"
+                    " it is gone for good, delete the batch's sealed.json when no job runs, make the ledger's table"
+                    " empty again, and run this again: the batch is then read from the rows in its table, and what is"
+                    " left of its uploads is sent again"
+                )
+        return found
 
-    def endings(self, batch_id: str, files: BatchFiles) -> Mapping[Identity, Ending]:
+    def endings(
+        self, batch_id: str, files: BatchFiles, parts: Mapping[str, Sequence[OwnedUpload]]
+    ) -> Mapping[Identity, Ending]:
         """The endings of a decided batch's uploads that ended without a row."""
         if files.receipt is None:
             return {}
-        folder = batch_folder(batch_id)
         if files.receipt.fence:
-            owned = (each for name in files.sealed.parts for each in decode_part(self._body(folder + name)))
-            return {each.upload.identity: given_up(each) for each in owned}
-        body = self._body(f"{folder}outcomes/{files.receipt.staged}.jsonl.gz")
-        return {(each.bucket, each.key, each.version): each for each in decode_outcomes(body).endings}
-
-    def _body(self, name: str) -> bytes:
+            return {each.upload.identity: given_up(each) for owned in parts.values() for each in owned}
+        name = outcomes_name(batch_folder(batch_id), files.receipt.staged)
         body = self.ports.work.get(name)
         if body is None:
             raise Rejected(f"{name} is missing in the work bucket; restore it and run this again")
-        return body
+        return {(each.bucket, each.key, each.version): each for each in decode_outcomes(body).endings}
 
     # ---- 5 and 6: who owns what the manifests list
 
@@ -241,35 +249,37 @@ class _Rebuilding:
         files = files_of(batch_id, self.ports.work)
         if files is None:
             return
-        endings = self.endings(batch_id, files)
-        found = {name: self.part(batch_id, name) for name in files.sealed.parts}
+        found = self.parts(batch_id, files)
+        endings = self.endings(batch_id, files, found)
+        self.receipts |= {batch_id} if files.receipt else set()
         records = [
             NoticeRecord(
                 notice_of_part(name),
                 files.sealed.route,
                 batch_id,
                 name,
-                len(uploads),
-                sum(each.size for each in uploads),
+                len(owned),
+                sum(each.upload.size for each in owned),
                 0,
             )
-            for name, uploads in found.items()
+            for name, owned in found.items()
         ]
         for known in self.ports.ledger.index_notices(records).values():
             if known.batch != batch_id:
                 raise Rejected(f"notice {known.id} is in its manifest, and in that of batch {known.batch}: keep one")
         twice: dict[str, list[Upload]] = defaultdict(list)
         for record in records:
-            uploads = found[record.part]
+            uploads = [each.upload for each in found[record.part]]
             others = self.ports.ledger.index_claims(record.id, uploads, endings)
             self.report.claims += len(uploads) - len(others)
             for upload, there in others.items():
+                ending = endings.get(upload.identity)
                 if there.notice != record.id:
-                    other = self._settle_between(
-                        batch_id, files, record.id, upload, endings.get(upload.identity), there
-                    )
-                    if other:
+                    if other := self._settle_between(batch_id, files, record.id, upload, ending, there):
                         twice[other].append(upload)
+                elif there.outcome != (str(ending.outcome) if ending else ""):
+                    # it was written before the batch had its receipt, or while it had another one
+                    self.ports.ledger.index_over(record.id, upload, ending, owner=record.id)
         for other, uploads in twice.items():
             self.report.twice.append(Twice(max(batch_id, other), min(batch_id, other), len(uploads), str(uploads[0])))
 
@@ -280,7 +290,7 @@ class _Rebuilding:
         other batch if both have landed it in one table."""
         for _ in range(TRIES):
             owner = self.ports.ledger.notice(there.notice)
-            theirs = files_of(owner.batch, self.ports.work) if owner else None
+            theirs = self._files_of(owner.batch) if owner else None
             if owner is None or theirs is None:
                 raise Rejected(
                     f"it lists {upload}, which notice {there.notice} owns, and no manifest has that notice: something"
@@ -309,6 +319,11 @@ class _Rebuilding:
             if there.notice == notice:
                 return ""
         raise Retryable(f"the claim on {upload} changed while it was moved: does another rebuild run? Run this again")
+
+    def _files_of(self, batch_id: str) -> BatchFiles | None:
+        if batch_id not in self._files:
+            self._files[batch_id] = files_of(batch_id, self.ports.work)
+        return self._files[batch_id]
 
     # ---- 7: the batches
 
@@ -346,22 +361,26 @@ class _Rebuilding:
                 f"its receipt accounts for {receipt.tally.uploads} uploads, its manifest for {sealed.objects}: one of"
                 " the two was changed by hand"
             )
+        if receipt and batch_id not in self.receipts:
+            # its job has ended since
+            self.claims(batch_id)
         back = self._owned_elsewhere(batch_id, files) if receipt else {}
-        announce = self.ports.bus is not None and batch.opened_at >= self.ports.clock() - LONGEST_OPEN
+        young = batch.opened_at >= self.ports.clock() - LONGEST_OPEN
+        announce = self.ports.bus is not None and young and receipt is not None and bool(receipt.snapshot)
         if self.ports.ledger.index_batch(batch, receipt, back, announce=announce):
             self.report.ended += receipt is not None
             self.report.waiting += receipt is None
 
     def _owned_elsewhere(self, batch_id: str, files: BatchFiles) -> Mapping[str, int]:
         """How many of a decided batch's uploads a batch of higher rank owns, by what they are counted as here."""
-        endings = self.endings(batch_id, files)
+        parts = self.parts(batch_id, files)
+        endings = self.endings(batch_id, files, parts)
         found: Counter[str] = Counter()
-        for name in files.sealed.parts:
-            uploads = self.part(batch_id, name)
-            claims = self.ports.ledger.claims_on(uploads)
-            for each in uploads:
-                claim, ending = claims.get(each.identity), endings.get(each.identity)
-                if claim is not None and claim.notice != notice_of_part(name):
+        for owned in parts.values():
+            claims = self.ports.ledger.claims_on(each.upload for each in owned)
+            for each in owned:
+                claim, ending = claims.get(each.upload.identity), endings.get(each.upload.identity)
+                if claim is not None and claim.notice != each.notice:
                     found[str(ending.outcome) if ending else Outcome.COMMITTED.value] += 1
         return found
 
@@ -377,7 +396,8 @@ class _Rebuilding:
         names = [name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/")]
         by_route: dict[str, list[Entry]] = defaultdict(list)
         for name in sorted({*names} - {*listed}):
-            for entry in self._strays(batch_id, self.part(batch_id, name)):
+            body = self.ports.work.get(folder + name)
+            for entry in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
                 by_route[self._route(files, entry.upload)].append(entry)
         for route, entries in by_route.items():
             # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)

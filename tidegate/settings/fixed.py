@@ -1,5 +1,5 @@
 """What no `tidegate.toml` says, because an owner has no fact that decides it: durations in seconds, rates per second.
-docs/configuration.md lists it with the reasons.
+docs/configuration.md lists it.
 
 Tests, the simulation and the local stack of a test have other values: they replace these names, and all that follows
 from them follows.

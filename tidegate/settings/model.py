@@ -38,7 +38,7 @@ class Settings(Section):
     network: NetworkSettings = Field(NetworkSettings(), description="Where Spark's workers run.")
     limits: LimitSettings = Field(LimitSettings(), description="The share of the account's quotas.")
     catalog_section: CatalogSettings = Field(CatalogSettings(), alias="catalog", description="The Iceberg catalog.")
-    retention: RetentionSettings = Field(RetentionSettings(), description="How long messages and claims are kept.")
+    retention: RetentionSettings = Field(RetentionSettings(), description="How long claims are kept.")
     operations: OperationsSettings = Field(OperationsSettings(), description="Who receives alarms.")
     audit: AuditSettings = Field(AuditSettings(), description="The search for uploads that S3 never announced.")
     announce: AnnounceSettings = Field(AnnounceSettings(), description="Events that tell others of committed batches.")

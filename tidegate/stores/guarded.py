@@ -11,6 +11,7 @@ record.
     if the process dies              nothing has happened, or the record is there: nobody writes before it
     if a twin writes the first batch between the two looks, its record is there before that batch: the record is looked
                                      for again after a batch was found
+    if a rebuild begins between them its record is in the way of that first write, which is refused
     if the table is replaced while a function runs, that invocation goes on with what it has seen: nobody makes a new
                                      table before the longest invocation is over (docs/operations.md)
 """
@@ -21,7 +22,8 @@ from dataclasses import dataclass, field
 from tidegate.core.errors import Retryable
 from tidegate.core.items import Applied, Item, Key, Refused, Transition
 from tidegate.core.records import WHOLE
-from tidegate.core.transitions import declare_whole
+from tidegate.core.transitions import open_ledger
+from tidegate.core.transitions.index import is_whole
 from tidegate.flows.store import Clock, Store
 
 NOT_WHOLE = (
@@ -64,15 +66,18 @@ class GuardedStore:
         """Raises Retryable if the ledger is not whole."""
         if self._whole or self._new:
             return
-        self._whole = self.beneath.get(WHOLE) is not None
+        there = self.beneath.get(WHOLE)
+        if there is None and self.is_new():
+            self._new = True
+            return
+        self._whole = is_whole(there or self.beneath.get(WHOLE))
         if not self._whole:
-            self._new = self.is_new()
-            if not self._new and self.beneath.get(WHOLE) is None:
-                raise Retryable(NOT_WHOLE)
-            self._whole = not self._new
+            raise Retryable(NOT_WHOLE)
 
     def _begin(self) -> None:
         self._look()
         if not self._whole:
-            self.beneath.apply(declare_whole(now=self.clock()))
+            done = self.beneath.apply(open_ledger(now=self.clock()))
+            if isinstance(done, Refused) and not is_whole(done.there[0]):
+                raise Retryable(NOT_WHOLE)
             self._whole = True

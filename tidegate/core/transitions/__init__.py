@@ -37,8 +37,9 @@
     index_claim     built anew: which notice owns an upload,       it has no live claim
     index_over      instead of another notice,                     its owner is still the one that was read
     index_batch     and how the batch stands                       there is no record
-    declare_whole   that the ledger is whole                       nobody has
-    take_back_whole that it is not                                 nothing
+    open_ledger     that a new deployment's ledger is whole        there is no record
+    begin_rebuild   that the ledger is being rebuilt               nothing
+    end_rebuild     that it is whole                               it was not
     begin_watch     since when a place is watched                  it is not, or was not for as long as is remembered
     end_watch       that no route takes the place any more         it was not left
     resume_watch    that a route takes it again                    it was left when it was read
@@ -80,13 +81,14 @@ from tidegate.core.transitions.batches import (
     void,
 )
 from tidegate.core.transitions.index import (
-    declare_whole,
+    begin_rebuild,
+    end_rebuild,
     index_batch,
     index_claim,
     index_notice,
     index_over,
     index_rows,
-    take_back_whole,
+    open_ledger,
 )
 from tidegate.core.transitions.routes import (
     count_refused,
@@ -112,13 +114,14 @@ __all__ = [
     "MOST_DROPPED",
     "begin_attempt",
     "begin_audit",
+    "begin_rebuild",
     "begin_watch",
     "claim",
     "count_refused",
-    "declare_whole",
     "drop",
     "drop_quarantined",
     "end_batch",
+    "end_rebuild",
     "end_watch",
     "end_wish",
     "fix_dataset",
@@ -145,6 +148,7 @@ __all__ = [
     "note_snapshot",
     "note_wish",
     "open_batch",
+    "open_ledger",
     "pause",
     "record_ending",
     "record_job",
@@ -154,7 +158,6 @@ __all__ = [
     "resume_watch",
     "seal",
     "step_aside",
-    "take_back_whole",
     "take_over",
     "unpause",
     "void",

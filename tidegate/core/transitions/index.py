@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tidegate.core.batches import Batch, State
-from tidegate.core.items import Delete, Is, Item, Key, NeverWritten, Put, Transition, Update, Vacant, Write
+from tidegate.core.items import Is, Item, Key, Lacks, NeverWritten, Put, Transition, Update, Vacant, Write
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import NOTICE_OUTLIVES_CLAIM, VERSION, WHOLE, batch_key, notice_key, route_key
@@ -19,14 +19,25 @@ from tidegate.core.transitions.common import (
 from tidegate.core.uploads import Upload
 
 
-def declare_whole(*, now: int) -> Transition:
-    """Every function and every verb works from now on."""
+def is_whole(item: Item | None) -> bool:
+    """What the record under `WHOLE` says."""
+    return item is not None and "since" in item
+
+
+def open_ledger(*, now: int) -> Transition:
+    """A new deployment's ledger is whole. Refused if a rebuild has begun, or if it is whole already."""
     return single("note that the ledger is whole", Write(WHOLE, Put({"v": VERSION, "since": now}), (NeverWritten(),)))
 
 
-def take_back_whole() -> Transition:
-    """Nothing works any more until the ledger is whole again."""
-    return single("note that the ledger is not whole", Write(WHOLE, Delete()))
+def begin_rebuild() -> Transition:
+    """Nothing works any more until the ledger is whole. A function that took it for new may not open it now."""
+    return single("note that the ledger is being rebuilt", Write(WHOLE, Put({"v": VERSION})))
+
+
+def end_rebuild(*, now: int) -> Transition:
+    """Every function and every verb works from now on."""
+    whole = Put({"v": VERSION, "since": now})
+    return single("note that the ledger is whole", Write(WHOLE, whole, (Lacks("since"),)))
 
 
 def index_notice(record: NoticeRecord, *, now: int, retention: int) -> Transition:
