@@ -71,7 +71,7 @@ def all_is_there_once(stack: Deployed) -> None:
     assert stack.invoke("settle", event("settle_schedule")) == {"troubles": 0}
     weather, flights = stack.running("weather"), stack.running("flights")
     assert (weather.objects, weather.notices, flights.objects, flights.notices) == (2, 2, 3, 2)
-    assert kinds(stack) == {"o": 5, "n": 4, "b": 2, "r": 2, "h": 2, "routes": 2}
+    assert kinds(stack) == {"o": 5, "n": 4, "b": 2, "r": 2, "h": 2, "routes": 2, "ledger": 1}
     assert sorted(stack.started()) == sorted([f"{weather.id}-1", f"{flights.id}-1"])
     for batch in (weather, flights):
         assert stack.jobs.runs[batch.job_run].token.startswith(f"{batch.id}-1-")
@@ -113,7 +113,7 @@ def test_an_intake_that_is_killed_while_it_publishes_leaves_one_registration(sta
     assert failures(stack.invoke("intake", event("intake_s3"))) == []
     assert stack.deliver("dispatch") == []
     assert (stack.open_batch("flights").objects, stack.open_batch("weather").objects) == (1, 1)
-    assert kinds(stack) == {"o": 2, "n": 2, "b": 2, "r": 2, "routes": 2}
+    assert kinds(stack) == {"o": 2, "n": 2, "b": 2, "r": 2, "routes": 2, "ledger": 1}
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before it arrives", "with the answer lost"])

@@ -75,7 +75,7 @@ class Chromium:
 @contextlib.contextmanager
 def chromium() -> Iterator[Chromium]:
     """A browser, until the end of the block."""
-    node = toolchain.choose_node({}).path  # the package needs a newer one than the machine may have
+    node = toolchain.node()
     command = [str(node), str(PINS / "driver.mjs"), str(installed())]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         try:

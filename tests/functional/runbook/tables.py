@@ -100,7 +100,7 @@ def lose_the_ledger(stage: Stage, *, work: bool = False) -> None:
 def rebuilt(stage: Stage, batch: Batch) -> None:
     """The commands that rebuild, over a ledger that had this batch."""
     stage.types("--dry-run")
-    ledger = stage.deployment.ports(guarded=False).ledger
+    ledger = wiring.this_deployment().ports(guarded=False).ledger
     assert ledger.batch(batch.id) is None, "a dry run writes nothing"
     stage.types("ledger rebuild")
     assert stage.batch(batch.id).state is State.COMMITTED
