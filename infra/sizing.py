@@ -87,16 +87,6 @@ class Capacity:
     def __add__(self, other: "Capacity") -> "Capacity":
         return Capacity(self.vcpu + other.vcpu, self.memory + other.memory, self.disk + other.disk)
 
-    def beside(self, other: "Capacity", times: int = 1) -> "Capacity":
-        """What is left beside so many of the other."""
-        return Capacity(
-            self.vcpu - times * other.vcpu, self.memory - times * other.memory, self.disk - times * other.disk
-        )
-
-    def holds(self, other: "Capacity") -> int:
-        """How many of the other fit."""
-        return min(self.vcpu // other.vcpu, self.memory // other.memory, self.disk // other.disk)
-
 
 def intake(settings: Settings) -> Source:
     """How the buffer feeds intake, with the window that its routes allow."""

@@ -6,7 +6,7 @@ deployment had published it. From then on everybody who reads a batch finds what
 is what a rebuild believes.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -80,11 +80,11 @@ class _ReadingRows:
     found: FromRows = field(default_factory=FromRows)
 
     def read(self, table: str) -> None:
-        found: Counter[str] = Counter()
+        uploads = 0
         batches: dict[str, _Batch | None] = {}
         gathered = 0
         for landed in self.ports.lineage.landed(table):
-            found.update(["landed"])
+            uploads += 1
             if not self._is_ours(landed):
                 self.found.strangers += 1
                 continue
@@ -99,14 +99,14 @@ class _ReadingRows:
             if gathered >= GATHERED:
                 self._write_parts(batches)
                 gathered = 0
-            if found["landed"] % GATHERED == 0:
-                self.tell(f"table {table}: {found['landed']} uploads read")
+            if uploads % GATHERED == 0:
+                self.tell(f"table {table}: {uploads} uploads read")
         self._write_parts(batches)
         for batch_id, written in sorted(batches.items()):
             if written:
                 self._write_rest(batch_id, table, written)
-        self.found.landed[table] = found["landed"]
-        self.tell(f"table {table}: {found['landed']} uploads read, the last of them")
+        self.found.landed[table] = uploads
+        self.tell(f"table {table}: {uploads} uploads read, the last of them")
 
     def _is_ours(self, landed: Landed) -> bool:
         try:

@@ -26,6 +26,11 @@ def upload_key(upload: Upload) -> Key:
     return claim_key(*upload.identity)
 
 
+def cut_error(error: str) -> str:
+    """As much of an upload's error as a claim stores."""
+    return error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
+
+
 def under_way(attempt: int) -> tuple[Requirement, ...]:
     return (Is("state", State.SUBMITTED.value), Is("attempt", attempt))
 

@@ -8,8 +8,8 @@ from tidegate.core.notices import NoticeRecord
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import NOTICE_OUTLIVES_CLAIM, VERSION, WHOLE, batch_key, notice_key, route_key
 from tidegate.core.transitions.common import (
-    MAX_ERROR_BYTES,
     counted_in,
+    cut_error,
     ended_fields,
     left_outside,
     single,
@@ -115,11 +115,10 @@ def index_batch(
 
 
 def _indexed(notice_id: str, upload: Upload, ending: Ending | None) -> Item:
-    error = ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore") if ending else ""
     return {
         "notice": notice_id,
         **({"sequencer": upload.sequencer} if upload.sequencer else {}),
-        **({"outcome": str(ending.outcome), "error": error} if ending else {}),
+        **({"outcome": str(ending.outcome), "error": cut_error(ending.error)} if ending else {}),
     }
 
 

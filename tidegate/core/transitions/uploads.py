@@ -8,7 +8,7 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import ABANDONED, DROPPED, Outcome
 from tidegate.core.receipts import Ending
 from tidegate.core.records import VERSION, claim_key, leftover_key, route_key
-from tidegate.core.transitions.common import MAX_ERROR_BYTES, single, upload_key
+from tidegate.core.transitions.common import cut_error, single, upload_key
 from tidegate.core.uploads import Upload
 
 MOST_DROPPED = 90
@@ -64,8 +64,7 @@ def record_ending(ending: Ending, *, now: int) -> Transition:
 
     A claim that has expired counts as absent, and gets no ending. If it did, whoever reads the answer would learn that
     the same bytes came again, as long as TTL has not deleted the claim, and not afterwards."""
-    error = ending.error.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
-    change = Update(sets={"outcome": str(ending.outcome), "error": error})
+    change = Update(sets={"outcome": str(ending.outcome), "error": cut_error(ending.error)})
     key = claim_key(ending.bucket, ending.key, ending.version)
     return single(
         f"record that s3://{ending.bucket}/{ending.key} was {ending.outcome}",
@@ -103,8 +102,7 @@ def drop_quarantined(route: str, owned: Sequence[OwnedUpload], reason: str, *, n
     Each leaves the sum of the quarantined ones, as if it came back, and is counted as an abandoned one that was
     dropped: so it is notified once, and has ended once. Each claim must still be live, name the notice, and be in
     quarantine."""
-    error = reason.encode()[:MAX_ERROR_BYTES].decode(errors="ignore")
-    change = Update(sets={"outcome": DROPPED, "error": error})
+    change = Update(sets={"outcome": DROPPED, "error": cut_error(reason)})
     claims = [
         Write(
             upload_key(each.upload),
