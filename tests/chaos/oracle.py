@@ -21,8 +21,8 @@ def judge(
 ) -> Iterator[Finding]:
     """One route: every uploaded version's rows exactly once, no other row, and sums that say so.
 
-    In the unversioned bucket an upload that was overwritten may have gone unread. Then none of its rows is there, and
-    the ledger says so of exactly that many.
+    An `overwritten` upload may have gone unread: it had no version of its own, or it was in quarantine when a later
+    version landed. Then none of its rows is there, and the ledger says so of exactly that many.
     """
     found = [(row["_source_uri"], row["_source_version"], row["id"]) for row in rows]
     landed = {(uri, version) for uri, version, _ in found}
@@ -44,11 +44,14 @@ def judge(
         uploads["notified"] == len(puts),
         f"{uploads['notified']} notified",
     )
-    ended = {"committed": len(puts) - len(gone), "superseded": len(gone), "quarantined": 0, "vanished": 0}
+    shown = ("committed", "superseded", "dropped", "quarantined", "vanished", "pending")
     yield Finding(
         f"{route}: all have ended, and the sums hold",
-        bool(uploads["holds"]) and uploads["pending"] == 0 and all(uploads[name] == ended[name] for name in ended),
-        ", ".join(f"{uploads[name]} {name}" for name in (*ended, "pending")),
+        bool(uploads["holds"])
+        and uploads["committed"] == len(puts) - len(gone)
+        and uploads["superseded"] + uploads["dropped"] == len(gone)
+        and not any(uploads[name] for name in ("quarantined", "vanished", "pending")),
+        ", ".join(f"{uploads[name]} {name}" for name in shown),
     )
     yield Finding(
         f"{route}: the ledger counts as many rows as PyIceberg",

@@ -3,7 +3,8 @@
     he sees                                         he types
     `tidegate status`: a halted batch               tidegate resume BATCH; now and then tidegate abort BATCH
     the alarm's number: dead letters                tidegate redrive dead-letters
-    `tidegate status`: uploads in quarantine        once the settings are mended: tidegate quarantine release
+    `tidegate status`: uploads in quarantine        once the settings are mended: tidegate quarantine release;
+                                                    what was corrected meanwhile: tidegate quarantine drop
     a batch that he has given up has ended          tidegate redrive BATCH, until nothing of it is left
     nothing in particular                           now and then tidegate abort BATCH, tidegate pause ROUTE
     `tidegate status`: a paused route               after a while tidegate unpause ROUTE
@@ -139,7 +140,10 @@ class Operator:
             self._mend()
         for route in there:
             if self.mended:
-                self._type("quarantine", "release", "--route", route, "--error", "too large", "--yes")
+                too_large = ("--route", route, "--error", "too large", "--yes")
+                released = self._type("quarantine", "release", *too_large)
+                if "left: a later version" in released.stderr and "released" not in released.stderr:
+                    self._type("quarantine", "drop", *too_large, "--reason", "corrected")
 
     def _tend_given_up(self, status: dict[str, Any]) -> None:
         unfinished = {batch["id"] for batch in _unfinished(status)}

@@ -39,7 +39,8 @@ def row(of, number):
 
 
 def status(**counts):
-    uploads = {"notified": 2, "committed": 2, "superseded": 0, "quarantined": 0, "vanished": 0, "pending": 0}
+    zeros = dict.fromkeys(("superseded", "dropped", "quarantined", "vanished", "pending"), 0)
+    uploads = {"notified": 2, "committed": 2, **zeros}
     counted = counts.pop("counted", 3)
     return {"uploads": {**uploads, "holds": True, **counts}, "rows": counted}
 
@@ -85,13 +86,15 @@ def test_sums_that_differ_from_the_uploads_are_seen(counts):
     assert broken(**counts)
 
 
-def test_what_was_overwritten_before_it_was_read_must_be_on_record_as_superseded():
+def test_what_was_overwritten_before_it_was_read_must_be_on_record_as_superseded_or_dropped():
     old, new = put(UNVERSIONED, "old", 1), put(UNVERSIONED, "new", 2)
     gone = {"route": UNVERSIONED, "puts": (old, new), "overwritten": {old.upload.identity}}
     assert broken([row(new, 2)], **gone, committed=1, superseded=1, counted=1) == []
     assert broken([row(new, 2)], **gone, committed=2, superseded=0, counted=1)
     assert broken([row(old, 1), row(new, 2)], **gone, committed=2, counted=2) == []
     assert broken([row(old, 1), row(new, 2)], **gone, committed=1, superseded=1, counted=2)
+    assert broken([row(new, 2)], **gone, committed=1, dropped=1, counted=1) == []
+    assert broken([row(new, 2)], **gone, committed=1, superseded=1, dropped=1, counted=1)
     assert broken([row(old, 1)], **gone, committed=1, superseded=1, counted=1), "only what was overwritten may be gone"
 
 

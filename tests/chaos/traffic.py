@@ -107,7 +107,8 @@ class Traffic:
     seed: int
     puts: list[Put] = field(default_factory=list)
     overwritten: set[tuple[str, str, str]] = field(default_factory=set)
-    """The identities of what was uploaded to the unversioned bucket and may be gone before it was read."""
+    """The identities of what may never be read: the unversioned bucket has other bytes there, or a later version landed
+    while it was in quarantine, too large."""
     repeats: int = 0
     dropped: list[Put] = field(default_factory=list)
     oversized: int = 0
@@ -172,7 +173,7 @@ class Traffic:
         answer = (self._put_unannounced if dropped else self._put)(bucket, key, body)
         version = version_of(answer.get("VersionId"), answer["ETag"])
         put = Put(route, Upload(bucket, key, version, len(body)), answer["ETag"].strip('"'), ids)
-        if route == UNVERSIONED and key in known:
+        if key in known and (route == UNVERSIONED or known[key].upload.size > SMALL):
             self.overwritten.add(known.pop(key).upload.identity)
         self.oversized += oversized
         if dropped:

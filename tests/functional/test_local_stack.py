@@ -38,13 +38,13 @@ def note(kind, value):
         file.write(json.dumps(value) + "\\n")
 
 def buffer(event, context):
-    """Fails with `bad` the first time it comes."""
+    """Fails with `bad` the first four times it comes."""
     failures = []
     for record in event["Records"]:
         body = json.loads(record["body"])
         for each in body.get("Records", []):
             note("buffer", [each["s3"]["object"]["key"], record["attributes"]["ApproximateReceiveCount"]])
-            if each["s3"]["object"]["key"] == "in/bad" and record["attributes"]["ApproximateReceiveCount"] == "1":
+            if each["s3"]["object"]["key"] == "in/bad" and int(record["attributes"]["ApproximateReceiveCount"]) < 5:
                 failures.append({"itemIdentifier": record["messageId"]})
     return {"batchItemFailures": failures}
 
@@ -354,15 +354,14 @@ def test_uploads_reach_the_function_and_only_what_failed_comes_again(running):
     for key in ("in/good", "in/bad", "out/side"):
         running.client("s3").put_object(Bucket="landing", Key=key, Body=b"x")
     running.client("s3").put_object(Bucket="theirs", Key="other", Body=b"x")
+    # patience is one second here: on a slow machine what was handled may have come again before it was deleted, but
+    # only what failed goes on coming
     eventually(
-        lambda: running.recorded("buffer"),
-        lambda recorded: ["in/bad", "2"] in recorded,
-        waiting_for="what failed to come again",
+        lambda: {key: int(count) for key, count in running.recorded("buffer")},
+        lambda counts: counts.get("in/bad", 0) > max(counts.get("in/good", 9), counts.get("other", 9)) + 1,
+        waiting_for="what failed to come again, and nothing else",
     )
-    # patience is one second here: on a slow machine there may be a third time already
-    recorded = sorted(running.recorded("buffer"))
-    assert [each for each in recorded if each[0] != "in/bad"] == [["in/good", "1"], ["other", "1"]]
-    assert recorded[:2] == [["in/bad", "1"], ["in/bad", "2"]]
+    assert "out/side" not in dict(running.recorded("buffer"))
 
 
 def test_a_fifo_group_is_handled_in_order_through_a_failure(running):

@@ -34,8 +34,11 @@ def session(warehouse: Path, more_jars: Sequence[Path] = ()) -> SparkSession:
     catalog = "spark.sql.catalog.lake"
     settings = {
         "spark.jars": ",".join(map(str, [*toolchain.jars(), *more_jars])),
-        # most of these sessions live for seconds: what a local job's JVM is given serves them, too
-        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {sharing_options(installed_archive())}",
+        # What a local job's JVM is given serves these sessions, too. One of them may live for half an hour, though: the
+        # 48 MB for compiled code that a JVM with the first compiler alone reserves are full before that.
+        "spark.driver.extraJavaOptions": (
+            f"{JAVA_OPTIONS} -XX:ReservedCodeCacheSize=240m {sharing_options(installed_archive())}"
+        ),
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
