@@ -16,7 +16,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: setup ## Run the whole path on this machine, duplicates, deletions and garbage included
-	@$(BIN)/tidegate demo
+	@$(BIN)/tidegate local demo
 
 # Hundreds of processes of one run import the same modules: what Python compiles of them is kept, whatever the shell says.
 test: export PYTHONDONTWRITEBYTECODE :=

@@ -10,7 +10,7 @@ mkdir -p cdk.out
 deployed() {  # deployed NAME: deploy NAME.toml, and let the commands below work on it
   export TIDEGATE_CONFIG="$1.toml" BUCKET="$1-$account"
   npx cdk deploy -c "tidegate:config=$1.toml" --require-approval never --outputs-file "cdk.out/$1.json" &&
-    eval "$(tidegate env "cdk.out/$1.json")"
+    eval "$(tidegate --env "cdk.out/$1.json")"
 }
 
 destroyed() {  # destroyed NAME
@@ -56,7 +56,7 @@ ended() {  # ended ID: wait until a job run has ended
 
 judged() {  # when nothing is under way: nothing lost, nothing twice
   tidegate status --check
-  tidegate reconcile
+  tidegate audit --tables
   tidegate sql "select count(*) as landed, count(distinct id) as ids from lake.${TIDEGATE_DEPLOYMENT//-/_}.lines"
   aws cloudwatch describe-alarms --alarm-name-prefix hour- --state-value ALARM --query 'MetricAlarms[].AlarmName'
 }
@@ -109,7 +109,7 @@ step5() {
   for n in 1 2 3 4; do upload "burst$n" "${n}0000" 5000 & done; wait
   tidegate status --watch
   judged
-  tidegate batches
+  tidegate files --batches
   for id in $(aws emr-serverless list-job-runs --application-id "$TIDEGATE_APPLICATION" --states SUCCESS \
     --query 'jobRuns[].id' --output text); do
     run "$id" --query jobRun.billedResourceUtilization

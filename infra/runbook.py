@@ -57,7 +57,7 @@ class Alarm(Enum):
     DEAD_LETTERS = Advice(
         "dead-letters",
         "Notifications or notices failed too often, or could not be read. Their uploads have not landed.",
-        "Read their `reason`, remove the cause, run `tidegate redrive dead-letters` before they expire.",
+        "Read their `reason`, remove the cause, run `tidegate resend dead-letters` before they expire.",
     )
     SETTLING_TROUBLES = Advice(
         "settling-troubles",

@@ -570,7 +570,7 @@ def describe(folder: Path = STACK_DIR) -> dict[str, str]:
     if not is_running(folder):
         raise LocalError(
             f"no stack runs in {folder}: start one with `tidegate local up`, or name a deployed one with"
-            ' eval "$(tidegate env OUTPUTS)"'
+            ' eval "$(tidegate --env OUTPUTS)"'
         )
     if not (folder / description.FILE).exists():
         raise LocalError(f"the stack in {folder} is still starting: wait a few seconds")

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.world.redriving import claims_pk
+from simulation.world.resending import claims_pk
 from simulation.world.s3 import SUSPENDED, Version
 from simulation.world.table import Stored
 from simulation.world.world import ManifestUpload, World
@@ -341,8 +341,8 @@ def _status(world: World, batches: Batches) -> Iterator[str]:
     uploads = {_claim_key(each) for batch in ended for each in world.manifest_of(batch)}
     if notified != len(uploads):
         yield f"status: {notified} uploads were notified, and {len(uploads)} different ones registered"
-    if world.knobs.redrives and pending:
-        yield f"status: {pending} uploads are pending, and all abandoned batches were redriven"
+    if world.knobs.resends and pending:
+        yield f"status: {pending} uploads are pending, and all abandoned batches were resent"
 
 
 def _oldest(world: World, batches: Batches) -> Iterator[str]:

@@ -22,7 +22,7 @@ HARMLESS = frozenset(
     {
         *("latency", "delivery", "startup", "behind", "held_back", "page", "skew", "expiry_at_once", "bundled"),
         *("in_flight", "attempts", "max_wait", "one_table", "small", "forgotten_tokens", "unordered"),
-        *("horizon", "missed_looks", "redrives", "announced", "inserted", "failed_inserts", "lanes", "replayed"),
+        *("horizon", "missed_looks", "resends", "announced", "inserted", "failed_inserts", "lanes", "replayed"),
     }
 )
 """Knobs that cost nobody time, and no further job."""

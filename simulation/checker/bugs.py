@@ -32,8 +32,8 @@ from simulation.checker.mistakes import (
     quarantined,
     reading,
     rebuilding,
-    redriving,
     republishing,
+    resending,
 )
 from simulation.checker.planting import Bug, find, hurried, show
 
@@ -49,7 +49,7 @@ SUBJECTS: dict[str, ModuleType] = {
     "incomplete answers of AWS": asking,
     "a ledger that is lost": rebuilding,
     "a cut history": cut_history,
-    "redrive and drop": redriving,
+    "resend and drop": resending,
     "the oldest upload in quarantine": quarantined,
     "the audit": auditing,
     "announcing, and a consumer's inbox": announcing,
@@ -68,7 +68,7 @@ HARMLESS: tuple[Bug, ...] = (
     *batches.HARMLESS,
     *asking.HARMLESS,
     *auditing.HARMLESS,
-    *redriving.HARMLESS,
+    *resending.HARMLESS,
 )
 
 UNSEEN: tuple[Bug, ...] = (

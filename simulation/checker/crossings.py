@@ -1,4 +1,4 @@
-"""Worlds in which two ways back meet: what is void, released, redriven by name, recovered or rolled back, and the same
+"""Worlds in which two ways back meet: what is void, released, resent by name, recovered or rolled back, and the same
 bytes again. Each shows mistakes that no single way back shows.
 
 Without a fault the product keeps every promise in all of them.
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from simulation.checker.scenarios import BAD, GOOD, MORE
-from simulation.world import foreign, letters, people, redriving, replayed
+from simulation.world import foreign, letters, people, replayed, resending
 from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
 from simulation.world.product import deploy
@@ -56,22 +56,22 @@ def released_and_gone(world: World) -> None:
     bytes are put again."""
     world.knobs = replace(world.knobs, attempts=1, releases=1)
     _one_refused(world, 400.0)
-    world.kernel.after(500.0, lambda: world.kernel.spawn("person", redriving.release_all) and None)
+    world.kernel.after(500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
     world.remove("b.json", bucket="plain", after=520.0)
     world.upload("b.json", GOOD, bucket="plain", after=1_500.0)
 
 
-def redriven_by_name_and_gone(world: World) -> None:
-    """The same, and the person redrives the object by its name."""
+def resent_by_name_and_gone(world: World) -> None:
+    """The same, and the person resends the object by its name."""
     world.knobs = replace(world.knobs, attempts=1, releases=1)
     _one_refused(world, 400.0)
-    _redrive(world, "plain", "b.json", 500.0)
+    _resend(world, "plain", "b.json", 500.0)
     world.remove("b.json", bucket="plain", after=520.0)
     world.upload("b.json", GOOD, bucket="plain", after=1_500.0)
 
 
-def redriven_by_name_twice_over(world: World) -> None:
-    """Three versions of one object, and all of them are refused until their batch has ended. A person redrives the
+def resent_by_name_twice_over(world: World) -> None:
+    """Three versions of one object, and all of them are refused until their batch has ended. A person resends the
     object by its name, and releases nothing."""
     world.knobs = replace(world.knobs, attempts=1)
     world.asked_for.add(("landing", "events/a.json"))
@@ -79,7 +79,7 @@ def redriven_by_name_twice_over(world: World) -> None:
     for number, body in enumerate((GOOD, MORE, GOOD + MORE)):
         world.upload("events/a.json", body, after=float(number))
     world.refuse("landing", "events/a.json", "AccessDenied", 400.0)
-    _redrive(world, "landing", "events/a.json", 500.0)
+    _resend(world, "landing", "events/a.json", 500.0)
 
 
 def quarantined_out_of_turn(world: World) -> None:
@@ -91,7 +91,7 @@ def quarantined_out_of_turn(world: World) -> None:
     for name, body, after in (("a", BAD, 0.0), ("b", BAD, 150.0), ("c", GOOD, 300.0), ("d", GOOD, 300.0)):
         world.upload(f"events/{name}.json", body, after=after)
     world.refuse("landing", "events/c.json", "AccessDenied", 900.0)
-    _redrive(world, "landing", "events/c.json", 2_000.0)
+    _resend(world, "landing", "events/c.json", 2_000.0)
 
 
 def released_while_somebody_looks(world: World) -> None:
@@ -102,15 +102,15 @@ def released_while_somebody_looks(world: World) -> None:
         world.upload(f"events/{name}.json", GOOD, after=after)
     for name in "ab":
         world.refuse("landing", f"events/{name}.json", "AccessDenied", 900.0)
-    _redrive(world, "landing", "events/a.json", 1_000.0)
-    the_claim = redriving.claims_pk("landing", "events/b.json")
+    _resend(world, "landing", "events/a.json", 1_000.0)
+    the_claim = resending.claims_pk("landing", "events/b.json")
     slow: list[float] = []
 
     def looked(operation: str, asked: Mapping[str, Any]) -> None:
         of_claims = operation == "BatchGetItem" and the_claim in str(asked)
         if of_claims and _caller(world) == "settle" and not slow and world.kernel.now > START + 1_000.0:
             slow.append(world.kernel.now)
-            _redrive(world, "landing", "events/b.json", 0.1)
+            _resend(world, "landing", "events/b.json", 0.1)
 
     _on_dynamodb(world, looked)
     world.network.latency = lambda: 5.0 if slow and _caller(world) == "settle" else 0.005
@@ -153,7 +153,7 @@ def lost_with_what_came_again(world: World) -> None:
 
 
 def replayed_for_months(world: World) -> None:
-    """An upload vanishes, and the same bytes come again. A version lands, one is redriven, and one is found by an
+    """An upload vanishes, and the same bytes come again. A version lands, one is resent, and one is found by an
     audit. Every notice arrives once more around `claims`, and long after."""
     world.knobs = replace(world.knobs, horizon=70.0 * DAY, replayed=1.0, attempts=1, audit=120.0, releases=1)
     world.lasts = 80.0 * DAY
@@ -163,7 +163,7 @@ def replayed_for_months(world: World) -> None:
     for name in "acn":
         world.upload(f"events/{name}.json", GOOD, after=100.0)
     world.refuse("landing", "events/a.json", "AccessDenied", 800.0)
-    _redrive(world, "landing", "events/a.json", 1_000.0)
+    _resend(world, "landing", "events/a.json", 1_000.0)
     world.kernel.after(2_000.0, lambda: people.audit(world))
     replayed.begin(world)
 
@@ -182,7 +182,7 @@ def renamed_and_released(world: World) -> None:
             world.noticed.append("people: what was released did not go through the route that takes its key today")
 
     world.kernel.after(1_500.0, look)
-    world.kernel.after(500.0, lambda: world.kernel.spawn("person", redriving.release_all) and None)
+    world.kernel.after(500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
 
 
 def given_up_in_portions(world: World) -> None:
@@ -197,14 +197,14 @@ def given_up_in_portions(world: World) -> None:
 def dropped_in_portions(world: World) -> None:
     """A batch of several notices is given up, and its uploads are dropped one part in each run of settling."""
     _in_portions(world)
-    world.knobs = replace(world.knobs, redrives=True)
+    world.knobs = replace(world.knobs, resends=True)
     world.kernel.after(100.0, lambda: _of_each_batch(world, partial(people.drop_one, world)))
 
 
-def redriven_in_portions(world: World) -> None:
+def resent_in_portions(world: World) -> None:
     """The same, and its uploads are sent again."""
     _in_portions(world)
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(people.redrive_one_at_once, world)))
+    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(people.resend_one_at_once, world)))
 
 
 def dropped_too_late(world: World) -> None:
@@ -220,7 +220,7 @@ def dropped_without_a_part(world: World) -> None:
     others list. The part is restored later, and the person drops the rest."""
     _in_portions(world)
     world.lasts = 6_000.0
-    world.knobs = replace(world.knobs, redrives=True)
+    world.knobs = replace(world.knobs, resends=True)
     work = world.s3.buckets["work"].current
     taken: dict[str, Any] = {}
 
@@ -244,7 +244,7 @@ def released_in_portions(world: World) -> None:
     for name in "abc":
         world.refuse("landing", f"events/{name}.json", "AccessDenied", 900.0)
         world.asked_for.add(("landing", f"events/{name}.json"))
-    world.kernel.after(1_000.0, lambda: world.kernel.spawn("person", redriving.release_all) and None)
+    world.kernel.after(1_000.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
 
 
 def looked_for_in_portions(world: World) -> None:
@@ -255,27 +255,27 @@ def looked_for_in_portions(world: World) -> None:
         world.upload(f"events/{name}.json", GOOD, after=after)
         world.upload(f"events/{name}n.json", GOOD, after=after)
         world.refuse("landing", f"events/{name}.json", "AccessDenied", 900.0)
-    world.kernel.after(1_500.0, lambda: world.kernel.spawn("person", redriving.release_all) and None)
+    world.kernel.after(1_500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
 
 
 def quarantined_again(world: World) -> None:
-    """A batch quarantines two broken files. A person redrives one of them, which is quarantined once more."""
+    """A batch quarantines two broken files. A person resends one of them, which is quarantined once more."""
     for name in "ab":
         world.upload(f"events/{name}.json", BAD)
-    _redrive(world, "landing", "events/a.json", 500.0)
+    _resend(world, "landing", "events/a.json", 500.0)
 
 
-def redriven_in_parts(world: World) -> None:
-    """A batch of several notices is given up, and a person redrives it by its name, and nobody else does."""
+def resent_in_parts(world: World) -> None:
+    """A batch of several notices is given up, and a person resends it by its name, and nobody else does."""
     _in_portions(world)
     world.kernel.after(100.0, lambda: _of_each_batch(world, partial(_give_up, world)))
-    world.knobs = replace(world.knobs, redrives=True)
+    world.knobs = replace(world.knobs, resends=True)
 
 
 def fence_that_halts_is_dropped(world: World) -> None:
     """A batch is given up, and the job of its fence fails, so it halts. Then a person drops its uploads."""
     _in_portions(world)
-    world.knobs = replace(world.knobs, attempts=1, redrives=True)
+    world.knobs = replace(world.knobs, attempts=1, resends=True)
     ends = iter((None, 1.0))
     world.emr.cancelled_after = lambda: next(ends, None)
     world.kernel.after(100.0, lambda: _of_each_batch(world, partial(_give_up, world)))
@@ -302,18 +302,18 @@ def released_claimed_and_void(world: World) -> None:
     world.refuse("landing", "events/b.json", "AccessDenied", 400.0)
     world.asked_for.add(("landing", "events/b.json"))
     world.notices.receives = 1
-    world.kernel.after(500.0, lambda: world.kernel.spawn("person", redriving.release_all) and None)
+    world.kernel.after(500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
     world.kernel.after(500.12, lambda: world.s3.closed.update(work="AccessDenied"))
     world.kernel.after(700.0, lambda: people.audit(world))
     world.kernel.after(701.0, world.s3.closed.clear)
     world.kernel.after(900.0, lambda: people.audit(world))
 
 
-def redriven_after_its_claims(world: World) -> None:
-    """A batch is given up and redriven, and lands. Its claims expire, and a person redrives the batch once more. (That
+def resent_after_its_claims(world: World) -> None:
+    """A batch is given up and resent, and lands. Its claims expire, and a person resends the batch once more. (That
     takes months; here their expiry is set to the past.)"""
     _in_portions(world)
-    again = partial(_of_each_batch, world, partial(_redrive_batch, world))
+    again = partial(_of_each_batch, world, partial(_resend_batch, world))
     world.kernel.after(100.0, lambda: _of_each_batch(world, partial(_give_up, world)))
     world.kernel.after(1_000.0, again)
     world.kernel.after(4_000.0, lambda: expire_claims(world))
@@ -377,7 +377,7 @@ def letters_moved_back(world: World) -> None:
                 world.noticed.append(f"people: {len(queue.messages)} letters stay in {queue.name}, not {expected}")
 
     for after in (3_000.0, 6_000.0):
-        world.kernel.after(after, lambda: world.kernel.spawn("person", partial(letters.redrive_all, world)) and None)
+        world.kernel.after(after, lambda: world.kernel.spawn("person", partial(letters.resend_all, world)) and None)
         world.kernel.after(after + 2_000.0, left)
     world.lasts = 9_000.0
 
@@ -389,22 +389,22 @@ CROSSINGS = (
     fence_that_halts_is_dropped,
     resumed_while_aside,
     released_claimed_and_void,
-    redriven_after_its_claims,
+    resent_after_its_claims,
     letters_moved_back,
     given_up_in_portions,
     dropped_in_portions,
-    redriven_in_portions,
+    resent_in_portions,
     dropped_too_late,
     dropped_without_a_part,
-    redriven_in_parts,
+    resent_in_parts,
     released_in_portions,
     looked_for_in_portions,
     quarantined_again,
     void_with_what_came_again,
     void_while_it_registers,
     released_and_gone,
-    redriven_by_name_and_gone,
-    redriven_by_name_twice_over,
+    resent_by_name_and_gone,
+    resent_by_name_twice_over,
     quarantined_out_of_turn,
     released_while_somebody_looks,
     fence_rolled_back,
@@ -455,12 +455,12 @@ def expire_claims(world: World) -> None:
             item["expires_at"] = int(world.kernel.now) - 1
 
 
-def _redrive_batch(world: World, batch: str) -> None:
-    world.kernel.spawn("person", partial(redriving.redrive_one_batch, batch))
+def _resend_batch(world: World, batch: str) -> None:
+    world.kernel.spawn("person", partial(resending.resend_one_batch, batch))
 
 
-def _redrive(world: World, bucket: str, key: str, after: float) -> None:
-    act = partial(redriving.redrive_one_object, bucket, key)
+def _resend(world: World, bucket: str, key: str, after: float) -> None:
+    act = partial(resending.resend_one_object, bucket, key)
     world.kernel.after(after, lambda: world.kernel.spawn("person", act) and None)
 
 

@@ -68,7 +68,7 @@ CHOICES: dict[str, tuple[float, tuple[Any, ...]]] = {
     "cut": (0.15, (0.3, 0.7)),
     "cut_undone": (0.5, (True,)),
     "lost": (0.15, (20.0, 100.0, 400.0, 2_000.0)),
-    "redrives": (0.5, (True,)),
+    "resends": (0.5, (True,)),
     "releases": (0.25, (1, 3, 6)),
     "audit": (0.2, (1.0, 120.0, 1_800.0, 2 * 3_600.0)),
     "audits": (0.5, (1, 3, 8)),

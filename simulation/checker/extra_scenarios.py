@@ -13,7 +13,7 @@ from typing import Any
 
 from simulation.checker.crossings import CROSSINGS, expire_claims
 from simulation.checker.scenarios import ALL_BAD, BAD, CORE, GOOD, MORE, Scenario
-from simulation.world import audits, backfills, foreign, letters, maintaining, people, redriving, republishing
+from simulation.world import audits, backfills, foreign, letters, maintaining, people, republishing, resending
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.emr import SimulatedJobRun
@@ -29,7 +29,7 @@ from tidegate import wiring
 from tidegate.core.records import WHOLE
 from tidegate.flows.abort import Aborted
 from tidegate.flows.drop_quarantined import is_its_minute
-from tidegate.flows.redrive import Redrive
+from tidegate.flows.resend import Resend
 from tidegate.flows.resume import Resumed, resume
 from tidegate.sinks.iceberg.marks import IcebergSnapshot
 
@@ -129,7 +129,7 @@ def strange_records(world: World) -> None:
             del world.buffer.messages[message.id]
             world.dead_letters.send(message.body)
         world.from_buffer.enabled = True
-        world.kernel.spawn("person", lambda: letters.redrive_all(world))
+        world.kernel.spawn("person", lambda: letters.resend_all(world))
 
     world.lasts = HOUR + 120.0
     world.kernel.after(HOUR + 60, set_aside)
@@ -892,9 +892,9 @@ def given_up_again_and_again(world: World) -> None:
 # ---- what people send again
 
 
-def redriven(world: World) -> None:
-    """A job does not start for long, and a person gives its batch up. The person on call redrives it."""
-    world.knobs = replace(world.knobs, redrives=True)
+def resent(world: World) -> None:
+    """A job does not start for long, and a person gives its batch up. The person on call resends it."""
+    world.knobs = replace(world.knobs, resends=True)
     startups = iter((1_500.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     for name in "ab":
@@ -902,17 +902,17 @@ def redriven(world: World) -> None:
     _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
 
 
-def redriven_again(world: World) -> None:
-    """The same, and two other people redrive it too: at once, and when its uploads have landed."""
-    redriven(world)
+def resent_again(world: World) -> None:
+    """The same, and two other people resend it too: at once, and when its uploads have landed."""
+    resent(world)
     for after in (1_700.0, 1_700.0, 3_000.0):
-        _ask_of_each_batch(world, redriving.redrive_one_batch, after=after)
+        _ask_of_each_batch(world, resending.resend_one_batch, after=after)
 
 
 def dropped(world: World) -> None:
-    """A job does not start for long, and a person gives its batch and its uploads up. The person on call redrives what
+    """A job does not start for long, and a person gives its batch and its uploads up. The person on call resends what
     others have given up. One upload is put again when everything is at rest, in a bucket without versions."""
-    world.knobs = replace(world.knobs, redrives=True)
+    world.knobs = replace(world.knobs, resends=True)
     startups = iter((1_500.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     for name in "ab":
@@ -926,16 +926,16 @@ def dropped_and_audited(world: World) -> None:
     _audited(world, min_age=600.0)
     startups = iter((1_500.0,))
     world.emr.startup = lambda: next(startups, 40.0)
-    world.knobs = replace(world.knobs, redrives=True)
+    world.knobs = replace(world.knobs, resends=True)
     for name in "ab":
         world.upload(f"events/{name}.json", GOOD, after=10.0)
     _ask_of_each_batch(world, partial(people.drop_one, world), after=110.0)
 
 
-def dropped_and_redriven(world: World) -> None:
-    """The same without the last upload, and others redrive what is being dropped. The notices' queue keeps no order,
+def dropped_and_resent(world: World) -> None:
+    """The same without the last upload, and others resend what is being dropped. The notices' queue keeps no order,
     and several notices are handled at once."""
-    world.knobs = replace(world.knobs, redrives=True)
+    world.knobs = replace(world.knobs, resends=True)
     world.notices.fifo = world.sns.ordered = False
     world.from_notices.concurrency = 4
     startups = iter((1_500.0,))
@@ -946,52 +946,52 @@ def dropped_and_redriven(world: World) -> None:
     # settling carries it out at the full minute
     _ask_of_each_batch(world, partial(people.drop_one, world), after=590.0)
     for after in (599.93, 600.02):
-        _ask_of_each_batch(world, redriving.redrive_one_batch, after=after)
+        _ask_of_each_batch(world, resending.resend_one_batch, after=after)
 
 
-def redriven_and_dropped(world: World) -> None:
-    """A person redrives an abandoned batch, and another one gives its uploads up when they are gathered anew."""
+def resent_and_dropped(world: World) -> None:
+    """A person resends an abandoned batch, and another one gives its uploads up when they are gathered anew."""
     startups = iter((1_500.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     for name in "ab":
         world.upload(f"events/{name}.json", GOOD)
-    world.knobs = replace(world.knobs, redrives=True)
+    world.knobs = replace(world.knobs, resends=True)
 
     def first(ask: Callable[[str], Any]) -> None:
         ask(min(pk[2:] for _, pk, _ in list(world.dynamodb.items) if pk.startswith("b#")))
 
     _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
     world.kernel.after(
-        590.0, lambda: first(lambda batch: world.kernel.spawn("person", partial(redriving.redrive_one_batch, batch)))
+        590.0, lambda: first(lambda batch: world.kernel.spawn("person", partial(resending.resend_one_batch, batch)))
     )
     world.kernel.after(595.0, lambda: first(partial(people.drop_one, world)))
 
 
-def redriven_at_once(world: World) -> None:
-    """A person gives up a batch and has its uploads sent again, in one command. Nobody else redrives anything."""
+def resent_at_once(world: World) -> None:
+    """A person gives up a batch and has its uploads sent again, in one command. Nobody else resends anything."""
     startups = iter((1_500.0,))
     world.emr.startup = lambda: next(startups, 40.0)
     for name in "ab":
         world.upload(f"events/{name}.json", GOOD)
-    _ask_of_each_batch(world, partial(people.redrive_one_at_once, world), after=100.0)
+    _ask_of_each_batch(world, partial(people.resend_one_at_once, world), after=100.0)
 
 
-def redriven_in_passing(world: World) -> None:
-    """A person redrives a batch whose job runs, against the runbook, and again when it is in the table."""
+def resent_in_passing(world: World) -> None:
+    """A person resends a batch whose job runs, against the runbook, and again when it is in the table."""
     for name in "ab":
         world.upload(f"events/{name}.json", GOOD)
     for after in (90.0, 300.0):
-        _ask_of_each_batch(world, redriving.redrive_one_batch, after=after)
+        _ask_of_each_batch(world, resending.resend_one_batch, after=after)
 
 
-def redriven_by_name_in_passing(world: World) -> None:
+def resent_by_name_in_passing(world: World) -> None:
     """The same with the batch's objects, by two people at once. The notices' queue keeps no order, and several notices
     are handled at once."""
     world.notices.fifo = world.sns.ordered = False
     world.from_notices.concurrency = 4
     for name in "ab":
         world.upload(f"events/{name}.json", GOOD)
-        act = partial(redriving.redrive_one_object, "landing", f"events/{name}.json")
+        act = partial(resending.resend_one_object, "landing", f"events/{name}.json")
         for after in (90.0, 90.0, 300.0):
             world.kernel.after(after, lambda act=act: world.kernel.spawn("person", act) and None)
 
@@ -1028,7 +1028,7 @@ def released_by_two(world: World) -> None:
     world.from_notices.concurrency = 4
     released(world)
     for after in (500.0, 500.0, 560.0):
-        world.kernel.after(after, lambda: world.kernel.spawn("person", redriving.release_all) and None)
+        world.kernel.after(after, lambda: world.kernel.spawn("person", resending.release_all) and None)
 
 
 def released_from_two_snapshots(world: World) -> None:
@@ -1190,15 +1190,15 @@ EXTRA: dict[str, Scenario] = {
         given_up_while_it_gathers,
         resumed_in_passing,
         given_up_again_and_again,
-        redriven,
-        redriven_again,
+        resent,
+        resent_again,
         dropped,
         dropped_and_audited,
-        dropped_and_redriven,
-        redriven_and_dropped,
-        redriven_at_once,
-        redriven_in_passing,
-        redriven_by_name_in_passing,
+        dropped_and_resent,
+        resent_and_dropped,
+        resent_at_once,
+        resent_in_passing,
+        resent_by_name_in_passing,
         a_file_that_kills_its_reader,
         released,
         released_page_by_page,
@@ -1300,7 +1300,7 @@ def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
 
 
-def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Redrive | Resumed | None], *, after: float) -> None:
+def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Resend | Resumed | None], *, after: float) -> None:
     def asked() -> None:
         for _, pk, _ in list(world.dynamodb.items):
             if pk.startswith("b#"):

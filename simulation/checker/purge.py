@@ -27,7 +27,7 @@ from unittest.mock import patch
 from simulation.checker.draws import Chance, drawn
 from simulation.checker.scenarios import GOOD
 from simulation.checker.scenarios import chance as uploads_by_chance
-from simulation.world import people, redriving
+from simulation.world import people, resending
 from simulation.world.dynamodb import DynamoDb, Ttl
 from simulation.world.faults import Kind
 from simulation.world.kernel import Process, Stuck
@@ -214,16 +214,16 @@ def _remembering(queue: Queue, source: EventSource, messages: list[Callable[[str
 
 
 def _ask_for_the_forgotten(world: World) -> None:
-    """A person redrives batches that have ended long ago, and another one gives them up."""
+    """A person resends batches that have ended long ago, and another one gives them up."""
     ended = sorted(world.ended)
     for batch in world.kernel.random.sample(ended, min(2, len(ended))):
-        world.kernel.spawn("person", lambda batch=batch: redriving.redrive_one_batch(batch))
+        world.kernel.spawn("person", lambda batch=batch: resending.resend_one_batch(batch))
         people.drop_one(world, batch)
 
 
 _PEOPLE: tuple[Callable[[World], None], ...] = (
-    redriving.meddle,
-    redriving.meddle,
+    resending.meddle,
+    resending.meddle,
     people.wish,
     people.give_up,
     people.meddle,

@@ -32,7 +32,7 @@ be missing. They may also be there, because an audit may find more than it had t
 - if S3 refused to hand it out at some time, even if it hands out the same bytes later, from another put; but where
   somebody releases whatever S3 hands out again, only if S3 refused it to the end, or if a later version of the object
   has landed;
-- if it was given up or forgotten, that very put: its sequencer says so. Where somebody redrives whatever was given up,
+- if it was given up or forgotten, that very put: its sequencer says so. Where somebody resends whatever was given up,
   nothing is given up. So may be what was announced first when the ledger no longer remembers, and now waits for a
   person;
 - if it has no version id of its own, and could not be read at every moment from its put to the end. Such an upload is

@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from simulation.world.redriving import claims_pk
+from simulation.world.resending import claims_pk
 from simulation.world.s3 import SUSPENDED, Version
 from simulation.world.sent import SentNotice, SentUpload
 from simulation.world.world import World
@@ -84,7 +84,7 @@ def _left_out(notice: SentNotice, each: SentUpload, parts: "_Parts") -> Iterator
     known = str(each.owned.get("sequencer", ""))
     if known and _padded(each.sequencer) < _padded(known):
         yield f"{each.key} has the sequencer {each.sequencer!r} in it, and its claim {known!r}"
-    listed = parts.listed(each.part).get((each.key, each.version)) if notice.origin.startswith("redrive") else None
+    listed = parts.listed(each.part).get((each.key, each.version)) if notice.origin.startswith("resend") else None
     if listed and listed != (each.size, each.sequencer):
         yield f"{each.key} has (size, sequencer) {(each.size, each.sequencer)} in it, and in its part {listed}"
 

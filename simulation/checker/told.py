@@ -9,7 +9,7 @@ from typing import Any
 
 from simulation.checker.books import CLAIMS, recorded
 from simulation.world.asking import Answers, UploadIdentity
-from simulation.world.redriving import claims_pk
+from simulation.world.resending import claims_pk
 from simulation.world.table import Metadata
 from simulation.world.world import World
 

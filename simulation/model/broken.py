@@ -220,7 +220,7 @@ VARIANTS: Sequence[Variant] = (
     Variant(
         "taken from whoever has it",
         "An upload is taken over although its owner is not the one any more that let go.",
-        "redriven",
+        "resent",
         requires_less("take_over", Is),
     ),
     Variant(

@@ -34,7 +34,7 @@ from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.ports import ListedPage, Ports
 from tidegate.flows.publish import Attempt
 from tidegate.flows.quarantine_age import look_for_oldest
-from tidegate.flows.redrive import redrive_object
+from tidegate.flows.resend import resend_object
 from tidegate.flows.resume import resume
 from tidegate.flows.seal import seal, seal_if_due
 from tidegate.flows.settle import settle_batch, step_aside_if_due
@@ -86,9 +86,9 @@ def delivery(name: str, of: Notice, *, backwards: bool = False, route: Route = R
     return Actor(name, lambda ports: dispatch(of.encode(), ports, routes={"r": route}), backwards)
 
 
-def redriving(name: str, of: Upload) -> Actor:
+def resending(name: str, of: Upload) -> Actor:
     """A person sends an upload that did not land again, in a command of their own."""
-    return Actor(name, lambda ports: redrive_object(of.bucket, of.key, ports, run=name))
+    return Actor(name, lambda ports: resend_object(of.bucket, of.key, ports, run=name))
 
 
 def delivery_of_what_was_sent(name: str, number: int = 0) -> Actor:
@@ -539,10 +539,10 @@ LATER = "B-t1"
 
 
 def came_back() -> Cells:
-    """The upload was redriven, and its new batch is published. It has another upload, which did not land. Nobody has
+    """The upload was resent, and its new batch is published. It has another upload, which did not land. Nobody has
     looked at what is in quarantine."""
     cells = quarantined()
-    for actor in (redriving("k", B), delivery_of_what_was_sent("t"), delivery("u", FOURTH), sealing("s")):
+    for actor in (resending("k", B), delivery_of_what_was_sent("t"), delivery("u", FOURTH), sealing("s")):
         run(cells, actor)
     run(cells, handing_off("h"))
     tally = Tally(committed=1, quarantined=1, rows=1)
@@ -884,10 +884,10 @@ SETUPS = (
     ),
     Setup(
         "released",
-        "two people redrive what is in quarantine",
-        (redriving("x", B), redriving("y", B), *SENT_TWICE),
+        "two people resend what is in quarantine",
+        (resending("x", B), resending("y", B), *SENT_TWICE),
         quarantined,
-        ends_well=every_upload_joins((B,), {}, also=[redriving("z", B)]),
+        ends_well=every_upload_joins((B,), {}, also=[resending("z", B)]),
     ),
     Setup(
         "oldest in quarantine",
@@ -898,16 +898,16 @@ SETUPS = (
         ends_well=oldest_is_certain,
     ),
     Setup(
-        "redriven",
-        "an upload of an abandoned batch is redriven, and its bytes come again",
-        (redriving("x", B), delivery("e", AGAIN), *SENT_TWICE),
+        "resent",
+        "an upload of an abandoned batch is resent, and its bytes come again",
+        (resending("x", B), delivery("e", AGAIN), *SENT_TWICE),
         abandoned,
-        ends_well=every_upload_joins((B,), {"e": AGAIN}, also=[redriving("z", B)]),
+        ends_well=every_upload_joins((B,), {"e": AGAIN}, also=[resending("z", B)]),
     ),
     Setup(
         "dropped",
-        "an upload is dropped while a person redrives it",
-        (carrying_out("v", BATCH), redriving("x", B), delivery_of_what_was_sent("t")),
+        "an upload is dropped while a person resends it",
+        (carrying_out("v", BATCH), resending("x", B), delivery_of_what_was_sent("t")),
         to_be_dropped,
         ends_well=every_upload_joins((), {}, "t"),
     ),
@@ -927,10 +927,10 @@ SETUPS = (
     ),
     Setup(
         "wished",
-        "a person wants an upload redriven after all, while it is dropped",
-        (wishing("q", BATCH, Wish.REDRIVE), carrying_out("v", BATCH), carrying_out("w", BATCH)),
+        "a person wants an upload resent after all, while it is dropped",
+        (wishing("q", BATCH, Wish.RESEND), carrying_out("v", BATCH), carrying_out("w", BATCH)),
         to_be_dropped,
-        ends_well=done_as_said("q", Wish.REDRIVE),
+        ends_well=done_as_said("q", Wish.RESEND),
     ),
     Setup(
         "wished in vain",

@@ -119,7 +119,7 @@ def _all(world: "World", answers: Answers) -> None:
             },
             "holds": of.uploads.holds,
             "in_quarantine": of.in_quarantine,
-            "waiting": of.waiting_for_redrive,
+            "waiting": of.waiting_for_resend,
             "committed_batches": of.committed_batches,
             "abandoned_batches": of.abandoned_batches,
         }

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from simulation.world import redriving
+from simulation.world import resending
 from simulation.world.audits import HOUR, audited
 from simulation.world.kernel import Process
 from simulation.world.knobs import Knobs
@@ -77,14 +77,14 @@ def again(world: "World") -> bool:
 
 
 def backfill_all(world: "World") -> None:
-    """`tidegate backfill` of every bucket, and `tidegate redrive` of each object that it advises to."""
+    """`tidegate audit` of every bucket, and `tidegate resend` of each object that it advises to."""
     for route in wiring.this_deployment().routes.values():
         if not route.retired:
             _backfill(world, route)
 
 
 def _backfill(world: "World", route: Route) -> int:
-    """How many uploads it sent, and objects it redrove."""
+    """How many uploads it sent, and objects it resent."""
     deployed, run = wiring.this_deployment(), wiring.new_id()
     ports = deployed.ports(f"backfill-{run}")
     let_go: set[tuple[str, str]] = set()
@@ -103,5 +103,5 @@ def _backfill(world: "World", route: Route) -> int:
     finally:
         kept.close()
     world.happened[BACKFILLED] += counts.sent
-    redriven = [redriving.redrive_one_object(*place).sent for place in sorted(let_go)]
-    return counts.sent + sum(redriven)
+    resent = [resending.resend_one_object(*place).sent for place in sorted(let_go)]
+    return counts.sent + sum(resent)

@@ -108,12 +108,12 @@ class Knobs:
     """The person on call comes after two days, not hours."""
     receives: int = 5
     """Deliveries until a message is a dead letter."""
-    redrives: bool = False
-    """The person on call redrives every abandoned batch."""
+    resends: bool = False
+    """The person on call resends every abandoned batch."""
     releases: int = 0
-    """Times that a person releases and redrives meanwhile. The person on call releases what S3 refused for a while."""
+    """Times that a person releases and resends meanwhile. The person on call releases what S3 refused for a while."""
     drops: int = 0
-    """Times that a person gives up batches, and drops or redrives their uploads."""
+    """Times that a person gives up batches, and drops or resends their uploads."""
     horizon: float = 0.0
     """Seconds that S3 announces and people upload."""
     replayed: float = 0.0

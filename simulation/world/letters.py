@@ -1,4 +1,4 @@
-"""A person moves dead letters back as `tidegate redrive dead-letters` does: with the product's flow, on the queues of
+"""A person moves dead letters back as `tidegate resend dead-letters` does: with the product's flow, on the queues of
 the world. Only SQS's own requests are left out."""
 
 import uuid
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from simulation.world.sqs import Queue
 from tidegate import wiring
 from tidegate.core.letters import judge_notice, judge_notification
-from tidegate.flows.letters import Letter, LettersMoved, redrive_letters
+from tidegate.flows.letters import Letter, LettersMoved, move_back_letters
 
 if TYPE_CHECKING:
     from simulation.world.world import World
@@ -55,20 +55,20 @@ def _text(attributes: Any, name: str) -> str:
     return str(attributes.get(name, {}).get("StringValue", ""))
 
 
-def redrive_all(world: "World") -> list[LettersMoved]:
+def resend_all(world: "World") -> list[LettersMoved]:
     """Of both queues, in a process."""
     deployed = wiring.this_deployment()
     ports = deployed.ports()
     known = {name: route.lanes for name, route in {**ports.ledger.known_routes(), **deployed.routes}.items()}
     forgotten, run = ports.ledger.may_have_forgotten, ports.new_id()
     done = [
-        redrive_letters(
+        move_back_letters(
             ModelLetters(world.dead_letters, world.buffer),
             lambda body: judge_notification(body, list(deployed.routes.values()), forgotten),
             run=run,
             dry_run=False,
         ),
-        redrive_letters(
+        move_back_letters(
             ModelLetters(world.notices_dead_letters, world.notices),
             lambda body: judge_notice(body, known, forgotten),
             run=run,

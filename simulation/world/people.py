@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from simulation.world import letters as letters_flow
-from simulation.world import rebuilt, redriving
+from simulation.world import rebuilt, resending
 from simulation.world.kernel import Process
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
 from tidegate import wiring
@@ -33,20 +33,20 @@ UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 def attend(world: "World") -> int:
     """Follow the runbook: decide what the table cannot say, resume halted batches, move dead
     letters back, send again what ended without a row. Returns the number of acts."""
-    acts = _look_after_halted(world) + move_back(world) + redriving.look_after(world)
+    acts = _look_after_halted(world) + move_back(world) + resending.look_after(world)
     return acts + ask_again(world)
 
 
 def move_back(world: "World") -> int:
     """`aws sqs start-message-move-task`, without the messages that were set aside with a reason: they can never
-    succeed. Where messages have strange records, `tidegate redrive dead-letters`, which judges each; not in a
+    succeed. Where messages have strange records, `tidegate resend dead-letters`, which judges each; not in a
     world of months, where each is moved on its own day."""
     boxes = (world.dead_letters, world.notices_dead_letters)
     if world.knobs.strange and not world.knobs.horizon and world.forgotten_from == math.inf:
         waiting = sum("reason" not in each.attributes for box in boxes for each in box.messages.values())
         if waiting:
             world.happened[MOVED_BACK] += waiting
-            _spawn(world, lambda: letters_flow.redrive_all(world))
+            _spawn(world, lambda: letters_flow.resend_all(world))
         return waiting
     moved = 0
     dead = [each for each in world.notices_dead_letters.messages.values() if "reason" not in each.attributes]
@@ -128,7 +128,7 @@ def wish(world: "World") -> None:
     chance = world.kernel.random
     batches = [pk[2:] for (_, pk, _), _ in world.dynamodb.items.on("b#")]
     for batch in chance.sample(batches, min(2, len(batches))):
-        wish_for(world, batch, chance.choice((Wish.DROP, Wish.DROP, Wish.REDRIVE)).value)
+        wish_for(world, batch, chance.choice((Wish.DROP, Wish.DROP, Wish.RESEND)).value)
 
 
 def drop_one(world: "World", batch: str) -> None:
@@ -141,9 +141,9 @@ def drop_without_missing(world: "World", batch: str) -> None:
     _spawn(world, lambda: abort(batch, wiring.this_deployment().ports(), Wish.DROP, skip_missing=True))
 
 
-def redrive_one_at_once(world: "World", batch: str) -> None:
-    """`tidegate abort BATCH --redrive`."""
-    wish_for(world, batch, Wish.REDRIVE.value)
+def resend_one_at_once(world: "World", batch: str) -> None:
+    """`tidegate abort BATCH --resend`."""
+    wish_for(world, batch, Wish.RESEND.value)
 
 
 def wish_for(world: "World", batch: str, what: str) -> None:

@@ -22,7 +22,7 @@ def act(world: "World") -> None:
 
 
 def republish_all() -> None:
-    """`tidegate republish` of each batch there is. One that is refused does not stop the others."""
+    """`tidegate resend` of each batch there is. One that is refused does not stop the others."""
     deployed = wiring.this_deployment()
     ports = deployed.ports()
     for batch_id in list(ports.work.folders("batches/", "")):

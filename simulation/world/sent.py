@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from simulation.world.redriving import claims_pk
+from simulation.world.resending import claims_pk
 
 if TYPE_CHECKING:
     from simulation.world.world import World

@@ -21,8 +21,8 @@ from simulation.world import (
     people,
     product,
     rebuilt,
-    redriving,
     replayed,
+    resending,
     seen,
 )
 from simulation.world.configs import configured, pace
@@ -51,7 +51,7 @@ from tidegate.flows import (
     quarantine,
     quarantine_age,
     reconcile,
-    redrive,
+    resend,
     screen,
     wishes,
 )
@@ -199,7 +199,7 @@ class World(Landing):
         self.taken_over: dict[tuple[str, str, str], TakenOver] = {}
         """By (pk, sk, new owner) of the claim."""
         self.sent_again: set[Any] = set()
-        """The batches that the person on call has redriven, and the keys of the claims that are released."""
+        """The batches that the person on call has resent, and the keys of the claims that are released."""
         self.wished: dict[str, str] = {}
         """What becomes of the uploads of batches: the last that a person has said."""
         self.corrected: dict[tuple[str, str, str], float] = {}
@@ -213,7 +213,7 @@ class World(Landing):
         self.dropped: dict[tuple[str, str, str], float] = {}
         """When each upload was dropped, by (pk, sk, notice) of its claim."""
         self.asked_for: set[tuple[str, str]] = set()
-        """(bucket, key) of the objects that a person redrives when S3 hands them out again: these have to land."""
+        """(bucket, key) of the objects that a person resends when S3 hands them out again: these have to land."""
         self.answers: asking.Answers | None = None
         self.asked = True
         """A person asks in the end. Where requests are counted, nobody does."""
@@ -285,7 +285,7 @@ class World(Landing):
                 runs.skew = one_of(knobs.skew)
         meddlers = [foreign.commit_one] * knobs.foreign
         meddlers += [people.give_up] * knobs.aborts + [people.meddle] * knobs.resumes
-        meddlers += [redriving.meddle] * knobs.releases + [people.wish] * knobs.drops
+        meddlers += [resending.meddle] * knobs.releases + [people.wish] * knobs.drops
         for meddler in meddlers:
             self.kernel.after(self._some_time(), lambda meddler=meddler: meddler(self))
         self.buffer.receives = self.notices.receives = knobs.receives
@@ -293,11 +293,11 @@ class World(Landing):
             # the person on call comes at the end of it, and a dead letter lives for two weeks
             for letters in (self.dead_letters, self.notices_dead_letters):
                 letters.on_message = lambda: self.kernel.after(DAY, lambda: people.move_back(self) and None)
-            if knobs.redrives or knobs.releases:
+            if knobs.resends or knobs.releases:
                 # before the ledger forgets what ended without a row; the run waits for these visits
                 self.lasts = max(self.lasts, 2 * knobs.horizon)
                 for day in range(1, int(2 * knobs.horizon / DAY) + 1):
-                    self.kernel.after(day * DAY, lambda: redriving.look_after(self) and None)
+                    self.kernel.after(day * DAY, lambda: resending.look_after(self) and None)
         if knobs.replayed and knobs.horizon > DAY:
             replayed.begin(self)
         if knobs.away:
@@ -707,7 +707,7 @@ SMALL = {
     settling: ("ENDINGS_PER_WRITE", "ENDINGS_PER_LOOK"),
     wishes: ("UPLOADS_PER_LOOK",),
     transitions: ("MOST_DROPPED",),
-    redrive: ("AT_ONCE",),
+    resend: ("AT_ONCE",),
     backfill: ("AT_ONCE",),
     quarantine: ("CLAIMS_AT_ONCE",),
     quarantine_age: ("BATCHES_PER_LOOK",),

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import Served
-from tests.functional.test_redrive import KEYS, abandoned, committed_with, deliver
+from tests.functional.test_resend import KEYS, abandoned, committed_with, deliver
 from tests.support.browser import WIDTH, Chromium
 from tests.support.build import BUCKET, notice, uploads
 from tests.support.fakes import play_publishing
@@ -356,7 +356,11 @@ def test_the_focus_is_seen(browser: Chromium, served: Served):
 
 # ---- the pictures of docs/ui.md
 
-PICTURES = {"ui-flow": ("flow", "light"), "ui-batches": ("batches", "dark"), "ui-quarantine": ("quarantine", "light")}
+PICTURES = {
+    "ui-flow": ("flow", "light"),
+    "ui-batches": ("batches", "dark"),
+    "ui-quarantine": ("quarantine", "light"),
+}
 
 
 @pytest.mark.parametrize("picture", PICTURES)

@@ -2,14 +2,14 @@
 
     he sees                                         he types
     `tidegate status`: a halted batch               tidegate resume BATCH; now and then tidegate abort BATCH
-    the alarm's number: dead letters                tidegate redrive dead-letters
-    `tidegate status`: uploads in quarantine        once the settings are mended: tidegate quarantine release;
-                                                    what was corrected meanwhile: tidegate quarantine drop
-    a batch that he has given up has ended          tidegate redrive BATCH, until nothing of it is left
+    the alarm's number: dead letters                tidegate resend dead-letters
+    `tidegate status`: uploads in quarantine        once the settings are mended: tidegate resend quarantine;
+                                                    what was corrected meanwhile: tidegate abort quarantine
+    a batch that he has given up has ended          tidegate resend BATCH, until nothing of it is left
     nothing in particular                           now and then tidegate abort BATCH, tidegate pause ROUTE
-    `tidegate status`: a paused route               after a while tidegate unpause ROUTE
+    `tidegate status`: a paused route               after a while tidegate pause ROUTE --end
 
-`tidegate redrive dead-letters` is never killed: what it has received is hidden for a quarter of an hour then, which is
+`tidegate resend dead-letters` is never killed: what it has received is hidden for a quarter of an hour then, which is
 longer than a run takes. tests/functional/test_letters.py has its deaths.
 """
 
@@ -68,7 +68,7 @@ class Operator:
     halted_again: list[str] = field(default_factory=list)
     """Batches that halted once more although they were resumed in calm."""
     given_up: dict[str, str] = field(default_factory=dict)
-    """Batches that he gave up, and how their redrive stands: "" until nothing of them is left to send."""
+    """Batches that he gave up, and how their resend stands: "" until nothing of them is left to send."""
     surprises: list[str] = field(default_factory=list)
     """Commands that ended in a way that no page tells of."""
 
@@ -131,7 +131,7 @@ class Operator:
         """What stayed the last time can never succeed, and was shown with the reason."""
         urls = [self.stack.environment[queue] for queue in DEAD_LETTERS.values()]
         if sum(map(self._count, urls)) != self._kept:
-            self._type("redrive", "dead-letters", may_be_killed=False)
+            self._type("resend", "dead-letters", may_be_killed=False)
             self._kept = sum(map(self._count, urls))
 
     def _tend_quarantine(self, status: dict[str, Any]) -> None:
@@ -141,17 +141,17 @@ class Operator:
         for route in there:
             if self.mended:
                 too_large = ("--route", route, "--error", "too large", "--yes")
-                released = self._type("quarantine", "release", *too_large)
+                released = self._type("resend", "quarantine", *too_large)
                 if "left: a later version" in released.stderr and "released" not in released.stderr:
-                    self._type("quarantine", "drop", *too_large, "--reason", "corrected")
+                    self._type("abort", "quarantine", *too_large, "--reason", "corrected")
 
     def _tend_given_up(self, status: dict[str, Any]) -> None:
         unfinished = {batch["id"] for batch in _unfinished(status)}
         for batch, ended in list(self.given_up.items()):
             if not ended and batch not in unfinished:
-                done = self._type("redrive", batch)
+                done = self._type("resend", batch)
                 if "is left to send" in done.stderr:
-                    self.given_up[batch] = "redriven"
+                    self.given_up[batch] = "resent"
                 elif "is not abandoned" in done.stderr:
                     self.given_up[batch] = "published before it was fenced"
 
@@ -161,7 +161,7 @@ class Operator:
             name = route["route"]
             if route["paused_at"]:
                 if self.calm or now - self._paused.get(name, 0.0) > PAUSE_SECONDS:
-                    self._type("unpause", name)
+                    self._type("pause", name, "--end")
             elif not self.calm and self._random.random() < PAUSES:
                 self._paused[name] = now
                 self._type("pause", name)
@@ -174,7 +174,7 @@ class Operator:
     def _give_up(self, batch: str) -> None:
         self.tell(f"          tidegate abort {batch}")
         self._type("abort", batch, "--yes")
-        # if the command was killed it may have come to nothing: then redrive says that the batch is not abandoned
+        # if the command was killed it may have come to nothing: then resend says that the batch is not abandoned
         self.given_up[batch] = ""
 
     # ---- how he does it

@@ -141,7 +141,7 @@ OF_CLAIMS: dict[str, Call] = {
     "claim": lambda there: there.ledger.claim(NEW),
     "claim, once more": lambda there: there.ledger.claim(UNDECIDED),
     "claim, from an owner that let go": lambda there: there.ledger.claim(
-        notice("a", "b", origin="redrive 1", takes_from=GIVEN_UP.id)
+        notice("a", "b", origin="resend 1", takes_from=GIVEN_UP.id)
     ),
     "claim, from an owner that is void": lambda there: there.ledger.claim(
         notice("e", origin="audit:1", takes_from=VOID.id)

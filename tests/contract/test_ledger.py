@@ -291,7 +291,7 @@ def test_a_notice_made_for_it_takes_over_from_an_owner_that_let_go(
     first = notice("a", "b")
     ledger.claim(first)
     fate(ledger, first, new_id)
-    taker = notice("a", "b", origin="redrive:1", takes_from=first.id)
+    taker = notice("a", "b", origin="resend:1", takes_from=first.id)
     assert ledger.claim(taker).owned == (upload("a"), upload("b"))
     assert owner(ledger, upload("a")) == taker.id
     assert ledger.claims(BUCKET, "a")[0].outcome == ""  # how it ended for the first owner says nothing about the next
@@ -305,7 +305,7 @@ def test_no_notice_takes_over_from_an_owner_that_may_still_publish_or_has(ledger
     first = notice("a", "b")
     ledger.claim(first)
     fate(ledger, first, new_id)
-    taker = notice("a", "b", origin="redrive:1", takes_from=first.id)
+    taker = notice("a", "b", origin="resend:1", takes_from=first.id)
     assert ledger.claim(taker).refused == (upload("a"), upload("b"))
     assert owner(ledger, upload("a")) == first.id
 
@@ -335,7 +335,7 @@ def test_a_quarantined_upload_is_taken_over_and_its_neighbours_are_not(ledger: L
     first = join(ledger, notice("bad", "good"), batch.id)
     submitted(ledger, batch.id)
     ledger.record_endings([Ending(first.id, BUCKET, "bad", "v1", Outcome.QUARANTINED, "no JSON")])
-    taker = notice("bad", "good", origin="redrive:1", takes_from=first.id)
+    taker = notice("bad", "good", origin="resend:1", takes_from=first.id)
     claimed = ledger.claim(taker)
     assert (claimed.owned, claimed.refused) == ((upload("bad"),), (upload("good"),))
 
@@ -462,7 +462,7 @@ def test_what_is_taken_over_is_counted_as_come_back_once(ledger: Ledger, another
     first = notice("a", "b")
     ledger.claim(first)
     fate(ledger, first, new_id)
-    taker = notice("a", "b", "c", origin="redrive 1", takes_from=first.id)
+    taker = notice("a", "b", "c", origin="resend 1", takes_from=first.id)
     expected = {AS_COUNTED[fate]: 2} if AS_COUNTED[fate] else {}
     for process in (ledger, another()):  # the second one finds its own claims
         assert process.claim(taker).back == expected
@@ -477,10 +477,10 @@ def test_what_a_void_notice_took_over_is_still_counted_as_before(ledger: Ledger,
     first = notice("a")
     ledger.claim(first)
     let_go_by_quarantining(ledger, first, new_id)
-    second = notice("a", origin="redrive 1", takes_from=first.id)
+    second = notice("a", origin="resend 1", takes_from=first.id)
     ledger.claim(second)
     assert ledger.void(second.id, ROUTE)
-    third = notice("a", origin="redrive 2", takes_from=second.id)
+    third = notice("a", origin="resend 2", takes_from=second.id)
     assert ledger.claim(third).back == {CountedAs(ROUTE, "quarantined"): 1}
 
 
@@ -495,7 +495,7 @@ def test_an_owner_that_is_forgotten_cannot_say_how_it_counted(
     clock.advance(RETENTION - 20)
     assert ledger.notice(first.id) is None
     ledger.record_endings([Ending(first.id, *written("").identity, Outcome.QUARANTINED, "")])
-    taker = notice(written("00A2"), origin="redrive 1", takes_from=first.id)
+    taker = notice(written("00A2"), origin="resend 1", takes_from=first.id)
     claimed = ledger.claim(taker)
     assert (len(claimed.owned), claimed.back) == (1, {})
 
@@ -1553,7 +1553,7 @@ def test_an_ending_is_written_only_for_the_owner(ledger: Ledger, batch: Batch):
 def test_an_ending_is_not_written_once_the_claim_was_taken_over(ledger: Ledger, batch: Batch):
     first = join(ledger, notice("a"), batch.id)
     abandoned(ledger, batch.id)
-    taker = notice("a", origin="redrive:1", takes_from=first.id)
+    taker = notice("a", origin="resend:1", takes_from=first.id)
     ledger.claim(taker)
     ledger.record_endings([Ending(first.id, BUCKET, "a", "v1", Outcome.QUARANTINED, "late")])
     (claim,) = ledger.claims(BUCKET, "a")
@@ -1747,7 +1747,7 @@ def test_only_what_is_abandoned_and_still_owned_is_dropped(ledger: Ledger, new_i
     for each in (of, free):
         ledger.claim(each)
     batch = given_up(ledger, of, new_id)
-    taker = notice("b", origin="redrive 1", takes_from=of.id)
+    taker = notice("b", origin="resend 1", takes_from=of.id)
     assert ledger.claim(taker).owned
     assert ledger.drop(batch, ROUTE, [*owned_by(of), *owned_by(free), *owned_by(notice("never"))]) == 3
     assert ledger.route(ROUTE).dropped == 3
@@ -1780,7 +1780,7 @@ def test_dropping_and_taking_over_race_and_the_sums_know_which_was_first(another
     of = notice("a", "b", "c")
     ledger.claim(of)
     batch = given_up(ledger, of, new_id)
-    taker = notice("a", "b", "c", origin="redrive 1", takes_from=of.id)
+    taker = notice("a", "b", "c", origin="resend 1", takes_from=of.id)
 
     def take() -> None:
         process = another()
@@ -1802,7 +1802,7 @@ def test_what_was_dropped_while_it_was_being_taken_over_is_tried_again(ledger: L
     of = notice("a")
     ledger.claim(of)
     batch = given_up(ledger, of, new_id)
-    taker = notice("a", origin="redrive 1", takes_from=of.id)
+    taker = notice("a", origin="resend 1", takes_from=of.id)
     slow = another()
     real = slow.let_go
 
@@ -1824,7 +1824,7 @@ def test_a_wish_is_noted_for_a_batch_that_is_given_up(ledger: Ledger, another: A
     batch = ledger.batch(given_up(ledger, of, new_id))
     assert batch is not None
     assert batch.wish is None
-    for wish in (Wish.DROP, Wish.DROP, Wish.REDRIVE):
+    for wish in (Wish.DROP, Wish.DROP, Wish.RESEND):
         assert ledger.wish(batch, wish)
         found = another().batch(batch.id)
         assert (found.wish, found.wished_parts) == (wish, 0)
@@ -1835,8 +1835,8 @@ def test_a_wish_is_noted_for_a_batch_that_is_given_up(ledger: Ledger, another: A
     assert not ledger.end_wish(batch.id, ROUTE, Wish.DROP)
     assert not ledger.forget_wish(batch.id, ROUTE, there=True)
     assert ledger.route(ROUTE).wished == (batch.id,)
-    assert ledger.end_wish(batch.id, ROUTE, Wish.REDRIVE)
-    assert not ledger.end_wish(batch.id, ROUTE, Wish.REDRIVE)
+    assert ledger.end_wish(batch.id, ROUTE, Wish.RESEND)
+    assert not ledger.end_wish(batch.id, ROUTE, Wish.RESEND)
     assert ledger.wish(batch, Wish.DROP, skips=True)
     assert ledger.batch(batch.id).skips
     assert not ledger.note_wish(batch.id, Wish.DROP, 1), "that one does not skip"
@@ -1863,17 +1863,17 @@ def test_a_fence_begins_with_its_wish(ledger: Ledger, new_id: NewId, sealed: boo
         assert ledger.resume(batch_id, ROUTE, 2, fencing=True, wish=Wish.DROP)
     batch = ledger.batch(batch_id)
     assert (batch.fencing, batch.wish, ledger.route(ROUTE).wished) == (True, Wish.DROP, (batch_id,))
-    assert ledger.wish(batch, Wish.REDRIVE)
+    assert ledger.wish(batch, Wish.RESEND)
     ledger.halt(batch_id, batch.attempt, "no table")
-    assert ledger.wish(batch, Wish.REDRIVE, skips=True)
+    assert ledger.wish(batch, Wish.RESEND, skips=True)
     assert ledger.resume(batch_id, ROUTE, batch.attempt + 1, fencing=True)
-    assert (ledger.batch(batch_id).wish, ledger.batch(batch_id).skips) == (Wish.REDRIVE, True), "it stays"
+    assert (ledger.batch(batch_id).wish, ledger.batch(batch_id).skips) == (Wish.RESEND, True), "it stays"
     ledger.halt(batch_id, batch.attempt + 1, "no table")
-    assert ledger.resume(batch_id, ROUTE, batch.attempt + 2, fencing=True, wish=Wish.REDRIVE)
+    assert ledger.resume(batch_id, ROUTE, batch.attempt + 2, fencing=True, wish=Wish.RESEND)
     assert not ledger.batch(batch_id).skips, "the last command counts"
     assert not ledger.wish(batch, Wish.DROP), "it has moved on"
     assert ledger.commit(batch_id, ROUTE, receipt(batch_id, fence=True))
-    assert (ledger.batch(batch_id).wish, ledger.route(ROUTE).wished) == (Wish.REDRIVE, (batch_id,))
+    assert (ledger.batch(batch_id).wish, ledger.route(ROUTE).wished) == (Wish.RESEND, (batch_id,))
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -1,4 +1,4 @@
-"""`tidegate backfill` on the local stack: a real job reads the lineage of a real table, and what is missing lands."""
+"""`tidegate audit` on the local stack: a real job reads the lineage of a real table, and what is missing lands."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ BUCKET = "landing-old"
 
 
 def backfill(stack: LocalStack, *arguments: str) -> dict[str, Any]:
-    done = stack.cli("backfill", f"s3://{BUCKET}/", "--json", *arguments, check=False)
+    done = stack.cli("audit", f"s3://{BUCKET}/", "--json", *arguments, check=False)
     assert done.stdout, done.stderr
     (route,) = json.loads(done.stdout)["routes"]
     found: dict[str, Any] = route
@@ -29,13 +29,13 @@ def test_what_nobody_announced_is_loaded_once_beside_what_was(stack: LocalStack)
     put(stack, BUCKET, "live.json", lines(7))
     settled(stack, "old", 1)
 
-    done = stack.cli("backfill", f"s3://{BUCKET}/", "--yes")
+    done = stack.cli("audit", f"s3://{BUCKET}/", "--send", "--yes")
     assert "3 uploads are on their way" in done.stdout
     assert "is SUCCESS" in done.stderr
     settled(stack, "old", 4)
     assert stack.ids("e2e.old") == [0, 1, 7, 12]
 
-    again = backfill(stack, "--yes", "--all-versions")
+    again = backfill(stack, "--send", "--yes", "--all-versions")
     assert (again["missing"], again["landed"]) == (1, 4)
     settled(stack, "old", 5)
     assert stack.ids("e2e.old") == [0, 1, 2, 7, 12]

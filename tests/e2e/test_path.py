@@ -136,7 +136,7 @@ def test_an_unversioned_bucket_tells_superseded_and_vanished(stack: LocalStack) 
     ]
     (broken,) = json.loads(stack.cli("files", "--route", "plain", "--state", "quarantined", "--json").stdout)["files"]
     assert "seven" in broken["error"]
-    batches = json.loads(stack.cli("batches", "--route", "plain", "--json").stdout)["batches"]
+    batches = json.loads(stack.cli("files", "--batches", "--route", "plain", "--json").stdout)["batches"]
     assert sum(each["rows"] for each in batches) == 2
     assert {each["batch"] for each in listed} == {each["id"] for each in batches}
     assert "landed: 1 row at " in stack.cli("trace", "s3://landing-plain/d.csv").stdout

@@ -62,10 +62,10 @@ def test_a_gzip_bomb_is_quarantined_by_name_and_its_neighbours_land(stack: Local
     assert {1, 3} <= set(stack.ids(TABLE))
     (bomb,) = trace(stack, "bomb.json.gz")
     assert bomb["outcome"] == "quarantined"
-    answer = stack.cli("quarantine", "ls", "--route", ROUTE, "--key", "bomb*", "--json").stdout
-    (listed,) = json.loads(answer)["uploads"]
-    assert listed["uri"] == f"s3://{BUCKET}/bomb.json.gz"
-    assert "too large: more than 1000000 bytes decompressed" in listed["error"]
+    answer = stack.cli("resend", "quarantine", "--dry-run", "--route", ROUTE, "--key", "bomb*").stdout
+    assert f"s3://{BUCKET}/bomb.json.gz" in answer
+    assert "too large: more than 1000000 bytes decompressed" in answer
+    assert "1 upload would be sent" in answer
 
 
 def test_what_s3_did_not_announce_is_found_by_the_audit(stack: LocalStack, first: dict[str, int]) -> None:
@@ -96,7 +96,7 @@ def test_a_job_finds_what_s3_did_not_announce_and_it_lands_once(stack: LocalStac
         return {name: found[name] for name in ("lost", "stale", "gone")}
 
     time.sleep(2)  # until it is old enough for this window
-    assert audited("--job") == {"lost": 1, "stale": 0, "gone": 0}
+    assert audited("--job", "--send") == {"lost": 1, "stale": 0, "gone": 0}
     ended(stack, before + 1)
     assert stack.ids(TABLE).count(11) == 1
     assert audited() == {"lost": 0, "stale": 0, "gone": 0}
@@ -117,7 +117,7 @@ def test_what_was_quarantined_lands_once_when_the_schema_is_mended_and_it_is_rel
     (stack.folder / DEPLOYED).write_text(config.read_text())
     kill_functions(stack)
     for _ in range(2):  # the second finds nothing new to do
-        stack.cli("quarantine", "release", "--route", ROUTE, "--key", "wide.json", "--yes")
+        stack.cli("resend", "quarantine", "--route", ROUTE, "--key", "wide.json", "--yes")
     after = stack.once(
         lambda: stack.status(ROUTE)["uploads"],
         lambda now: now["committed"] == sums["committed"] + 1 and not now["pending"],
@@ -188,6 +188,6 @@ def test_a_batch_is_given_up_and_its_driver_wakes_later_and_changes_nothing(stac
     stack.look()
     assert stack.status(route)["batches"]["abandoned"] == 1
     # its uploads are still there to be sent again
-    stack.cli("redrive", batch)
+    stack.cli("resend", batch)
     stack.once(lambda: stack.status(route)["uploads"]["committed"] == 1, waiting_for="the upload to land")
     assert stack.ids(table) == [1, 2]

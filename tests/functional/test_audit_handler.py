@@ -88,9 +88,9 @@ def test_a_person_finds_it_sooner(deployment: Deployment, monkeypatch: pytest.Mo
         given = ["audit", "--route", "flights", "--since", "1h", "--until", "30s", *more]
         return CliRunner().invoke(main.app, given, catch_exceptions=False)
 
-    assert by_hand("--dry-run").exit_code == Exit.FINDING
-    assert deployment.bodies(deployment.resources.notices) == []
     assert by_hand().exit_code == Exit.FINDING
+    assert deployment.bodies(deployment.resources.notices) == []
+    assert by_hand("--send").exit_code == Exit.OK
     deliver(deployment)
     assert land(deployment) == [lost.key]
     again = CliRunner().invoke(main.app, ["audit", "--since", "2h", "--until", "30s"], catch_exceptions=False)

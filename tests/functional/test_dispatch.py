@@ -156,7 +156,7 @@ def test_a_slow_twin_that_was_to_take_over_for_a_void_notice_leaves_nothing_with
     first = notice(*KEYS)
     world.ledger.claim(first)
     world.ledger.void(first.id, "flights")
-    second = notice(*KEYS, origin="redrive 1", takes_from=first.id)
+    second = notice(*KEYS, origin="resend 1", takes_from=first.id)
     store = world.store
     real, calls = store.apply_each, []
 

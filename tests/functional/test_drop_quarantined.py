@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.functional.test_quarantine_age import BAD, key
-from tests.functional.test_redrive import deliver, land
+from tests.functional.test_resend import deliver, land
 from tests.support.build import BUCKET, upload, uploads
 from tests.support.fakes import Died, Life, every_death, play_publishing
 from tests.support.world import World, small_world
@@ -19,7 +19,7 @@ from tidegate.flows import drop_quarantined as drop
 from tidegate.flows.drop_quarantined import drop_corrected, drop_quarantined, is_its_minute
 from tidegate.flows.needs import needs
 from tidegate.flows.quarantine import EVERYTHING, Quarantined, quarantined
-from tidegate.flows.redrive import redrive_object, release
+from tidegate.flows.resend import release, resend_object
 from tidegate.flows.settle import settle_all
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
@@ -78,10 +78,10 @@ def test_what_a_person_gives_up_waits_for_nobody_and_says_why(world: World):
     assert told.answer == "dropped: an export that nobody reads"
 
 
-def test_it_comes_back_by_a_redrive_that_names_it(world: World):
+def test_it_comes_back_by_a_resend_that_names_it(world: World):
     ends(world, "a", 1)
     drop_quarantined(waiting(world), "why", world.ports)
-    assert redrive_object(BUCKET, key("a", 1), world.ports, run="r").sent == 1
+    assert resend_object(BUCKET, key("a", 1), world.ports, run="r").sent == 1
     deliver(world)
     land(world)
     assert sums(world) == (3, 3, 0, 0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.functional.test_redrive import deliver
+from tests.functional.test_resend import deliver
 from tests.support.build import BUCKET, notice, upload
 from tests.support.fakes import play_fencing, play_publishing
 from tests.support.ledgers import RETENTION
@@ -18,7 +18,7 @@ from tidegate.flows.batch_list import Wanted
 from tidegate.flows.files import MOST_READ, FilesPage, Spot, WantedFiles, files_page, files_within, spot
 from tidegate.flows.nearest import nearest
 from tidegate.flows.quarantine import EVERYTHING, quarantined
-from tidegate.flows.redrive import release
+from tidegate.flows.resend import release
 
 IDS = wiring.BATCH_IDS
 KEYS = [f"flights/0000-{number:05}.json" for number in range(3)]

@@ -33,28 +33,30 @@ ERROR = f"line 1: {EVIL}\n  {FORGED}"
 ASKED: dict[str, list[list[str]]] = {
     "status": [["status"], ["status", "--json"]],
     "trace": [["trace", URI], ["trace", URI, "--json"], ["trace", URI + "x"], ["trace", f"s3://other/{KEY}"]],
-    "files": [["files"], ["files", "--json"], ["files", "--state", "quarantined"], ["files", "--key", KEY + "x"]],
-    "batches": [["batches"], ["batches", "--json"]],
-    "quarantine": [
-        ["quarantine", "ls"],
-        ["quarantine", "ls", "--json"],
-        ["quarantine", "show", URI],
-        ["quarantine", "show", URI + "x"],
-        ["quarantine", "release", "--key", KEY, "--dry-run"],
-        ["quarantine", "release", "--key", KEY],
+    "files": [
+        ["files"],
+        ["files", "--json"],
+        ["files", "--state", "quarantined"],
+        ["files", "--key", KEY + "x"],
+        ["files", "--batches"],
+        ["files", "--batches", "--json"],
     ],
-    "redrive": [["redrive", URI], ["redrive", URI + "x"], ["redrive", EVIL], ["redrive", "{halted}"]],
-    "resume": [["resume", EVIL], ["resume", "{halted}"]],
+    "resend": [
+        *(["resend", URI], ["resend", URI + "x"], ["resend", EVIL], ["resend", "{halted}"]),
+        *(["resend", "quarantine", "--dry-run"], ["resend", "quarantine", "--key", KEY]),
+    ],
+    "resume": [
+        *(["resume", EVIL], ["resume", "{halted}"]),
+        *(["resume", EVIL, "--not-published"], ["resume", "{halted}", "--not-published"]),
+    ],
     "abort": [["abort", EVIL], ["abort", "{halted}"]],
-    "decide": [["decide", EVIL, "--not-published"], ["decide", "{halted}", "--not-published"]],
-    "pause": [["pause", EVIL]],
-    "unpause": [["unpause", EVIL]],
-    "audit": [["audit", "--dry-run"], ["audit", "--json"], ["audit", "--dry-run", "--route", EVIL]],
+    "pause": [["pause", EVIL], ["pause", EVIL, "--end"]],
+    "audit": [["audit"], ["audit", "--json", "--send"], ["audit", "--route", EVIL]],
 }
 PRINT_BY_THE_SAME_DOOR = frozenset(
     {
-        *("ui", "sql", "init", "try", "check", "cost", "doctor", "env", "backfill", "reconcile"),
-        *("republish", "maintain", "ledger", "local", "demo"),
+        *("ui", "sql", "init", "try", "check", "cost", "doctor"),
+        *("maintain", "ledger", "local"),
     }
 )
 """They have no deployment in memory, or print no names of others. `sql` is below, and no verb prints otherwise than by

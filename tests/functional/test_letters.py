@@ -21,7 +21,7 @@ from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.lanes import group_of
 from tidegate.core.letters import LetterJudgement, judge_notice, judge_notification
 from tidegate.core.notices import decode
-from tidegate.flows.letters import LettersMoved, redrive_letters
+from tidegate.flows.letters import LettersMoved, move_back_letters
 
 ROUTES = (route(),)
 
@@ -128,7 +128,7 @@ def test_notices_go_back_in_their_routes_group_and_the_others_stay(queues: Queue
         queues.sqs.send_message(
             QueueUrl=queues.dead_notices, MessageBody=body, MessageGroupId="flights", MessageDeduplicationId=str(number)
         )
-    done = redrive_letters(queues.notices_letters(), judge, run="1", dry_run=False)
+    done = move_back_letters(queues.notices_letters(), judge, run="1", dry_run=False)
     assert (done.moved, done.kept, len(done.shown)) == (25, 25, 20)
     assert "not a notice" in done.shown[0][1]
     assert sorted(queues.bodies(queues.notices)) == sorted(bodies)
@@ -138,7 +138,7 @@ def test_notices_go_back_in_their_routes_group_and_the_others_stay(queues: Queue
 def test_what_stays_keeps_its_reason_and_is_judged_again_by_the_next_run(queues: Queues):
     SqsDeadLetters(queues.sqs, queues.dead_notices).set_aside("garbage", "no notice")
     for run in ("1", "2"):
-        assert redrive_letters(queues.notices_letters(), judge, run=run, dry_run=False).kept == 1
+        assert move_back_letters(queues.notices_letters(), judge, run=run, dry_run=False).kept == 1
     (letter,) = queues.notices_letters().receive()
     assert (letter.body, letter.reason, letter.judged_in) == ("garbage", "no notice", "2")
 
@@ -152,10 +152,10 @@ def test_a_dry_run_judges_all_and_moves_none(queues: Queues):
             MessageDeduplicationId=str(number),
         )
     for run in ("1", "2"):
-        assert redrive_letters(queues.notices_letters(), judge, run=run, dry_run=True) == LettersMoved(moved=12)
+        assert move_back_letters(queues.notices_letters(), judge, run=run, dry_run=True) == LettersMoved(moved=12)
     assert (queues.count(queues.notices), queues.count(queues.dead_notices)) == (0, 12)
     # at once, and not a quarter of an hour later
-    assert redrive_letters(queues.notices_letters(), judge, run="3", dry_run=False) == LettersMoved(moved=12)
+    assert move_back_letters(queues.notices_letters(), judge, run="3", dry_run=False) == LettersMoved(moved=12)
     assert (queues.count(queues.notices), queues.count(queues.dead_notices)) == (12, 0)
 
 
@@ -163,7 +163,7 @@ def test_notifications_go_back_and_garbage_stays(queues: Queues):
     good, bad = s3_message(s3_record("flights/a.json")), "garbage"
     for body in (good, bad):
         queues.sqs.send_message(QueueUrl=queues.dead, MessageBody=body)
-    done = redrive_letters(
+    done = move_back_letters(
         queues.letters(), lambda body: judge_notification(body, ROUTES, lambda at: 0 < at < 100), run="1", dry_run=False
     )
     assert (done.moved, done.kept) == (1, 1)
@@ -185,7 +185,7 @@ def test_a_letter_whose_deletion_fails_is_in_both_queues_and_never_lost(
 
     monkeypatch.setattr(box, "_delete", fails)
     with pytest.raises(OutcomeUnknown):
-        redrive_letters(box, judge, run="1", dry_run=False)
+        move_back_letters(box, judge, run="1", dry_run=False)
     assert (queues.count(queues.notices), queues.count(queues.dead_notices)) == (1, 1)
     assert decode(queues.bodies(queues.notices)[0]) == notice("flights/a.json")
 
@@ -217,13 +217,12 @@ def test_the_command_moves_both_queues_and_shows_what_stays(queues: Queues, monk
     monkeypatch.setattr(deployment, "find", lambda folder: found)
     queues.sqs.send_message(QueueUrl=queues.dead, MessageBody=s3_message(s3_record("flights/a.json")))
     SqsDeadLetters(queues.sqs, queues.dead_notices).set_aside("garbage", "no notice")
-    done = CliRunner().invoke(main.app, ["redrive", "dead-letters", "--dry-run"], catch_exceptions=False)
+    done = CliRunner().invoke(main.app, ["resend", "dead-letters", "--dry-run"], catch_exceptions=False)
     assert done.exit_code == Exit.FINDING
     assert "dead letters of notifications: 1 would be moved back, 0 can never succeed" in done.stdout
     assert "dead letters of notices: 0 would be moved back, 1 can never succeed\n    the message is not a notice" in (
         done.stdout
     )
-    done = CliRunner().invoke(main.app, ["redrive", "dead-letters"], catch_exceptions=False)
+    done = CliRunner().invoke(main.app, ["resend", "dead-letters"], catch_exceptions=False)
     assert "dead letters of notifications: 1 moved back, 0 can never succeed" in done.stdout
     assert queues.count(queues.buffer) == 1
-    assert CliRunner().invoke(main.app, ["redrive", "01B", "--dry-run"]).exit_code == Exit.USAGE

@@ -227,7 +227,7 @@ def attributes_of(services, url):
 
 
 def queue_without_its_dead_letters(services):
-    """A queue with a message, whose dead-letter queue was deleted; that one's address; and the redrive policy."""
+    """A queue with a message, whose dead-letter queue was deleted; that one's address; and the resend policy."""
     dead = queue(services, "dead")
     policy = {"deadLetterTargetArn": f"arn:aws:sqs:us-east-1:{ACCOUNT}:dead", "maxReceiveCount": 1}
     url = queue(services, RedrivePolicy=json.dumps(policy))

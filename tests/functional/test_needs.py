@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.functional.test_redrive import deliver
+from tests.functional.test_resend import deliver
 from tests.support.build import BUCKET
 from tests.support.fakes import CountedLetters, play_fencing, play_publishing
 from tests.support.ledgers import RETENTION
@@ -17,7 +17,7 @@ from tidegate.flows.abort import abort
 from tidegate.flows.needs import URGENT, Need, NeedKind, NextStep, needs, ways_out
 from tidegate.flows.overview import overview
 from tidegate.flows.quarantine import EVERYTHING, quarantined
-from tidegate.flows.redrive import redrive_batch, redrive_object
+from tidegate.flows.resend import resend_batch, resend_object
 from tidegate.flows.status import status
 from tidegate.flows.waiting_letters import LettersWaiting
 
@@ -66,7 +66,7 @@ def test_a_halted_batch(world: World):
         ),
         (
             Batch("01A", "r", State.SUBMITTED, 1, halted="the table cannot say", undecided=True),
-            ["tidegate decide --help", "tidegate decide 01A --not-published, or --published"],
+            ["tidegate resume --help", "tidegate resume 01A --not-published, or --published"],
         ),
     ],
 )
@@ -79,7 +79,7 @@ def test_sums_that_do_not_hold(world: World):
     world.settle()
     world.edit(route_key("flights"), notified=4)
     (need,) = found(world)
-    assert (need.kind, need.next[0].command) == (NeedKind.SUMS, "tidegate reconcile")
+    assert (need.kind, need.next[0].command) == (NeedKind.SUMS, "tidegate audit --tables")
     assert need.what.startswith("4 notified, but 3 committed + ")
 
 
@@ -90,9 +90,9 @@ def test_uploads_in_quarantine(world: World):
     (need,) = found(world)
     assert (need.kind, need.count, need.since) == (NeedKind.QUARANTINED, 1, world.clock.now)
     assert [each.command for each in need.next] == [
-        "tidegate quarantine ls --route flights",
-        "tidegate quarantine release --route flights",
-        "tidegate quarantine drop --route flights --reason WHY",
+        "tidegate files --route flights --state quarantined",
+        "tidegate resend quarantine --route flights",
+        "tidegate abort quarantine --route flights --reason WHY",
     ]
 
 
@@ -115,7 +115,7 @@ def test_what_the_ledger_has_forgotten_or_somebody_sent_again_waits_for_nobody(w
     # the sums keep what is forgotten
     (shown,) = status([world.flights], world.ports)
     assert shown.uploads.ended.quarantined == 4
-    redrive_object(BUCKET, "flights/new/0000-00000.json", world.ports, run="1")
+    resend_object(BUCKET, "flights/new/0000-00000.json", world.ports, run="1")
     deliver(world)
     world.settle()
     (count,) = [each.count for each in found(world) if each.kind is NeedKind.QUARANTINED]
@@ -126,7 +126,7 @@ def test_uploads_of_an_abandoned_batch_until_somebody_says_what_becomes_of_them(
     batch = abandoned(world)
     (need,) = found(world)
     assert (need.kind, need.count) == (NeedKind.ABANDONED, 3)
-    assert need.next[0].command == "tidegate batches --route flights --state abandoned"
+    assert need.next[0].command == "tidegate files --batches --route flights --state abandoned"
     abort(batch, world.ports, Wish.DROP)
     assert found(world) == []
     world.settle()
@@ -135,7 +135,7 @@ def test_uploads_of_an_abandoned_batch_until_somebody_says_what_becomes_of_them(
 
 
 def test_abandoned_uploads_that_were_sent_again_need_nobody(world: World):
-    redrive_batch(abandoned(world), world.ports, run="r")
+    resend_batch(abandoned(world), world.ports, run="r")
     sent, world.topic.published = world.topic.published, []
     for each in sent:
         world.dispatch(each)
@@ -147,7 +147,7 @@ def test_dead_letters():
     assert needs([], None) == []
     (need,) = needs([], LettersWaiting(2, 1))
     assert (need.kind, need.count, need.what) == (NeedKind.LETTERS, 3, "2 of notifications, 1 of notices")
-    assert need.next[0].command == "tidegate redrive dead-letters --dry-run"
+    assert need.next[0].command == "tidegate resend dead-letters --dry-run"
 
 
 def test_what_is_urgent_comes_first(world: World):

@@ -176,7 +176,7 @@ class TestWhatIsGone:
 
 def test_a_fenced_batch_does_not_land(table: Table) -> None:
     assert run(table.attempt(), "fence") == 0
-    with pytest.raises(Hopeless, match="tidegate redrive"):
+    with pytest.raises(Hopeless, match="tidegate resend"):
         publish_again(table.attempt())
 
 

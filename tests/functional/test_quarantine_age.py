@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.test_redrive import deliver, land
+from tests.functional.test_resend import deliver, land
 from tests.support.build import BUCKET
 from tests.support.fakes import Died, Life, every_death, play_publishing
 from tests.support.ledgers import RETENTION
@@ -16,7 +16,7 @@ from tidegate.core.records import DAY, route_key
 from tidegate.flows import quarantine_age
 from tidegate.flows.quarantine import EVERYTHING, Selection, quarantined
 from tidegate.flows.quarantine_age import look_for_oldest
-from tidegate.flows.redrive import redrive_object, release
+from tidegate.flows.resend import release, resend_object
 from tidegate.flows.settle import settle, settle_all, standing
 from tidegate.flows.status import everything, status
 from tidegate.metrics import Metric
@@ -47,13 +47,13 @@ def ended_at(world: World, batch: str) -> int:
 
 
 def oldest_listed(world: World) -> int:
-    """What `tidegate quarantine ls` says."""
+    """What `tidegate resend quarantine --dry-run` says."""
     return min((each.ended_at for each in quarantined("flights", EVERYTHING, world.ports)), default=0)
 
 
 def comes_back(world: World, name: str, *numbers: int) -> None:
     for number in numbers:
-        redrive_object(BUCKET, key(name, number), world.ports, run=f"{name}-{number}")
+        resend_object(BUCKET, key(name, number), world.ports, run=f"{name}-{number}")
     deliver(world)
     land(world)
 
@@ -79,7 +79,7 @@ def test_the_oldest_counts_until_it_came_back(world: World):
 
 def test_what_came_back_and_was_quarantined_again_is_as_old_as_its_last_batch(world: World):
     ends(world, "a", 0)
-    redrive_object(BUCKET, key("a", 0), world.ports, run="1")
+    resend_object(BUCKET, key("a", 0), world.ports, run="1")
     deliver(world)
     batch = world.open.id
     world.settle()
@@ -159,7 +159,7 @@ def test_a_batch_whose_outcomes_are_missing_counts_until_it_is_forgotten(world: 
     batch = ends(world, "a", 0)
     settled(world)
     folder = batch_folder(batch) + "outcomes/"
-    redrive_object(BUCKET, key("a", 0), world.ports, run="1")
+    resend_object(BUCKET, key("a", 0), world.ports, run="1")
     there = {name: world.work.objects.pop(name) for name in world.work.names(folder)}
     deliver(world)
     assert settled(world) == ended_at(world, batch)
@@ -174,8 +174,8 @@ def came_back(world: World) -> World:
     ends(world, "a", 0, 1)
     ends(world, "b", 0)
     settled(world)
-    redrive_object(BUCKET, key("a", 0), world.ports, run="1")
-    redrive_object(BUCKET, key("a", 1), world.ports, run="2")
+    resend_object(BUCKET, key("a", 0), world.ports, run="1")
+    resend_object(BUCKET, key("a", 1), world.ports, run="2")
     deliver(world)
     return world
 
@@ -232,7 +232,7 @@ def test_the_last_of_a_route_leaves_while_another_batch_ends(world: World):
     """A look that has found nothing does not hide what came after it has read."""
     ends(world, "a", 0)
     settled(world)
-    redrive_object(BUCKET, key("a", 0), world.ports, run="1")
+    resend_object(BUCKET, key("a", 0), world.ports, run="1")
     deliver(world)
     whole = Life()
     looks(world, Life(4, before=lambda: ends(world, "b", 0)))
@@ -294,7 +294,7 @@ def test_what_is_registered_anew_while_a_look_goes_on_is_looked_for_in_the_next_
     """Nobody else looks meanwhile. Whichever call of the look that is before, in the end nothing is in quarantine."""
 
     def registered_anew(world: World) -> None:
-        redrive_object(BUCKET, key("b", 0), world.ports, run="b")
+        resend_object(BUCKET, key("b", 0), world.ports, run="b")
         deliver(world)
 
     whole = Life()

@@ -13,7 +13,7 @@ from tidegate.core.notices import Notice
 from tidegate.core.outcomes import Outcome
 from tidegate.flows.quarantine import EVERYTHING, quarantined
 from tidegate.flows.rebuild import Rebuilt, rebuild
-from tidegate.flows.redrive import redrive_batch, release
+from tidegate.flows.resend import release, resend_batch
 from tidegate.flows.status import status
 from tidegate.stores.memory import MemoryStore
 from tidegate.wiring import made_at, smallest_id
@@ -49,8 +49,8 @@ class Game:
         self.settle(batch)
         assert self.world.batch(batch).state is State.ABANDONED
 
-    def redrive(self, batch: str, run: str = "1") -> str:
-        redrive_batch(batch, self.world.ports, run=run)
+    def resend(self, batch: str, run: str = "1") -> str:
+        resend_batch(batch, self.world.ports, run=run)
         return self.gathered()
 
     def sums(self) -> dict[str, Any]:
@@ -85,30 +85,30 @@ def game() -> Game:
 KEYS = tuple(f"flights/0000-{number:05}.json" for number in range(3))
 
 
-def redriven(game: Game) -> None:
+def resent(game: Game) -> None:
     game.abandon(batch := game.world.submitted().id)
-    game.publish(game.redrive(batch))
+    game.publish(game.resend(batch))
 
 
-def redriven_and_waits(game: Game) -> None:
+def resent_and_waits(game: Game) -> None:
     game.abandon(batch := game.world.submitted().id)
-    game.redrive(batch)
+    game.resend(batch)
 
 
-def redriven_twice(game: Game) -> None:
+def resent_twice(game: Game) -> None:
     game.abandon(batch := game.world.submitted().id)
-    game.abandon(second := game.redrive(batch))
-    game.publish(game.redrive(second, "2"))
+    game.abandon(second := game.resend(batch))
+    game.publish(game.resend(second, "2"))
 
 
-def redriven_and_abandoned(game: Game) -> None:
+def resent_and_abandoned(game: Game) -> None:
     game.abandon(batch := game.world.submitted().id)
-    game.abandon(game.redrive(batch))
+    game.abandon(game.resend(batch))
 
 
-def redriven_and_quarantined(game: Game) -> None:
+def resent_and_quarantined(game: Game) -> None:
     game.abandon(batch := game.world.submitted().id)
-    game.publish(game.redrive(batch), KEYS[0])
+    game.publish(game.resend(batch), KEYS[0])
 
 
 def released(game: Game) -> None:
@@ -118,18 +118,18 @@ def released(game: Game) -> None:
     game.publish(game.gathered(), KEYS[1])
 
 
-def never_redriven(game: Game) -> None:
+def never_resent(game: Game) -> None:
     game.abandon(game.world.submitted().id)
 
 
 PASTS = (
-    redriven,
-    redriven_and_waits,
-    redriven_twice,
-    redriven_and_abandoned,
-    redriven_and_quarantined,
+    resent,
+    resent_and_waits,
+    resent_twice,
+    resent_and_abandoned,
+    resent_and_quarantined,
     released,
-    never_redriven,
+    never_resent,
 )
 
 
@@ -143,7 +143,7 @@ def test_the_sums_are_what_they_were(game: Game, past: Callable[[Game], None]):
 
 
 def test_whichever_call_it_dies_at_the_sums_are_what_they_were(game: Game):
-    redriven_twice(game)
+    resent_twice(game)
     before = game.sums()
     game.world.store = MemoryStore()
     whole = Life()
@@ -158,7 +158,7 @@ def test_whichever_call_it_dies_at_the_sums_are_what_they_were(game: Game):
 
 
 def test_two_at_once_count_once(game: Game):
-    redriven_twice(game)
+    resent_twice(game)
     before = game.sums()
     game.world.store = MemoryStore()
     whole = Life()

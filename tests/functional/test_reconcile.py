@@ -102,7 +102,7 @@ def test_a_batch_whose_rows_are_gone_is_missing(game: Game):
     assert found == TableFinding(
         TableDifference.MISSING, "flights", TABLE, gone, ledger=Holding(3, 3 * ROWS), table=Holding(0, 0)
     )
-    assert f"tidegate republish {gone}" in found.advice
+    assert f"tidegate resend {gone}" in found.advice
 
 
 def test_a_table_that_is_gone_holds_nothing(game: Game):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.functional.test_redrive import KEYS, committed_with
+from tests.functional.test_resend import KEYS, committed_with
 from tests.support.build import BUCKET
 from tests.support.fakes import play_publishing
 from tests.support.world import World, small_world
@@ -18,7 +18,7 @@ from tidegate.core.routes import Route
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.hand_off import hand_off_sealed
 from tidegate.flows.quarantine import EVERYTHING, quarantined
-from tidegate.flows.redrive import release
+from tidegate.flows.resend import release
 from tidegate.flows.seal import seal
 from tidegate.flows.settle import settle
 from tidegate.flows.status import status
@@ -135,7 +135,7 @@ def test_what_is_quarantined_again_is_in_the_quarantine_of_the_new_route(world: 
 def said(world: World, monkeypatch: pytest.MonkeyPatch, configured: dict[str, Route], *options: str) -> str:
     found = SimpleNamespace(routes=configured, ports=lambda attempt="": world.ports)
     monkeypatch.setattr(deployment, "find", lambda folder: found)
-    done = CliRunner().invoke(main.app, ["quarantine", "release", *options], input="n\n", catch_exceptions=False)
+    done = CliRunner().invoke(main.app, ["resend", "quarantine", *options], input="n\n", catch_exceptions=False)
     assert done.exit_code == (Exit.OK if options else Exit.FINDING)
     return " ".join(done.stderr.split())
 

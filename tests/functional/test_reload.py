@@ -20,8 +20,8 @@ from tidegate.core.routes import Route
 from tidegate.flows.abort import abort
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.rebuild import rebuild
-from tidegate.flows.redrive import redrive_object
 from tidegate.flows.republish import Republished, find, republish
+from tidegate.flows.resend import resend_object
 from tidegate.flows.status import status
 from tidegate.settings import DAY, HOUR
 
@@ -193,7 +193,7 @@ def test_a_claim_that_was_made_for_the_new_table_waits_until_it_is_the_routes_ag
 
 @pytest.mark.parametrize("end", ["quarantined", "abandoned"])
 def test_what_ended_without_a_row_in_the_new_table_never_lands_in_the_former_again(world: World, end: str):
-    """A person releases or redrives it, after the route has its former table again."""
+    """A person releases or resends it, after the route has its former table again."""
     landed(world)
     moved(world)
     run(world)
@@ -205,12 +205,12 @@ def test_what_ended_without_a_row_in_the_new_table_never_lands_in_the_former_aga
         abort(batch, world.ports)
         play_publishing_fence(world, batch)
     moved(world, OLD)
-    sent = sum(redrive_object(BUCKET, each.key, world.ports, run="r").sent for each in uploads(3))
+    sent = sum(resend_object(BUCKET, each.key, world.ports, run="r").sent for each in uploads(3))
     assert sent == 3
     deliver(world)
     assert not world.record.open_batch
     moved(world)
-    sent = sum(redrive_object(BUCKET, each.key, world.ports, run="s").sent for each in uploads(3))
+    sent = sum(resend_object(BUCKET, each.key, world.ports, run="s").sent for each in uploads(3))
     deliver(world)
     land(world)
     assert set(rows(world, NEW).values()) == {1}

@@ -16,8 +16,8 @@ from tidegate.core.manifests import batch_folder
 from tidegate.core.receipts import decode_receipt
 from tidegate.core.records import DAY, batch_key, claim_key
 from tidegate.core.routes import Dataset
-from tidegate.flows.redrive import redrive_object
 from tidegate.flows.republish import Republication, Republished, find, republish
+from tidegate.flows.resend import resend_object
 
 TIMEOUT = 3_600
 
@@ -102,7 +102,7 @@ def test_a_batch_whose_claims_end_before_the_job_may_is_left_to_a_backfill(game:
 def test_an_upload_that_landed_elsewhere_since_is_no_obstacle(game: Game) -> None:  # noqa: F811
     """It was quarantined in this batch, released, and belongs to another notice."""
     batch_id, jobs = game.settled("a", quarantined=("flights/a0000-00000.json",)), PlayedRepublisher(game)
-    assert redrive_object(BUCKET, "flights/a0000-00000.json", game.world.ports, run="r").sent == 1
+    assert resend_object(BUCKET, "flights/a0000-00000.json", game.world.ports, run="r").sent == 1
     game.world.dispatch(game.world.topic.published[-1])
     assert republish(batch_id, game.world.ports, jobs, TIMEOUT).ended is Republished.DONE
 

@@ -471,7 +471,7 @@ def test_an_aborted_batch_whose_driver_was_faster_is_committed(world: World):
     assert world.batch(batch.id).state is State.COMMITTED
 
 
-def test_the_uploads_of_an_abandoned_batch_land_through_a_redrive_and_are_counted_once(world: World):
+def test_the_uploads_of_an_abandoned_batch_land_through_a_resend_and_are_counted_once(world: World):
     sent = world.arrive()
     batch_id = world.open.id
     world.ledger.seal(batch_id, "flights")
@@ -479,7 +479,7 @@ def test_the_uploads_of_an_abandoned_batch_land_through_a_redrive_and_are_counte
     play_fencing(world.work, batch_id)
     world.settle()
     keys = [entry.upload.key for entry in sent[0].entries]
-    world.dispatch(notice(*keys, origin="redrive:1", takes_from=sent[0].id))
+    world.dispatch(notice(*keys, origin="resend:1", takes_from=sent[0].id))
     world.clock.advance(301)
     world.settle()
     (again,) = world.record.running

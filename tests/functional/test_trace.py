@@ -86,14 +86,14 @@ def test_an_upload_that_was_not_read_is_not_said_to_be_in_the_table(world: World
     assert (found.outcome, found.explanation) == (outcome, reason)
 
 
-def test_an_abandoned_upload_waits_for_a_redrive(world: World):
+def test_an_abandoned_upload_waits_for_a_resend(world: World):
     batch = world.submitted()
     play_fencing(world.work, batch.id)
     world.settle()
     found = look(world)
     assert (found.outcome, found.explanation) == (
         "pending",
-        f"batch {batch.id} was abandoned: the upload waits for a redrive",
+        f"batch {batch.id} was abandoned: the upload waits for a resend",
     )
 
 

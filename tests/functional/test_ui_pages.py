@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import NoCredentialsError
 from typer.testing import CliRunner
 
-from tests.functional.test_redrive import KEYS, abandoned, committed_with, deliver
+from tests.functional.test_resend import KEYS, abandoned, committed_with, deliver
 from tests.support.build import BUCKET
 from tests.support.past import DatedWorld, asked_of, dated_world
 from tests.support.ui import COOKIE, HOST, KNOWN, Browser, Element, browser_of, deployment_of, fields, tree, ui_of
@@ -186,7 +186,7 @@ def test_batches_are_on_a_line_of_time_and_in_a_table_as_the_verb_lists_them(
 ):
     busy(world)
     page = browser.page("/batches")
-    listed = printed("batches", "--limit", "30")["batches"]
+    listed = printed("files", "--batches", "--limit", "30")["batches"]
     rows = [each for each in table_rows(page) if each.attributes.get("class") != "more"]
     assert [each.within[0].words for each in rows] == [each["id"] for each in listed]
     assert {each.within[2].words for each in rows} == {
@@ -465,7 +465,7 @@ def test_more_than_a_page_releases_is_left_to_the_verb(world: World, browser: Br
     committed_with(world, *KEYS[:2])
     page = browser.page("/quarantine/release?route=flights")
     assert not [each for each in page.all("form") if each.attributes["method"] == "post"]
-    assert "tidegate quarantine release --route flights" in page.words
+    assert "tidegate resend quarantine --route flights" in page.words
 
 
 @pytest.mark.parametrize(

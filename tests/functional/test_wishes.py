@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.functional.test_redrive import KEYS, deliver, land, sums, upload_of
+from tests.functional.test_resend import KEYS, deliver, land, sums, upload_of
 from tests.support.build import BUCKET, notice
 from tests.support.fakes import Died, Life, MemoryWork, every_death, play_fencing, play_giving_up, play_publishing
 from tests.support.ledgers import RETENTION
@@ -18,7 +18,7 @@ from tidegate.core.records import batch_key, claim_key
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.missing import Missing, missing
-from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object
+from tidegate.flows.resend import Resend, Resent, resend_batch, resend_object
 from tidegate.flows.settle import settle
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
@@ -28,7 +28,7 @@ from tidegate.stores.memory import MemoryStore
 
 ENDS = {
     Wish.DROP: Conservation(3, Tally(), 0, dropped=3),
-    Wish.REDRIVE: Conservation(3, Tally(committed=3, rows=3), 0),
+    Wish.RESEND: Conservation(3, Tally(committed=3, rows=3), 0),
 }
 KEYS_OF_TWO = tuple(f"flights/{notice:04}-{number:05}.json" for notice in range(2) for number in range(2))
 WISHES = pytest.mark.parametrize("wish", list(Wish))
@@ -183,23 +183,23 @@ def test_of_two_wishes_the_last_one_counts(world: World):
     abort(batch, world.ports, Wish.DROP)
     world.settle()
     assert sums(world) == ENDS[Wish.DROP]
-    assert abort(batch, world.ports, Wish.REDRIVE) is Aborted.WISHED
+    assert abort(batch, world.ports, Wish.RESEND) is Aborted.WISHED
     world.settle()
     finish(world)
-    assert sums(world) == ENDS[Wish.REDRIVE]
+    assert sums(world) == ENDS[Wish.RESEND]
     assert dict(world.record.back) == {DROPPED: 3}
     assert abort(batch, world.ports, Wish.DROP) is Aborted.WISHED
     world.settle()
-    assert sums(world) == ENDS[Wish.REDRIVE], "what has landed is not dropped"
+    assert sums(world) == ENDS[Wish.RESEND], "what has landed is not dropped"
 
 
 def test_a_wish_that_replaces_another_one_meanwhile_begins_with_the_first_part(world: World):
     world = wishful(Wish.DROP)
     (batch,) = world.record.wished
-    life = Life(3, before=lambda: abort(batch, world.ports, Wish.REDRIVE))
+    life = Life(3, before=lambda: abort(batch, world.ports, Wish.RESEND))
     carry_out(batch, "flights", life.over(world.ports))
     assert world.record.wished == (batch,)
-    assert (world.batch(batch).wish, world.batch(batch).wished_parts) == (Wish.REDRIVE, 0)
+    assert (world.batch(batch).wish, world.batch(batch).wished_parts) == (Wish.RESEND, 0)
     world.settle()
     finish(world)
     assert sums(world) == Conservation(4, Tally(committed=4, rows=4), 0)
@@ -209,12 +209,12 @@ def test_a_person_who_names_it_brings_a_dropped_upload_back(world: World):
     batch = abandoned(world)
     abort(batch, world.ports, Wish.DROP)
     world.settle()
-    assert redrive_object(BUCKET, KEYS[0], world.ports, run="1").sent == 1
+    assert resend_object(BUCKET, KEYS[0], world.ports, run="1").sent == 1
     deliver(world)
     assert sums(world) == Conservation(3, Tally(), 1, 2)
-    assert redrive_batch(batch, world.ports, run="2") == Redrive(Redriven.SENT, 2, elsewhere=1)
+    assert resend_batch(batch, world.ports, run="2") == Resend(Resent.SENT, 2, elsewhere=1)
     finish(world)
-    assert sums(world) == ENDS[Wish.REDRIVE]
+    assert sums(world) == ENDS[Wish.RESEND]
 
 
 def test_the_same_bytes_put_again_after_a_drop_are_an_upload_of_their_own(world: World):
@@ -230,14 +230,14 @@ def test_the_same_bytes_put_again_after_a_drop_are_an_upload_of_their_own(world:
     assert sums(world) == Conservation(1, Tally(committed=1, rows=1), 0)
 
 
-def test_a_redrive_that_is_on_its_way_takes_what_was_dropped(world: World):
+def test_a_resend_that_is_on_its_way_takes_what_was_dropped(world: World):
     batch = abandoned(world)
-    assert redrive_batch(batch, world.ports, run="1").sent == 3
+    assert resend_batch(batch, world.ports, run="1").sent == 3
     abort(batch, world.ports, Wish.DROP)
     world.settle()
     assert sums(world) == ENDS[Wish.DROP]
     finish(world)
-    assert sums(world) == ENDS[Wish.REDRIVE]
+    assert sums(world) == ENDS[Wish.RESEND]
 
 
 def test_a_claim_that_has_expired_is_the_same_as_none(world: World):
@@ -252,7 +252,7 @@ def test_a_claim_that_has_expired_is_the_same_as_none(world: World):
         assert world.settle() == []
         assert sums(world) == Conservation(3, Tally(), 3)
         assert world.record.wished == ()
-        assert redrive_batch(batch, world.ports, run="1") == Redrive(Redriven.NOTHING_LEFT, expired=3)
+        assert resend_batch(batch, world.ports, run="1") == Resend(Resent.NOTHING_LEFT, expired=3)
 
 
 def test_a_person_is_told_what_a_drop_finds(world: World):
@@ -261,7 +261,7 @@ def test_a_person_is_told_what_a_drop_finds(world: World):
     assert droppable(batch, world.ports) == Droppable(here=3), "once it is abandoned"
     abort(batch, world.ports)
     fenced(world, batch)
-    redrive_object(BUCKET, KEYS[0], world.ports, run="1")
+    resend_object(BUCKET, KEYS[0], world.ports, run="1")
     deliver(world)
     world.edit(claim_key(*upload_of(world, batch, KEYS[1]).identity), expires_at=0)
     assert droppable(batch, world.ports) == Droppable(here=1, elsewhere=1, forgotten=1)
@@ -378,7 +378,7 @@ def test_a_fence_whose_batch_misses_a_part_is_settled_once_a_person_says_to_skip
     # what is missing can be named one by one: its claim knows the owner, and that has let go
     left = [key for key in KEYS_OF_TWO if world.claim(key).outcome != DROPPED]
     assert len(left) == 2
-    assert redrive_object(BUCKET, left[0], world.ports, run="1").sent == 1
+    assert resend_object(BUCKET, left[0], world.ports, run="1").sent == 1
     finish(world)
     assert sums(world) == Conservation(4, Tally(committed=1, rows=1), 1, 2)
 
@@ -420,8 +420,8 @@ def test_status_and_trace_say_what_becomes_of_the_uploads(world: World):
         (found,) = trace(BUCKET, KEYS[0], world.ports)
         return f"{found.outcome}: {found.explanation}"
 
-    assert said() == f"pending: batch {batch} was abandoned: the upload waits for a redrive"
-    abort(batch, world.ports, Wish.REDRIVE)
+    assert said() == f"pending: batch {batch} was abandoned: the upload waits for a resend"
+    abort(batch, world.ports, Wish.RESEND)
     assert said() == f"pending: batch {batch} was abandoned: settling sends the upload again"
     abort(batch, world.ports, Wish.DROP)
     assert said() == f"pending: batch {batch} was abandoned: settling drops the upload"
@@ -429,7 +429,7 @@ def test_status_and_trace_say_what_becomes_of_the_uploads(world: World):
     assert found.wished == (batch,)
     world.settle()
     assert said() == (
-        f"dropped: batch {batch} was abandoned, and its uploads were dropped: only a redrive brings it back"
+        f"dropped: batch {batch} was abandoned, and its uploads were dropped: only a resend brings it back"
     )
     (found,) = status([world.flights], world.ports)
     assert found.wished == ()

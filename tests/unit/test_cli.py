@@ -21,7 +21,7 @@ from tests.support.ledgers import RETENTION
 from tests.support.verbs import commands
 from tests.support.world import memory_ports
 from tidegate import wiring
-from tidegate.cli import batches, deployment, json_output, main, plugins
+from tidegate.cli import deployment, json_output, main, plugins
 from tidegate.cli.account import visit
 from tidegate.cli.exits import Exit
 from tidegate.core.announcements import Announcement
@@ -250,7 +250,7 @@ def test_status_says_which_halted_batch_is_aside_and_what_a_wish_waits_for(ledge
 
 
 @pytest.mark.parametrize(
-    ("wish", "done"), [(Wish.DROP, "dropped"), (Wish.REDRIVE, "sent again")], ids=lambda each: str(each)
+    ("wish", "done"), [(Wish.DROP, "dropped"), (Wish.RESEND, "sent again")], ids=lambda each: str(each)
 )
 def test_status_says_what_becomes_of_a_batch_that_is_given_up(ledger: FakeLedger, wish: Wish, done: str):
     assert "being fenced" not in run("status").stdout
@@ -260,7 +260,7 @@ def test_status_says_what_becomes_of_a_batch_that_is_given_up(ledger: FakeLedger
     assert "SUBMITTED" not in said
     (route,) = json.loads(run("status", "--json").stdout)["routes"]
     assert [(each["fencing"], each["wish"]) for each in route["unfinished"]] == [(True, None)]
-    # it is to be dropped or redriven, and so is one that is abandoned
+    # it is to be dropped or resent, and so is one that is abandoned
     old = Batch("01OLD", "flights", State.ABANDONED, NOW, objects=7, wish=wish, wished_parts=2, fencing=True)
     ledger.there |= {"01RUN": replace(RUNNING, fencing=True, attempt=2, wish=wish), "01OLD": old}
     ledger.record = replace(ledger.record, wished=("01OLD", "01RUN"))
@@ -298,8 +298,8 @@ def test_status_says_what_is_in_quarantine_and_for_how_long(ledger: FakeLedger):
     assert result.exit_code == Exit.OK
     assert f"quarantined: 1 upload of route flights, the oldest for 2h, since {iso(since)}\n" in result.stdout
     assert (
-        "\n  why: tidegate quarantine ls --route flights\n"
-        "  when the cause is removed: tidegate quarantine release --route flights\n" in result.stdout
+        "\n  why: tidegate files --route flights --state quarantined\n"
+        "  when the cause is removed: tidegate resend quarantine --route flights\n" in result.stdout
     )
     (route,) = json.loads(run("status", "--json").stdout)["routes"]
     assert (route["uploads"]["quarantined"], route["quarantined_since"]) == (1, iso(since))
@@ -340,7 +340,7 @@ def test_status_offers_a_backfill_for_files_that_a_new_route_finds(ledger: FakeL
     result = run("status")
     told = "route flights has taken no upload yet, and 3 of its files are under s3://landing/flights/\n"
     assert f"earlier files: {told}" in result.stdout
-    assert "tidegate backfill s3://landing/flights/ --route flights\n" in result.stdout
+    assert "tidegate audit s3://landing/flights/ --route flights\n" in result.stdout
     assert json.loads(run("status", "--json").stdout)["earlier_files"] == [
         {"route": "flights", "files": 3, "more": False, "trouble": None}
     ]
@@ -358,10 +358,10 @@ def test_status_names_what_needs_a_person_and_ends_with_1_for_it_if_asked(ledger
     ledger.record = replace(ledger.record, abandoned_objects=7, notified=10, quarantined_since=NOW)
     result = run("status")
     assert result.exit_code == Exit.OK
-    assert "abandoned: 7 uploads of route flights in abandoned batches, waiting for a redrive\n" in result.stdout
-    assert "  which batches: tidegate batches --route flights --state abandoned\n" in result.stdout
+    assert "abandoned: 7 uploads of route flights in abandoned batches, waiting for a resend\n" in result.stdout
+    assert "  which batches: tidegate files --batches --route flights --state abandoned\n" in result.stdout
     assert "dead letters: 3 of notifications, 1 of notices\n" in result.stdout
-    assert "  why: tidegate redrive dead-letters --dry-run\n" in result.stdout
+    assert "  why: tidegate resend dead-letters --dry-run\n" in result.stdout
     assert result.stdout.endswith("needs a person: quarantined, abandoned, dead letters\n")
     assert run("status", "--check").exit_code == Exit.FINDING
     document = json.loads(run("status", "--json", "--check").stdout)
@@ -506,20 +506,19 @@ def test_trace_shows_why_an_upload_was_quarantined_and_what_comes_next(ledger: F
     ledger.known_claims = [replace(CLAIM, outcome="quarantined", error="broken gzip")]
     result = run("trace", "s3://landing/flights/a b.json")
     assert "\nquarantined: broken gzip\n" in result.stdout
-    assert "\n  where in the file: tidegate quarantine show 's3://landing/flights/a b.json'\n" in result.stdout
     # `status` names this verb, too
-    again = "tidegate quarantine release --key 'flights/a b.json'"
+    again = "tidegate resend quarantine --key 'flights/a b.json'"
     assert f"\n  when the cause is removed: {again}\n" in result.stdout
     (version,) = json.loads(run("trace", "s3://landing/flights/a b.json", "--json").stdout)["versions"]
-    assert version["next"][1] == {"why": "when the cause is removed", "command": again}
+    assert version["next"][0] == {"why": "when the cause is removed", "command": again}
 
 
 @pytest.mark.parametrize(
     ("batch", "claim", "command"),
     [
-        (replace(DONE, state=State.ABANDONED), replace(CLAIM, outcome="abandoned"), "tidegate redrive"),
+        (replace(DONE, state=State.ABANDONED), replace(CLAIM, outcome="abandoned"), "tidegate resend"),
         (replace(DONE, state=State.ABANDONED, wish=Wish.DROP), replace(CLAIM, outcome="abandoned"), ""),
-        (replace(DONE, state=State.ABANDONED), replace(CLAIM, outcome="dropped"), "tidegate redrive"),
+        (replace(DONE, state=State.ABANDONED), replace(CLAIM, outcome="dropped"), "tidegate resend"),
         (replace(RUNNING, halted="no such column"), CLAIM, "tidegate resume 01RUN"),
         (RUNNING, CLAIM, ""),
         (DONE, CLAIM, ""),
@@ -662,14 +661,14 @@ def test_abort_says_what_comes_next(ledger: FakeLedger, monkeypatch: pytest.Monk
     }
     assert said.keys() == set(Aborted)
     for ended, words in said.items():
-        monkeypatch.setattr(batches, "ask_abort", lambda batch, ports, wish, ended=ended, **named: ended)
+        monkeypatch.setattr("tidegate.cli.abort.ask_abort", lambda batch, ports, wish, ended=ended, **named: ended)
         result = run("abort", "01RUN", "--yes")
         expected = (Exit.OK, result.stdout) if ended is Aborted.FENCING else (Exit.FINDING, result.stderr)
         assert (result.exit_code, words in " ".join(expected[1].split())) == (expected[0], True), ended
 
 
 @pytest.mark.parametrize(
-    ("option", "wish", "done"), [("--drop", Wish.DROP, "dropped"), ("--redrive", Wish.REDRIVE, "sent")]
+    ("option", "wish", "done"), [("--drop", Wish.DROP, "dropped"), ("--resend", Wish.RESEND, "sent")]
 )
 def test_abort_says_what_becomes_of_the_uploads(
     ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch, option: str, wish: Wish, done: str
@@ -680,7 +679,7 @@ def test_abort_says_what_becomes_of_the_uploads(
     ):
         asked = []
         monkeypatch.setattr(
-            batches, "ask_abort", lambda *of, ended=ended, asked=asked, **named: asked.append(of[2]) or ended
+            "tidegate.cli.abort.ask_abort", lambda *of, ended=ended, asked=asked, **named: asked.append(of[2]) or ended
         )
         result = run("abort", "01RUN", "--yes", option)
         assert (result.exit_code, asked) == (Exit.OK, [wish])
@@ -714,8 +713,8 @@ def test_missing_parts_are_skipped_only_for_a_wish(ledger: FakeLedger):
     assert (result.exit_code, ledger.resumed) == (Exit.USAGE, [])
 
 
-def test_uploads_are_either_dropped_or_redriven(ledger: FakeLedger):
-    assert run("abort", "01RUN", "--yes", "--drop", "--redrive").exit_code == Exit.USAGE
+def test_uploads_are_either_dropped_or_resent(ledger: FakeLedger):
+    assert run("abort", "01RUN", "--yes", "--drop", "--resend").exit_code == Exit.USAGE
     assert ledger.resumed == []
 
 
@@ -738,37 +737,37 @@ def undecided(ledger: FakeLedger, monkeypatch: pytest.MonkeyPatch) -> FakeLedger
 def test_a_decision_about_rejected_rows_says_where_to_look(undecided: FakeLedger):
     failure = Failure(3, "the table cannot say", True, undecided=True, rejected=True)
     undecided.work.objects["batches/01RUN/failures/3.json"] = failure.encode()
-    result = run("decide", "01RUN", "--not-published", "--yes")
+    result = run("resume", "01RUN", "--not-published", "--yes")
     assert result.exit_code == Exit.FINDING
     assert "--published --rejected-done" in " ".join(result.stderr.split())
     assert undecided.resumed == []
 
 
 def test_a_decision_is_asked_for_before_it_is_taken(undecided: FakeLedger):
-    result = CliRunner().invoke(main.app, ["decide", "01RUN", "--not-published"], input="n\n")
+    result = CliRunner().invoke(main.app, ["resume", "01RUN", "--not-published"], input="n\n")
     assert result.exit_code != Exit.OK
     assert undecided.resumed == []
-    result = run("decide", "01RUN", "--not-published", "--yes")
+    result = run("resume", "01RUN", "--not-published", "--yes")
     assert (result.exit_code, undecided.resumed, undecided.floors) == (Exit.OK, [("01RUN", 4, False)], [1])
     assert "its next attempt starts within a minute" in result.stdout
 
 
 def test_which_drivers_rows_are_in_the_table_has_to_be_said(undecided: FakeLedger):
-    result = run("decide", "01RUN", "--published", "--yes")
+    result = run("resume", "01RUN", "--published", "--yes")
     assert result.exit_code == Exit.FINDING
     assert "76, 86" in result.stderr
-    assert run("decide", "01RUN", "--published", "--staged", "86", "--yes").exit_code == Exit.OK
+    assert run("resume", "01RUN", "--published", "--staged", "86", "--yes").exit_code == Exit.OK
     receipt = decode_receipt(deployment.find(None).ports().work.objects["batches/01RUN/receipt.json"])  # type: ignore[attr-defined]
     assert (receipt.staged, receipt.tally.rows) == (86, 9)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--not-published", "--staged", "86"]])
-def test_a_decision_that_says_nothing_or_too_much_is_refused(undecided: FakeLedger, arguments: list[str]):
-    assert run("decide", "01RUN", *arguments, "--yes").exit_code == Exit.USAGE
+@pytest.mark.parametrize("arguments", [["--staged", "86"], ["--not-published", "--staged", "86"]])
+def test_a_decision_that_says_too_much_is_refused(undecided: FakeLedger, arguments: list[str]):
+    assert run("resume", "01RUN", *arguments, "--yes").exit_code == Exit.USAGE
 
 
 def test_a_batch_that_has_not_halted_needs_no_decision(ledger: FakeLedger):
-    result = run("decide", "01RUN", "--not-published", "--yes")
+    result = run("resume", "01RUN", "--not-published", "--yes")
     assert result.exit_code == Exit.FINDING
     assert "nothing to decide" in result.stderr
 
@@ -903,9 +902,7 @@ def test_the_page_has_every_verb_and_option():
     table = DOCUMENT.split("| verb |")[1].split("\n\n")[0]
     documented = {
         verb: set(re.findall(r"--[a-z-]+", options))
-        for verb, options in re.findall(
-            r"^\| `tidegate ((?:local |ledger |quarantine )?[a-z]+)(.*?)` \|", table, re.MULTILINE
-        )
+        for verb, options in re.findall(r"^\| `tidegate ((?:local |ledger )?[a-z]+)(.*?)` \|", table, re.MULTILINE)
     }
     actual = {}
     for name, command in commands().items():
@@ -917,7 +914,13 @@ def test_the_page_has_every_verb_and_option():
             }
     assert documented == actual
     with_json = {verb.replace(" ", "-") for verb, options in actual.items() if "--json" in options}
-    assert {each.stem for each in EXAMPLES.iterdir()} == {*with_json, "sql-tables"}
+    assert {each.stem for each in EXAMPLES.iterdir()} == {
+        *with_json,
+        "sql-tables",
+        "audit-prefix",
+        "audit-tables",
+        "files-batches",
+    }
 
 
 def test_every_json_document_carries_the_version():
@@ -953,7 +956,7 @@ def without_the_extra(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     "arguments",
     [
-        *(["local", "up", "--detach"], ["local", "--help"], ["demo", "--objects", "100"], ["demo", "--help"]),
+        *(["local", "up", "--detach"], ["local", "--help"], ["local", "demo", "--help"]),
         *(["doctor"], ["status"], ["ledger", "rebuild", "--dir", "stack"], ["sql"]),
     ],
     ids=" ".join,
@@ -981,12 +984,12 @@ def test_the_other_verbs_work_without_this_machines_stack():
     assert shown.returncode == Exit.OK
     named = set(re.findall(r"^\W*(\w+) ", shown.stdout, re.MULTILINE))
     assert {"status", "doctor", "ledger"} <= named
-    assert not {"local", "demo"} & named
+    assert "local" not in named
 
 
 def test_the_extra_is_there_in_whole_where_this_runs():
     plugins.require("local")
-    assert {"local", "demo"} == plugins.verbs().keys()
+    assert {"local"} == plugins.verbs().keys()
 
 
 def test_an_extra_is_what_the_metadata_says(monkeypatch: pytest.MonkeyPatch):
@@ -1153,18 +1156,9 @@ def test_ctrl_c_is_how_up_ends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     assert running.stopped
 
 
-def test_a_decision_that_says_nothing_is_a_mistake_whether_a_stack_runs_or_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path)})
-    result = CliRunner().invoke(main.app, ["decide", "01RUN", "--dir", str(tmp_path)])
-    assert result.exit_code == Exit.USAGE
-    assert "give --published or --not-published" in result.output
-
-
-@pytest.mark.parametrize("both", [(), ("--published", "--not-published"), ("--not-published", "--published")])
+@pytest.mark.parametrize("both", [("--published", "--not-published"), ("--not-published", "--published")])
 def test_a_decision_is_one_of_two(both: tuple[str, ...]):
     """The wrong one doubles rows, so the last of two does not win."""
-    result = run("decide", "01A", *both, "--yes")
+    result = run("resume", "01A", *both, "--yes")
     assert result.exit_code == Exit.USAGE
-    assert "one of the two" in " ".join(result.stderr.split())
+    assert "not both" in " ".join(result.stderr.split())

@@ -49,10 +49,10 @@ def audited(*arguments: str) -> dict[str, int]:
     return {each["route"]: each["lost"] for each in routes}
 
 
-def test_what_is_lost_is_sent_and_is_a_finding(world: World):
+def test_what_is_lost_is_sent_if_that_is_asked(world: World):
     put(world, DAY, 2 * DAY)
-    result = run()
-    assert result.exit_code == Exit.FINDING
+    result = run("--send")
+    assert result.exit_code == Exit.OK, "nothing is left to send"
     assert f"lost: {uploads(1)[0]}, of " in result.stdout
     (sent,) = world.topic.published
     assert [entry.upload for entry in sent.entries] == uploads(2)
@@ -66,9 +66,9 @@ def test_nothing_lost_is_no_finding(world: World):
     assert "route weather" in result.stdout
 
 
-def test_a_dry_run_finds_and_sends_nothing(world: World):
+def test_without_send_it_finds_and_sends_nothing(world: World):
     put(world, DAY)
-    result = run("--dry-run")
+    result = run()
     assert result.exit_code == Exit.FINDING
     assert "nothing was sent" in result.stdout
     assert world.topic.published == []
@@ -76,10 +76,10 @@ def test_a_dry_run_finds_and_sends_nothing(world: World):
 
 def test_the_window_is_that_of_the_settings_or_the_one_given(world: World):
     put(world, HOUR, 11 * HOUR, 13 * HOUR, 29 * DAY, 31 * DAY, 44 * DAY, 46 * DAY)
-    assert audited("--dry-run")["flights"] == 2
-    assert audited("--dry-run", "--until", "1h")["flights"] == 4
-    assert audited("--dry-run", "--since", "45d")["flights"] == 4
-    assert audited("--dry-run", "--since", "12h", "--until", "2h")["flights"] == 1
+    assert audited()["flights"] == 2
+    assert audited("--until", "1h")["flights"] == 4
+    assert audited("--since", "45d")["flights"] == 4
+    assert audited("--since", "12h", "--until", "2h")["flights"] == 1
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,7 @@ def test_the_window_is_that_of_the_settings_or_the_one_given(world: World):
         (("--since", "12h"), "longer ago than"),
         (("--until", "soon"), "neither an age"),
         (("--route", "trains"), "no route 'trains'"),
+        (("--all-versions",), "--all-versions goes with s3://BUCKET/PREFIX"),
     ],
 )
 def test_a_window_or_route_that_cannot_be_is_refused(world: World, arguments: tuple[str, ...], why: str):
@@ -100,12 +101,12 @@ def test_a_window_or_route_that_cannot_be_is_refused(world: World, arguments: tu
 
 def test_one_route_is_enough(world: World):
     world.listing.there[upload("weather/a.csv")] = world.clock() - DAY
-    assert audited("--route", "weather", "--dry-run") == {"weather": 1}
+    assert audited("--route", "weather") == {"weather": 1}
 
 
 def test_the_first_lost_uploads_are_printed_and_the_others_are_counted(world: World):
     put(world, *[DAY] * (SHOWN + 3))
-    result = run("--dry-run")
+    result = run()
     assert result.stdout.count("lost: ") == SHOWN
     assert "and 3 more" in result.stdout
 
@@ -139,8 +140,8 @@ def screenings(world: World) -> Screenings:
 
 def test_a_job_compares_if_it_is_asked_for(world: World, screenings: Screenings):
     put(world, DAY, 2 * DAY)
-    result = run("--route", "flights", "--job", "--json")
-    assert result.exit_code == Exit.FINDING
+    result = run("--route", "flights", "--job", "--send", "--json")
+    assert result.exit_code == Exit.OK
     (route,) = json.loads(result.stdout)["routes"]
     assert (route["listed"], route["lost"], route["gone"]) == (2, 2, 0)
     assert "the journal begins late" in result.stderr
@@ -157,16 +158,16 @@ def test_a_route_that_has_an_inventory_is_compared_by_a_job_unless_that_is_not_w
     settings = parse(GOOD.replace('prefix = "flights/"', 'prefix = "flights/"\naudit_from = "s3-metadata-inventory"'))
     monkeypatch.setattr(deployment.find(None), "settings", settings)
     put(world, DAY)
-    assert audited("--dry-run") == {"flights": 1, "weather": 0}
+    assert audited() == {"flights": 1, "weather": 0}
     assert [each[1:] for each in screenings.asked] == [("flights", "s3-metadata-inventory")]
-    assert audited("--dry-run", "--no-job") == {"flights": 1, "weather": 0}
+    assert audited("--no-job") == {"flights": 1, "weather": 0}
     assert len(screenings.asked) == 1
 
 
 def test_what_an_inventory_does_not_know_yet_is_left_out(world: World, screenings: Screenings):
     put(world, DAY, 3 * DAY)
     screenings.until = world.clock() - 2 * DAY
-    assert audited("--route", "flights", "--job", "--dry-run") == {"flights": 1}
+    assert audited("--route", "flights", "--job") == {"flights": 1}
 
 
 def test_json_is_what_the_page_shows(world: World):

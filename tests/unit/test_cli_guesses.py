@@ -23,7 +23,9 @@ def said(*arguments: str) -> str:
         (("retry", "01B"), "Did you mean `tidegate resume`?"),
         (("status", "--format", "json"), "Did you mean --json?"),
         (("sql", "--format", "csv"), "Did you mean --json or --csv?"),
-        (("quarantine", "ls", "--output", "json"), "No such option: --output. Did you mean --json?"),
+        (("files", "--output", "json"), "No such option: --output. Did you mean --json?"),
+        (("quarantine", "ls"), "Did you mean `tidegate files --state quarantined`?"),
+        (("env", "cdk.out/outputs.json"), "Did you mean `tidegate --env OUTPUTS`?"),
         (("files", "-n", "3"), "Did you mean --limit?"),
         (("sql", "select", "count(*)", "from", "lake.a.b"), "put it in quotes, as in tidegate sql 'select"),
         # what is spelled alike is still proposed
@@ -42,7 +44,9 @@ def test_nothing_is_proposed_that_the_verb_does_not_have():
 def test_every_proposal_is_there_and_no_guess_is():
     loaded = commands()
     named = set(loaded) | {f"{name} {each}" for name, verb in loaded.items() for each in getattr(verb, "commands", {})}
-    assert {meant.partition(" --")[0] for meant in guesses.VERBS} <= named
+    words = {"resend quarantine", "audit s3://BUCKET/PREFIX"}
+    proposed = {meant.partition(" --")[0] for meant in guesses.VERBS if not meant.startswith("--")} - words
+    assert proposed | {each.partition(" ")[0] for each in words} <= named
     assert not {each for typed in guesses.VERBS.values() for each in typed} & named
     groups = [each for verb in loaded.values() for each in getattr(verb, "commands", {}).values()]
     options = {one for verb in (*loaded.values(), *groups) for each in verb.params for one in each.opts}

@@ -1,4 +1,4 @@
-"""`tidegate files` and `tidegate batches`: what they print and how they end, on a deployment in memory."""
+"""`tidegate files` and `tidegate files --batches`: what they print and how they end, on a deployment in memory."""
 
 import json
 from dataclasses import replace
@@ -131,7 +131,7 @@ def test_nothing_of_what_was_asked_for_is_said(world: DatedWorld):
     assert run("files", "--route", "flights", "--state", "pending").stdout == (
         f"no upload with --route flights --state pending{looked_at}"
     )
-    assert run("batches", "--state", "abandoned").stdout == f"no batch with --state abandoned{looked_at}"
+    assert run("files", "--batches", "--state", "abandoned").stdout == f"no batch with --state abandoned{looked_at}"
 
 
 def test_an_empty_page_is_passed_over_and_a_far_one_says_where_to_go_on(
@@ -151,7 +151,9 @@ def test_an_empty_page_is_passed_over_and_a_far_one_says_where_to_go_on(
     assert "older batches were not looked at yet\n" in far
     token = far.splitlines()[-1].removeprefix("there may be more: --after ")
     assert "flights/old-" in run("files", "--key", "flights/old-*", "--after", token).stdout
-    assert run("batches", "--state", "open").stdout.startswith("no batch with --state open: 10 batches looked at")
+    assert run("files", "--batches", "--state", "open").stdout.startswith(
+        "no batch with --state open: 10 batches looked at"
+    )
 
 
 def test_batches_that_have_halted_are_found_by_that(world: DatedWorld):
@@ -160,7 +162,7 @@ def test_batches_that_have_halted_are_found_by_that(world: DatedWorld):
     world.ledger.halt(halted.id, 1, "no such column")
     world.clock.advance(60)
     world.sealed(prefix="flights/more-")
-    found = json.loads(run("batches", "--state", "HALTED", "--json").stdout)["batches"]
+    found = json.loads(run("files", "--batches", "--state", "HALTED", "--json").stdout)["batches"]
     assert [each["id"] for each in found] == [halted.id]
 
 
@@ -173,10 +175,10 @@ def test_batches_that_have_halted_are_found_by_that(world: DatedWorld):
         (["files", "--after", "a:b"], "is not what a page of this deployment has printed"),
         (["files", "--since", "monday"], "is neither an age"),
         (["files", "--limit", "0"], "greater than or equal to 1"),
-        (["batches", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
-        (["batches", "--state", "done"], "is none of open, sealed, submitted, committed, abandoned, halted"),
-        (["batches", "--after", "nonsense"], "is not what a page of this deployment has printed"),
-        (["batches", "--since", "2999-01-01"], "--since is in the future"),
+        (["files", "--batches", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
+        (["files", "--batches", "--state", "done"], "is none of open, sealed, submitted, committed, abandoned, halted"),
+        (["files", "--batches", "--after", "nonsense"], "is not what a page of this deployment has printed"),
+        (["files", "--batches", "--since", "2999-01-01"], "--since is in the future"),
     ],
     ids=" ".join,
 )
@@ -203,7 +205,7 @@ def test_batches_are_printed_with_how_long_they_took(world: DatedWorld):
     halted = world.submitted(prefix="flights/next-")
     world.clock.advance(30)
     world.ledger.halt(halted.id, 1, "no such column")
-    assert run("batches").stdout == (
+    assert run("files", "--batches").stdout == (
         f"{halted.id}  flights  HALTED\n"
         "  3 uploads, 30 B, 1 attempt\n"
         "  gathered 0s, waited 0s, ran 30s\n"
@@ -218,8 +220,8 @@ def test_batches_are_printed_with_how_long_they_took(world: DatedWorld):
 
 def test_batches_name_the_columns_that_the_schema_lacks(world: DatedWorld):
     world.land(unknown=UnknownNames(3, {"coupon": 3, "customer.vip": 1}))
-    assert "  not in the schema: coupon (3 uploads), customer.vip (1 upload)\n" in run("batches").stdout
-    (batch,) = json.loads(run("batches", "--json").stdout)["batches"]
+    assert "  not in the schema: coupon (3 uploads), customer.vip (1 upload)\n" in run("files", "--batches").stdout
+    (batch,) = json.loads(run("files", "--batches", "--json").stdout)["batches"]
     assert batch["unknown"] == [{"name": "coupon", "uploads": 3}, {"name": "customer.vip", "uploads": 1}]
 
 
@@ -227,13 +229,15 @@ def test_batches_as_json_is_what_the_page_shows(world: DatedWorld):
     world.land()
     world.clock.advance(600)
     world.arrive(prefix="flights/next-")
-    document = json.loads(run("batches", "--json").stdout)
-    assert agree(shape(document), shape(documented("batches")))
+    document = json.loads(run("files", "--batches", "--json").stdout)
+    assert agree(shape(document), shape(documented("files batches")))
     gathering, done = document["batches"]
     assert (gathering["state"], gathering["waited_seconds"], gathering["ran_seconds"]) == ("OPEN", None, None)
     assert (done["rows"], done["uploads"]["committed"], done["ran_seconds"]) == (3, 3, 60)
-    (first,) = json.loads(run("batches", "--limit", "1", "--json").stdout)["batches"]
-    (second,) = json.loads(run("batches", "--limit", "1", "--after", first["id"], "--json").stdout)["batches"]
+    (first,) = json.loads(run("files", "--batches", "--limit", "1", "--json").stdout)["batches"]
+    (second,) = json.loads(run("files", "--batches", "--limit", "1", "--after", first["id"], "--json").stdout)[
+        "batches"
+    ]
     assert [first["id"], second["id"]] == [gathering["id"], done["id"]]
 
 
@@ -310,5 +314,5 @@ def test_what_the_tables_do_not_tell_is_said(arguments: list[str], code: Exit, t
 
 @pytest.mark.usefixtures("stopped")
 def test_other_verbs_say_that_no_stack_runs():
-    done = run("batches")
+    done = run("files", "--batches")
     assert (done.exit_code, "no stack runs in .tidegate" in done.stderr) == (Exit.NO_STACK, True)

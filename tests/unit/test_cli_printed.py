@@ -19,7 +19,7 @@ def test_the_verbs_with_a_folder_are_those_that_take_the_option():
         loaded |= {f"{name} {each}": one for each, one in verb.commands.items()} if hasattr(verb, "commands") else {}
         loaded[name] = verb
     # a demo makes a folder of its own
-    assert {name for name, verb in loaded.items() if "--dir" in options_of(verb)} - {"demo"} == printed.WITH_DIR
+    assert {name for name, verb in loaded.items() if "--dir" in options_of(verb)} - {"local demo"} == printed.WITH_DIR
     for name in printed.WITH_CONFIG:
         assert "--config" in options_of(loaded[name])
 
@@ -32,7 +32,7 @@ def test_without_a_given_folder_a_text_stays_as_it_is():
     ("written", "shown"),
     [
         ("tidegate resume 01B", "tidegate resume --dir /a/b 01B"),
-        ("tidegate quarantine ls --route x", "tidegate quarantine ls --dir /a/b --route x"),
+        ("tidegate ledger rebuild --dry-run", "tidegate ledger rebuild --dir /a/b --dry-run"),
         ("tidegate ledger rebuild --help", "tidegate ledger rebuild --dir /a/b --help"),
         ("tidegate local down --dir /c", "tidegate local down --dir /c"),
         ("tidegate cost --size 1KB", "tidegate cost --size 1KB"),
@@ -49,7 +49,7 @@ def test_a_given_folder_is_put_behind_a_command_that_takes_it(written: str, show
     ("written", "shown"),
     [
         ("see `tidegate status`, then abort", "see `tidegate status --dir /a/b`, then abort"),
-        ("`tidegate redrive` or `tidegate audit`", "`tidegate redrive --dir /a/b` or `tidegate audit --dir /a/b`"),
+        ("`tidegate resend` or `tidegate audit`", "`tidegate resend --dir /a/b` or `tidegate audit --dir /a/b`"),
         ("`tidegate local down --dir /c`, then", "`tidegate local down --dir /c`, then"),
         ("neither tidegate.toml nor the ledger", "neither tidegate.toml nor the ledger"),
         # what has no backticks is no command of ours, and a name has none
@@ -85,6 +85,6 @@ def test_commands_are_called_as_the_command_line_was():
     assert printed.in_prose("see `tidegate status`") == "see `.venv/bin/tidegate status`"
     assert printed.runnable("tidegate sql 'x'") == ".venv/bin/tidegate sql 'x'"
     printed.chose(Path("/a"))
-    assert printed.runnable("tidegate quarantine ls") == ".venv/bin/tidegate quarantine ls --dir /a"
+    assert printed.runnable("tidegate ledger rebuild") == ".venv/bin/tidegate ledger rebuild --dir /a"
     for said in ("tidegate.toml", "of Tidegate's", "`.venv/bin/tidegate status`", "/x/tidegate status"):
         assert printed.runnable(said).startswith(said)

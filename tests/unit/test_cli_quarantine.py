@@ -1,6 +1,5 @@
-"""`tidegate quarantine` and `tidegate redrive`: what they print and how they end, on a deployment in memory."""
+"""`tidegate resend` and `tidegate abort`: what they print and how they end, on a deployment in memory."""
 
-import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -8,12 +7,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.functional.test_redrive import KEYS, abandoned, committed_with, deliver
+from tests.functional.test_resend import KEYS, abandoned, committed_with, deliver
 from tests.support.build import BUCKET
 from tests.support.fakes import play_publishing
 from tests.support.ledgers import RETENTION
 from tests.support.world import World, small_world
-from tests.unit.test_cli import agree, documented, shape
 from tidegate.cli import deployment, main
 from tidegate.cli.exits import Exit
 from tidegate.core.manifests import batch_folder
@@ -37,22 +35,53 @@ def run(*arguments: str, input: str = "") -> Any:
 
 def test_nothing_in_quarantine_says_so(world: World):
     committed_with(world)
-    assert (run("quarantine", "ls").exit_code, run("quarantine", "ls").stdout) == (
-        Exit.OK,
-        "nothing is in quarantine, or nothing of what was asked for\n",
-    )
+    for words in (("resend", "quarantine", "--dry-run"), ("abort", "quarantine", "--reason", "old")):
+        done = run(*words)
+        assert (done.exit_code, "nothing of this is in quarantine, so nothing is" in done.stdout) == (Exit.OK, True)
 
 
-def test_what_is_in_quarantine_is_listed_with_its_error(world: World):
-    batch = committed_with(world, *KEYS[:2])
-    shown = run("quarantine", "ls").stdout
+def test_a_dry_run_lists_what_would_be_sent_and_sends_nothing(world: World):
+    committed_with(world, *KEYS[:2])
+    shown = run("resend", "quarantine", "--dry-run").stdout
     assert f"{URI}\n    line 3: 'x' is no INT\n" in shown
     assert KEYS[2] not in shown
-    document = json.loads(run("quarantine", "ls", "--limit", "1", "--json").stdout)
-    assert agree(shape(document), shape(documented("quarantine ls")))
-    assert (document["more"], [(each["uri"], each["batch"]) for each in document["uploads"]]) == (True, [(URI, batch)])
-    assert "the first 1; --limit 0 lists all" in run("quarantine", "ls", "--limit", "1").stdout
-    assert json.loads(run("quarantine", "ls", "--limit", "0", "--json").stdout)["more"] is False
+    assert "2 uploads would be sent" in shown
+    assert not world.topic.published
+
+
+def test_a_long_list_says_how_long_it_is(world: World, monkeypatch: pytest.MonkeyPatch):
+    committed_with(world, *KEYS[:2])
+    monkeypatch.setattr("tidegate.cli.render.QUARANTINE_SHOWN", 1)
+    assert "the first 1 of 2 uploads" in run("resend", "quarantine", "--dry-run").stdout
+
+
+def test_a_dry_run_of_a_batch_or_an_object_sends_nothing(world: World):
+    batch = abandoned(world)
+    assert f"3 uploads of batch {batch} would be sent" in run("resend", batch, "--dry-run").stdout
+    assert f"1 upload of {URI} would be sent" in run("resend", URI, "--dry-run").stdout
+    assert not world.topic.published
+
+
+def test_what_is_left_over_of_one_does_not_hide_another(world: World):
+    batch = abandoned(world)
+    done = run("resend", "01BNONE", batch)
+    assert (done.exit_code, world.topic.keys) == (Exit.FINDING, KEYS)
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("resend", "01B", "--key", "x"), "go with quarantine"),
+        (("resend", "quaratine"), "did you mean `quarantine`?"),
+        (("abort", "01B", "--reason", "x"), "go with quarantine"),
+        (("abort", "quarantine"), "give --reason"),
+        (("abort", "quarantine", "--reason", "x", "--drop"), "go with a batch"),
+    ],
+)
+def test_options_of_the_other_kind_are_refused(world: World, words: tuple[str, ...], text: str):
+    done = run(*words)
+    assert done.exit_code == Exit.USAGE
+    assert text in " ".join(done.stderr.replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
@@ -66,17 +95,9 @@ def test_what_is_in_quarantine_is_listed_with_its_error(world: World):
     ],
 )
 def test_a_mistake_is_named(world: World, arguments: list[str], text: str):
-    done = run("quarantine", "ls", *arguments)
+    done = run("resend", "quarantine", *arguments)
     assert done.exit_code == Exit.USAGE
     assert text in " ".join(done.stderr.replace("│", " ").split())
-
-
-def test_one_object_is_shown_whole(world: World):
-    batch = committed_with(world, KEYS[0])
-    shown = run("quarantine", "show", URI).stdout
-    assert all(each in shown for each in (URI, batch, world.claim(KEYS[0]).version, "line 3: 'x' is no INT"))
-    done = run("quarantine", "show", f"s3://{BUCKET}/{KEYS[1]}")
-    assert (done.exit_code, f"no version of s3://{BUCKET}/{KEYS[1]} is in quarantine" in done.stderr) == (1, True)
 
 
 def test_the_line_that_was_refused_is_shown_and_is_in_nothing_but_the_outcomes(world: World):
@@ -90,52 +111,47 @@ def test_the_line_that_was_refused_is_shown_and_is_in_nothing_but_the_outcomes(w
     receipt = Receipt(batch.id, told.staged + 1, told.staged, False, told.tally, told.manifest)
     world.work.put(batch_folder(batch.id) + "receipt.json", receipt.encode())
     world.settle()
-    assert f"where     {place}\n" in run("quarantine", "show", URI).stdout
-    assert "hush" not in run("quarantine", "ls").stdout + run("quarantine", "ls", "--json").stdout
+    assert f"where        {place}\n" in run("trace", URI).stdout
+    assert "hush" not in run("resend", "quarantine", "--dry-run").stdout + run("trace", URI, "--json").stdout
     assert "hush" not in repr(world.store.items)
     world.work.objects[name] = told.encode()
-    assert "where     not known\n" in run("quarantine", "show", URI).stdout
-
-
-def test_a_key_with_brackets_is_taken_as_it_is(world: World):
-    committed_with(world, "flights/[a]*0000-00000.json", prefix="flights/[a]*")
-    assert run("quarantine", "show", f"s3://{BUCKET}/flights/[a]*0000-00000.json").exit_code == Exit.OK
+    assert "where " not in run("trace", URI).stdout
 
 
 def test_release_says_how_many_first(world: World):
     committed_with(world, *KEYS[:2])
-    assert run("quarantine", "release", input="n\n").exit_code != Exit.OK
+    assert run("resend", "quarantine", input="n\n").exit_code != Exit.OK
     assert not world.topic.published
-    done = run("quarantine", "release", input="y\n")
+    done = run("resend", "quarantine", input="y\n")
     assert "Release 2 uploads?" in done.stderr
-    assert "2 uploads are released" in done.stdout
+    assert "2 uploads are sent again" in done.stdout
     assert world.topic.keys == KEYS[:2]
 
 
 def test_release_takes_what_is_selected(world: World):
     committed_with(world, *KEYS)
-    run("quarantine", "release", "--key", "*-00001.json", "--route", "flights", "--yes")
+    run("resend", "quarantine", "--key", "*-00001.json", "--route", "flights", "--yes")
     assert world.topic.keys == [KEYS[1]]
 
 
-def test_an_abandoned_batch_is_redriven(world: World):
+def test_an_abandoned_batch_is_resent(world: World):
     batch = abandoned(world)
-    done = run("redrive", batch)
+    done = run("resend", batch)
     assert (done.exit_code, f"3 uploads of batch {batch} are sent again" in done.stdout) == (Exit.OK, True)
     deliver(world)
-    done = run("redrive", batch)
+    done = run("resend", batch)
     assert (done.exit_code, "nothing of batch" in done.stderr) == (Exit.FINDING, True)
 
 
-def test_one_object_is_redriven(world: World):
+def test_one_object_is_resent(world: World):
     committed_with(world, KEYS[0])
-    assert "1 upload of" in run("redrive", URI, "--version", world.claim(KEYS[0]).version).stdout
-    assert run("redrive", URI, "--version", "another").exit_code == Exit.FINDING
+    assert "1 upload of" in run("resend", URI, "--version", world.claim(KEYS[0]).version).stdout
+    assert run("resend", URI, "--version", "another").exit_code == Exit.FINDING
 
 
-def test_a_redrive_of_what_has_landed_says_that_it_has(world: World):
+def test_a_resend_of_what_has_landed_says_that_it_has(world: World):
     committed_with(world)
-    done = run("redrive", URI)
+    done = run("resend", URI)
     assert done.exit_code == Exit.FINDING
     assert f"nothing of {URI} is left to send; 1 version has landed" in " ".join(done.stderr.split())
     assert "another notice" not in done.stderr
@@ -149,13 +165,13 @@ def test_a_redrive_of_what_has_landed_says_that_it_has(world: World):
     ],
 )
 def test_what_is_not_there_is_named(world: World, what: str, text: str):
-    done = run("redrive", what)
+    done = run("resend", what)
     assert (done.exit_code, text in done.stderr) == (Exit.FINDING, True)
 
 
 def test_a_batch_that_is_not_abandoned_names_the_way(world: World):
     batch = world.submitted()
-    done = run("redrive", batch.id)
+    done = run("resend", batch.id)
     assert (done.exit_code, f"`tidegate abort {batch.id}`" in done.stderr) == (Exit.FINDING, True)
 
 
@@ -168,7 +184,7 @@ def test_a_drop_says_what_it_leaves(world: World):
     said = run("abort", batch, "--drop", "--yes").stdout
     assert "none of its 3 uploads can be dropped\n  3 are dropped already\n" in said
     other = abandoned(world, prefix="flights/other/")
-    run("redrive", f"s3://{BUCKET}/flights/other/0000-00000.json")
+    run("resend", f"s3://{BUCKET}/flights/other/0000-00000.json")
     deliver(world)
     said = run("abort", other, "--drop", "--yes").stdout
     assert "2 of its 3 uploads can be dropped\n  1 are not dropped: they landed, or belong to another" in said
@@ -181,16 +197,16 @@ def test_a_drop_says_what_it_leaves(world: World):
 
 
 def test_a_version_without_an_object_is_refused(world: World):
-    assert run("redrive", "01B", "--version", "v").exit_code == Exit.USAGE
+    assert run("resend", "01B", "--version", "v").exit_code == Exit.USAGE
 
 
-def test_one_object_is_shown_without_a_search_through_other_batches(world: World):
+def test_one_object_is_told_without_a_search_through_other_batches(world: World):
     other = committed_with(world, "flights/other/0000-00000.json", prefix="flights/other/")
     committed_with(world, KEYS[0])
     read: list[str] = []
     real = world.work.get
     world.work.get = lambda name: read.append(name) or real(name)  # type: ignore[method-assign,func-returns-value]
-    assert run("quarantine", "show", URI).exit_code == Exit.OK
+    assert "line 3: 'x' is no INT" in run("trace", URI).stdout
     assert read
     assert not [name for name in read if other in name]
 
@@ -203,21 +219,21 @@ def test_release_lists_once_however_much_there_is(
     listed = []
     real = world.work.get
     monkeypatch.setattr(world.work, "get", lambda name: listed.append(name) or real(name))
-    monkeypatch.setattr("tidegate.cli.quarantine.COUNTED", counted)
-    result = run("quarantine", "release", input="y\n")
+    monkeypatch.setattr("tidegate.cli.selecting.COUNTED", counted)
+    result = run("resend", "quarantine", input="y\n")
     assert (result.exit_code, f"Release {said}?" in result.output) == (Exit.OK, True)
     assert sum("outcomes/" in name for name in listed) == 1
     deliver(world)
     assert dict(world.record.back) == {"quarantined": 2}
 
 
-def test_redrive_names_what_is_elsewhere_and_what_is_forgotten(world: World):
+def test_resend_names_what_is_elsewhere_and_what_is_forgotten(world: World):
     batch = abandoned(world)
-    run("redrive", batch)
+    run("resend", batch)
     deliver(world)
-    result = run("redrive", batch)
+    result = run("resend", batch)
     assert result.exit_code == Exit.FINDING
     assert "3 uploads belong to another notice by now, and landed with it or will" in " ".join(result.stderr.split())
     world.clock.advance(RETENTION)
-    result = run("redrive", batch)
+    result = run("resend", batch)
     assert "of 3 the ledger has forgotten the claims" in " ".join(result.stderr.split())

@@ -90,7 +90,7 @@ def test_json_is_the_same_to_its_readers_and_plain_to_a_terminal():
 
 AROUND = {
     ("printed.py", "typer.echo"): "the door itself",
-    ("env.py", "typer.echo"): "lines for a shell, quoted for it",
+    ("main.py", "typer.echo"): "lines for a shell, quoted for it",
     ("local.py", "typer.echo"): "lines for a shell, quoted for it",
     ("sql.py", "csv.writer"): "a file of rows, which has what the table has; a terminal gets it visible",
     ("watch.py", "out.file.write"): "what the door has drawn before",

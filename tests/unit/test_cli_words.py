@@ -10,7 +10,7 @@ import typer
 from botocore.exceptions import ClientError, NoCredentialsError, UnauthorizedSSOTokenError
 from typer.testing import CliRunner
 
-from tests.functional.test_redrive import KEYS, committed_with
+from tests.functional.test_resend import KEYS, committed_with
 from tests.support.world import World, small_world
 from tests.unit.test_settings import GOOD
 from tidegate import wiring
@@ -24,11 +24,9 @@ from tidegate.settings import DAY, parse
 
 WHEN_VERBS = (
     ("files",),
-    ("batches",),
     ("audit",),
-    ("backfill",),
-    ("quarantine", "ls"),
-    ("quarantine", "release"),
+    ("resend",),
+    ("abort",),
 )
 MIDNIGHT = 1_795_219_200
 """2026-11-21T00:00:00Z."""
@@ -126,18 +124,18 @@ def test_every_verb_that_takes_a_time_takes_an_age(verb: tuple[str, ...]):
 @pytest.mark.parametrize(
     ("verb", "why"),
     [
-        (("backfill", "landing/flights/"), "is not s3://BUCKET/PREFIX"),
-        (("backfill", "s3://landing/", "--since", "soon"), "neither an age"),
-        (("backfill", "s3://landing/", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
+        (("audit", "landing/flights/"), "is not s3://BUCKET/PREFIX"),
+        (("audit", "s3://landing/", "--since", "soon"), "neither an age"),
+        (("audit", "s3://landing/", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
         (("audit", "--since", "soon"), "neither an age"),
         (("audit", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
         (("audit", "--until", "2999-01-01"), "--until is in the future"),
-        (("quarantine", "ls", "--since", "soon"), "neither an age"),
-        (("quarantine", "release", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
-        (("quarantine", "show", "landing/a"), "is not s3://bucket/key"),
-        (("redrive", "01A", "--dry-run"), "--dry-run goes with dead-letters"),
-        (("abort", "01A", "--drop", "--redrive"), "give --drop or --redrive, not both"),
-        (("decide", "01A"), "give --published or --not-published"),
+        (("abort", "quarantine", "--since", "soon"), "neither an age"),
+        (("resend", "quarantine", "--since", "1h", "--until", "2h"), "must be earlier than --until"),
+        (("trace", "landing/a"), "is not s3://bucket/key"),
+        (("resend", "01A", "--version", "v"), "--version goes with one s3://BUCKET/KEY"),
+        (("abort", "01A", "--drop", "--resend"), "give --drop or --resend, not both"),
+        (("resume", "01A", "--published", "--not-published"), "not both"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told_before_a_stack_is_looked_for(
@@ -153,7 +151,7 @@ def test_a_mistake_on_the_command_line_is_told_before_a_stack_is_looked_for(
 
 def test_an_audit_looks_from_a_date_on(world: World):
     world.clock.now = MIDNIGHT + 10 * DAY
-    found, text = run("audit", "--since", "2026-11-21", "--until", "2026-11-30", "--dry-run", "--json")
+    found, text = run("audit", "--since", "2026-11-21", "--until", "2026-11-30", "--json")
     assert found == Exit.OK
     assert '"since": "2026-11-21T00:00:00Z"' in text
     assert '"until": "2026-11-30T00:00:00Z"' in text
@@ -169,12 +167,12 @@ def test_an_audit_looks_from_a_date_on(world: World):
     "verb",
     [
         ("pause", "flihgts"),
-        ("unpause", "flihgts"),
+        ("pause", "flihgts", "--end"),
         ("audit", "--route", "flihgts"),
-        ("backfill", "s3://landing/flights/", "--route", "flihgts"),
-        ("quarantine", "ls", "--route", "flihgts"),
-        ("quarantine", "release", "--route", "flihgts"),
-        ("reconcile", "--route", "flihgts"),
+        ("audit", "s3://landing/flights/", "--route", "flihgts"),
+        ("abort", "quarantine", "--reason", "x", "--route", "flihgts"),
+        ("resend", "quarantine", "--route", "flihgts"),
+        ("audit", "--tables", "--route", "flihgts"),
     ],
     ids=" ".join,
 )
@@ -188,7 +186,7 @@ def test_a_route_that_is_not_there_is_the_same_mistake_everywhere(world: World, 
 # ---- questions
 
 
-QUESTIONS = pytest.mark.parametrize("verb", [("abort",), ("quarantine", "release")], ids=" ".join)
+QUESTIONS = pytest.mark.parametrize("verb", [("abort",), ("resend", "quarantine")], ids=" ".join)
 
 
 @QUESTIONS
@@ -215,14 +213,14 @@ def test_control_c_at_a_question_is_an_interruption(world: World, monkeypatch: p
             raise typer.Abort from None
 
     monkeypatch.setattr(typer, "confirm", interrupt)
-    assert run("quarantine", "release") == (Exit.INTERRUPTED, "error: interrupted")
+    assert run("resend", "quarantine") == (Exit.INTERRUPTED, "error: interrupted")
 
 
 def test_nothing_to_release_is_no_question(world: World):
     committed_with(world)
     for options in ((), ("--yes",)):
-        found, text = run("quarantine", "release", *options)
-        assert (found, "nothing is released" in text, "Release" in text) == (Exit.OK, True, False)
+        found, text = run("resend", "quarantine", *options)
+        assert (found, "nothing is sent" in text, "Release" in text) == (Exit.OK, True, False)
 
 
 # ---- names
@@ -230,20 +228,20 @@ def test_nothing_to_release_is_no_question(world: World):
 
 def test_a_batch_that_cannot_be_republished_is_looked_for_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(wiring, "new_id", lambda: "01")
-    found, text = run("republish", "nosuch")
+    found, text = run("resend", "nosuch")
     assert found == Exit.FINDING
-    assert "batch nosuch: the ledger has no such batch: `tidegate reconcile` names those" in text
+    assert "there is no batch nosuch: a batch is remembered for the setting `claims`" in text
 
 
 @pytest.mark.parametrize("typo", ["deadletters", "dead_letters", "dead-leters", "Dead-Letters"])
 def test_a_mistyped_word_is_told(world: World, typo: str):
-    found, text = run("redrive", typo)
+    found, text = run("resend", typo)
     assert found == Exit.USAGE
     assert "did you mean `dead-letters`?" in text
 
 
 def test_what_looks_like_an_object_is_no_batch(world: World):
-    found, text = run("redrive", "s3:/landing/flights/a.json")
+    found, text = run("resend", "s3:/landing/flights/a.json")
     assert (found, "is not s3://bucket/key" in text) == (Exit.USAGE, True)
 
 

@@ -28,7 +28,7 @@ IDS = {"ids": lambda path: str(path.relative_to(ROOT))}
 
 WORDS = (
     *("upload", "notice", "claim", "ledger", "batch", "part", "hand-off", "attempt", "staged", "published", "fenced"),
-    *("receipt", "settle", "audit", "redrive", "quarantine", "floor", "horizon", "sealed", "halted", "superseded"),
+    *("receipt", "settle", "audit", "resend", "quarantine", "floor", "horizon", "sealed", "halted", "superseded"),
     *("vanished", "outcome", "route", "buffer", "committed", "pending", "abandoned", "manifest", "void", "work bucket"),
 )
 

@@ -34,7 +34,7 @@ def test_what_the_cdk_wrote_is_the_environment_of_the_deployment():
 
 def test_env_prints_what_a_shell_reads(tmp_path: Path):
     (tmp_path / "outputs.json").write_text(json.dumps({"staging": OUTPUTS}))
-    result = CliRunner().invoke(app, ["env", str(tmp_path / "outputs.json")])
+    result = CliRunner().invoke(app, ["--env", str(tmp_path / "outputs.json")])
     assert result.exit_code == Exit.OK
     lines = result.stdout.splitlines()
     assert "export TIDEGATE_DEPLOYMENT=staging" in lines
@@ -54,7 +54,7 @@ def test_env_prints_what_a_shell_reads(tmp_path: Path):
 def test_what_is_no_such_file_is_a_mistake_with_a_way_out(tmp_path: Path, text: str, reason: str):
     path = tmp_path / "outputs.json"
     path.write_text(text)
-    result = CliRunner().invoke(app, ["env", str(path)])
+    result = CliRunner().invoke(app, ["--env", str(path)])
     assert result.exit_code == Exit.USAGE
     assert reason in result.stderr
     assert "--outputs-file" in result.stderr

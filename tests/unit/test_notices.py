@@ -61,7 +61,7 @@ def test_of_the_same_bytes_notified_twice_the_later_upload_stays(order: tuple[st
 
 
 def test_the_same_uploads_of_another_origin_are_another_notice():
-    origins = ("s3", "audit:2026-11-21", "audit:2026-11-22", "redrive:01")
+    origins = ("s3", "audit:2026-11-21", "audit:2026-11-22", "resend:01")
     assert len({notice("k", origin=origin).id for origin in origins}) == len(origins)
 
 

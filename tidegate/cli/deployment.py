@@ -45,7 +45,8 @@ def find(folder: Path | None, *, up_to_date: bool = False) -> "Deployment":
         return wiring.this_deployment()
     except KeyError as missing:
         raise SettingsError(
-            f"{MARK} is set and {missing.args[0]} is not: set all that `tidegate env` prints, or none and use --dir"
+            f"{MARK} is set and {missing.args[0]} is not: set all that `tidegate --env OUTPUTS` prints, or none and use"
+            " --dir"
         ) from None
 
 

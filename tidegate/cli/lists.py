@@ -1,7 +1,8 @@
-"""The verbs `files` and `batches`: a page of the past, newest first."""
+"""The verb `files`: a page of the past, newest first, by upload or by batch."""
 
 import shlex
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -54,9 +55,17 @@ class OnlyLanded(Expected):
 
 
 def files(
+    by_batch: Annotated[
+        bool, typer.Option("--batches", help="List the batches, with their times and errors, in place of the uploads.")
+    ] = False,
     route: RouteOption = None,
     state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help=f"Only what is {', '.join(OF_FILES)}: one of these.")
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help=f"Only what is {', '.join(OF_FILES)}: one of these. Of batches: {', '.join(OF_BATCHES)}.",
+        ),
     ] = None,
     key: KeyOption = "",
     since: GatheredSinceOption = None,
@@ -70,6 +79,11 @@ def files(
     A page costs a few requests, however many uploads there were. It goes as far back as the ledger remembers. Of a
     local stack that has stopped, it lists what its tables hold.
     """
+    if by_batch:
+        if key:
+            raise typer.BadParameter("--key goes without --batches")
+        _batches(route, state, since, limit, after, folder, as_json=as_json)
+        return
     outcome = _checked(state, OF_FILES)
     earliest = _begin(since)
     found: FilesPage | LandedPage
@@ -94,21 +108,16 @@ def files(
         render_lists.files(found, _typed(("--route", route), ("--state", state), ("--key", key), ("--since", since)))
 
 
-def batches(
-    route: RouteOption = None,
-    state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE", help=f"Only {', '.join(OF_BATCHES)} ones: one of these.")
-    ] = None,
-    since: GatheredSinceOption = None,
-    limit: LimitOption = SHOWN,
-    after: AfterOption = "",
-    folder: DeploymentOption = None,
-    as_json: JsonOption = False,
+def _batches(
+    route: str | None,
+    state: str | None,
+    since: str | None,
+    limit: int,
+    after: str,
+    folder: Path | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """List the batches, newest first, with their times and errors.
-
-    A page costs a few requests, however long the history is. It goes as far back as the ledger remembers.
-    """
     named = _checked(state, OF_BATCHES)
     of = State(named.upper()) if named not in ("", HALTED) else None
     wanted = Wanted(route or "", of, _begin(since), halted=named == HALTED)

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import logging
+import shlex
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,7 +19,6 @@ VERBS = (
         "tidegate.cli.lists:files",
         "List the uploads, those of the newest batch first, and what became of each.",
     ),
-    Verb("batches", "tidegate.cli.lists:batches", "List the batches, newest first, with their times and errors."),
     Verb("ui", "tidegate.ui.verb:ui", "Serve a page that shows where the uploads are, live, until Ctrl-C."),
     Verb("sql", "tidegate.cli.sql:sql", "Ask the tables by SQL, or list them if there is no query."),
     Verb(
@@ -27,52 +28,26 @@ VERBS = (
     Verb("check", "tidegate.cli.check:check", "Find the mistakes in tidegate.toml, and print its routes."),
     Verb("cost", "tidegate.cli.cost:cost", "Print what so many uploads cost in a month, and what a longer wait saves."),
     Verb("doctor", "tidegate.cli.doctor:doctor", "Check this machine for the local stack, or an account with --aws."),
-    Verb("env", "tidegate.cli.env:env", "Print the environment variables of a deployed stack."),
-    Verb(
-        "quarantine",
-        "tidegate.cli.quarantine:app",
-        "The uploads that could not be decoded: list them, show one, release them, give them up.",
-    ),
-    Verb(
-        "redrive",
-        "tidegate.cli.redrive:redrive",
-        "Send again: the uploads of an abandoned batch, the versions of one object that ended without a row, or the"
-        " dead letters of both queues.",
-    ),
-    Verb("resume", "tidegate.cli.batches:resume", "Give a halted batch one more attempt."),
-    Verb(
-        "abort",
-        "tidegate.cli.batches:abort",
-        "Give an unfinished batch up for good: its uploads stay out of the table, unless a job was faster.",
-    ),
-    Verb(
-        "decide",
-        "tidegate.cli.batches:decide",
-        "Record whether a halted batch is in the table, if the table's history cannot prove it.",
-    ),
-    Verb(
-        "pause", "tidegate.cli.pause:pause", "Hand off no new batch of a route, for example while its table is changed."
-    ),
-    Verb("unpause", "tidegate.cli.pause:unpause", "End a route's pause."),
     Verb(
         "audit",
         "tidegate.cli.audit:audit",
-        "Compare the buckets with the ledger, and send the uploads that S3 never announced.",
+        "Compare the buckets with the ledger: which uploads has S3 never announced? Nothing is changed without --send.",
     ),
     Verb(
-        "backfill",
-        "tidegate.cli.backfill:backfill",
-        "Compare a bucket with the table itself, and send what is missing there.",
+        "resend",
+        "tidegate.cli.resend:resend",
+        "Send again: the uploads of a batch, the versions of one object that ended without a row, what is in"
+        " quarantine, or the dead letters of both queues.",
     ),
     Verb(
-        "reconcile",
-        "tidegate.cli.reconcile:reconcile",
-        "Compare what the ledger has committed with what the tables hold, batch by batch.",
+        "abort",
+        "tidegate.cli.abort:abort",
+        "Give up an unfinished batch, or what is in quarantine, for good: it stays out of the table, unless a job was"
+        " faster.",
     ),
+    Verb("resume", "tidegate.cli.resume:resume", "Give a halted batch one more attempt."),
     Verb(
-        "republish",
-        "tidegate.cli.republish:republish",
-        "Publish committed batches again whose table was rolled back past them.",
+        "pause", "tidegate.cli.pause:pause", "Hand off no new batch of a route, for example while its table is changed."
     ),
     Verb(
         "maintain",
@@ -82,7 +57,7 @@ VERBS = (
     ),
     Verb("ledger", "tidegate.cli.ledger:app", "The table of claims, notices and batches."),
 )
-"""In the order of the list: to look, to mend, to compare, to restore."""
+"""In the order of the list: to look, to begin, to compare, to mend, to restore."""
 
 
 class Tidegate(Verbs):
@@ -111,11 +86,41 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _environment(outputs: Path | None) -> None:
+    if outputs is None:
+        return
+    from tidegate.cli import deployment, failures  # only this option needs them
+
+    try:
+        found = deployment.deployed(outputs)
+    except Exception as error:
+        # the options are read before any verb is there to tell of it
+        code = failures.tell(error)
+        if code is None:
+            raise
+        raise typer.Exit(int(code)) from error
+    for name, value in sorted(found.items()):
+        typer.echo(f"export {name}={shlex.quote(value)}")
+    raise typer.Exit
+
+
 @app.callback()
 def options(
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    environment: Annotated[
+        Path | None,
+        typer.Option(
+            "--env",
+            metavar="OUTPUTS",
+            dir_okay=False,
+            callback=_environment,
+            is_eager=True,
+            help="Print the environment variables of the stack that `cdk deploy --outputs-file OUTPUTS` deployed, and"
+            ' exit. For a shell: eval "$(tidegate --env OUTPUTS)".',
+        ),
+    ] = None,
 ) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(printed.OneLine("%(message)s"))

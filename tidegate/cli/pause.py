@@ -1,4 +1,4 @@
-"""The verbs `pause` and `unpause`."""
+"""The verb `pause`."""
 
 from typing import Annotated
 
@@ -8,28 +8,27 @@ from tidegate.cli import deployment, printed, render
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, check_route
 from tidegate.flows.pause import PauseResult
-from tidegate.flows.pause import pause as ask_pause
-from tidegate.flows.pause import unpause as ask_unpause
-
-RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE", help="The route's name, as `check` prints it.")]
+from tidegate.flows.pause import pause as begin_pause
+from tidegate.flows.pause import unpause as end_pause
 
 
-def pause(route: RouteArgument, folder: DeploymentOption = None) -> None:
+def pause(
+    route: Annotated[str, typer.Argument(metavar="ROUTE", help="The route's name, as `check` prints it.")],
+    end: Annotated[
+        bool, typer.Option("--end", help="End the pause: what has gathered is handed off within a minute.")
+    ] = False,
+    folder: DeploymentOption = None,
+) -> None:
     """Hand off no new batch of a route, for example while its table is changed. Uploads are still gathered."""
     deployed = deployment.find(folder)
     ports = deployed.ports()
     check_route(route, deployment.known_names(deployed.routes, ports))
-    done = ask_pause(route, deployed.routes, ports)
-    _tell_pause(route, done, "is paused: jobs that have begun go on, and uploads gather", "is paused already")
-
-
-def unpause(route: RouteArgument, folder: DeploymentOption = None) -> None:
-    """End a route's pause. Settling hands off what has gathered within a minute."""
-    deployed = deployment.find(folder)
-    ports = deployed.ports()
-    check_route(route, deployment.known_names(deployed.routes, ports))
-    done = ask_unpause(route, deployed.routes, ports)
-    _tell_pause(route, done, "goes on: what has gathered is handed off within a minute", "is not paused")
+    if end:
+        done = end_pause(route, deployed.routes, ports)
+        _tell_pause(route, done, "goes on: what has gathered is handed off within a minute", "is not paused")
+    else:
+        done = begin_pause(route, deployed.routes, ports)
+        _tell_pause(route, done, "is paused: jobs that have begun go on, and uploads gather", "is paused already")
 
 
 def _tell_pause(route: str, done: PauseResult, success: str, already: str) -> None:

@@ -16,9 +16,8 @@ import typer
 
 WITH_DIR = frozenset(
     {
-        *("status", "trace", "files", "batches", "ui", "sql", "doctor", "redrive", "resume", "abort"),
-        *("decide", "pause", "unpause", "audit", "backfill", "reconcile", "republish", "maintain"),
-        *("quarantine drop", "quarantine ls", "quarantine show", "quarantine release"),
+        *("status", "trace", "files", "ui", "sql", "doctor", "audit", "resend", "abort", "resume", "pause"),
+        "maintain",
         *("ledger rebuild", "local up", "local down", "local env"),
     }
 )
@@ -27,7 +26,7 @@ WITH_CONFIG = frozenset({"check"})
 """The verbs that read `tidegate.toml` of no stack, and are named beside one."""
 
 _IN_BACKTICKS = re.compile(r"`(tidegate [^`\n]*)`")
-_COMMAND = re.compile(r"^tidegate (?:(?:quarantine|ledger|local) )?[a-z]+(?![\w.-]*\w)")
+_COMMAND = re.compile(r"^tidegate (?:(?:ledger|local) )?[a-z]+(?![\w.-]*\w)")
 
 _called = "tidegate"
 

@@ -18,7 +18,6 @@ from tidegate.cli.terminal import error as error
 from tidegate.cli.terminal import progress as progress
 from tidegate.cli.terminal import size as size
 from tidegate.cli.terminal import warning as warning
-from tidegate.core.advice import about_the_table
 from tidegate.core.audit import AuditCounts, AuditFinding, Listed
 from tidegate.core.backfill import SENT, BackfillCounts, BackfillFinding
 from tidegate.core.maintenance import CompleteMaintenance
@@ -58,7 +57,7 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
     for each in done.twice:
         text = (
             f"{counted(each.uploads, 'upload', 'uploads')} of batch {each.other}, for example {each.example}: batch"
-            f" {each.batch} has them in the same table, and they belong to that now. `tidegate reconcile` tells if"
+            f" {each.batch} has them in the same table, and they belong to that now. `tidegate audit --tables` tells if"
             " their rows are there twice"
         )
         out.print(Text.assemble(("loaded once more: ", "bold"), text), soft_wrap=True)
@@ -68,7 +67,7 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
         out.print(Text("the ledger is not whole, and nothing runs: see to the above, and run this again", "bold red"))
 
 
-# --- reconcile ---
+# --- audit --tables ---
 
 
 def reconciled(done: Reconciled) -> None:
@@ -130,16 +129,19 @@ def lacking(batch: str, lacks: Missing) -> str:
 # --- quarantine ---
 
 
-def quarantine(found: Sequence[Quarantined], *, more: bool) -> None:
+QUARANTINE_SHOWN = 100
+"""How many uploads in quarantine are printed."""
+
+
+def quarantine(found: Sequence[Quarantined], count: str) -> None:
+    """The first of what is in quarantine; `count` says how many there are."""
     out = console()
-    for each in found:
+    for each in found[:QUARANTINE_SHOWN]:
         line = Text.assemble((f"{iso(each.ended_at)}  ", "dim"), f"s3://{each.bucket}/{each.key}")
         out.print(line, soft_wrap=True)
         out.print(Text.assemble("    ", (each.error.splitlines()[0] if each.error else "", "red")), soft_wrap=True)
-    if more:
-        out.print(Text(f"the first {len(found)}; --limit 0 lists all", "bold"))
-    elif not found:
-        out.print("nothing is in quarantine, or nothing of what was asked for")
+    if len(found) > QUARANTINE_SHOWN:
+        out.print(Text(f"the first {QUARANTINE_SHOWN} of {count}", "bold"))
 
 
 def letters(name: str, done: LettersMoved, *, dry_run: bool) -> None:
@@ -151,22 +153,6 @@ def letters(name: str, done: LettersMoved, *, dry_run: bool) -> None:
         out.print(Text(f"        {body[:200]}", "dim"), soft_wrap=True)
     if done.kept > len(done.shown):
         out.print(f"    and {done.kept - len(done.shown)} more")
-
-
-def in_quarantine(each: Quarantined, table: str) -> None:
-    """`table` is the one of its route, "" if nobody knows it."""
-    out = console()
-    for name, value in (
-        ("object", f"s3://{each.bucket}/{each.key}"),
-        ("version", each.version),
-        ("route", each.route),
-        ("batch", f"{each.batch}, attempt {each.attempt}, settled {iso(each.ended_at)}"),
-        ("notice", each.notice),
-        ("error", each.error),
-        ("where", each.where or "not known"),
-        *([("advice", about)] if (about := about_the_table(each.error, table)) else []),
-    ):
-        out.print(Text.assemble((f"{name:<10}", "bold"), value), soft_wrap=True)
 
 
 def droppable(found: Droppable | None) -> None:
@@ -191,7 +177,7 @@ def droppable(found: Droppable | None) -> None:
 def audited(counts: Mapping[str, AuditCounts], first: Sequence[tuple[Listed, AuditFinding]], *, dry_run: bool) -> None:
     out = console()
     if dry_run:
-        out.print(Text("nothing was sent; without --dry-run what is lost or stale would be", "bold"))
+        out.print(Text("nothing was sent; with --send what is lost or stale is", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
         numbers(out, found.as_dict())
@@ -208,12 +194,12 @@ BACKFILL_ADVICE = {
     BackfillFinding.ELSEWHERE: "it is in another table, and would be sent into this one, too",
     BackfillFinding.REMOVED: "its rows were deleted from this table, and it would be sent again",
     BackfillFinding.COMMITTED: (
-        "it has landed, and the table was rolled back past it: `tidegate republish` of its batch, which `tidegate"
-        " trace` names, brings it back"
+        "it has landed, and the table was rolled back past it: `tidegate resend` of its batch, which `tidegate trace`"
+        " names, brings it back"
     ),
-    BackfillFinding.QUARANTINED: "`tidegate quarantine release` reads it again",
-    BackfillFinding.ABANDONED: "`tidegate redrive` sends it again",
-    BackfillFinding.LET_GO: "`tidegate redrive` sends it again, or an audit",
+    BackfillFinding.QUARANTINED: "`tidegate resend quarantine` reads it again",
+    BackfillFinding.ABANDONED: "`tidegate resend` sends it again",
+    BackfillFinding.LET_GO: "`tidegate resend` sends it again, or an audit",
     BackfillFinding.FORGOTTEN: "its claim outlived its batch's record: see `tidegate trace`",
 }
 
@@ -223,7 +209,7 @@ def backfilled(
 ) -> None:
     out = console()
     if dry_run:
-        out.print(Text("nothing was sent; without --dry-run what the table lacks would be", "bold"))
+        out.print(Text("nothing was sent; with --send what the table lacks is", "bold"))
     for name, found in counts.items():
         out.print(f"route {name}", soft_wrap=True)
         numbers(out, found.as_dict())

@@ -1,4 +1,4 @@
-"""What `files` and `batches` print for people. Nothing here decides anything or makes a call."""
+"""What `files` prints for people. Nothing here decides anything or makes a call."""
 
 import shlex
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def _what_to_do(page: FilesPage, typed: str) -> Iterator[str]:
     elif not typed:
         yield "an upload is listed once it is in a batch: `tidegate status` counts them, `tidegate check` has the keys"
     elif not page.looked_at:
-        yield "there is no batch that this could be in: `tidegate batches` lists those that there are"
+        yield "there is no batch that this could be in: `tidegate files --batches` lists those that there are"
     if "--key" in typed:
         yield "--key is a pattern of the whole key; `tidegate trace s3://BUCKET/KEY` finds one object, however old"
 

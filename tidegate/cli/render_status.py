@@ -82,7 +82,7 @@ def _notes(out: Console, each: RouteStatus, now: int) -> None:
             _note(out, "delayed", what)
     for batch in each.unfinished:
         if batch.fencing:
-            left = "" if batch.wish else ". Its uploads stay pending until they are redriven or dropped"
+            left = "" if batch.wish else ". Its uploads stay pending until they are resent or dropped"
             what = f"batch {batch.id} of route {batch.route}: attempt {batch.attempt} gives it up{left}"
             _note(out, "being fenced", what)
     for batch in each.wishes:
@@ -109,7 +109,7 @@ def _earlier(out: Console, found: EarlierFiles) -> None:
     what = f"route {found.route.name} has taken no upload yet, and {count} of its files are under {place}"
     _note(out, "earlier files", what)
     why = "if they were there before the route, load them"
-    next_step(out, NextStep(why, f"tidegate backfill {shlex.quote(place)} --route {found.route.name}"))
+    next_step(out, NextStep(why, f"tidegate audit {shlex.quote(place)} --route {found.route.name}"))
 
 
 def _note(out: Console, label: str, what: str) -> None:
@@ -138,7 +138,7 @@ def next_step(out: Console, step: NextStep) -> None:
     out.print(Text(line), soft_wrap=True)
 
 
-DONE_AS_WISHED = {Wish.DROP: "dropped", Wish.REDRIVE: "sent again"}
+DONE_AS_WISHED = {Wish.DROP: "dropped", Wish.RESEND: "sent again"}
 
 
 def _wished(batch: Batch, wish: Wish) -> str:

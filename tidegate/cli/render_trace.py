@@ -46,6 +46,8 @@ def _steps(each: Trace) -> list[tuple[str, str]]:
     if each.notice is not None:
         what = "void" if each.notice.void else "registered in its batch"
         steps.append(("notice", f"{what} at {iso(each.notice.decided_at)}"))
+    if each.where:
+        steps.append(("where", each.where))
     batch = each.batch
     if batch is not None:
         ended = f" at {iso(batch.ended_at)}" if batch.ended_at else ""

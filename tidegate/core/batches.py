@@ -26,7 +26,7 @@ class Wish(StrEnum):
     """What a person wants done with the uploads of a batch once it is abandoned. Settling carries it out."""
 
     DROP = "drop"  # give them up for good
-    REDRIVE = "redrive"  # send them again
+    RESEND = "resend"  # send them again
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Its id is a hash of its content, so one read recognises a second delivery of the same notice. Two fields are part of
 the content for this reason:
 
-- The origin. A deliberate resubmission (audit, redrive, backfill) names its run there, so it is never taken for a
+- The origin. A deliberate resubmission (audit, resend, backfill) names its run there, so it is never taken for a
   repeated delivery.
 - Each sequencer. In an unversioned bucket nothing else tells the same bytes uploaded again from the same notification
   delivered again.
@@ -26,7 +26,7 @@ ORIGIN_AGAIN = "again"
 ORIGIN_REMOVED = "removed"
 """The origin of a notice for uploads that have landed, and whose rows a backfill did not find in their table any more,
 begins with this."""
-ORIGIN_REDRIVE = "redrive"
+ORIGIN_RESEND = "resend"
 """The origin of a notice for uploads that a person sends again begins with this, and names the person's command."""
 # SNS allows 256 KiB (https://docs.aws.amazon.com/sns/latest/api/API_Publish.html). The envelope and the transport's
 # own attributes need a little of it.

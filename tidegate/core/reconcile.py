@@ -78,7 +78,7 @@ def advice(difference: TableDifference, batch: str, other: str = "", job_runs: s
     match difference:
         case TableDifference.MISSING:
             return (
-                f"if the table was rolled back: `tidegate republish {batch}` lands its uploads again. If its rows were"
+                f"if the table was rolled back: `tidegate resend {batch}` lands its uploads again. If its rows were"
                 " deleted on purpose: nothing"
             )
         case TableDifference.FEWER:
@@ -103,6 +103,6 @@ def advice(difference: TableDifference, batch: str, other: str = "", job_runs: s
         case TableDifference.NOT_FENCED:
             return (
                 "a driver of the batch that is still alive could publish it. Look in EMR Studio for its job runs"
-                f" ({job_runs}), cancel what has not ended, and do not redrive its uploads until all have ended. Then"
+                f" ({job_runs}), cancel what has not ended, and do not resend its uploads until all have ended. Then"
                 " run this again: see docs/operations.md, `The ledger and the table differ`"
             )

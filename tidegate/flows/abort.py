@@ -18,7 +18,7 @@ step                                  if it dies right after it          if a tw
 4 ABANDONED, or being fenced already:   settling carries the wish out    both note the same; of two different wishes
   only the wish is noted                                                 the last one counts
 
-A person may say in the same command what becomes of the uploads: drop them, or redrive them (`core.batches.Wish`).
+A person may say in the same command what becomes of the uploads: drop them, or resend them (`core.batches.Wish`).
 Step 3 notes that in the same transaction, and settling carries it out once the batch is abandoned
 (`tidegate.flows.wishes`). If a driver publishes first, nothing becomes of the wish. Without a wish, one that was noted
 before stays.

@@ -41,7 +41,7 @@ was committed when 2 read the claim, so its rows were in its table before 4 read
 - *Removed*: the batch went to this table. So somebody deleted the rows, or rolled the table back past them. After a
   rollback a driver of the batch that is still alive could publish it once more. The history that ends at the snapshot
   that 4 has read tells: it must reach no floor of the batch without meeting it (`core.reconcile.is_fenced`). Else it
-  is none of ours: `tidegate republish` brings it back. And a person may ask for just that at the same time. If the
+  is none of ours: `tidegate resend` brings it back. And a person may ask for just that at the same time. If the
   batch's publication is in that history, its job finds it, too, and refuses: nothing was rolled back. If the floors
   have left the history, nobody can say whether it was; so 6 and republishing each note in the batch that they were
   first, and the other one is refused.

@@ -1,6 +1,6 @@
 """Give up what is in quarantine: because a person says so, or because a later version of the object has landed.
 
-An upload that is given up ends as *dropped*, with the reason in its claim. It waits for nobody any more. A redrive that
+An upload that is given up ends as *dropped*, with the reason in its claim. It waits for nobody any more. A resend that
 names the object still brings it back, as anything that was dropped.
 
     step                                 if it dies right after it       if a twin, or another way back, runs beside it

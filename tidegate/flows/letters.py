@@ -1,4 +1,4 @@
-"""Redrive of dead letters: move each back to its queue, unless it can never succeed.
+"""Resend of dead letters: move each back to its queue, unless it can never succeed.
 
     step                       if it dies right after it          if somebody else does the same
     1 receive some letters     they are visible again later       each letter is received by one of them
@@ -63,7 +63,7 @@ class LettersMoved:
     shown: list[tuple[str, str]] = field(default_factory=list)
 
 
-def redrive_letters(
+def move_back_letters(
     box: LetterBox, judge: Callable[[str], LetterJudgement], *, run: str, dry_run: bool
 ) -> LettersMoved:
     """Judge every letter once. With `dry_run` all of them stay, and `moved` counts those that would be moved."""

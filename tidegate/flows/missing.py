@@ -11,7 +11,7 @@ it (`tidegate abort BATCH --drop --skip-missing`).
                                         batch is abandoned, whether or not its claims say so
     send what was uploaded again        an audit of the bucket finds it, as long as it looks that far back
     meanwhile
-    drop, or redrive, the uploads       they stay pending in the sums. `tidegate redrive s3://BUCKET/KEY` sends one of
+    drop, or resend, the uploads       they stay pending in the sums. `tidegate resend s3://BUCKET/KEY` sends one of
                                         them, since that is found by its claim
 """
 

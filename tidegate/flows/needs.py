@@ -67,12 +67,12 @@ def _of_route(each: RouteStatus) -> Iterable[Need]:
         what = f"batch {batch.id} of route {name} after attempt {batch.attempt}{aside}: {batch.halted}"
         yield Need(NeedKind.HALTED, what, ways_out(batch), name, batch.id, batch.objects, batch.halted_at)
     if not each.uploads.holds:
-        yield Need(NeedKind.SUMS, sums(each), (NextStep("what differs", "tidegate reconcile"),), name)
+        yield Need(NeedKind.SUMS, sums(each), (NextStep("what differs", "tidegate audit --tables"),), name)
     if count := each.in_quarantine:
         steps: tuple[NextStep, ...] = (
-            NextStep("why", f"tidegate quarantine ls --route {name}"),
-            NextStep("when the cause is removed", f"tidegate quarantine release --route {name}"),
-            NextStep("if nobody needs them", f"tidegate quarantine drop --route {name} --reason WHY"),
+            NextStep("why", f"tidegate files --route {name} --state quarantined"),
+            NextStep("when the cause is removed", f"tidegate resend quarantine --route {name}"),
+            NextStep("if nobody needs them", f"tidegate abort quarantine --route {name} --reason WHY"),
         )
         yield Need(
             NeedKind.QUARANTINED,
@@ -83,23 +83,23 @@ def _of_route(each: RouteStatus) -> Iterable[Need]:
             count,
             each.quarantined_since,
         )
-    if each.waiting_for_redrive > 0:
+    if each.waiting_for_resend > 0:
         steps = (
-            NextStep("which batches", f"tidegate batches --route {name} --state abandoned"),
-            NextStep("to send their uploads again", "tidegate redrive BATCH"),
+            NextStep("which batches", f"tidegate files --batches --route {name} --state abandoned"),
+            NextStep("to send their uploads again", "tidegate resend BATCH"),
             NextStep("to give them up", "tidegate abort BATCH --drop"),
         )
-        waiting = counted(each.waiting_for_redrive, "upload")
-        what = f"{waiting} of route {name} in abandoned batches, waiting for a redrive"
-        yield Need(NeedKind.ABANDONED, what, steps, name, "", each.waiting_for_redrive)
+        waiting = counted(each.waiting_for_resend, "upload")
+        what = f"{waiting} of route {name} in abandoned batches, waiting for a resend"
+        yield Need(NeedKind.ABANDONED, what, steps, name, "", each.waiting_for_resend)
 
 
 def _of_letters(letters: LettersWaiting) -> Iterable[Need]:
     if letters.together:
         what = f"{letters.notifications} of notifications, {letters.notices} of notices"
         steps = (
-            NextStep("why", "tidegate redrive dead-letters --dry-run"),
-            NextStep("when the cause is removed", "tidegate redrive dead-letters"),
+            NextStep("why", "tidegate resend dead-letters --dry-run"),
+            NextStep("when the cause is removed", "tidegate resend dead-letters"),
         )
         yield Need(NeedKind.LETTERS, what, steps, count=letters.together)
 
@@ -110,8 +110,8 @@ def ways_out(batch: Batch) -> tuple[NextStep, ...]:
         return (NextStep("when the cause is removed, it goes on by itself"),)
     if batch.undecided:
         return (
-            NextStep("see", "tidegate decide --help"),
-            NextStep("then", f"tidegate decide {batch.id} --not-published, or --published"),
+            NextStep("see", "tidegate resume --help"),
+            NextStep("then", f"tidegate resume {batch.id} --not-published, or --published"),
         )
     return (NextStep("when the cause is removed", f"tidegate resume {batch.id}"),)
 

@@ -245,7 +245,7 @@ class Attempt:
             else "This attempt published nothing"
         )
         return Undecided(
-            f"table {self.sink.table}: {reason}. {what}. A person has to decide: see `tidegate decide --help`"
+            f"table {self.sink.table}: {reason}. {what}. A person has to decide: see `tidegate resume --help`"
         )
 
     # ---- staging

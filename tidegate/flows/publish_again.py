@@ -84,7 +84,7 @@ def _receipt(attempt: Attempt) -> Receipt:
         raise Hopeless(f"batch {attempt.batch} has no receipt: it was never published")
     receipt = decode_receipt(body)
     if receipt.fence:
-        raise Hopeless(f"batch {attempt.batch} was given up: its uploads are sent again by `tidegate redrive`")
+        raise Hopeless(f"batch {attempt.batch} was given up: its uploads are sent again by `tidegate resend`")
     return receipt
 
 

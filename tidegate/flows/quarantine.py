@@ -7,7 +7,6 @@ An upload has left quarantine if another notice has taken its claim over, or if 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
 
 from tidegate.core.batches import Batch
 from tidegate.core.outcomes import Outcome
@@ -86,17 +85,6 @@ def some_quarantined(route: str, begin: int, most: int, ports: Ports) -> Iterato
         yield from _of_endings(route, left.batch, batch, left.ended_at, _endings(left.batch, ports)[these], ports)
 
 
-def quarantined_object(bucket: str, key: str, ports: Ports) -> Iterator[Quarantined]:
-    """The versions of one object that are in quarantine, by their claims: no other batch is read."""
-    claims = [each for each in ports.ledger.claims(bucket, key) if each.outcome == Outcome.QUARANTINED]
-    for owner in ports.ledger.notices(each.notice for each in claims).values():
-        batch = ports.ledger.batch(owner.batch) if owner.batch else None
-        if batch is not None:
-            yield from _of_batch(
-                owner.route, batch.id, batch, batch.ended_at, partial(_is_of, owner.id, bucket, key), ports
-            )
-
-
 def has_quarantined(batch_id: str, ports: Ports) -> bool | None:
     """Whether an upload of a batch that has ended is in quarantine. None if the batch's outcomes are missing in the
     work bucket: then nobody can tell."""
@@ -106,10 +94,6 @@ def has_quarantined(batch_id: str, ports: Ports) -> bool | None:
     endings = [each for each in outcomes.endings if each.outcome == Outcome.QUARANTINED]
     portions = (endings[start : start + CLAIMS_AT_ONCE] for start in range(0, len(endings), CLAIMS_AT_ONCE))
     return any(True for portion in portions for _ in _still_there(portion, ports))
-
-
-def _is_of(notice: str, bucket: str, key: str, ending: Ending) -> bool:
-    return (ending.notice, ending.bucket, ending.key) == (notice, bucket, key)
 
 
 def _of_batch(

@@ -17,7 +17,7 @@ have been there for so long that their claims have expired. So an idle route cos
 - A batch that ends after step 2 and quarantines something is not in the list. It adds to the route's sum, and step 5
   requires the sum of step 1 (`core.transitions.note_oldest`).
 - So the time is never too late, but for an upload that is on its way: its claim has another notice, which is not
-  registered yet. `tidegate quarantine ls` does not list that one either.
+  registered yet. `tidegate files --state quarantined` does not list that one either.
 - A look asks about `BATCHES_PER_LOOK` batches, and about not many more than `UPLOADS_PER_LOOK` uploads. What is left is
   asked about in the next look, and the time of the first batch that was not asked about counts until then.
 - An old answer: every read is consistent, but for the work bucket. There the outcomes were written before the batch

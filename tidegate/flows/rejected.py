@@ -80,7 +80,7 @@ def _land(attempt: "Attempt", rejected: RejectedRows, outcomes: Outcomes) -> Pub
                 f" were staged for {rejected.table}, and are gone from it. Reading the files again, as the route has it"
                 f" now, found {again.rows}."
                 " Set bad_rows_share and schema of the route as they were and resume the batch, or do without them: see"
-                " `tidegate decide --help`"
+                " `tidegate resume --help`"
             ) from None
         return _publish(attempt, again)
 
@@ -123,7 +123,7 @@ def _of_another_reading(attempt: "Attempt", earlier: RejectedRows, then: str) ->
         f"batch {attempt.batch} is in table {attempt.sink.table}, which was rolled back before that. Table"
         f" {earlier.table} has {earlier.rows} rejected rows of an earlier reading of the batch, and not those that"
         f" count now. Run: DELETE FROM {earlier.table} WHERE _batch_id = '{attempt.batch}'.{then} Then say that it is"
-        " done: see `tidegate decide --help`"
+        " done: see `tidegate resume --help`"
     )
 
 
@@ -146,7 +146,7 @@ def _publish(attempt: "Attempt", rejected: RejectedRows) -> Published:
             f"batch {attempt.batch} is in table {attempt.sink.table}. Whether its {rejected.rows} rejected rows are in"
             f" {rejected.table} cannot be proven: {reason}. If you can undo that, do, and resume the batch. Else look"
             f" for its rows; if they were never there, run: {_by_hand(attempt, rejected)} A person has to decide: see"
-            " `tidegate decide --help`"
+            " `tidegate resume --help`"
         )
 
     position = target.position()

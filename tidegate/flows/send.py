@@ -1,6 +1,6 @@
 """Send: uploads that were found go into new notices.
 
-Every way back ends here: what an audit, a backfill, a rebuild or a redrive has found, what a void notice leaves, and
+Every way back ends here: what an audit, a backfill, a rebuild or a resend has found, what a void notice leaves, and
 what came again before its first ending was known. Nothing is decided here. Each entry names the owner that it is taken
 from, if there is one, because an ordinary notice takes nothing over (rule 4, docs/adr/0020). Dispatch takes it over
 only if that owner has let go, and still is the owner.
@@ -11,13 +11,20 @@ only if that owner has let go, and still is the owner.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidegate.core.errors import Retryable
-from tidegate.core.notices import ORIGIN_AGAIN, Entry, pack_entries
+from tidegate.core.notices import ORIGIN_AGAIN, Entry, Notice, pack_entries
 from tidegate.core.quantities import counted
 from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
+
+
+class Unsent:
+    """The topic of a rehearsal: it takes notices, and sends none."""
+
+    def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
+        return frozenset(each.id for each in notices)
 
 
 def send(route: str, entries: Iterable[Entry], ports: Ports, *, origin: str = ORIGIN_AGAIN, at: int = 0) -> None:

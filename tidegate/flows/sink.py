@@ -21,7 +21,7 @@ class Hopeless(Exception):
 
 
 class Undecided(Hopeless):
-    """A table cannot prove whether the batch is published: a person must decide (`tidegate decide`)."""
+    """A table cannot prove whether the batch is published: a person must decide (`tidegate resume`)."""
 
 
 class RejectedUndecided(Undecided):

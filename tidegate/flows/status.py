@@ -43,8 +43,8 @@ class RouteStatus:
     """How many of the route's `in_flight` slots are taken."""
 
     @property
-    def waiting_for_redrive(self) -> int:
-        """How many uploads wait for a person's redrive: not those of batches with a wish, which settling carries
+    def waiting_for_resend(self) -> int:
+        """How many uploads wait for a person's resend: not those of batches with a wish, which settling carries
         out."""
         wished = sum(batch.objects for batch in self.wishes if batch.wish and batch.state is State.ABANDONED)
         return max(0, self.abandoned_uploads - wished)
@@ -119,11 +119,11 @@ def status_of(route: Route, record: RouteRecord, ports: Ports, known: Mapping[st
     are read. Of a route without batches nothing else is read."""
     found = known or (ports.ledger.batches(record.unfinished) if record.unfinished else {})
     batches = tuple(found[batch_id] for batch_id in record.unfinished if batch_id in found)
-    # the uploads of an abandoned batch wait for a redrive: they have not ended, unless they were dropped
+    # the uploads of an abandoned batch wait for a resend: they have not ended, unless they were dropped
     gathered, back = sum(batch.objects for batch in batches), record.back
     abandoned = record.abandoned_objects - record.dropped - back.get(ABANDONED, 0)
     pending = gathered + abandoned
-    # after `claims` nobody can redrive them any more: they stay in the sums, and wait for nobody
+    # after `claims` nobody can resend them any more: they stay in the sums, and wait for nobody
     left = ports.ledger.leftovers(route.name) if abandoned > 0 else ()
     redrivable = min(abandoned, sum(each.abandoned - each.dropped for each in left))
     # what came back is counted by the batch that gathered it anew

@@ -3,7 +3,8 @@
 import glob
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from tidegate.core.advice import about_the_table
 from tidegate.core.batches import Batch, BatchLimits, State, Wish
@@ -23,14 +24,16 @@ from tidegate.flows.outcomes import published_outcomes
 from tidegate.flows.ports import Ports, Work
 
 MOST_ROWS = 10
-"""Of so many versions, the newest, the number of rows is looked up: four reads of the work bucket for each batch."""
+"""Of so many versions, the newest, the number of rows, or the whole error, is looked up: four reads of the work bucket
+for each batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One version: its claim, and its notice and batch if there are any. `limits` are those of the batch's route as the
     ledger has them, None if no attempt is under way. `rows` is how many it brought, and `rejected` how many of its rows
-    do not fit; None if it is not committed, or if nobody recorded how many."""
+    do not fit; None if it is not committed, or if nobody recorded how many. `where` is where in the file the error of a
+    quarantined one is, "" if nobody knows."""
 
     claim: Claim
     notice: NoticeRecord | None
@@ -38,6 +41,7 @@ class Trace:
     limits: BatchLimits | None = None
     rows: int | None = None
     rejected: int | None = None
+    where: str = ""
 
     @property
     def outcome(self) -> str:
@@ -60,14 +64,13 @@ class Trace:
 
     def next_steps(self, uri: str) -> tuple[NextStep, ...]:
         """What a person may do about it; nothing if it landed, or goes on by itself. `uri` is the object's."""
-        again = f"tidegate redrive {shlex.quote(uri)} --version {shlex.quote(self.claim.version)}"
+        again = f"tidegate resend {shlex.quote(uri)} --version {shlex.quote(self.claim.version)}"
         match self.outcome:
             case Outcome.QUARANTINED:
-                show = NextStep("where in the file", f"tidegate quarantine show {shlex.quote(uri)}")
                 key = shlex.quote(glob.escape(uri.removeprefix("s3://").partition("/")[2]))
-                release = NextStep("when the cause is removed", f"tidegate quarantine release --key {key}")
+                release = NextStep("when the cause is removed", f"tidegate resend quarantine --key {key}")
                 about = about_the_table(self.claim.error, self.batch.table if self.batch else "")
-                return (show, *([NextStep(about)] if about else []), release)
+                return (*([NextStep(about)] if about else []), release)
             case outcome if outcome == DROPPED:
                 return (NextStep("to bring it back", again),)
         if self.batch is None or self.outcome in tuple(Outcome):
@@ -95,7 +98,7 @@ class Trace:
             return "its notice is void: the upload belongs to a later notice, which an audit made"
         batch = self.batch
         if self.claim.outcome == DROPPED:
-            return f"batch {batch.id} was abandoned, and its uploads were dropped: only a redrive brings it back"
+            return f"batch {batch.id} was abandoned, and its uploads were dropped: only a resend brings it back"
         if batch.halted:
             return f"batch {batch.id} halted after attempt {batch.attempt}: {batch.halted}"
         if self.limits is not None:
@@ -114,8 +117,8 @@ class Trace:
 
 
 _WAITS_FOR = {
-    None: "the upload waits for a redrive",
-    Wish.REDRIVE: "settling sends the upload again",
+    None: "the upload waits for a resend",
+    Wish.RESEND: "settling sends the upload again",
     Wish.DROP: "settling drops the upload",
 }
 
@@ -135,10 +138,18 @@ def trace(bucket: str, key: str, ports: Ports) -> list[Trace]:
             known = known or ports.ledger.known_routes()
             limits = known[batch.route].limits if batch.route in known else None
         rows = rejected = None
-        if notice and batch and outcome_of(claim, batch) == Outcome.COMMITTED and rows_known < MOST_ROWS:
-            rows, rejected = _rows((bucket, key, claim.version), notice, batch, ports.work)
-            rows_known += 1
-        traces.append(Trace(claim, notice, batch, limits, rows, rejected))
+        where = ""
+        if notice and batch and rows_known < MOST_ROWS:
+            identity = (bucket, key, claim.version)
+            match outcome_of(claim, batch):
+                case Outcome.COMMITTED:
+                    rows, rejected = _rows(identity, notice, batch, ports.work)
+                    rows_known += 1
+                case Outcome.QUARANTINED:
+                    error, where = _refusal(identity, notice, batch, ports.work)
+                    claim = replace(claim, error=error or claim.error)
+                    rows_known += 1
+        traces.append(Trace(claim, notice, batch, limits, rows, rejected, where))
     return traces[::-1]
 
 
@@ -152,6 +163,17 @@ def _rows(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, wo
         return rows_of(identity, notice, batch, work)
     except TidegateError:
         return None, None
+
+
+def _refusal(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> tuple[str, str]:
+    """Why an upload is in quarantine, and where in the file that is; "" for what nobody knows. Its claim has the
+    beginning of the error only."""
+    with suppress(TidegateError):
+        outcomes = published_outcomes(batch.id, work)
+        for each in outcomes.endings if outcomes else ():
+            if (each.notice, each.bucket, each.key, each.version) == (notice.id, *identity):
+                return each.error, each.where
+    return "", ""
 
 
 def rows_of(identity: tuple[str, str, str], notice: NoticeRecord, batch: Batch, work: Work) -> RowCounts:

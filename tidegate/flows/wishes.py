@@ -9,21 +9,21 @@
     3 read the next part
     4 drop: portions of its         the next look reads which of them      a portion is dropped once: each claim must
       uploads, with the sums        are dropped, and goes on               still say "abandoned". The other reads anew
-      redrive: publish notices      the same notices are published         the same notices. Claims refuse repeats
+      resend: publish notices      the same notices are published         the same notices. Claims refuse repeats
                                     again, of what nobody took over
     5 note that the part is done    the next look begins with the next     it may be noted again, or go back by parts
                                                                            that are done. They are found done
     6 after the last part: end the  done                                   one transaction succeeds
       wish
 
-- A redrive has the run `wish-` and the batch's id. So its notices are the same at each repeat, while the same uploads
+- A resend has the run `wish-` and the batch's id. So its notices are the same at each repeat, while the same uploads
   are left.
 - Another wish may be noted meanwhile. Steps 5 and 6 require the wish that was read, so the next look begins with the
   other one. What was dropped is then sent again, because a person said so last. What was sent is not called back: a
   drop leaves alone what another notice has taken over, and what is on its way still takes over what was dropped.
 - An upload whose claim has expired is neither dropped nor sent. The ledger cannot know whether it came back. It stays
   pending in the sums.
-- The settings change in between: a redrive's uploads are read as their route is then, as after any redrive.
+- The settings change in between: a resend's uploads are read as their route is then, as after any resend.
 - A part is missing, and a person said to skip it (`Batch.skips`): step 4 is done for the others. Steps 5 and 6 require
   that this is still what the person wants. So a plain wish that follows begins with the first part, and waits for what
   is missing (`flows.missing`).
@@ -41,7 +41,7 @@ from tidegate.core.outcomes import DROPPED
 from tidegate.core.receipts import given_up
 from tidegate.flows.missing import known_parts
 from tidegate.flows.ports import Ports
-from tidegate.flows.redrive import redrive_part
+from tidegate.flows.resend import resend_part
 from tidegate.flows.send import send
 from tidegate.metrics import Metric
 
@@ -130,8 +130,8 @@ def _carry_out(batch: Batch, wish: Wish, owned: list[OwnedUpload], ports: Ports)
                 dropped += ports.ledger.drop(batch.id, batch.route, owned)
             if dropped:
                 ports.measure(Metric.UPLOADS_DROPPED, dropped, batch.route)
-        case Wish.REDRIVE:
-            redrive_part(batch.route, owned, ports, run=f"wish-{batch.id}")
+        case Wish.RESEND:
+            resend_part(batch.route, owned, ports, run=f"wish-{batch.id}")
 
 
 def _read(batch: Batch, name: str, ports: Ports) -> bytes:
@@ -139,7 +139,7 @@ def _read(batch: Batch, name: str, ports: Ports) -> bytes:
     if body is None:
         raise OutcomeUnknown(
             f"batch {batch.id}: {name} is missing in the work bucket, so its uploads cannot be"
-            f" {'dropped' if batch.wish is Wish.DROP else 'redriven'}. Restore it (docs/operations.md, `A file of the"
+            f" {'dropped' if batch.wish is Wish.DROP else 'resent'}. Restore it (docs/operations.md, `A file of the"
             f" work bucket is missing`), or go on without it: `tidegate abort {batch.id} --{batch.wish} --skip-missing`"
         )
     return body

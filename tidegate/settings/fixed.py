@@ -20,7 +20,7 @@ TRAVEL = DEAD_LETTERS + MESSAGES + (MESSAGES + DEAD_LETTERS + MESSAGES)
 """For how long after an upload a message may still announce it, if a person moves dead letters back once at each queue.
 The age of the buffer's dead letters counts from the upload. Moving a message back, and moving one to a FIFO queue's
 dead letters, starts its age anew
-(https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html).
+(https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-resend.html).
 """
 LOOK_BACK = 45 * DAY
 """The horizon: how far back an audit may look. It is longer than `TRAVEL`: else an upload is audited while its message

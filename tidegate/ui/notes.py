@@ -26,10 +26,10 @@ def _of(each: RouteStatus, now: int) -> Iterator[str]:
             yield f"Batch {batch.id} of route {name} is given up by attempt {batch.attempt}."
     for batch in each.wishes:
         if batch.wish:
-            done = {"drop": "dropped", "redrive": "sent again"}[batch.wish.value]
+            done = {"drop": "dropped", "resend": "sent again"}[batch.wish.value]
             yield f"The {counted(batch.objects, 'upload')} of batch {batch.id} of route {name} are to be {done}."
     if each.paused:
-        yield in_prose(f"Route {name} is paused since {iso(each.paused)}: `tidegate unpause {name}` ends that.")
+        yield in_prose(f"Route {name} is paused since {iso(each.paused)}: `tidegate pause {name} --end` ends that.")
     if each.unknown:
         yield f"Unknown columns: {of_route(name, each.unknown)}. What to do: {WAYS_OUT.why}."
     if not each.configured:

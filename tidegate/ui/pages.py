@@ -165,7 +165,7 @@ def _only(upload: Mapping[str, Any]) -> str:
 def _command(given: Given) -> str:
     """The verb that does the same."""
     options = " ".join(f"--{name} {shlex.quote(given[name])}" for name in _FIELDS if given.get(name))
-    return runnable(f"tidegate quarantine release {options}".strip())
+    return runnable(f"tidegate resend quarantine {options}".strip())
 
 
 def trace(questions: Questions, given: Given, now: int) -> Page:

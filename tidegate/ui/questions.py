@@ -26,7 +26,8 @@ import typer
 from tidegate.cli import json_output
 from tidegate.cli.deployment import known_names
 from tidegate.cli.options import check_route
-from tidegate.cli.quarantine import found_in, other_ways
+from tidegate.cli.resend import other_ways
+from tidegate.cli.selecting import found_in
 from tidegate.core.batches import BatchLimits
 from tidegate.core.errors import TidegateError
 from tidegate.core.routes import Route, route_of
@@ -39,7 +40,7 @@ from tidegate.flows.nearest import nearest
 from tidegate.flows.overview import Overview, overview
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Selection
-from tidegate.flows.redrive import release
+from tidegate.flows.resend import release
 from tidegate.flows.trace import trace
 from tidegate.wiring import BATCH_IDS, Deployment
 
@@ -123,8 +124,8 @@ class Questions:
             return self._seen[1]
 
     def batches(self, wanted: Wanted, after: str) -> Document:
-        """As `tidegate batches --json`. Raises BadParameter for a route that is not there, or an `after` that is no
-        batch."""
+        """As `tidegate files --batches --json`. Raises BadParameter for a route that is not there, or an `after` that
+        is no batch."""
         with self._turn("batches"):
             ports = self.deployed.ports()
             if wanted.route:
@@ -149,7 +150,7 @@ class Questions:
             return json_output.files(page)
 
     def quarantine(self, wanted: WantedQuarantine) -> Document:
-        """As `tidegate quarantine ls --json`."""
+        """What `tidegate resend quarantine` would send."""
         with self._turn("quarantine"):
             coming = self._found(self.deployed.ports(), wanted)
             found = list(islice(coming, LISTED))
@@ -170,7 +171,7 @@ class Questions:
         return Releasable(min(len(found), RELEASED), first, remarks, len(found) > RELEASED, asked_at)
 
     def release(self, wanted: WantedQuarantine) -> int:
-        """As `tidegate quarantine release`, `RELEASED` uploads at most. Returns how many were sent."""
+        """As `tidegate resend quarantine`, `RELEASED` uploads at most. Returns how many were sent."""
         with self._turn("quarantine"):
             ports = self.deployed.ports(f"release-{uuid.uuid4().hex}")
             began = ports.clock()

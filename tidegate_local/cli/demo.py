@@ -1,4 +1,4 @@
-"""`tidegate demo`: real data and mischief through the whole path."""
+"""`tidegate local demo`: real data and mischief through the whole path."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,10 +7,7 @@ import typer
 
 from tidegate.cli.exits import Exit
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-
-@app.command(short_help="Run real data through the whole path on this machine, with mischief, and check the table.")
 def demo(
     config: Annotated[
         Path | None, typer.Option("--config", metavar="FILE", help="Default: the project's tidegate.example.toml.")

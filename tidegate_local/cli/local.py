@@ -10,6 +10,7 @@ from tidegate.cli import printed
 from tidegate.cli.options import ConfigOption, DirOption, PortOption
 from tidegate.cli.verbs import group
 from tidegate.environment import STACK_DIR
+from tidegate_local.cli.demo import demo
 
 # What the verbs need is imported by each: the list of all verbs loads this module, and the stack takes half a second.
 app = group("local", "The whole stack on this machine, without Docker or an account.")
@@ -86,6 +87,9 @@ def down(
     if forget:
         found = stack.forget(folder)
         _say(f"deleted all that it held: {folder}" if found else f"there is nothing to delete in {folder}")
+
+
+app.command()(demo)
 
 
 @app.command()

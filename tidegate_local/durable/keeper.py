@@ -283,7 +283,7 @@ class Keeper:
         if queue.dead_letter_queue is None:
             print(
                 f"queue {queue.name} names the dead-letter queue {name}, which was deleted: what it gives up stays in"
-                f" it. Make a queue {name} and start again, or change its redrive policy",
+                f" it. Make a queue {name} and start again, or change its resend policy",
                 file=sys.stderr,
                 flush=True,
             )

@@ -9,7 +9,7 @@ from tidegate.core.batches import State
 from tidegate.core.notices import ORIGIN_AGAIN, Entry
 from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import Upload
-from tidegate.flows import redrive
+from tidegate.flows import resend
 
 
 def _only_what_it_owns(real: Any) -> Any:
@@ -54,13 +54,13 @@ def _the_first_floor(real: Any) -> Any:
 
 
 def _the_first_version(real: Any) -> Any:
-    def redrive_object(bucket: str, key: str, ports: Any, **said: Any) -> Any:
+    def resend_object(bucket: str, key: str, ports: Any, **said: Any) -> Any:
         def let_go(claims: Any) -> Any:
             return dict(list(ports.ledger.let_go(claims).items())[:1])
 
         return real(bucket, key, replace(ports, ledger=but(ports.ledger, let_go=let_go)), **said)
 
-    return redrive_object
+    return resend_object
 
 
 def _of_any_age(real: Any) -> Any:
@@ -93,7 +93,7 @@ def _not_of_what_was_published(real: Any) -> Any:
 
 
 def _the_first_portion(real: Any) -> Any:
-    return lambda found, *of, **said: real(islice(found, redrive.AT_ONCE), *of, **said)
+    return lambda found, *of, **said: real(islice(found, resend.AT_ONCE), *of, **said)
 
 
 def _always_certain(real: Any) -> Any:
@@ -137,20 +137,20 @@ BUGS = (
     Bug(
         "a release loses the sequencers",
         "What is released has no sequencer: when the same bytes come again after it has vanished, they are a repeat.",
-        (replaced("tidegate.flows.redrive:_listed", _nothing_listed),),
+        (replaced("tidegate.flows.resend:_listed", _nothing_listed),),
         "released_and_gone",
     ),
     Bug(
         "a release loses the sizes",
         "What is released has no size, so a batch of it may be larger than a job should read.",
-        (replaced("tidegate.flows.redrive:_listed", _without_sizes),),
+        (replaced("tidegate.flows.resend:_listed", _without_sizes),),
         "released",
     ),
     Bug(
-        "one version of an object is redriven",
-        "A redrive by name sends one of the object's versions that ended without a row.",
-        (replaced("tidegate.flows.redrive:redrive_object", _the_first_version),),
-        "redriven_by_name_twice_over",
+        "one version of an object is resent",
+        "A resend by name sends one of the object's versions that ended without a row.",
+        (replaced("tidegate.flows.resend:resend_object", _the_first_version),),
+        "resent_by_name_twice_over",
     ),
     Bug(
         "the oldest batch for the oldest upload",
@@ -191,13 +191,13 @@ BUGS = (
     Bug(
         "a release ends after a portion",
         "A release sends the first portion of what is in quarantine.",
-        (replaced("tidegate.flows.redrive:release", _the_first_portion),),
+        (replaced("tidegate.flows.resend:release", _the_first_portion),),
         "released_in_portions",
     ),
     Bug(
         "a release goes through the former route",
         "What is released goes through the route that quarantined it, whichever takes its key today.",
-        (replaced("tidegate.flows.redrive:route_today", lambda real: lambda former, *of: former),),
+        (replaced("tidegate.flows.resend:route_today", lambda real: lambda former, *of: former),),
         "renamed_and_released",
     ),
     Bug(

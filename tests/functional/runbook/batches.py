@@ -18,7 +18,7 @@ DENIED = {"__type": "com.amazonaws.dynamodb.v20120810#AccessDeniedException", "m
 
 
 def lands_in_another(stage: Stage, batch: Batch) -> None:
-    """The two uploads of the abandoned batch, which a redrive has given back."""
+    """The two uploads of the abandoned batch, which a resend has given back."""
     assert stage.deliver() == []
     for _ in range(6):
         stage.settle()
@@ -49,24 +49,24 @@ def it_cannot_be_saved(stage: Stage) -> None:
     stage.types("abort", BATCH=batch.id)
     stage.settle()
     assert stage.metrics["HaltedNow", ROUTE] == 0
-    stage.types("redrive", BATCH=batch.id, ends=1)  # not yet
+    stage.types("resend", BATCH=batch.id, ends=1)  # not yet
     stage.fenced(batch.id)
     assert stage.batch(batch.id).state is State.ABANDONED
-    stage.types("redrive", BATCH=batch.id)
+    stage.types("resend", BATCH=batch.id)
     lands_in_another(stage, batch)
 
 
 @scenario("A halted batch")
 def its_uploads_are_sent_again(stage: Stage) -> None:
     batch = stage.halted(NO_COLUMN)
-    stage.types("--redrive", BATCH=batch.id)
+    stage.types("--resend", BATCH=batch.id)
     stage.settle()
     assert "wish:" in stage.shell.type("tidegate status").stdout
     stage.fenced(batch.id)
     stage.settle()
     assert stage.batch(batch.id).state is State.ABANDONED
     assert "wish:" not in stage.shell.type("tidegate status").stdout
-    stage.types("--redrive", BATCH=batch.id)  # it may be repeated
+    stage.types("--resend", BATCH=batch.id)  # it may be repeated
     lands_in_another(stage, batch)
 
 
@@ -75,7 +75,7 @@ def its_uploads_are_given_up(stage: Stage) -> None:
     stage.audit()
     stage.deployment.clock.advance(HOUR)
     batch = stage.halted(NO_COLUMN)
-    stage.types("--redrive", BATCH=batch.id)
+    stage.types("--resend", BATCH=batch.id)
     stage.types("--drop", BATCH=batch.id)  # a person changes their mind
     stage.settle()
     stage.fenced(batch.id)
@@ -84,7 +84,7 @@ def its_uploads_are_given_up(stage: Stage) -> None:
     assert stage.deployment.bodies(stage.deployment.resources.notices) == []
     stage.deployment.clock.advance(2 * DAY)
     assert stage.audit() == {"lost": 0}, "no audit sends them"
-    assert stage.shell.type(f"tidegate redrive {batch.id}").code == 0
+    assert stage.shell.type(f"tidegate resend {batch.id}").code == 0
     assert stage.deliver() == []
     for _ in range(6):
         stage.settle()
@@ -133,11 +133,11 @@ def a_part_is_lost_for_good(stage: Stage) -> None:
     batch = given_up_with_versions(stage)
     parts_are_deleted(stage, batch)
     assert "with 2 uploads" in stage.types("--drop", BATCH=batch.id)
-    assert "with 2 uploads" in stage.types("--redrive", BATCH=batch.id)
+    assert "with 2 uploads" in stage.types("--resend", BATCH=batch.id)
     stage.settle()
     assert "wish:" not in stage.shell.type("tidegate status").stdout
     assert (stage.sums()["dropped"], stage.sums()["pending"]) == (0, 2)
-    assert stage.shell.type(f"tidegate redrive s3://{BUCKET}/flights/a.json").code == 0
+    assert stage.shell.type(f"tidegate resend s3://{BUCKET}/flights/a.json").code == 0
     assert stage.deliver() == []
     for _ in range(6):
         stage.settle()
@@ -194,7 +194,7 @@ def a_person_changes_its_table(stage: Stage) -> None:
         stage.settle()
     assert stage.deployment.ledger.route(ROUTE).running == ()
     assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "no alarm sounds for a pause"
-    stage.types("unpause", ROUTE=ROUTE)
+    stage.types("pause --end", ROUTE=ROUTE)
     stage.settle()
     stage.settle()
     assert stage.running.objects == 1

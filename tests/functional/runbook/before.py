@@ -9,7 +9,7 @@ from tests.functional.runbook.stage import Stage
 
 @scenario("Before you type")
 def the_deployment_and_two_short_commands(stage: Stage) -> None:
-    stage.types("tidegate env")
+    stage.types("tidegate --env")
     stage.types("PATH=")
     stage.types("part()")
     stage.types("log()")

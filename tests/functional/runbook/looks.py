@@ -11,7 +11,7 @@ def somebody_asks_for_a_file(stage: Stage) -> None:
     stage.published(batch.id)
     assert "nothing needs a person" in stage.types("tidegate status --check")
     assert "s3://landing/flights/a.json" in stage.types("tidegate files")
-    assert batch.id in stage.types("tidegate batches")
+    assert batch.id in stage.types("tidegate files --batches")
     told = stage.types("tidegate trace", BUCKET="landing", KEY="flights/a.json")
     assert "\nlanded: 1 row at " in told
     assert str(stage.batch(batch.id).snapshot) in told

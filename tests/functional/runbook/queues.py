@@ -75,7 +75,7 @@ def some_can_be_saved_and_garbage_cannot(stage: Stage) -> None:
     assert "flights/a.json" in seen
     assert "this is no JSON" in stage.types("--dry-run", ends=1)
     assert count(named.dead_letters) == 2
-    stage.types("redrive dead-letters", ends=1)  # garbage stays
+    stage.types("resend dead-letters", ends=1)  # garbage stays
     assert (count(named.dead_letters), count(named.buffer)) == (1, 1)
     (body,) = stage.deployment.bodies(named.buffer)
     stage.invoke("intake", stage.notifications(body))
@@ -95,12 +95,12 @@ def a_route_was_not_deployed(stage: Stage) -> None:
     send(named.notices_dead_letters, notice("trains/a.json", route="trains").encode())
     assert "trains" in stage.types("$TIDEGATE_NOTICES_DEAD_LETTERS")
     assert "trains" in stage.types("--dry-run", ends=1)
-    stage.types("redrive dead-letters", ends=1)  # nobody knows the route
+    stage.types("resend dead-letters", ends=1)  # nobody knows the route
     assert (count(named.notices_dead_letters), count(named.notices)) == (1, 1)
     assert stage.deliver() == []
     assert stage.deployment.ledger.claims("landing", "flights/late.json")
     stage.deploys(lambda text: text + text[text.rindex("[[route]]") :].replace("weather", "trains"))
-    stage.types("redrive dead-letters")
+    stage.types("resend dead-letters")
     assert count(named.notices_dead_letters) == 0, "the alarm ends"
     assert stage.deliver() == []
     assert stage.deployment.ledger.claims("landing", "trains/a.json")

@@ -44,25 +44,25 @@ def files_were_there_before_the_deployment(stage: Stage) -> None:
     stage.upload("flights/old-1.json", "flights/old-2.json", "weather/old.json", announced=False)
     stage.deployment.clock.advance(HOUR)
     landed(stage, "flights/new.json")
-    found = stage.types("--dry-run", BUCKET=BUCKET, PREFIX="flights/", ends=1)
+    found = stage.types("tidegate audit s3://BUCKET/PREFIX", BUCKET=BUCKET, PREFIX="flights/", ends=1)
     assert "flights/old-1.json" in found
     assert "flights/old-2.json" in found
     assert "new.json" not in found
     assert "weather" not in found
     what_is_on_its_way_lands(stage)
     assert set(stage.tables.times(TABLE)) == {"flights/new.json"}, "a dry run sends nothing"
-    asked = stage.types("PREFIX", BUCKET=BUCKET, PREFIX="flights/", answers="n\n", ends=1)
+    asked = stage.types("PREFIX --send", BUCKET=BUCKET, PREFIX="flights/", answers="n\n", ends=1)
     assert "that costs about $" in asked
     assert "Go on?" in asked
     assert stage.deliver() == []
     assert not stage.deployment.ledger.claims(BUCKET, "flights/old-1.json"), "it says what it costs, and asks"
-    assert "2 uploads are on their way" in stage.types("PREFIX", BUCKET=BUCKET, PREFIX="flights/", answers="y\n")
+    assert "2 uploads are on their way" in stage.types("PREFIX --send", BUCKET=BUCKET, PREFIX="flights/", answers="y\n")
     # once more, before these have landed
-    assert "2 uploads are on their way" in stage.types("PREFIX", BUCKET=BUCKET, PREFIX="flights/", answers="y\n")
+    assert "2 uploads are on their way" in stage.types("PREFIX --send", BUCKET=BUCKET, PREFIX="flights/", answers="y\n")
     what_is_on_its_way_lands(stage)
     once = {"flights/old-1.json": 1, "flights/old-2.json": 1, "flights/new.json": 1}
     assert stage.tables.times(TABLE) == once
-    stage.types("--dry-run", BUCKET=BUCKET, PREFIX="flights/")
+    stage.types("tidegate audit s3://BUCKET/PREFIX", BUCKET=BUCKET, PREFIX="flights/")
     assert (stage.sums()["notified"], stage.sums()["committed"]) == (3, 3)
 
 
@@ -70,7 +70,7 @@ def files_were_there_before_the_deployment(stage: Stage) -> None:
 def somebody_removed_rows_and_a_job_fails(stage: Stage) -> None:
     batch = landed(stage, "flights/a.json")
     stage.tables.rows(TABLE).clear()
-    found = stage.types("PREFIX", BUCKET=BUCKET, PREFIX="flights/", answers="y\n", ends=1)
+    found = stage.types("PREFIX --send", BUCKET=BUCKET, PREFIX="flights/", answers="y\n", ends=1)
     assert f"committed: s3://{BUCKET}/flights/a.json" in found
     assert stage.deliver() == []
     assert stage.sums()["notified"] == 1, "its claim lives: it is counted, and not sent"
@@ -79,7 +79,7 @@ def somebody_removed_rows_and_a_job_fails(stage: Stage) -> None:
     assert str(batch.snapshot) in told
 
     stage.deployment.emr.plays = lambda run, arguments: stage.deployment.emr.end(run, "FAILED", "the driver ended")
-    failed = stage.types("--dry-run", BUCKET=BUCKET, PREFIX="flights/", ends=3)
+    failed = stage.types("tidegate audit s3://BUCKET/PREFIX", BUCKET=BUCKET, PREFIX="flights/", ends=3)
     assert "is FAILED: the driver ended" in failed
 
 
@@ -105,7 +105,7 @@ def rebuilt(stage: Stage, batch: Batch) -> None:
     stage.types("ledger rebuild")
     assert stage.batch(batch.id).state is State.COMMITTED
     stage.types("tidegate status")
-    assert HOLDS in stage.types("tidegate reconcile")
+    assert HOLDS in stage.types("tidegate audit --tables")
 
 
 def announced_again(stage: Stage, *keys: str) -> None:
@@ -171,17 +171,17 @@ def its_files_are_incomplete(stage: Stage) -> None:
 @scenario("The ledger and the table differ")
 def the_table_was_rolled_back(stage: Stage) -> None:
     kept, gone = landed(stage, "flights/a.json"), landed(stage, "flights/b.json", "flights/c.json")
-    assert HOLDS in stage.types("reconcile")
+    assert HOLDS in stage.types("audit", "--tables")
     stage.tables.roll_back(gone)
-    found = stage.types("reconcile", ends=1)
+    found = stage.types("audit", "--tables", ends=1)
     assert f"missing: batch {gone.id}" in found
-    assert f"tidegate republish {gone.id}" in found
+    assert f"tidegate resend {gone.id}" in found
     assert kept.id not in found
     before = stage.sums()
-    assert "its 2 rows are in the table" in stage.types("republish", BATCH=gone.id, answers="y\n")
+    assert "its 2 rows are in the table" in stage.types("resend", BATCH=gone.id, answers="y\n")
     assert stage.batch(gone.id) == replace(gone, snapshot=900, republished=True)
-    assert HOLDS in stage.types("reconcile")
-    assert "were before this command" in stage.types("republish", BATCH=gone.id, answers="y\n")
+    assert HOLDS in stage.types("audit", "--tables")
+    assert "were before this command" in stage.types("resend", BATCH=gone.id, answers="y\n")
     stage.settle()
     assert stage.tables.times(TABLE) == dict.fromkeys((f"flights/{name}.json" for name in "abc"), 1)
     assert stage.sums() == before
@@ -196,15 +196,15 @@ def the_table_was_rolled_back_past_a_fence(stage: Stage) -> None:
     assert stage.batch(batch.id).state is State.ABANDONED
     fence, first = Snapshot(2, 1, frozenset({batch.id})), Snapshot(1, None)
     stage.tables.lineage.histories[TABLE] = History("u", (fence, first))
-    assert HOLDS in stage.types("reconcile")
+    assert HOLDS in stage.types("audit", "--tables")
     stage.tables.lineage.histories[TABLE] = History("u", (first,))
-    found = stage.types("reconcile", ends=1)
+    found = stage.types("audit", "--tables", ends=1)
     assert f"not fenced: batch {batch.id}" in found
     assert f"{ROUTE}-{batch.id}-1 to {ROUTE}-{batch.id}-2" in found
     # a driver that was alive publishes it
     stage.tables.lineage.histories[TABLE] = History("u", (Snapshot(3, 1, frozenset({batch.id})), first))
     stage.tables.rows(TABLE).append(Landed(BUCKET, "flights/a.json", "v1", batch.id, 1))
-    assert f"not committed: batch {batch.id}" in stage.types("reconcile", ends=1)
+    assert f"not committed: batch {batch.id}" in stage.types("audit", "--tables", ends=1)
 
 
 @scenario("The ledger and the table differ")
@@ -212,8 +212,8 @@ def several_are_named_at_once(stage: Stage) -> None:
     gone = [landed(stage, f"flights/{name}.json") for name in "ab"]
     for each in gone:
         stage.tables.roll_back(each)
-    stage.types("republish", BATCH=" ".join(each.id for each in gone), answers="y\n")
-    assert HOLDS in stage.types("reconcile")
+    stage.types("resend", BATCH=" ".join(each.id for each in gone), answers="y\n")
+    assert HOLDS in stage.types("audit", "--tables")
 
 
 @scenario("The ledger and the table differ")
@@ -221,22 +221,22 @@ def rows_were_deleted(stage: Stage) -> None:
     batch = landed(stage)
     rows = stage.tables.rows(TABLE)
     rows.pop()
-    found = stage.types("reconcile", ends=1)
+    found = stage.types("audit", "--tables", ends=1)
     assert f"fewer: batch {batch.id}" in found
     assert "holds 1 row of 1 upload, the ledger has committed 2 of 2" in found
     rows.clear()
-    assert f"missing: batch {batch.id}" in stage.types("reconcile", ends=1)
+    assert f"missing: batch {batch.id}" in stage.types("audit", "--tables", ends=1)
     # rows that were deleted are not brought back: the snapshot is there
-    assert "still in its history" in stage.types("republish", BATCH=batch.id, answers="y\n", ends=1)
+    assert "still in its history" in stage.types("resend", BATCH=batch.id, answers="y\n", ends=1)
     # if that has expired, nothing but the person can tell: so it asks
     stage.tables.rolled_back.add(batch.id)
-    stage.types("republish", BATCH=batch.id, answers="n\n", ends=1)
+    stage.types("resend", BATCH=batch.id, answers="n\n", ends=1)
     assert not rows
     # one of two is there again
     stage.tables.lands(batch)
     rows.pop()
     stage.tables.rolled_back.add(batch.id)
-    assert "holds 1 of the 2 rows" in stage.types("republish", BATCH=batch.id, answers="y\n", ends=1)
+    assert "holds 1 of the 2 rows" in stage.types("resend", BATCH=batch.id, answers="y\n", ends=1)
 
 
 @scenario("The ledger and the table differ")
@@ -245,28 +245,28 @@ def the_table_has_rows_of_others(stage: Stage) -> None:
     rows = stage.tables.rows(TABLE)
     (first, _) = rows
     rows[0] = replace(first, rows=2)
-    assert f"more: batch {batch.id}" in stage.types("reconcile", ends=1)
+    assert f"more: batch {batch.id}" in stage.types("audit", "--tables", ends=1)
     rows[0] = first
     rows.append(replace(first, batch=other.id))
-    assert f"and in batch {other.id}" in stage.types("reconcile", ends=1)
+    assert f"and in batch {other.id}" in stage.types("audit", "--tables", ends=1)
     rows.pop()
     stranger = wiring.new_id()
     rows.append(Landed(BUCKET, "flights/x.json", "v1", stranger, 1))
-    assert f"unknown: batch {stranger}" in stage.types("reconcile", ends=1)
+    assert f"unknown: batch {stranger}" in stage.types("audit", "--tables", ends=1)
     rows.pop()
     rows.append(Landed(BUCKET, "flights/x.json", "v1", "of another tool", 1))
-    assert HOLDS in stage.types("reconcile")
+    assert HOLDS in stage.types("audit", "--tables")
     stage.upload("flights/c.json")
     assert stage.deliver() == []
     gathering = stage.deployment.ledger.route(ROUTE).open_batch
     rows.append(Landed(BUCKET, "flights/c.json", "v1", gathering, 1))
-    assert f"not committed: batch {gathering}" in stage.types("reconcile", ends=1)
+    assert f"not committed: batch {gathering}" in stage.types("audit", "--tables", ends=1)
     rows.pop()
     # beside traffic: published, and not recorded yet
     for _ in range(6):
         stage.settle()
     stage.publishes(gathering)
-    shown = json.loads(stage.shell.type("tidegate reconcile --json").stdout)
+    shown = json.loads(stage.shell.type("tidegate audit --tables --json").stdout)
     assert (shown["holds"], shown["pending_batches"]) == (True, 1)
 
 

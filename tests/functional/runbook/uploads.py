@@ -24,11 +24,11 @@ def a_column_was_of_the_wrong_type(stage: Stage) -> None:
     stage.deployment.clock.advance(2 * HOUR)
     stage.settle()
     assert stage.metrics["OldestQuarantinedSeconds", ROUTE] > 2 * HOUR
-    listed = stage.types("quarantine ls", ROUTE=ROUTE)
+    listed = stage.types("resend quarantine --dry-run", ROUTE=ROUTE)
     assert (ERROR in listed, KEY in listed, "good.json" in listed) == (True, True, False)
-    assert ERROR in stage.types("quarantine show", BUCKET="landing", KEY=KEY)
+    assert ERROR in stage.types("tidegate trace", BUCKET="landing", KEY=KEY)
     stage.deploys(lambda text: text.replace('schema = "id bigint"', 'schema = "id string"', 1))
-    assert "1 upload is" in stage.types("quarantine release", ROUTE=ROUTE, ERROR="is no BIGINT")
+    assert "1 upload is" in stage.types("resend quarantine --route", ROUTE=ROUTE, ERROR="is no BIGINT")
     assert stage.deliver() == []
     for _ in range(6):
         stage.settle()
@@ -36,13 +36,13 @@ def a_column_was_of_the_wrong_type(stage: Stage) -> None:
     sums = stage.sums()
     assert (sums["notified"], sums["committed"], sums["quarantined"]) == (2, 2, 0)
     assert stage.metrics["OldestQuarantinedSeconds", ROUTE] == 0, "the alarm ends"
-    assert KEY not in stage.shell.type("tidegate quarantine ls").stdout
+    assert KEY not in stage.shell.type("tidegate resend quarantine --dry-run").stdout
 
 
 @scenario("uploads-quarantined")
 def nobody_needs_it_any_more(stage: Stage) -> None:
     in_quarantine(stage)
-    assert "1 upload is given up" in stage.types("quarantine drop", ROUTE=ROUTE, PATTERN=KEY, REASON="it was deleted")
+    assert "1 upload is given up" in stage.types("abort quarantine", ROUTE=ROUTE, PATTERN=KEY, REASON="it was deleted")
     stage.settle()
     assert stage.metrics["OldestQuarantinedSeconds", ROUTE] == 0, "the alarm ends"
     sums = stage.sums()
@@ -53,7 +53,7 @@ def nobody_needs_it_any_more(stage: Stage) -> None:
 @scenario("Quarantine")
 def one_of_them_is_sent_again(stage: Stage) -> None:
     in_quarantine(stage)
-    stage.types("redrive", BUCKET="landing", KEY=KEY)
+    stage.types("resend s3", BUCKET="landing", KEY=KEY)
     assert stage.deliver() == []
     for _ in range(6):
         stage.settle()
@@ -82,11 +82,11 @@ def nobody_announced_them(stage: Stage) -> None:
     assert stage.deliver() == []
     stage.upload("flights/another.json", announced=False)
     stage.deployment.clock.advance(2 * HOUR)
-    assert "another.json" in stage.types("--until 1m --dry-run", ROUTE=ROUTE, ends=1)
-    stage.types("--until 1m", ROUTE=ROUTE, ends=1)
+    assert "another.json" in stage.types("--until 1m", ROUTE=ROUTE, ends=1)
+    stage.types("--until 1m --send", ROUTE=ROUTE)
     assert stage.deliver() == []
     assert stage.deployment.ledger.claims("landing", "flights/another.json")
-    stage.types("--until 1m --dry-run", ROUTE=ROUTE)
+    stage.types("--until 1m", ROUTE=ROUTE)
 
 
 @scenario("nothing-received")
@@ -106,10 +106,10 @@ def a_route_is_mended_and_the_audit_sends_what_it_missed(stage: Stage) -> None:
     assert "trains/" not in stage.types("tidegate check")
     stage.deploys(lambda text: text + text[text.rindex("[[route]]") :].replace("weather", "trains"))
     stage.deployment.clock.advance(HOUR)
-    assert "trains/a.json" in stage.types("--dry-run", ROUTE="trains", ends=1)
+    assert "trains/a.json" in stage.types("--until 1m", ROUTE="trains", ends=1)
     assert stage.deliver() == []
     assert not stage.deployment.ledger.claims("landing", "trains/a.json")
-    stage.types("--until 1m", ROUTE="trains", ends=1)
+    stage.types("--until 1m --send", ROUTE="trains")
     assert stage.deliver() == []
     assert stage.deployment.ledger.claims("landing", "trains/a.json")
     stage.metrics.clear()

@@ -77,7 +77,7 @@ def drop(batch_id: str, route: str, owned: Sequence[OwnedUpload], *, leftover: b
     `leftover`: the batch is listed among what is left.
 
     Each claim must still be live, name the notice that the manifest names, and say "abandoned". So an upload is counted
-    as dropped once, and never if a redrive was faster.
+    as dropped once, and never if a resend was faster.
     """
     change = Update(sets={"outcome": DROPPED})
     claims = [

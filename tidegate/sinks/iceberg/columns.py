@@ -43,7 +43,7 @@ def misfit(
                     if wider
                     else "A table takes no such change: change the schema back and resume this batch. Or give the"
                     " route another table; this batch stays with its own, so send its uploads to that one by"
-                    " `tidegate abort BATCH --redrive`"
+                    " `tidegate abort BATCH --resend`"
                 )
             )
         if column.nullable and not there[name].nullable:
@@ -80,8 +80,8 @@ def _absent(table: str, there: Mapping[str, ColumnFacts], name: str, column: Col
         return f"{missing} Run: {add}"
     if ours:
         return (
-            f"{missing} It was dropped, and what it said of the rows that are there is lost with it: `tidegate"
-            " reconcile` and `tidegate republish` cannot tell them apart any more. Roll the table back to before that,"
+            f"{missing} It was dropped, and what it said of the rows that are there is lost with it: `tidegate audit"
+            " --tables` and `tidegate resend` cannot tell them apart any more. Roll the table back to before that,"
             f" or, to go on without it, run: {add}"
         )
     return f"{missing} It was dropped: values that it had do not come back. Run: {add}"

@@ -188,7 +188,7 @@ class IcebergSink:
         if not self.sets_aside:
             raise RejectedUndecided(
                 f"batch {self.batch} has rows for table {table} that have to be read again, and the route does not set"
-                " bad rows aside any more. Set bad_rows_share as it was and resume the batch, or see `tidegate decide"
+                " bad rows aside any more. Set bad_rows_share as it was and resume the batch, or see `tidegate resume"
                 " --help`"
             )
         return self._stage_rejected(self._reader(careful=True), items, table)

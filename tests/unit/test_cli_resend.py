@@ -1,4 +1,4 @@
-"""`tidegate republish`: what it says before and after, and how it ends. Nothing runs."""
+"""`tidegate resend`: what it says before and after, and how it ends. Nothing runs."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from tests.support.build import route
 from tidegate.cli import deployment, main
-from tidegate.cli import republish as verb
 from tidegate.cli.exits import Exit
+from tidegate.cli.resend import WHY_NOT
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import Rejected
 from tidegate.core.outcomes import Tally
@@ -37,18 +37,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         deployment,
         "find",
         lambda folder: SimpleNamespace(
-            ports=lambda: None,
+            ports=lambda attempt: SimpleNamespace(ledger=SimpleNamespace(batch=lambda batch_id: FOUND[0])),
             republisher=lambda tell: None,
             settings=SimpleNamespace(job_timeout=60),
         ),
     )
-    monkeypatch.setattr(verb, "find", lambda batch_id, ports, job_timeout: said.get(batch_id, FOUND))
-    monkeypatch.setattr(verb, "bring_back", bring_back)
+    monkeypatch.setattr(
+        "tidegate.cli.resend.find_committed", lambda batch_id, ports, job_timeout: said.get(batch_id, FOUND)
+    )
+    monkeypatch.setattr("tidegate.cli.resend.republish", bring_back)
     return said
 
 
 def run(*arguments: str, typed: str = "") -> Any:
-    return CliRunner().invoke(main.app, ["republish", *arguments], input=typed)
+    return CliRunner().invoke(main.app, ["resend", *arguments], input=typed)
 
 
 def test_each_batch_lands_once(asked: dict[str, Any]) -> None:
@@ -73,16 +75,16 @@ def test_rows_that_are_there_are_no_error(asked: dict[str, Any]) -> None:
     assert "are in the table and were before this command" in result.stdout
 
 
-@pytest.mark.parametrize("why", verb.WHY_NOT)
+@pytest.mark.parametrize("why", WHY_NOT)
 def test_a_batch_that_cannot_is_named_and_the_others_land(asked: dict[str, Any], why: Republished) -> None:
     asked["01B"] = why
     result = run("01B", "01A", "--yes")
     assert (result.exit_code, asked["landed"]) == (Exit.FINDING, ["01A"])
-    assert f"batch 01B: {verb.WHY_NOT[why]}" in result.stdout
+    assert f"batch 01B: {WHY_NOT[why]}" in result.stdout
 
 
 def test_there_is_a_word_for_each_reason() -> None:
-    assert set(verb.WHY_NOT) == set(Republished) - {Republished.DONE}
+    assert set(WHY_NOT) == set(Republished) - {Republished.DONE}
 
 
 def test_a_batch_that_the_job_refuses_does_not_stop_the_others(asked: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Mistakes in what people send again: what a redrive names, who may take over, and how often an upload is counted."""
+"""Mistakes in what people send again: what a resend names, who may take over, and how often an upload is counted."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,17 +16,17 @@ from tidegate.core.receipts import decode_outcomes
 from tidegate.core.records import route_key
 from tidegate.core.transitions.common import sums_left
 
-REDRIVE = "tidegate.flows.redrive"
+RESEND = "tidegate.flows.resend"
 SEND_AGAIN = "tidegate.flows.send:send"
 
 
 def _entries(change: Any) -> Planting:
-    """Changes each entry that a redrive sends."""
+    """Changes each entry that a resend sends."""
 
     def make(real: Any) -> Any:
         return lambda route, entries, ports, **said: real(route, [change(each) for each in entries], ports, **said)
 
-    return replaced(SEND_AGAIN, make, within=REDRIVE)
+    return replaced(SEND_AGAIN, make, within=RESEND)
 
 
 def _whoever_owns_it(real: Any) -> Any:
@@ -37,17 +37,17 @@ def _whoever_owns_it(real: Any) -> Any:
 
 
 def _whatever_its_state(real: Any) -> Any:
-    def redrive_batch(batch_id: str, ports: Any, **said: Any) -> Any:
+    def resend_batch(batch_id: str, ports: Any, **said: Any) -> Any:
         def batch(wanted: str) -> Any:
             found = ports.ledger.batch(wanted)
             return replace(found, state=State.ABANDONED) if found else None
 
         return real(batch_id, replace(ports, ledger=but(ports.ledger, batch=batch)), **said)
 
-    return redrive_batch
+    return resend_batch
 
 
-REDRIVEN_AT_ANY_TIME = replaced(f"{REDRIVE}:redrive_batch", _whatever_its_state)
+RESENDN_AT_ANY_TIME = replaced(f"{RESEND}:resend_batch", _whatever_its_state)
 TRUSTED = replaced("tidegate.core.claims:has_let_go", lambda real: lambda claim, owner, batch: True)
 """Dispatch believes a notice that its owner has let go."""
 
@@ -148,13 +148,13 @@ BUGS = (
             replaced("tidegate.flows.ledger:Ledger._drop", lambda real: _dropped_unread),
             rewritten("o#", _of_what_was_dropped),
         ),
-        "redriven_and_dropped",
+        "resent_and_dropped",
     ),
     Bug(
         "a take-over does not ask what was dropped",
         "An upload that was dropped while it was being taken over counts as come back from the abandoned ones.",
         (rewritten("o#", _taken_over_anyhow),),
-        "dropped_and_redriven",
+        "dropped_and_resent",
     ),
     Bug(
         "abandoned anew",
@@ -186,10 +186,10 @@ BUGS = (
         "dropped_and_audited",
     ),
     Bug(
-        "a redrive names no owner",
-        "A redrive's notice does not name the owners of its uploads: dispatch refuses it.",
+        "a resend names no owner",
+        "A resend's notice does not name the owners of its uploads: dispatch refuses it.",
         (_entries(lambda entry: replace(entry, takes_from="")),),
-        "redriven",
+        "resent",
     ),
     Bug(
         "a release names no owner",
@@ -198,23 +198,23 @@ BUGS = (
         "released",
     ),
     Bug(
-        "a redrive takes from whoever owns it now",
-        "A redrive sends uploads that another notice took over, names that one as their owner, and dispatch believes"
+        "a resend takes from whoever owns it now",
+        "A resend sends uploads that another notice took over, names that one as their owner, and dispatch believes"
         " that it has let go.",
-        (replaced(f"{REDRIVE}:_still_owned", _whoever_owns_it), TRUSTED),
+        (replaced(f"{RESEND}:_still_owned", _whoever_owns_it), TRUSTED),
         "again_twice_at_once",
     ),
     Bug(
-        "a batch is redriven while its job runs",
-        "A redrive does not ask whether its batch is abandoned, and dispatch believes that the owners have let go.",
-        (REDRIVEN_AT_ANY_TIME, TRUSTED),
-        "redriven_in_passing",
+        "a batch is resent while its job runs",
+        "A resend does not ask whether its batch is abandoned, and dispatch believes that the owners have let go.",
+        (RESENDN_AT_ANY_TIME, TRUSTED),
+        "resent_in_passing",
     ),
     Bug(
-        "a redrive is believed",
+        "a resend is believed",
         "Dispatch believes a notice that names an owner that this one has let go.",
         (TRUSTED,),
-        "redriven_by_name_in_passing",
+        "resent_by_name_in_passing",
     ),
     Bug(
         "released by what was staged",
@@ -226,7 +226,7 @@ BUGS = (
         "what came back is counted at each delivery",
         "The sums that an upload leaves are written before the notice is registered, so a repeat writes them again.",
         (replaced("tidegate.flows.ledger:Ledger.register", _counted_at_once),),
-        "redriven",
+        "resent",
         (Strike("dispatch dynamodb.TransactWriteItems n,b", Kind.DIE_BEFORE, 2),),
     ),
     Bug(
@@ -239,7 +239,7 @@ BUGS = (
         "a claim forgets how its upload was counted",
         "A claim that was taken over does not record how the upload was counted: after a crash nobody knows.",
         (rewired("dynamodb", "PutItem", _without_what_it_was),),
-        "redriven",
+        "resent",
         (Strike("dispatch dynamodb.TransactWriteItems n,b", Kind.DIE_BEFORE, 2),),
     ),
     Bug(
@@ -258,15 +258,15 @@ BUGS = (
 
 HARMLESS = (
     Bug(
-        "a redrive of any batch",
+        "a resend of any batch",
         "Dispatch refuses the notices if the batch is not abandoned.",
-        (REDRIVEN_AT_ANY_TIME,),
-        "redriven_in_passing",
+        (RESENDN_AT_ANY_TIME,),
+        "resent_in_passing",
     ),
     Bug(
-        "a redrive of what belongs to others by now",
+        "a resend of what belongs to others by now",
         "Dispatch refuses what another notice took over.",
-        (replaced(f"{REDRIVE}:_still_owned", _whoever_owns_it),),
-        "redriven_again",
+        (replaced(f"{RESEND}:_still_owned", _whoever_owns_it),),
+        "resent_again",
     ),
 )

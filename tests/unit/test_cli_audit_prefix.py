@@ -1,4 +1,4 @@
-"""`tidegate backfill`: what it looks at, what it asks, what it prints, how it ends. Nothing runs."""
+"""`tidegate audit s3://BUCKET/PREFIX`: what it looks at, what it asks, what it prints, how it ends. Nothing runs."""
 
 import json
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from tests.unit.test_cli import agree, documented, shape
 from tests.unit.test_settings import GOOD
 from tidegate import wiring
 from tidegate.cli import deployment, main
-from tidegate.cli.backfill import SHOWN
+from tidegate.cli.audit_table import SHOWN
 from tidegate.cli.exits import Exit
 from tidegate.core import times
 from tidegate.core.notices import pack
@@ -41,11 +41,11 @@ def put(world: World, *of: Upload, age: int = 90 * DAY) -> None:
 
 
 def run(*arguments: str, answer: str = "") -> Any:
-    return CliRunner().invoke(main.app, ["backfill", *arguments], input=answer, catch_exceptions=False)
+    return CliRunner().invoke(main.app, ["audit", *arguments], input=answer, catch_exceptions=False)
 
 
 def missing(*arguments: str) -> dict[str, int]:
-    routes = json.loads(run("--dry-run", "--json", *arguments).stdout)["routes"]
+    routes = json.loads(run("--json", *arguments).stdout)["routes"]
     return {each["route"]: each["missing"] for each in routes}
 
 
@@ -55,7 +55,7 @@ def told(text: str) -> str:
 
 def test_what_is_missing_is_announced_and_sent(world: World):
     put(world, *uploads(3))
-    result = run(FLIGHTS, "--yes")
+    result = run(FLIGHTS, "--send", "--yes")
     assert result.exit_code == Exit.OK
     assert f"route flights, {FLIGHTS}, table " in result.stderr
     assert "3 versions listed, 3 uploads of " in result.stderr
@@ -67,25 +67,25 @@ def test_what_is_missing_is_announced_and_sent(world: World):
 
 def test_it_asks_before_a_job_is_started(world: World):
     put(world, *uploads(3))
-    assert run(FLIGHTS, answer="n\n").exit_code != Exit.OK
+    assert run(FLIGHTS, "--send", answer="n\n").exit_code != Exit.OK
     assert world.lineage.asked == []
     assert world.topic.published == []
-    assert run(FLIGHTS, answer="y\n").exit_code == Exit.OK
+    assert run(FLIGHTS, "--send", answer="y\n").exit_code == Exit.OK
     assert len(world.topic.keys) == 3
 
 
 @pytest.mark.parametrize(("most", "said"), [(2, "\nand 1 more\n"), (3, "")])
 def test_what_is_not_listed_is_counted(world: World, monkeypatch: pytest.MonkeyPatch, most: int, said: str):
     put(world, *uploads(3))
-    monkeypatch.setattr("tidegate.cli.backfill.SHOWN", most)
-    shown = run(FLIGHTS, "--dry-run").stdout
+    monkeypatch.setattr("tidegate.cli.audit_table.SHOWN", most)
+    shown = run(FLIGHTS).stdout
     assert shown.count("missing: ") == most
     assert shown.endswith(said) if said else "more" not in shown
 
 
-def test_a_dry_run_asks_nothing_and_sends_nothing(world: World):
+def test_without_send_nothing_is_asked_and_nothing_sent(world: World):
     put(world, *uploads(SHOWN + 3))
-    result = run(FLIGHTS, "--dry-run")
+    result = run(FLIGHTS)
     assert result.exit_code == Exit.FINDING
     assert "nothing was sent" in result.stdout
     assert result.stdout.count("missing: ") == SHOWN
@@ -96,8 +96,8 @@ def test_nothing_missing_is_no_finding(world: World):
     put(world, *uploads(2))
     (table,) = {each.dataset.table for each in parse(GOOD).core_routes() if each.name == "flights"}
     world.lineage.add(table, uploads(2))
-    assert run(FLIGHTS, "--dry-run").exit_code == Exit.OK
-    assert run(FLIGHTS, "--yes").exit_code == Exit.OK
+    assert run(FLIGHTS).exit_code == Exit.OK
+    assert run(FLIGHTS, "--send", "--yes").exit_code == Exit.OK
     assert world.topic.published == []
 
 
@@ -108,10 +108,10 @@ def test_what_is_left_for_a_person_is_a_finding_and_named(world: World):
     (notice,) = pack("flights", "landing", [one])
     world.ledger.claim(notice)
     world.ledger.void(notice.id, "flights")
-    result = run(FLIGHTS, "--yes")
+    result = run(FLIGHTS, "--send", "--yes")
     assert result.exit_code == Exit.FINDING
     assert f"let_go: {one}, of " in told(result.stdout)
-    assert "`tidegate redrive` sends it again" in told(result.stdout)
+    assert "`tidegate resend` sends it again" in told(result.stdout)
 
 
 def test_the_prefix_the_route_and_the_time_limit_it(world: World):
@@ -132,7 +132,9 @@ def test_the_prefix_the_route_and_the_time_limit_it(world: World):
     ("arguments", "why"),
     [
         (("landing/flights/",), "is not s3://BUCKET/PREFIX"),
-        (("",), "name what is to be backfilled"),
+        (("s3://",), "is not s3://BUCKET/PREFIX"),
+        ((FLIGHTS, "--job"), "--job and --no-job go without"),
+        ((FLIGHTS, "--tables"), "not both"),
         (("s3://landing/trains/",), "no route takes s3://landing/trains/: flights takes s3://landing/flights/"),
         (("s3://elsewhere/flights/",), "no route takes s3://elsewhere/flights/"),
         ((FLIGHTS, "--route", "weather"), "route weather does not take s3://landing/flights/"),
@@ -141,7 +143,7 @@ def test_the_prefix_the_route_and_the_time_limit_it(world: World):
         ((FLIGHTS, "--since", "2026-01-02T00:00:00Z", "--until", "2026-01-01T00:00:00Z"), "must be earlier"),
     ],
 )
-def test_what_cannot_be_backfilled_is_refused_and_nothing_is_read(world: World, arguments: tuple[str, ...], why: str):
+def test_what_cannot_be_compared_is_refused_and_nothing_is_read(world: World, arguments: tuple[str, ...], why: str):
     result = run(*arguments)
     assert result.exit_code == Exit.USAGE
     assert why in told(result.stderr)
@@ -150,6 +152,6 @@ def test_what_cannot_be_backfilled_is_refused_and_nothing_is_read(world: World, 
 
 def test_json_is_what_the_page_shows(world: World):
     put(world, *uploads(1))
-    result = run(FLIGHTS, "--dry-run", "--json")
+    result = run(FLIGHTS, "--json")
     assert result.exit_code == Exit.FINDING
-    assert agree(shape(json.loads(result.stdout)), shape(documented("backfill")))
+    assert agree(shape(json.loads(result.stdout)), shape(documented("audit prefix")))

@@ -10,25 +10,25 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from simulation.world.kernel import Process
-from simulation.world.seen import REDRIVEN, RELEASED
+from simulation.world.seen import RELEASED, RESENDN
 from tidegate import wiring
 from tidegate.flows.quarantine import EVERYTHING, quarantined
-from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object, release
+from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
 
 if TYPE_CHECKING:
     from simulation.world.world import World
 
-ENDED_WELL = frozenset({Redriven.SENT, Redriven.NOTHING_LEFT, Redriven.NO_SUCH_BATCH})
+ENDED_WELL = frozenset({Resent.SENT, Resent.NOTHING_LEFT, Resent.NO_SUCH_BATCH})
 """After these there is no reason to run the command again. A batch is forgotten months after it has ended."""
 
 
 def look_after(world: "World") -> int:
-    """Redrive what is abandoned, and release what was quarantined because S3 refused it, once S3 hands it out. A
+    """Resend what is abandoned, and release what was quarantined because S3 refused it, once S3 hands it out. A
     command that was interrupted is run again at the next visit. Returns the number of acts."""
     acts = 0
-    for batch in abandoned(world) if world.knobs.redrives else ():
+    for batch in abandoned(world) if world.knobs.resends else ():
         acts += 1
-        _send_again(world, REDRIVEN, {batch}, lambda batch=batch: redrive_one_batch(batch))
+        _send_again(world, RESENDN, {batch}, lambda batch=batch: resend_one_batch(batch))
     if world.knobs.releases and (there := readable_again(world)):
         acts += 1
         _send_again(world, RELEASED, there, release_all)
@@ -36,7 +36,7 @@ def look_after(world: "World") -> int:
 
 
 def abandoned(world: "World") -> list[str]:
-    """The abandoned batches that nobody has redriven yet, without those of which a person says more."""
+    """The abandoned batches that nobody has resent yet, without those of which a person says more."""
     ended = (pk[2:] for (_, pk, _), item in world.dynamodb.items.on("b#") if item["state"] == "ABANDONED")
     return [batch for batch in ended if batch not in world.sent_again | world.wished.keys()]
 
@@ -65,24 +65,24 @@ def claims_pk(bucket: str, key: str) -> str:
 
 
 def meddle(world: "World") -> None:
-    """Release what is in quarantine, and redrive batches and objects, whatever has become of them. Sometimes two people
+    """Release what is in quarantine, and resend batches and objects, whatever has become of them. Sometimes two people
     do the same at once."""
     chance = world.kernel.random
     batches = [pk[2:] for (_, pk, _), _ in world.dynamodb.items.on("b#")]
     places = sorted({(each.bucket, each.key) for each in world.history})
-    acts: list[Callable[[], Redrive]] = [release_all]
-    acts += [lambda batch=batch: redrive_one_batch(batch) for batch in chance.sample(batches, min(2, len(batches)))]
-    acts += [lambda place=place: redrive_one_object(*place) for place in chance.sample(places, min(2, len(places)))]
+    acts: list[Callable[[], Resend]] = [release_all]
+    acts += [lambda batch=batch: resend_one_batch(batch) for batch in chance.sample(batches, min(2, len(batches)))]
+    acts += [lambda place=place: resend_one_object(*place) for place in chance.sample(places, min(2, len(places)))]
     for act in acts:
         for _ in range(chance.choice((1, 1, 2))):
             world.kernel.spawn("person", act)
 
 
-def _send_again(world: "World", what: str, these: set[Any], act: Callable[[], Redrive]) -> None:
+def _send_again(world: "World", what: str, these: set[Any], act: Callable[[], Resend]) -> None:
     def ended(process: Process) -> None:
         if not process.failed and process.answer.ended in ENDED_WELL:
             world.sent_again |= these
-            world.happened[what] += process.answer.ended is Redriven.SENT
+            world.happened[what] += process.answer.ended is Resent.SENT
 
     world.kernel.spawn("person", act, ended)
 
@@ -90,8 +90,8 @@ def _send_again(world: "World", what: str, these: set[Any], act: Callable[[], Re
 # ---- the commands, with the same flows
 
 
-def release_all() -> Redrive:
-    """`tidegate quarantine release` of every route."""
+def release_all() -> Resend:
+    """`tidegate resend quarantine` of every route."""
     deployed = wiring.this_deployment()
     ports = deployed.ports(f"release-{uuid.uuid4().hex}")
     names = sorted({*deployed.routes, *ports.ledger.known_routes()})
@@ -99,14 +99,14 @@ def release_all() -> Redrive:
     return release(found, ports, run=ports.new_id(), configured=deployed.routes)
 
 
-def redrive_one_batch(batch: str) -> Redrive:
-    """`tidegate redrive BATCH`."""
-    ports = wiring.this_deployment().ports(f"redrive-{uuid.uuid4().hex}")
-    return redrive_batch(batch, ports, run=ports.new_id())
+def resend_one_batch(batch: str) -> Resend:
+    """`tidegate resend BATCH`."""
+    ports = wiring.this_deployment().ports(f"resend-{uuid.uuid4().hex}")
+    return resend_batch(batch, ports, run=ports.new_id())
 
 
-def redrive_one_object(bucket: str, key: str) -> Redrive:
-    """`tidegate redrive s3://BUCKET/KEY`."""
+def resend_one_object(bucket: str, key: str) -> Resend:
+    """`tidegate resend s3://BUCKET/KEY`."""
     deployed = wiring.this_deployment()
-    ports = deployed.ports(f"redrive-{uuid.uuid4().hex}")
-    return redrive_object(bucket, key, ports, run=ports.new_id(), configured=deployed.routes)
+    ports = deployed.ports(f"resend-{uuid.uuid4().hex}")
+    return resend_object(bucket, key, ports, run=ports.new_id(), configured=deployed.routes)

@@ -1,4 +1,4 @@
-"""`tidegate reconcile`: what it compares, what it prints, how it ends. Nothing runs."""
+"""`tidegate audit --tables`: what it compares, what it prints, how it ends. Nothing runs."""
 
 import json
 import re
@@ -15,7 +15,6 @@ from tests.support.world import memory_ports
 from tests.unit.test_cli import agree, documented, shape
 from tidegate import wiring
 from tidegate.cli import deployment, main
-from tidegate.cli import reconcile as verb
 from tidegate.cli.exits import Exit
 from tidegate.core.batches import oldest_remembered
 from tidegate.core.reconcile import Holding, TableDifference
@@ -54,12 +53,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setattr(deployment, "find", lambda folder: application)
     monkeypatch.setattr(wiring, "clock", lambda: NOW)
-    monkeypatch.setattr(verb, "compare", compare)
+    monkeypatch.setattr("tidegate.cli.audit.reconcile", compare)
     return found
 
 
 def run(*arguments: str) -> Any:
-    return CliRunner().invoke(main.app, ["reconcile", *arguments], catch_exceptions=False)
+    return CliRunner().invoke(main.app, ["audit", "--tables", *arguments], catch_exceptions=False)
 
 
 def test_a_table_that_holds_what_was_committed_is_no_finding(asked):
@@ -86,7 +85,7 @@ def test_a_difference_is_a_finding_with_both_numbers_and_what_to_do(asked):
     assert (
         "missing: batch 01A: table lake.a holds 0 rows of 0 uploads, the ledger has committed 30 of 3" in result.stdout
     )
-    assert "`tidegate republish 01A`" in result.stdout
+    assert "`tidegate resend 01A`" in result.stdout
     assert (
         "twice: table lake.a holds 2 uploads in batch 01A and in batch 01B, for example s3://l/k (v1)" in result.stdout
     )
@@ -110,7 +109,7 @@ def test_json_is_what_the_page_shows(asked):
     result = run("--json")
     assert result.exit_code == Exit.FINDING
     document = json.loads(result.stdout)
-    assert agree(shape(document), shape(documented("reconcile")))
+    assert agree(shape(document), shape(documented("audit tables")))
     assert document["holds"] is False
 
 
@@ -124,3 +123,10 @@ def test_a_route_that_nobody_knows_is_a_mistake(asked):
     result = run("--route", "nobody")
     assert result.exit_code == Exit.USAGE
     assert "nobody" in result.stderr
+
+
+@pytest.mark.parametrize("more", [("--send",), ("--since", "2d"), ("--until", "2d"), ("--job",)])
+def test_it_changes_nothing_and_has_no_window(asked, more):
+    result = run(*more)
+    assert result.exit_code == Exit.USAGE
+    assert "--tables goes with none of" in " ".join(result.stderr.replace("│", " ").split())

@@ -1,4 +1,4 @@
-"""Redrive: send uploads that ended without a row again, because a person has removed the cause.
+"""Resend: send uploads that ended without a row again, because a person has removed the cause.
 
     of                  what it names
     an abandoned batch  every upload of its manifest that still belongs to it, dropped ones too
@@ -32,7 +32,7 @@ from itertools import islice
 from tidegate.core.batches import State
 from tidegate.core.claims import Claim
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
-from tidegate.core.notices import ORIGIN_REDRIVE, Entry
+from tidegate.core.notices import ORIGIN_RESEND, Entry
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.drop_quarantined import corrected
@@ -48,8 +48,8 @@ OnSent = Callable[[int], None]
 """Called with the number of uploads that were sent."""
 
 
-class Redriven(Enum):
-    """The result of a request to redrive."""
+class Resent(Enum):
+    """The result of a request to resend."""
 
     SENT = auto()
     NOTHING_LEFT = auto()  # all of it was taken over already, or landed
@@ -60,43 +60,43 @@ class Redriven(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Redrive:
+class Resend:
     """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now. `expired` ones can be sent by
     nobody: the ledger has forgotten their claims. Of `corrected` ones a later version has landed, and they are left in
     quarantine: their rows would land beside its rows."""
 
-    ended: Redriven
+    ended: Resent
     sent: int = 0
     elsewhere: int = 0
     expired: int = 0
     corrected: int = 0
 
 
-def redrive_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Redrive:
+def resend_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Resend:
     """Send the uploads of an abandoned batch again, part by part. `run` is a new id for this command."""
     batch = ports.ledger.batch(batch_id)
     if batch is None:
-        return Redrive(Redriven.NO_SUCH_BATCH)
+        return Resend(Resent.NO_SUCH_BATCH)
     if batch.state is not State.ABANDONED:
-        return Redrive(Redriven.NOT_ABANDONED)
+        return Resend(Resent.NOT_ABANDONED)
     folder = batch_folder(batch_id)
     manifest = ports.work.get(folder + "sealed.json")
     if manifest is None:
-        return Redrive(Redriven.MISSING)
+        return Resend(Resent.MISSING)
     sent = elsewhere = expired = 0
     for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)
         if part is None:
-            return Redrive(Redriven.MISSING, sent, elsewhere, expired)
+            return Resend(Resent.MISSING, sent, elsewhere, expired)
         owned = decode_part(part)
-        entries, forgotten = redrive_part(batch.route, owned, ports, run=run)
+        entries, forgotten = resend_part(batch.route, owned, ports, run=run)
         sent, expired = sent + entries, expired + forgotten
         elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
-    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, elsewhere, expired)
+    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
 
 
-def redrive_part(route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str) -> tuple[int, int]:
+def resend_part(route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str) -> tuple[int, int]:
     """Send those of the uploads again that their notices still own. Returns how many these are, and how many have no
     claim any more. Raises Retryable as `send`."""
     now = ports.clock()
@@ -121,9 +121,9 @@ def release(
     configured: Mapping[str, Route],
     on_sent: OnSent = lambda sent: None,
     began: int | None = None,
-) -> Redrive:
+) -> Resend:
     """Send what is in quarantine again, but for what a later version of the object has taken the place of. `run` as in
-    `redrive_batch`, `configured` as in `route_today`. `found` is read from `began` on (epoch seconds), or from now on,
+    `resend_batch`, `configured` as in `route_today`. `found` is read from `began` on (epoch seconds), or from now on,
     and not before: the notices are as old as that (docs/adr/0044)."""
     sent = left = 0
     coming = iter(found)
@@ -136,19 +136,19 @@ def release(
             send(route, entries, ports, origin=_origin(run), at=began)
             sent += len(entries)
         on_sent(sent)
-    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, corrected=left)
+    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, corrected=left)
 
 
-def redrive_object(
+def resend_object(
     bucket: str, key: str, ports: Ports, *, run: str, configured: Mapping[str, Route] | None = None, version: str = ""
-) -> Redrive:
+) -> Resend:
     """Send the versions of one object again that ended without a row; `version` names one of them. What ended in a
     committed batch goes through the route of `configured` that takes the key today, as what is released does; what is
     in an abandoned one goes to that batch's route."""
     now = ports.clock()
     claims = [each for each in ports.ledger.claims(bucket, key) if version in ("", each.version)]
     if not claims:
-        return Redrive(Redriven.UNKNOWN)
+        return Resend(Resent.UNKNOWN)
     let_go = ports.ledger.let_go(claims)
     owners = ports.ledger.owners(let_go)
     by_route: dict[str, list[Entry]] = defaultdict(list)
@@ -165,11 +165,11 @@ def redrive_object(
     for route, entries in by_route.items():
         send(route, entries, ports, origin=_origin(run), at=now)
     sent = sum(map(len, by_route.values()))
-    return Redrive(Redriven.SENT if sent else Redriven.NOTHING_LEFT, sent, len(claims) - sent)
+    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, len(claims) - sent)
 
 
 def _origin(run: str) -> str:
-    return f"{ORIGIN_REDRIVE} {run}"
+    return f"{ORIGIN_RESEND} {run}"
 
 
 def _still_owned(owned: Sequence[OwnedUpload], claims: Mapping[tuple[str, str, str], Claim]) -> list[Entry]:

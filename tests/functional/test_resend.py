@@ -1,4 +1,4 @@
-"""Redrive and release: what ended without a row lands once when a person sends it again, and the sums stay right."""
+"""Resend and release: what ended without a row lands once when a person sends it again, and the sums stay right."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.abort import abort
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.quarantine import EVERYTHING, Quarantined, Selection, quarantined
-from tidegate.flows.redrive import Redrive, Redriven, redrive_batch, redrive_object, release
+from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
 from tidegate.flows.status import status
 
 KEYS = [f"flights/0000-{number:05}.json" for number in range(3)]
@@ -88,49 +88,49 @@ def upload_of(world: World, batch: str, key: str) -> Upload:
 # ---- abandoned batches
 
 
-def test_an_abandoned_batch_lands_once_however_often_it_is_redriven(world: World):
+def test_an_abandoned_batch_lands_once_however_often_it_is_resent(world: World):
     batch = abandoned(world)
     assert sums(world) == Conservation(3, Tally(), 3)
-    assert redrive_batch(batch, world.ports, run="1") == Redrive(Redriven.SENT, 3, 0)
-    assert redrive_batch(batch, world.ports, run="2") == Redrive(Redriven.SENT, 3, 0), "nothing was dispatched yet"
+    assert resend_batch(batch, world.ports, run="1") == Resend(Resent.SENT, 3, 0)
+    assert resend_batch(batch, world.ports, run="2") == Resend(Resent.SENT, 3, 0), "nothing was dispatched yet"
     assert len({each.id for each in world.topic.published}) == 2
     deliver(world)
     assert sums(world) == Conservation(3, Tally(), 3), "nothing is notified twice"
-    assert redrive_batch(batch, world.ports, run="3") == Redrive(Redriven.NOTHING_LEFT, 0, 3)
+    assert resend_batch(batch, world.ports, run="3") == Resend(Resent.NOTHING_LEFT, 0, 3)
     land(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
     assert not world.record.open_batch
 
 
-def test_what_is_redriven_keeps_its_sizes_and_sequencers(world: World):
+def test_what_is_resent_keeps_its_sizes_and_sequencers(world: World):
     batch = abandoned(world)
     before = world.claim(KEYS[0]).sequencer
-    redrive_batch(batch, world.ports, run="1")
+    resend_batch(batch, world.ports, run="1")
     deliver(world)
     assert (world.open.objects, world.open.bytes) == (3, world.batch(batch).bytes)
     assert world.claim(KEYS[0]).sequencer == before
 
 
-def test_a_batch_that_was_published_or_may_yet_be_is_not_redriven(world: World):
+def test_a_batch_that_was_published_or_may_yet_be_is_not_resent(world: World):
     batch = world.submitted()
-    assert redrive_batch(batch.id, world.ports, run="1").ended is Redriven.NOT_ABANDONED
+    assert resend_batch(batch.id, world.ports, run="1").ended is Resent.NOT_ABANDONED
     abort(batch.id, world.ports)
-    assert redrive_batch(batch.id, world.ports, run="1").ended is Redriven.NOT_ABANDONED
+    assert resend_batch(batch.id, world.ports, run="1").ended is Resent.NOT_ABANDONED
     play_publishing(world.work, batch.id)
     world.settle()
-    assert redrive_batch(batch.id, world.ports, run="1").ended is Redriven.NOT_ABANDONED
-    assert redrive_batch("01BNONE", world.ports, run="1").ended is Redriven.NO_SUCH_BATCH
+    assert resend_batch(batch.id, world.ports, run="1").ended is Resent.NOT_ABANDONED
+    assert resend_batch("01BNONE", world.ports, run="1").ended is Resent.NO_SUCH_BATCH
     assert not world.topic.published
 
 
-def test_what_was_uploaded_again_is_not_redriven_and_counts_once(world: World):
+def test_what_was_uploaded_again_is_not_resent_and_counts_once(world: World):
     batch = abandoned(world)
     again = replace(upload_of(world, batch, KEYS[0]), sequencer="0B")
     world.edit(claim_key(*again.identity), sequencer="0A")
     world.dispatch(notice(again))
     deliver(world)
     assert sums(world) == Conservation(3, Tally(), 3), "the same upload, gathered anew"
-    assert redrive_batch(batch, world.ports, run="1") == Redrive(Redriven.SENT, 2, 1)
+    assert resend_batch(batch, world.ports, run="1") == Resend(Resent.SENT, 2, 1)
     deliver(world)
     land(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
@@ -140,16 +140,16 @@ def test_a_batch_whose_files_are_gone_says_so(world: World):
     batch = abandoned(world)
     (part,) = world.parts(batch)
     del world.work.objects[batch_folder(batch) + part]
-    assert redrive_batch(batch, world.ports, run="1").ended is Redriven.MISSING
+    assert resend_batch(batch, world.ports, run="1").ended is Resent.MISSING
     del world.work.objects[batch_folder(batch) + "sealed.json"]
-    assert redrive_batch(batch, world.ports, run="1").ended is Redriven.MISSING
+    assert resend_batch(batch, world.ports, run="1").ended is Resent.MISSING
 
 
 def test_a_topic_that_does_not_answer_is_an_error(world: World):
     batch = abandoned(world)
     world.topic.broken = True
     with pytest.raises(Retryable):
-        redrive_batch(batch, world.ports, run="1")
+        resend_batch(batch, world.ports, run="1")
 
 
 # ---- quarantine
@@ -192,14 +192,14 @@ def test_what_is_released_lands_once_whoever_releases_it_twice(world: World):
     committed_with(world, *KEYS[:2])
     assert sums(world) == Conservation(3, Tally(committed=1, quarantined=2, rows=1), 0)
     found = in_quarantine(world)
-    assert release(found, world.ports, configured=world.routes, run="1") == Redrive(Redriven.SENT, 2)
-    assert release(found, world.ports, configured=world.routes, run="2") == Redrive(Redriven.SENT, 2)
+    assert release(found, world.ports, configured=world.routes, run="1") == Resend(Resent.SENT, 2)
+    assert release(found, world.ports, configured=world.routes, run="2") == Resend(Resent.SENT, 2)
     deliver(world)
     assert in_quarantine(world) == []
     assert sums(world) == Conservation(3, Tally(committed=1, rows=1), 2)
     land(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
-    assert release(found, world.ports, configured=world.routes, run="3") == Redrive(Redriven.SENT, 2), "an old list"
+    assert release(found, world.ports, configured=world.routes, run="3") == Resend(Resent.SENT, 2), "an old list"
     deliver(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
 
@@ -219,7 +219,7 @@ def test_what_is_bad_still_comes_back_into_quarantine_and_can_be_released_again(
 
 
 def test_a_whole_wrong_schema_is_released_in_portions(world: World, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("tidegate.flows.redrive.AT_ONCE", 2)
+    monkeypatch.setattr("tidegate.flows.resend.AT_ONCE", 2)
     committed_with(world, *KEYS)
     seen: list[int] = []
     assert release(in_quarantine(world), world.ports, configured=world.routes, run="1", on_sent=seen.append).sent == 3
@@ -260,7 +260,7 @@ def test_one_object_keeps_its_size_and_sequencer(world: World):
     world.settle()
     play_publishing(world.work, batch, {KEYS[0]: (Outcome.QUARANTINED, "no")})
     world.settle()
-    redrive_object(BUCKET, KEYS[0], world.ports, run="1")
+    resend_object(BUCKET, KEYS[0], world.ports, run="1")
     (sent,) = world.topic.published
     assert [(each.upload.size, each.upload.sequencer) for each in sent.entries] == [(10, "00A0")]
 
@@ -268,14 +268,14 @@ def test_one_object_keeps_its_size_and_sequencer(world: World):
 # ---- one object
 
 
-def test_one_object_is_redriven_if_it_ended_without_a_row(world: World):
+def test_one_object_is_resent_if_it_ended_without_a_row(world: World):
     committed_with(world, KEYS[0])
-    assert redrive_object(BUCKET, KEYS[0], world.ports, run="1") == Redrive(Redriven.SENT, 1, 0)
-    assert redrive_object(BUCKET, KEYS[1], world.ports, run="1") == Redrive(Redriven.NOTHING_LEFT, 0, 1)
-    assert redrive_object(BUCKET, "flights/never.json", world.ports, run="1") == Redrive(Redriven.UNKNOWN)
+    assert resend_object(BUCKET, KEYS[0], world.ports, run="1") == Resend(Resent.SENT, 1, 0)
+    assert resend_object(BUCKET, KEYS[1], world.ports, run="1") == Resend(Resent.NOTHING_LEFT, 0, 1)
+    assert resend_object(BUCKET, "flights/never.json", world.ports, run="1") == Resend(Resent.UNKNOWN)
     version = world.claim(KEYS[0]).version
-    assert redrive_object(BUCKET, KEYS[0], world.ports, run="2", version=version).sent == 1
-    assert redrive_object(BUCKET, KEYS[0], world.ports, run="2", version="another").ended is Redriven.UNKNOWN
+    assert resend_object(BUCKET, KEYS[0], world.ports, run="2", version=version).sent == 1
+    assert resend_object(BUCKET, KEYS[0], world.ports, run="2", version="another").ended is Resent.UNKNOWN
     deliver(world)
     land(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
@@ -285,7 +285,7 @@ def test_one_object_that_was_quarantined_goes_through_the_route_that_takes_its_k
     """Of a renamed route: its former settings are those by which it ended in quarantine."""
     committed_with(world, KEYS[0])
     renamed = {"renamed": replace(world.routes["flights"], name="renamed")}
-    redrive_object(BUCKET, KEYS[0], world.ports, run="1", configured=renamed)
+    resend_object(BUCKET, KEYS[0], world.ports, run="1", configured=renamed)
     (sent,) = world.topic.published
     assert sent.route == "renamed"
 
@@ -293,14 +293,14 @@ def test_one_object_that_was_quarantined_goes_through_the_route_that_takes_its_k
 def test_one_object_of_an_abandoned_batch_goes_to_the_route_of_that_batch(world: World):
     abandoned(world)
     renamed = {"renamed": replace(world.routes["flights"], name="renamed")}
-    redrive_object(BUCKET, KEYS[0], world.ports, run="1", configured=renamed)
+    resend_object(BUCKET, KEYS[0], world.ports, run="1", configured=renamed)
     (sent,) = world.topic.published
     assert sent.route == "flights"
 
 
-def test_an_upload_that_is_pending_is_not_redriven(world: World):
+def test_an_upload_that_is_pending_is_not_resent(world: World):
     world.submitted()
-    assert redrive_object(BUCKET, KEYS[0], world.ports, run="1") == Redrive(Redriven.NOTHING_LEFT, 0, 1)
+    assert resend_object(BUCKET, KEYS[0], world.ports, run="1") == Resend(Resent.NOTHING_LEFT, 0, 1)
 
 
 # ---- how an upload that comes back is counted
@@ -340,7 +340,7 @@ def test_a_notice_that_is_void_leaves_what_it_took_as_it_was_counted(world: Worl
     world.ledger.claim(first)  # and died
     assert world.ledger.void(first.id, "flights")
     world.topic.published = []
-    redrive_object(BUCKET, KEYS[0], world.ports, run="2")
+    resend_object(BUCKET, KEYS[0], world.ports, run="2")
     deliver(world)
     land(world)
     assert sums(world) == Conservation(3, Tally(committed=3, rows=3), 0)
@@ -358,13 +358,13 @@ def test_an_owner_whose_record_has_expired_is_not_counted_back(world: World):
 
 def test_a_claim_that_was_taken_over_says_how_its_upload_was_counted(world: World):
     batch = abandoned(world)
-    redrive_batch(batch, world.ports, run="1")
+    resend_batch(batch, world.ports, run="1")
     deliver(world)
     item = world.store.items[claim_key(BUCKET, KEYS[0], world.claim(KEYS[0]).version)]
     assert (item["was"], item["was_of"]) == (ABANDONED, "flights")
 
 
-def test_what_is_redriven_is_as_old_as_the_look_at_its_claims(world: World):
+def test_what_is_resent_is_as_old_as_the_look_at_its_claims(world: World):
     """A command that was frozen for months before it published must not make an upload new."""
     batch = abandoned(world)
     before = world.clock.now
@@ -375,8 +375,8 @@ def test_what_is_redriven_is_as_old_as_the_look_at_its_claims(world: World):
         return real(notices)
 
     world.topic.publish = later  # type: ignore[method-assign]
-    redrive_batch(batch, world.ports, run="1")
+    resend_batch(batch, world.ports, run="1")
     assert [each.at for each in world.topic.published] == [before]
-    redrive_object(BUCKET, KEYS[0], world.ports, run="2")
+    resend_object(BUCKET, KEYS[0], world.ports, run="2")
     with pytest.raises(Rejected, match="longer ago than the ledger remembers"):
         world.dispatch(world.topic.published[0])

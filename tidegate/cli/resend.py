@@ -1,0 +1,317 @@
+"""The verb `resend`: send again what ended without a row, what a rollback took out, or the dead letters."""
+
+import difflib
+import shlex
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from tidegate.cli import deployment, printed, render, terminal
+from tidegate.cli.exits import Exit
+from tidegate.cli.options import DeploymentOption, YesOption, bucket_and_key, confirm
+from tidegate.cli.printed import named
+from tidegate.cli.selecting import (
+    QUARANTINE,
+    ErrorOption,
+    OfKeyOption,
+    OfRouteOption,
+    Selected,
+    SinceOption,
+    UntilOption,
+    find,
+    selected,
+)
+from tidegate.core.batches import State
+from tidegate.core.errors import Rejected
+from tidegate.core.letters import judge_notice, judge_notification
+from tidegate.core.outcomes import Outcome
+from tidegate.core.quantities import counted
+from tidegate.core.routes import route_of
+from tidegate.core.uploads import Upload
+from tidegate.flows.letters import move_back_letters
+from tidegate.flows.ports import Ports
+from tidegate.flows.quarantine import Quarantined
+from tidegate.flows.republish import Republished, republish
+from tidegate.flows.republish import find as find_committed
+from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
+from tidegate.flows.send import Unsent
+from tidegate.flows.trace import trace as ask_trace
+from tidegate.wiring import Deployment
+
+LETTERS = "dead-letters"
+
+WHY_NOT = {
+    Republished.NO_SUCH_BATCH: (
+        "the ledger has no such batch: `tidegate audit --tables` names those that can land again, `tidegate trace"
+        " s3://BUCKET/KEY` the batch of an object"
+    ),
+    Republished.NOT_COMMITTED: "it is not committed: only what has landed can land again",
+    Republished.NO_ROUTE: "the ledger has no settings of its route: deploy it once more",
+    Republished.REMOVED: (
+        "an audit of its table has found rows of it deleted, and sends their uploads again. What else the table lacks"
+        " of it, `tidegate audit s3://BUCKET/PREFIX --send` finds and sends, too"
+    ),
+    Republished.FILES_MISSING: (
+        "its outcomes or one of its parts are gone from the work bucket, so nobody knows which of its uploads have"
+        " rows. Restore them (docs/operations.md, `A file of the work bucket is missing`). If they are lost,"
+        " `tidegate audit s3://BUCKET/PREFIX --send` brings back what the table lacks when the claims have expired"
+    ),
+    Republished.NOT_ITS_OWN: (
+        "the claims of its uploads have expired, will within a day, or belong to a later batch: `tidegate audit"
+        " s3://BUCKET/PREFIX --send` brings back what the table lacks"
+    ),
+}
+
+
+def resend(
+    what: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="WHAT...",
+            help="Batches; s3://BUCKET/KEY, its key not URL-encoded; `quarantine`; or `dead-letters`.",
+        ),
+    ],
+    version: Annotated[
+        str, typer.Option("--version", metavar="VERSION", help="Of an object: only this version, as `trace` prints it.")
+    ] = "",
+    route: OfRouteOption = None,
+    key: OfKeyOption = "",
+    error: ErrorOption = "",
+    since: SinceOption = None,
+    until: UntilOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only find, and print what would be sent.")] = False,
+    folder: DeploymentOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Send again: the uploads of a batch, the versions of one object that ended without a row, what is in quarantine,
+    or the dead letters of both queues.
+
+    It may be repeated: an upload lands once. A batch that was given up is sent in new notices. A batch that has landed,
+    and whose table was rolled back past it, is published again by a job. What is in quarantine is read again, through
+    the route that takes its key today, and comes back if it still cannot be decoded. Dead letters that can never
+    succeed stay, and are shown with the reason. Ends with 1 if there was nothing to send, or if something stays.
+    """
+    wanted = selected(route, key, error, since, until)
+    for each in what:
+        if each not in (LETTERS, QUARANTINE) and (
+            meant := difflib.get_close_matches(each.lower(), [LETTERS, QUARANTINE], cutoff=0.7)
+        ):
+            raise typer.BadParameter(f"{each!r} is no batch: did you mean `{meant[0]}`?")
+    if not wanted.all and QUARANTINE not in what:
+        raise typer.BadParameter("--route, --key, --error, --since and --until go with quarantine")
+    if version and not (len(what) == 1 and what[0].startswith("s3:")):
+        raise typer.BadParameter("--version goes with one s3://BUCKET/KEY")
+    objects = {each: bucket_and_key(each) for each in what if each.startswith("s3:")}
+    deployed = deployment.find(folder)
+    ports = deployed.ports(f"resend-{uuid.uuid4().hex}")
+    if dry_run:
+        ports = replace(ports, topic=Unsent(), measure=lambda *_: None)
+    left = False
+    for each in dict.fromkeys(what):
+        if each == LETTERS:
+            left |= _letters(deployed, dry_run=dry_run)
+        elif each == QUARANTINE:
+            left |= _quarantine(wanted, deployed, ports, dry_run=dry_run, yes=yes)
+        elif each in objects:
+            left |= _object(each, objects[each], version, deployed, ports, dry_run=dry_run)
+        else:
+            left |= _batch(each, deployed, ports, dry_run=dry_run, yes=yes)
+    if left:
+        raise typer.Exit(int(Exit.FINDING))
+
+
+# --- dead letters ---
+
+
+def _letters(deployed: Deployment, *, dry_run: bool) -> bool:
+    """Move back what can succeed. Whether something stays."""
+    ports, routes, run = deployed.ports(), deployed.routes, uuid.uuid4().hex
+    known = {name: routes[name].lanes if name in routes else 1 for name in deployment.known_names(routes, ports)}
+    notifications, notices = deployed.letters()
+    kept = 0
+    for name, box, judge in (
+        (
+            "notifications",
+            notifications,
+            lambda body: judge_notification(body, tuple(routes.values()), ports.ledger.may_have_forgotten),
+        ),
+        ("notices", notices, lambda body: judge_notice(body, known, ports.ledger.may_have_forgotten)),
+    ):
+        done = move_back_letters(box, judge, run=run, dry_run=dry_run)
+        render.letters(name, done, dry_run=dry_run)
+        kept += done.kept
+    return bool(kept)
+
+
+# --- quarantine ---
+
+
+def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
+    """Release what was selected. Always False: what was corrected meanwhile is not left over."""
+    began = ports.clock()
+    found = find(wanted, deployed, ports)
+    if dry_run:
+        render.quarantine(found.first, found.counted)
+    for said in other_ways(found.first, deployed, ports):
+        printed.echo(said, err=True)
+    if found.first and not (yes or dry_run):
+        found.confirm("Release")
+    # what was counted was read before the question: it is sent as of then
+    done = release(
+        found.each,
+        ports,
+        run=ports.new_id(),
+        configured=deployed.routes,
+        on_sent=_progress(dry_run=dry_run),
+        began=began,
+    )
+    if done.corrected:
+        are = counted(done.corrected, "upload is", "uploads are")
+        terminal.tell(
+            f"{are} left: a later version of the object has landed, and the older rows would land beside its rows."
+            " Settling gives them up; `tidegate resend s3://BUCKET/KEY --version VERSION` sends one all the same"
+        )
+    if done.sent:
+        ends = "" if dry_run else ": `tidegate status` shows how they end"
+        terminal.tell(f"{_are(done.sent, dry_run=dry_run)}{ends}")
+    elif not done.corrected:
+        terminal.tell(
+            "nothing of this is in quarantine, so nothing is sent: `tidegate files --state quarantined` has what is"
+        )
+    return False
+
+
+def other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:
+    """What a person may not expect of the routes that these go through, before they are sent."""
+    moved: Counter[tuple[str, str]] = Counter()
+    stranded: dict[str, list[Quarantined]] = defaultdict(list)
+    for each in found:
+        taker = route_of(Upload(each.bucket, each.key, each.version, 0), deployed.routes.values())
+        if taker is None:
+            stranded[each.route].append(each)
+        elif taker.name != each.route:
+            moved[each.route, taker.name] += 1
+    for (former, today), count in sorted(moved.items()):
+        table = deployed.routes[today].dataset.table
+        yield f"{count} of them were of route {former}. Route {today} takes their keys today: they go to table {table}"
+    for former, left in sorted(stranded.items()):
+        route = deployed.routes.get(former) or ports.ledger.known_route(former)
+        how = (
+            f"they are read as route {former} was deployed last, and go to table {route.dataset.table}"
+            if route
+            else f"nobody knows how route {former} was: their notices wait until there is one of that name"
+        )
+        yield (
+            f"no route takes the keys of {len(left)} of them today, e.g. s3://{left[0].bucket}/{left[0].key}: {how}."
+            " Deploy a route that takes them, if you want something else"
+        )
+
+
+# --- an object ---
+
+
+def _object(
+    uri: str, place: tuple[str, str], version: str, deployed: Deployment, ports: Ports, *, dry_run: bool
+) -> bool:
+    done = resend_object(*place, ports, run=ports.new_id(), configured=deployed.routes, version=version)
+    landed = 0
+    if done.elsewhere:
+        versions = (each for each in ask_trace(*place, ports) if version in ("", each.claim.version))
+        landed = sum(each.outcome == Outcome.COMMITTED for each in versions)
+    return _tell(uri, done, landed, dry_run=dry_run)
+
+
+# --- a batch ---
+
+
+def _batch(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
+    there = ports.ledger.batch(batch_id)
+    if there is not None and there.state is State.COMMITTED:
+        return _committed(batch_id, deployed, ports, dry_run=dry_run, yes=yes)
+    done = resend_batch(batch_id, ports, run=ports.new_id(), on_sent=_progress(dry_run=dry_run))
+    return _tell(batch_id, done, 0, dry_run=dry_run)
+
+
+def _committed(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
+    """Publish it again, if the table was rolled back past it. Whether it cannot land again."""
+    timeout = deployed.settings.job_timeout
+    found = find_committed(batch_id, ports, timeout)
+    if isinstance(found, Republished):
+        terminal.tell(f"batch {batch_id}: {WHY_NOT[found]}")
+        return True
+    batch, dataset, _ = found
+    printed.echo(f"batch {batch_id}: {counted(batch.tally.rows, 'row')}, table {dataset.table}")
+    if dry_run:
+        printed.echo("  it has landed. A job would publish it again if the table was rolled back past it")
+        return False
+    if not yes:
+        printed.echo("Rows that were deleted on purpose, and whose snapshot has expired, come back as well.", err=True)
+        confirm("Publish it again?")
+    try:
+        done = republish(batch_id, ports, deployed.republisher(render.progress), timeout)
+    except Rejected as error:
+        printed.echo(f"batch {batch_id}: {error}")
+        return True
+    since = f"since snapshot {done.snapshot}" if done.snapshot != done.before else "and were before this command"
+    printed.echo(f"batch {batch_id}: its {counted(done.rows, 'row is', 'rows are')} in the table {since}")
+    return False
+
+
+def _tell(what: str, done: Resend, landed: int, *, dry_run: bool) -> bool:
+    """Whether nothing was sent. `landed`: how many versions of an object did. Of a batch nobody asks each upload for
+    that."""
+    name = named(what) if what.startswith("s3://") else f"batch {what}"
+    elsewhere = f"; {counted(landed, 'version has landed', 'versions have landed')}" if landed else ""
+    if others := done.elsewhere - landed:
+        elsewhere += (
+            f"; {counted(others, 'upload belongs', 'uploads belong')} to another notice by now, and landed with it or"
+            " will: unless it was lost after its claim (`tidegate trace` says that it is not registered). Then"
+            " `tidegate audit --send` sends what it claimed"
+        )
+    if done.expired:
+        elsewhere += (
+            f"; of {done.expired} the ledger has forgotten the claims (setting `claims`), and nobody can send them:"
+            " upload them again"
+        )
+    match done.ended:
+        case Resent.SENT:
+            ends = "" if dry_run else ": `tidegate status` shows how they end"
+            terminal.tell(f"{_are(done.sent, f' of {name}', dry_run=dry_run)}{elsewhere}{ends}")
+            return False
+        case Resent.NOTHING_LEFT:
+            render.error(f"nothing of {name} is left to send{elsewhere}")
+        case Resent.NO_SUCH_BATCH:
+            render.error(f"there is no batch {what}: a batch is remembered for the setting `claims` after it has ended")
+        case Resent.NOT_ABANDONED:
+            render.error(
+                f"batch {what} has not ended, so its rows may yet land. `tidegate abort {what}` gives it up; wait until"
+                " `tidegate status` counts it as abandoned"
+            )
+        case Resent.MISSING:
+            render.error(
+                f"the manifest or a part of batch {what} is missing in the work bucket:"
+                f" {counted(done.sent, 'upload was', 'uploads were')} sent. Restore it (docs/operations.md,"
+                " `A file of the work bucket is missing`), then run this again; or send"
+                f" what is there: `tidegate abort {what} --resend --skip-missing`"
+            )
+        case Resent.UNKNOWN:
+            render.error(f"the ledger knows no such upload of {name}: see `tidegate trace {shlex.quote(what)}`")
+    return True
+
+
+def _are(sent: int, of: str = "", *, dry_run: bool) -> str:
+    one, more = ("would be", "would be") if dry_run else ("is", "are")
+    again = "sent" if dry_run else "sent again"
+    return counted(sent, f"upload{of} {one} {again}", f"uploads{of} {more} {again}")
+
+
+def _progress(*, dry_run: bool) -> Callable[[int], None]:
+    def say(sent: int) -> None:
+        if not dry_run:
+            printed.echo(f"  {counted(sent, 'upload')} sent", err=True)
+
+    return say
