@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from tidegate.aws.fencing import EmrFencer
     from tidegate.aws.letters import SqsLetters
     from tidegate.aws.maintenance import EmrMaintenance, WaitedMaintenance
-    from tidegate.aws.republish import EmrRepublisher
     from tidegate.aws.screening import EmrScreens, WaitedScreening
 
 
@@ -149,11 +149,11 @@ class Deployment:
 
         return WaitedMaintenance(self._waited(tell))
 
-    def republisher(self, tell: Callable[[str], None]) -> "EmrRepublisher":
-        """Publishes committed batches again. `tell` as in `lineage`."""
-        from tidegate.aws.republish import EmrRepublisher  # no function needs it
+    def fencer(self, tell: Callable[[str], None]) -> "EmrFencer":
+        """Fences batches whose table was rolled back past them. `tell` as in `lineage`."""
+        from tidegate.aws.fencing import EmrFencer  # no function needs it
 
-        return EmrRepublisher(self._waited(tell), self._work(), new_id)
+        return EmrFencer(self._waited(tell), self._work(), new_id)
 
     def _lanes(self) -> Mapping[str, int]:
         return {route.name: route.lanes for route in self.settings.routes if route.lanes > 1}

@@ -25,12 +25,6 @@ Batches = Mapping[str, Mapping[str, Any]]
 """The last record of each batch."""
 
 
-def _rolled_back(world: World, state: str, snapshot: int) -> bool:
-    """Whether a committed batch may be published again: its snapshot is not in the line of its table."""
-    lines = ({each.snapshot.id for each in table.line()} for table in world.catalog.tables.values())
-    return state == "COMMITTED" and not any(snapshot in line for line in lines)
-
-
 def mistaken(world: World) -> list[str]:
     """What is wrong, in words."""
     batches = {**world.ended, **{pk[2:]: item for (_, pk, _), item in world.dynamodb.items.on("b#")}}
@@ -39,7 +33,6 @@ def mistaken(world: World) -> list[str]:
         for batch, item in batches.items()
         if world.committed.get("b#" + batch, (item["state"], item.get("snapshot")))
         != (item["state"], item.get("snapshot"))
-        and not _rolled_back(world, *world.committed["b#" + batch])
     ]
     for batch, item in batches.items():
         if item["state"] in FINAL:
@@ -62,6 +55,9 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     published = [(table, stored) for each, table, stored in world.published() if each == batch]
     if not published and item["state"] == "ABANDONED" and batch in world.fenced():
         return  # the table was rolled back past its fence: `told` says who may publish it
+    if item["state"] == "COMMITTED" and "rows_removed" in item and published and not published[-1][1].files:
+        yield from _let_go(world, batch, item, [stored for _, stored in published])
+        return
     if len(published) != 1 and not refenced(world, batch):
         yield f"it is {item['state']}, and in the table {len(published)} times"
         return
@@ -114,6 +110,24 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     if item["objects"] != len(registered):
         yield f"its header says {item['objects']} uploads, its manifest {len(registered)}"
     yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in registered})
+
+
+def _let_go(world: World, batch: str, item: Mapping[str, Any], published: list[Stored]) -> Iterator[str]:
+    """A batch that had landed, that a rollback took from its table, and that was fenced then. What it ended as stays on
+    record; what it had landed is for others."""
+    if any(stored.files for stored in published):
+        yield "its uploads were sent again, and its rows are in the table"
+    left = dict(world.left_in(f"batches/{batch}/"))
+    receipt = json.loads(left.get(f"batches/{batch}/receipt.json", b"{}"))
+    snapshots = {stored.snapshot.id for stored in published}
+    if receipt.get("snapshot") not in snapshots or not receipt.get("fence") or receipt.get("tally") != item["tally"]:
+        yield f"its receipt is {receipt}, its fences are {snapshots}, and it landed as {item['tally']}"
+        return
+    outcomes = left.get(f"batches/{batch}/outcomes/{receipt['staged']}.jsonl.gz", b"").decode().splitlines()
+    endings = {
+        (each["bucket"], each["key"], each["version"]): each["outcome"] for each in map(json.loads, outcomes[1:])
+    }
+    yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in world.manifest_of(batch)})
 
 
 def _only_rows(world: World, batch: str, item: Mapping[str, Any], stored: Stored) -> Iterator[str]:

@@ -32,8 +32,8 @@ from simulation.checker.mistakes import (
     quarantined,
     reading,
     rebuilding,
-    republishing,
     resending,
+    rolling_back,
 )
 from simulation.checker.planting import Bug, find, hurried, show
 
@@ -55,7 +55,7 @@ SUBJECTS: dict[str, ModuleType] = {
     "announcing, and a consumer's inbox": announcing,
     "a backfill": backfilling,
     "maintaining tables": maintaining,
-    "publishing a batch again": republishing,
+    "a batch that was rolled back": rolling_back,
     "two ways back at once": crossing,
 }
 """The modules of `BUGS`, by what their mistakes are about."""

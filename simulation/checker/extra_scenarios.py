@@ -13,7 +13,7 @@ from typing import Any
 
 from simulation.checker.crossings import CROSSINGS, expire_claims
 from simulation.checker.scenarios import ALL_BAD, BAD, CORE, GOOD, MORE, Scenario
-from simulation.world import audits, backfills, foreign, letters, maintaining, people, republishing, resending
+from simulation.world import audits, backfills, foreign, letters, maintaining, people, resending, rolling_back
 from simulation.world.configs import configured
 from simulation.world.driver import DEADLY
 from simulation.world.emr import SimulatedJobRun
@@ -471,35 +471,35 @@ def backfilled_while_it_is_published(world: World) -> None:
 
 def deleted_and_backfilled(world: World) -> None:
     """Two batches land. Somebody deletes all rows, and two people backfill them at once, and again later. Another one
-    asks to publish the batches once more, which would bring the rows back a second time."""
+    asks to send the batches again."""
     world.knobs = replace(world.knobs, backfills=1)
     _landing_twice(world)
     world.kernel.after(600.0, lambda: foreign.commit(world, foreign.delete_rows))
     for after in (700.0, 700.0, 1_500.0):
         world.kernel.after(after, lambda: backfills.act(world))
     for after in (705.0, 1_700.0):
-        world.kernel.after(after, lambda: republishing.act(world))
+        world.kernel.after(after, lambda: rolling_back.act(world))
 
 
-def republished(world: World) -> None:
-    """Two batches land. The table is rolled back past both, and two people publish them again at once, and later."""
+def rolled_back(world: World) -> None:
+    """Two batches land. The table is rolled back past both, and two people send them again at once, and later."""
     _rolled_back(world)
     for after in (700.0, 700.0, 1_500.0):
-        world.kernel.after(after, lambda: republishing.act(world))
+        world.kernel.after(after, lambda: rolling_back.act(world))
 
 
-def republished_after_maintenance(world: World) -> None:
-    """The same, and what was rolled back expires before anybody publishes it again."""
+def rolled_back_after_maintenance(world: World) -> None:
+    """The same, and what was rolled back expires before anybody sends it again."""
     _rolled_back(world)
     world.kernel.after(650.0, lambda: foreign.commit(world, foreign.expire))
-    world.kernel.after(700.0, lambda: republishing.act(world))
+    world.kernel.after(700.0, lambda: rolling_back.act(world))
 
 
-def republished_in_passing(world: World) -> None:
-    """Nothing was rolled back: a person publishes again what is there, while other batches land."""
+def landed_and_resent(world: World) -> None:
+    """Nothing was rolled back: a person sends again what is there, while other batches land."""
     _landing_twice(world)
     for after in (120.0, 180.0, 260.0):
-        world.kernel.after(after, lambda: republishing.act(world))
+        world.kernel.after(after, lambda: rolling_back.act(world))
 
 
 def maintained(world: World) -> None:
@@ -510,18 +510,9 @@ def maintained(world: World) -> None:
         world.kernel.after(60.0 * minute + 10.0, lambda: maintaining.act(world))
 
 
-def maintained_while_it_is_published_again(world: World) -> None:
-    """Two batches land, and the table is rolled back past both. While a person publishes them again, it is
-    maintained."""
-    _rolled_back(world)
-    world.kernel.after(700.0, lambda: republishing.act(world))
-    for second in range(760, 830, 7):
-        world.kernel.after(float(second), lambda: maintaining.act(world))
-
-
 def _rolled_back(world: World) -> None:
     _landing_twice(world)
-    world.kernel.after(600.0, lambda: foreign.commit(world, republishing.roll_back_all))
+    world.kernel.after(600.0, lambda: foreign.commit(world, rolling_back.roll_back_all))
 
 
 def _landing_twice(world: World) -> None:
@@ -1151,11 +1142,10 @@ EXTRA: dict[str, Scenario] = {
         backfilled_while_it_is_published,
         backfilled_for_months,
         deleted_and_backfilled,
-        republished,
-        republished_after_maintenance,
-        republished_in_passing,
+        rolled_back,
+        rolled_back_after_maintenance,
+        landed_and_resent,
         maintained,
-        maintained_while_it_is_published_again,
         backfilled_and_replayed,
         slow_dispatch,
         part_mislaid,

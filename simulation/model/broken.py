@@ -242,18 +242,6 @@ VARIANTS: Sequence[Variant] = (
         requires_less("seal", LacksOrIs, of="b#"),
     ),
     Variant(
-        "republished though it was deleted",
-        "A batch is published again although a backfill has sent its uploads.",
-        "deleted, or republished",
-        requires_less("note_republish", Lacks),
-    ),
-    Variant(
-        "deleted though it is republished",
-        "A backfill sends uploads of a batch that is being published again.",
-        "deleted, or republished",
-        requires_less("note_removed", Lacks),
-    ),
-    Variant(
         "dropped by whoever has it",
         "An upload is dropped although it was dropped, or taken over, since its claim was read.",
         "dropped twice",

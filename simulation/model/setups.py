@@ -104,21 +104,10 @@ def sending_what_was_deleted(name: str) -> Actor:
     driver can bring them."""
 
     def send(ports: Ports) -> None:
-        if ports.ledger.note_removed(BATCH, in_line=False):
+        if ports.ledger.note_removed(BATCH):
             ports.topic.publish([DELETED])
 
     return Actor(name, send)
-
-
-def republishing(name: str) -> Actor:
-    """A person asks to publish the batch once more. From the last step on its rows may be in the table."""
-
-    def ask(ports: Ports) -> None:
-        batch, claims = ports.ledger.batch(BATCH), ports.ledger.claims_on([B])
-        if batch and not batch.rows_removed and claims[B.identity].notice == SECOND.id:
-            ports.ledger.note_republish(BATCH)
-
-    return Actor(name, ask)
 
 
 def handing_off(name: str) -> Actor:
@@ -738,14 +727,6 @@ def reloaded(cells: Cells, acknowledged: frozenset[str]) -> str:
     return once_in_each_table(cells) or ("" if tables == {"lake.t", "lake.u"} else f"afterwards b is in {tables}")
 
 
-def brought_back_by_one(cells: Mapping[Cell, Any]) -> str:
-    """The batch may bring its rows again, or another notice has its upload; not both."""
-    header, claim = cells["item", *batch_key(BATCH)], cells["item", *claim_key(*B.identity)]
-    if "republished" in header and claim["notice"] != SECOND.id:
-        return "b is with another notice, and its batch may bring its rows again"
-    return ""
-
-
 TWINS = (delivery("d", FIRST), delivery("e", FIRST, backwards=True), delivery("f", SECOND))
 VOIDED = (delivery("d", SECOND), delivery("e", SECOND), audit("v", (B,)), delivery_of_what_was_sent("t"))
 REPEATED = (settling("x", BATCH), settling("y", BATCH), delivery("e", AGAIN), delivery_of_what_was_sent("t"))
@@ -954,16 +935,10 @@ SETUPS = (
         ends_well=reloaded,
     ),
     Setup(
-        "deleted, or republished",
-        "two backfills send what was deleted while a person asks to publish its batch once more",
-        (
-            sending_what_was_deleted("p"),
-            sending_what_was_deleted("q"),
-            republishing("r"),
-            delivery_of_what_was_sent("t"),
-        ),
+        "deleted",
+        "a backfill and a person send what is gone from the table",
+        (sending_what_was_deleted("p"), sending_what_was_deleted("q"), delivery_of_what_was_sent("t")),
         landed,
-        safe=brought_back_by_one,
     ),
     Setup(
         "on its way",

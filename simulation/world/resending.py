@@ -101,8 +101,9 @@ def release_all() -> Resend:
 
 def resend_one_batch(batch: str) -> Resend:
     """`tidegate resend BATCH`."""
-    ports = wiring.this_deployment().ports(f"resend-{uuid.uuid4().hex}")
-    return resend_batch(batch, ports, run=ports.new_id())
+    deployed = wiring.this_deployment()
+    ports = deployed.ports(f"resend-{uuid.uuid4().hex}")
+    return resend_batch(batch, ports, run=ports.new_id(), fencer=deployed.fencer(lambda said: None))
 
 
 def resend_one_object(bucket: str, key: str) -> Resend:

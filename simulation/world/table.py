@@ -326,19 +326,6 @@ class ModelTable:
         self._stage(branch, number, {**properties, "added-records": "0"}, ())
         return number
 
-    def hold(self, snapshot: int, branch: str) -> None:
-        def held(base: Metadata) -> Metadata:
-            if snapshot not in base.snapshots:
-                raise StagedIsGone(f"snapshot {snapshot} is not in table {self.name}")
-            return replace(base, version=base.version + 1, branches={**base.branches, branch: snapshot})
-
-        for tries_left in reversed(range(BRANCH_TRIES)):
-            try:
-                return self._commit(held, once=lambda: True)
-            except CommitFailed:
-                if not tries_left:
-                    raise
-
     def drop_branches(self, prefix: str) -> None:
         def dropped(base: Metadata) -> Metadata:
             left = {name: at for name, at in base.branches.items() if not name.startswith(prefix)}

@@ -35,36 +35,12 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.letters import move_back_letters
 from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import Quarantined
-from tidegate.flows.republish import Republished, republish
-from tidegate.flows.republish import find as find_committed
 from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
 from tidegate.flows.send import Unsent
 from tidegate.flows.trace import trace as ask_trace
 from tidegate.wiring import Deployment
 
 LETTERS = "dead-letters"
-
-WHY_NOT = {
-    Republished.NO_SUCH_BATCH: (
-        "the ledger has no such batch: `tidegate audit --tables` names those that can land again, `tidegate trace"
-        " s3://BUCKET/KEY` the batch of an object"
-    ),
-    Republished.NOT_COMMITTED: "it is not committed: only what has landed can land again",
-    Republished.NO_ROUTE: "the ledger has no settings of its route: deploy it once more",
-    Republished.REMOVED: (
-        "an audit of its table has found rows of it deleted, and sends their uploads again. What else the table lacks"
-        " of it, `tidegate audit s3://BUCKET/PREFIX --send` finds and sends, too"
-    ),
-    Republished.FILES_MISSING: (
-        "its outcomes or one of its parts are gone from the work bucket, so nobody knows which of its uploads have"
-        " rows. Restore them (docs/operations.md, `A file of the work bucket is missing`). If they are lost,"
-        " `tidegate audit s3://BUCKET/PREFIX --send` brings back what the table lacks when the claims have expired"
-    ),
-    Republished.NOT_ITS_OWN: (
-        "the claims of its uploads have expired, will within a day, or belong to a later batch: `tidegate audit"
-        " s3://BUCKET/PREFIX --send` brings back what the table lacks"
-    ),
-}
 
 
 def resend(
@@ -90,8 +66,8 @@ def resend(
     """Send again: the uploads of a batch, the versions of one object that ended without a row, what is in quarantine,
     or the dead letters of both queues.
 
-    It may be repeated: an upload lands once. A batch that was given up is sent in new notices. A batch that has landed,
-    and whose table was rolled back past it, is published again by a job. What is in quarantine is read again, through
+    It may be repeated: an upload lands once. A batch that was given up is sent in new notices. Of a batch that has
+    landed, a job looks first whether its table was rolled back past it. What is in quarantine is read again, through
     the route that takes its key today, and comes back if it still cannot be decoded. Dead letters that can never
     succeed stay, and are shown with the reason. Ends with 1 if there was nothing to send, or if something stays.
     """
@@ -229,36 +205,24 @@ def _object(
 
 
 def _batch(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
+    """Whether nothing was sent."""
     there = ports.ledger.batch(batch_id)
     if there is not None and there.state is State.COMMITTED:
-        return _committed(batch_id, deployed, ports, dry_run=dry_run, yes=yes)
-    done = resend_batch(batch_id, ports, run=ports.new_id(), on_sent=_progress(dry_run=dry_run))
-    return _tell(batch_id, done, 0, dry_run=dry_run)
-
-
-def _committed(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
-    """Publish it again, if the table was rolled back past it. Whether it cannot land again."""
-    timeout = deployed.settings.job_timeout
-    found = find_committed(batch_id, ports, timeout)
-    if isinstance(found, Republished):
-        terminal.tell(f"batch {batch_id}: {WHY_NOT[found]}")
-        return True
-    batch, dataset, _ = found
-    printed.echo(f"batch {batch_id}: {counted(batch.tally.rows, 'row')}, table {dataset.table}")
-    if dry_run:
-        printed.echo("  it has landed. A job would publish it again if the table was rolled back past it")
-        return False
-    if not yes:
-        printed.echo("Rows that were deleted on purpose, and whose snapshot has expired, come back as well.", err=True)
-        confirm("Publish it again?")
+        printed.echo(f"batch {batch_id} has landed: {counted(there.tally.rows, 'row')}, table {there.table}")
+        if dry_run:
+            printed.echo("  a job would look whether the table was rolled back past it, and its uploads would be sent")
+            return False
+        if not yes:
+            said = "Rows that were deleted on purpose, and whose snapshot has expired, come back as well."
+            printed.echo(said, err=True)
+            confirm("Send its uploads again if the table lacks all of its rows?")
     try:
-        done = republish(batch_id, ports, deployed.republisher(render.progress), timeout)
+        fencer = deployed.fencer(render.progress)
+        done = resend_batch(batch_id, ports, run=ports.new_id(), fencer=fencer, on_sent=_progress(dry_run=dry_run))
     except Rejected as error:
-        printed.echo(f"batch {batch_id}: {error}")
+        render.error(f"batch {batch_id}: {error}")
         return True
-    since = f"since snapshot {done.snapshot}" if done.snapshot != done.before else "and were before this command"
-    printed.echo(f"batch {batch_id}: its {counted(done.rows, 'row is', 'rows are')} in the table {since}")
-    return False
+    return _tell(batch_id, done, 0, dry_run=dry_run)
 
 
 def _tell(what: str, done: Resend, landed: int, *, dry_run: bool) -> bool:
@@ -286,7 +250,9 @@ def _tell(what: str, done: Resend, landed: int, *, dry_run: bool) -> bool:
             render.error(f"nothing of {name} is left to send{elsewhere}")
         case Resent.NO_SUCH_BATCH:
             render.error(f"there is no batch {what}: a batch is remembered for the setting `claims` after it has ended")
-        case Resent.NOT_ABANDONED:
+        case Resent.NO_ROUTE:
+            render.error(f"batch {what}: the ledger has no settings of its route. Deploy it once more")
+        case Resent.NOT_ENDED:
             render.error(
                 f"batch {what} has not ended, so its rows may yet land. `tidegate abort {what}` gives it up; wait until"
                 " `tidegate status` counts it as abandoned"

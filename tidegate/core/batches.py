@@ -65,8 +65,7 @@ class Batch:
     `skips`        a person said to go on without the parts that are missing in the work bucket
     `unknown`      the names in its files that the schema lacks, with how many committed uploads have each
                    (`core.unknown`)
-    `rows_removed` rows of it are not in its table any more, and it can never bring them again: a backfill found both
-    `republished`  a person has asked to publish it once more; then its rows may come back at any time
+    `rows_removed` rows of it are not in its table any more, and it can never bring them again
     """
 
     id: str
@@ -100,7 +99,6 @@ class Batch:
     undecided: bool = False
     unknown: Mapping[str, int] = field(default_factory=dict)
     rows_removed: bool = False
-    republished: bool = False
 
 
 MAX_NOTICES = 50_000

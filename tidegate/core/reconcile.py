@@ -38,9 +38,10 @@ class Holding:
 NOTHING_HELD = Holding()
 
 
-def judge_committed(rows: int, held: Holding) -> TableDifference | None:
-    """A batch with so many committed rows. `held` was read after the ledger's record said so."""
-    if held.rows == rows:
+def judge_committed(rows: int, held: Holding, *, removed: bool = False) -> TableDifference | None:
+    """A batch with so many committed rows. `held` was read after the ledger's record said so. `removed`: it is known
+    that rows of it are gone, and their uploads were sent again (`Batch.rows_removed`)."""
+    if held.rows == rows or (removed and held.rows < rows):
         return None
     if not held.rows:
         return TableDifference.MISSING
@@ -58,7 +59,7 @@ def judge_found(batch: Batch | None, held: Holding, *, remembered: bool) -> Tabl
     if batch is None:
         return TableDifference.UNKNOWN if remembered else None
     if batch.state is State.COMMITTED:
-        return judge_committed(batch.tally.rows, held)
+        return judge_committed(batch.tally.rows, held, removed=batch.rows_removed)
     return None if batch.state in (State.SEALED, State.SUBMITTED) else TableDifference.NOT_COMMITTED
 
 
@@ -78,7 +79,7 @@ def advice(difference: TableDifference, batch: str, other: str = "", job_runs: s
     match difference:
         case TableDifference.MISSING:
             return (
-                f"if the table was rolled back: `tidegate resend {batch}` lands its uploads again. If its rows were"
+                f"if the table was rolled back: `tidegate resend {batch}` sends its uploads again. If its rows were"
                 " deleted on purpose: nothing"
             )
         case TableDifference.FEWER:

@@ -41,10 +41,8 @@ was committed when 2 read the claim, so its rows were in its table before 4 read
 - *Removed*: the batch went to this table. So somebody deleted the rows, or rolled the table back past them. After a
   rollback a driver of the batch that is still alive could publish it once more. The history that ends at the snapshot
   that 4 has read tells: it must reach no floor of the batch without meeting it (`core.reconcile.is_fenced`). Else it
-  is none of ours: `tidegate resend` brings it back. And a person may ask for just that at the same time. If the
-  batch's publication is in that history, its job finds it, too, and refuses: nothing was rolled back. If the floors
-  have left the history, nobody can say whether it was; so 6 and republishing each note in the batch that they were
-  first, and the other one is refused.
+  is none of ours: `tidegate resend` of the batch fences it first. Both may act at the same time: each proves that the
+  batch never lands again, both name the same owner, and one notice takes the claim over.
 - U has no rows (an empty file): its batch's outcomes say so. Nothing is sent.
 
 **What else may happen.**
@@ -89,7 +87,7 @@ from tidegate.core.claims import has_landed
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import batch_folder, decode_part
 from tidegate.core.notices import ORIGIN_REMOVED, Entry
-from tidegate.core.publication import History, Published, verdict
+from tidegate.core.publication import History
 from tidegate.core.quantities import counted
 from tidegate.core.reconcile import is_fenced
 from tidegate.core.uploads import Upload
@@ -270,11 +268,8 @@ class Again:
         return judged
 
     def _never_again(self, batch: Batch) -> bool:
-        """Whether the batch can never bring its rows to the table again. It is noted, which excludes republishing."""
+        """Whether the batch can never bring its rows to the table again. It is noted."""
         floors = tuple(floors_of(batch.id, self.ports.work))
         if not floors or not is_fenced(self.history, batch.id, floors):
             return False
-        in_line = any(isinstance(verdict(self.history, batch.id, floor), Published) for floor in floors)
-        if self.dry:
-            return in_line or not batch.republished
-        return self.ports.ledger.note_removed(batch.id, in_line=in_line)
+        return self.dry or self.ports.ledger.note_removed(batch.id)

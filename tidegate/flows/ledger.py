@@ -540,18 +540,9 @@ class Ledger:
             f"{whose}: the claims on its uploads changed {DROPS} times while they were dropped; it will be tried again"
         )
 
-    def note_removed(self, batch_id: str, *, in_line: bool) -> bool:
-        """The batch can never bring its rows again. False if it is not committed, or if a job may publish it once more.
-        `in_line` as in `transitions.note_removed`."""
-        return self._applied(transitions.note_removed(batch_id, in_line=in_line))
-
-    def note_republish(self, batch_id: str) -> bool:
-        """The batch is about to be published again. False if it is not committed, or its rows were removed."""
-        return self._applied(transitions.note_republish(batch_id))
-
-    def note_snapshot(self, batch_id: str, before: int, snapshot: int) -> bool:
-        """A committed batch is in the table as another snapshot now. False if it has moved on meanwhile."""
-        return self._applied(transitions.note_snapshot(batch_id, before, snapshot))
+    def note_removed(self, batch_id: str) -> bool:
+        """The batch can never bring its rows again. False if it is not committed."""
+        return self._applied(transitions.note_removed(batch_id))
 
     # ---- a route that waits
 

@@ -144,12 +144,12 @@ class Lineage(Protocol):
         ...
 
 
-class Republisher(Protocol):
-    """Publishes a committed batch again. No function does that: only a command asks for it."""
+class Fencer(Protocol):
+    """Fences a batch whose table was rolled back past it. No function does that: only a command asks for it."""
 
-    def publish(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
-        """Returns when its rows are in the table. `owner` as in `Jobs.start`. Raises Rejected if the job refused, and
-        Retryable if it failed; both with its reason."""
+    def fence(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
+        """Returns when the batch can never land again, and has no row in its table. `owner` as in `Jobs.start`. Raises
+        Rejected if the job refused, and Retryable if it failed; both with its reason."""
         ...
 
 

@@ -1,12 +1,20 @@
-"""Resend: send uploads that ended without a row again, because a person has removed the cause.
+"""Resend: send uploads again that have no row, because a person has removed the cause.
 
     of                  what it names
     an abandoned batch  every upload of its manifest that still belongs to it, dropped ones too
+    a committed batch   every upload that it has landed, once a rollback has taken all its rows: a job fences it first
     quarantine          what a selection of a route's quarantine holds: a *release*
     one object          each of its versions that ended without a row
 
-Nothing is decided here. The new notice names the owner that each upload is taken from, and dispatch takes it over only
-if that owner has let go, and still is the owner (rule 4).
+Nothing is decided here. A batch has let go of its uploads if it can never land any more: it is abandoned, which its
+fence proves; or it was fenced after it had landed (`flows.fence_again`), which step 2 notes. The new notice names the
+owner that each upload is taken from, and dispatch takes it over only if that owner has let go, and still is the owner
+(rule 4).
+
+    step of a committed batch         if it dies right after it
+    1 a job fences it in its table    run it again: the job finds the fence, and that no row of the batch is there
+    2 note that its rows are gone     as 1. A backfill may note and send the same: both name the same owner
+    3 send, part by part              as for an abandoned batch
 
     if it dies, or is run twice     some notices are published twice, under other ids: the first one that claims an
                                     upload owns it, and the others are refused
@@ -29,14 +37,17 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 
-from tidegate.core.batches import State
+from tidegate.core.batches import Batch, State
 from tidegate.core.claims import Claim
+from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
-from tidegate.core.notices import ORIGIN_RESEND, Entry
+from tidegate.core.notices import ORIGIN_REMOVED, ORIGIN_RESEND, Entry
+from tidegate.core.receipts import decode_receipt
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
 from tidegate.flows.drop_quarantined import corrected
-from tidegate.flows.ports import Ports
+from tidegate.flows.hand_off import dataset_of
+from tidegate.flows.ports import Fencer, Ports
 from tidegate.flows.quarantine import Quarantined
 from tidegate.flows.send import send
 
@@ -54,7 +65,8 @@ class Resent(Enum):
     SENT = auto()
     NOTHING_LEFT = auto()  # all of it was taken over already, or landed
     NO_SUCH_BATCH = auto()
-    NOT_ABANDONED = auto()  # its rows are in the table, or may yet be
+    NOT_ENDED = auto()  # its rows may yet land
+    NO_ROUTE = auto()  # the ledger has no settings of its route, which say how its table is reached
     MISSING = auto()  # its manifest or one of its parts is missing in the work bucket
     UNKNOWN = auto()  # the ledger has no claim on the object
 
@@ -72,37 +84,63 @@ class Resend:
     corrected: int = 0
 
 
-def resend_batch(batch_id: str, ports: Ports, *, run: str, on_sent: OnSent = lambda sent: None) -> Resend:
-    """Send the uploads of an abandoned batch again, part by part. `run` is a new id for this command."""
+def resend_batch(
+    batch_id: str, ports: Ports, *, run: str, fencer: Fencer, on_sent: OnSent = lambda sent: None
+) -> Resend:
+    """Send the uploads of a batch that has ended again, part by part. `run` is a new id for this command.
+
+    Of a committed one a job proves first that it has no row in its table, and never will. Raises Rejected if the job
+    finds that its rows are there, or were deleted and not rolled back; Retryable if the job failed."""
     batch = ports.ledger.batch(batch_id)
     if batch is None:
         return Resend(Resent.NO_SUCH_BATCH)
-    if batch.state is not State.ABANDONED:
-        return Resend(Resent.NOT_ABANDONED)
+    if batch.state not in (State.ABANDONED, State.COMMITTED):
+        return Resend(Resent.NOT_ENDED)
     folder = batch_folder(batch_id)
     manifest = ports.work.get(folder + "sealed.json")
     if manifest is None:
         return Resend(Resent.MISSING)
+    if batch.state is State.COMMITTED and not _let_go(batch, ports, fencer):
+        return Resend(Resent.NO_ROUTE)
+    landed = batch.state is State.COMMITTED
     sent = elsewhere = expired = 0
     for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)
         if part is None:
             return Resend(Resent.MISSING, sent, elsewhere, expired)
         owned = decode_part(part)
-        entries, forgotten = resend_part(batch.route, owned, ports, run=run)
+        entries, forgotten = resend_part(batch.route, owned, ports, run=run, landed=landed)
         sent, expired = sent + entries, expired + forgotten
         elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
     return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
 
 
-def resend_part(route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str) -> tuple[int, int]:
-    """Send those of the uploads again that their notices still own. Returns how many these are, and how many have no
-    claim any more. Raises Retryable as `send`."""
+def _let_go(batch: Batch, ports: Ports, fencer: Fencer) -> bool:
+    """Fence a committed batch, and note that its rows are gone. False if nobody knows how its table is reached."""
+    route = ports.ledger.known_route(batch.route)
+    if route is None:
+        return False
+    fencer.fence(batch, dataset_of(batch, route), owner=route.owner)
+    body = ports.work.get(batch_folder(batch.id) + "receipt.json")
+    if body is None or not decode_receipt(body).fence:
+        raise Retryable(f"batch {batch.id}: the job has ended, and its receipt names no fence. Nothing was sent")
+    if not ports.ledger.note_removed(batch.id):
+        raise Retryable(f"batch {batch.id} changed while it was fenced. Nothing was sent: run this again")
+    return True
+
+
+def resend_part(
+    route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str, landed: bool = False
+) -> tuple[int, int]:
+    """Send those of the uploads again that their notices still own; of a batch that had `landed`, those that did.
+    Returns how many these are, and how many have no claim any more. Raises Retryable as `send`."""
     now = ports.clock()
     claims = ports.ledger.claims_on(each.upload for each in owned)
     entries = _still_owned(owned, claims)
-    send(route, entries, ports, origin=_origin(run), at=now)
+    if landed:
+        entries = [each for each in entries if not claims[each.upload.identity].outcome]
+    send(route, entries, ports, origin=f"{ORIGIN_REMOVED}-{run}" if landed else _origin(run), at=now)
     return len(entries), sum(each.upload.identity not in claims for each in owned)
 
 

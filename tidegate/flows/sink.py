@@ -116,10 +116,6 @@ class Sink(PublishTarget, Protocol):
         """Stage an empty append, for a fence. Returns its id."""
         ...
 
-    def hold(self, version: int) -> None:
-        """Keep this version and what it added from expiring, until `tidy`. Raises StagedIsGone if it is gone."""
-        ...
-
     def rejected(self, table: str) -> PublishTarget:
         """The table of rejected rows, for this driver."""
         ...

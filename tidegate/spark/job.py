@@ -31,9 +31,7 @@ MakeAttempt = Callable[[str, int, Dataset, str, str, bool], Attempt]
 
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
-    parser.add_argument(
-        "mode", choices=("ingest", "fence", "publish-again", "selftest", "lineage", "screen", "maintain")
-    )
+    parser.add_argument("mode", choices=("ingest", "fence", "fence-again", "selftest", "lineage", "screen", "maintain"))
     parser.add_argument("--batch", required=True, help="or the id of the run, if the job is of no batch")
     parser.add_argument("--attempt", required=True, type=int)
     parser.add_argument("--work", required=True, help="the work bucket's name")
@@ -90,10 +88,10 @@ def main(argv: list[str] | None = None) -> None:
     own = attempt_at(batch, number, dataset, arguments.digest, arguments.landing_owner, arguments.last)
     own.floors, own.run = arguments.floors, arguments.run
     verb: Callable[[Attempt], Receipt] = Attempt.fence if arguments.mode == "fence" else Attempt.ingest
-    if arguments.mode == "publish-again":
-        from tidegate.flows.publish_again import publish_again  # no other job needs it
+    if arguments.mode == "fence-again":
+        from tidegate.flows.fence_again import fence_again  # no other job needs it
 
-        verb = publish_again
+        verb = fence_again
 
     def prepared(attempt: Attempt) -> Receipt:
         # in the attempt, so that what is missing is the reason why it failed

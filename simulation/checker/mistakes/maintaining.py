@@ -8,7 +8,6 @@ from simulation.world.faults import Kind
 
 FLOORS = "tidegate.flows.maintain:unfinished_floors"
 REQUEST = "tidegate.flows.maintain:request_maintenance"
-HOLD = "tidegate.sinks.iceberg.sink:IcebergSink.hold"
 
 
 def _none(real: Any) -> Any:
@@ -21,10 +20,6 @@ def _of_any_age(real: Any) -> Any:
         return replace(request, limits=replace(request.limits, orphans_after=-3_600))
 
     return request_maintenance
-
-
-def _held_by_nothing(real: Any) -> Any:
-    return lambda sink, version: None
 
 
 BUGS = (
@@ -41,12 +36,5 @@ BUGS = (
         (replaced(REQUEST, _of_any_age),),
         "maintained",
         (Strike("driver iceberg.swap", Kind.SLOW),),
-    ),
-    Bug(
-        "what is published again may expire",
-        "The snapshot of a rolled-back batch is on no branch while its files are published again.",
-        (replaced(HOLD, _held_by_nothing),),
-        "maintained_while_it_is_published_again",
-        (Strike("driver iceberg.swap", Kind.SLOW, 9),),
     ),
 )

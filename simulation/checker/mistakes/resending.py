@@ -47,7 +47,7 @@ def _whatever_its_state(real: Any) -> Any:
     return resend_batch
 
 
-RESENDN_AT_ANY_TIME = replaced(f"{RESEND}:resend_batch", _whatever_its_state)
+RESENT_AT_ANY_TIME = replaced(f"{RESEND}:resend_batch", _whatever_its_state)
 TRUSTED = replaced("tidegate.core.claims:has_let_go", lambda real: lambda claim, owner, batch: True)
 """Dispatch believes a notice that its owner has let go."""
 
@@ -207,7 +207,7 @@ BUGS = (
     Bug(
         "a batch is resent while its job runs",
         "A resend does not ask whether its batch is abandoned, and dispatch believes that the owners have let go.",
-        (RESENDN_AT_ANY_TIME, TRUSTED),
+        (RESENT_AT_ANY_TIME, TRUSTED),
         "resent_in_passing",
     ),
     Bug(
@@ -260,7 +260,7 @@ HARMLESS = (
     Bug(
         "a resend of any batch",
         "Dispatch refuses the notices if the batch is not abandoned.",
-        (RESENDN_AT_ANY_TIME,),
+        (RESENT_AT_ANY_TIME,),
         "resent_in_passing",
     ),
     Bug(

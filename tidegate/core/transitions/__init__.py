@@ -26,12 +26,10 @@
     note_wish       that a wish is carried out so far              the wish is the last
     end_wish        that a wish is carried out, or is pointless    the wish is the last
     forget_wish     that there is no wish                          there is none, though the route lists one
-    note_removed    that a batch can never bring its rows again    it is committed, and nobody republishes it
-    note_republish  that a batch's rows may come back              it is committed, and nobody took its uploads over
+    note_removed    that a batch can never bring its rows again    it is committed
     drop            that uploads have ended, because a person      the batch's notices own them, and they are recorded
                     gave them up                                   as abandoned
     drop_quarantined   the same, of what is in quarantine          the notices own them, and they are in quarantine
-    note_snapshot   that a batch landed again                      it is committed, as the snapshot that was read
     pause, unpause  that the route begins no new batch             it is not paused yet; it is
     index_notice    what a manifest lists, while a ledger is       there is no record
     index_claim     built anew: which notice owns an upload,       it has no live claim
@@ -71,8 +69,6 @@ from tidegate.core.transitions.batches import (
     note_endings,
     note_manifest,
     note_removed,
-    note_republish,
-    note_snapshot,
     open_batch,
     record_job,
     register,
@@ -142,10 +138,8 @@ __all__ = [
     "note_manifest",
     "note_oldest",
     "note_removed",
-    "note_republish",
     "note_screening",
     "note_shared_job",
-    "note_snapshot",
     "note_wish",
     "open_batch",
     "open_ledger",

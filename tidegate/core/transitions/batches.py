@@ -259,32 +259,9 @@ def step_aside(batch_id: str, route: str, attempt: int, *, now: int) -> Transiti
     )
 
 
-_COMMITTED = Is("state", State.COMMITTED.value)
-
-
-def note_removed(batch_id: str, *, in_line: bool) -> Transition:
-    """A backfill did not find rows of the batch in its table, and the table proves that no driver of its attempts can
-    bring them again. With `in_line` its publication is in the history of `main`: then no job that publishes it once
-    more does either. Else this is refused beside `note_republish`, or that is, for good."""
-    alone = () if in_line else (Lacks("republished"),)
+def note_removed(batch_id: str) -> Transition:
+    """Rows of the batch are not in its table any more, and the table proves that no driver can bring them again."""
     return single(
         f"note that rows of batch {batch_id} were removed",
-        Write(batch_key(batch_id), Update(sets={"rows_removed": 1}), (_COMMITTED, *alone)),
-    )
-
-
-def note_republish(batch_id: str) -> Transition:
-    """A job is about to publish the batch once more."""
-    return single(
-        f"note that batch {batch_id} is published again",
-        Write(batch_key(batch_id), Update(sets={"republished": 1}), (_COMMITTED, Lacks("rows_removed"))),
-    )
-
-
-def note_snapshot(batch_id: str, before: int, snapshot: int) -> Transition:
-    """A committed batch was published again, as another snapshot (`flows.publish_again`). Nothing else changes."""
-    as_read = (Is("state", State.COMMITTED.value), Is("snapshot", before))
-    return single(
-        f"note that batch {batch_id} is snapshot {snapshot}",
-        Write(batch_key(batch_id), Update(sets={"snapshot": snapshot}), as_read),
+        Write(batch_key(batch_id), Update(sets={"rows_removed": 1}), (Is("state", State.COMMITTED.value),)),
     )

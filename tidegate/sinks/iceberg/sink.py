@@ -260,10 +260,6 @@ class IcebergSink:
 
     # ---- publishing
 
-    def hold(self, version: int) -> None:
-        with asking():
-            self.iceberg.hold(version, self.branch)
-
     def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
         return self.target.publish(staged, floor)
 

@@ -209,28 +209,12 @@ class IcebergTable:
         append.commit()
         return int(self._load().refs().get(branch).snapshotId())
 
-    def hold(self, snapshot: int, branch: str) -> None:
-        """Let `branch` point to this snapshot, so that neither it nor its files expire while it is published. Raises
-        StagedIsGone if it is not in the table, or so old that other drivers take the branch for a forgotten one."""
-        found = self._load().snapshot(snapshot)
-        oldest = int((time.time() - BRANCH_LIVES.total_seconds() / 2) * 1_000)
-        if found is None or found.timestampMillis() < oldest:
-            raise StagedIsGone(f"snapshot {snapshot} is not in table {self.name}, or is about to go")
-        self._create_branch(branch, snapshot)
-
-    def _create_branch(self, branch: str, at: int | None = None) -> None:
-        """Create the branch at this snapshot, or at the head. Iceberg retries an append after a conflict, but not a
-        change of branches: on a table with many writers attempts would fail for that. Raises StagedIsGone if the
-        snapshot is not in the table."""
+    def _create_branch(self, branch: str) -> None:
+        """Create the branch at the head. Iceberg retries an append after a conflict, but not a change of branches: on a
+        table with many writers attempts would fail for that."""
         for tries_left in reversed(range(BRANCH_TRIES)):
             try:
-                table = self._load()
-                if at is None:
-                    table.manageSnapshots().createBranch(branch).commit()
-                elif table.snapshot(at) is None:
-                    raise StagedIsGone(f"snapshot {at} is not in table {self.name}")
-                else:
-                    table.manageSnapshots().createBranch(branch, at).commit()
+                self._load().manageSnapshots().createBranch(branch).commit()
                 return
             except Py4JJavaError as error:
                 # this class means refused; a change that may have been applied is a CommitStateUnknownException

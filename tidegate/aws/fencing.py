@@ -1,4 +1,4 @@
-"""The job that publishes a committed batch again (`tidegate.flows.publish_again`), started and waited for."""
+"""The job that fences a batch again (`tidegate.flows.fence_again`), started and waited for."""
 
 from tidegate.aws.waited import WaitedJobs
 from tidegate.core.batches import Batch
@@ -10,8 +10,8 @@ from tidegate.flows.ports import Work
 from tidegate.flows.store import NewId
 
 
-class EmrRepublisher:
-    """`flows.ports.Republisher` on an EMR Serverless application. Each request is a run of its own: an earlier one of
+class EmrFencer:
+    """`flows.ports.Fencer` on an EMR Serverless application. Each request is a run of its own: an earlier one of
     the same batch may have failed."""
 
     def __init__(self, jobs: WaitedJobs, objects: Work, new_id: NewId) -> None:
@@ -19,10 +19,10 @@ class EmrRepublisher:
         self._objects = objects
         self._new_id = new_id
 
-    def publish(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
-        run = f"again-{self._new_id()}"
+    def fence(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
+        run = f"fence-{self._new_id()}"
         arguments = [
-            "publish-again",
+            "fence-again",
             f"--batch={batch.id}",
             "--attempt=0",
             f"--run={run}",
@@ -33,8 +33,8 @@ class EmrRepublisher:
         job = self._jobs.run(
             run,
             arguments,
-            why=f"publishes batch {batch.id} again",
-            about=f"batch {batch.id} is published again",
+            why=f"fences batch {batch.id}",
+            about=f"batch {batch.id} is fenced",
             tags={"tidegate:route": batch.route, "tidegate:batch": batch.id},
         )
         told = self._objects.get(failure_name(batch_folder(batch.id), run))
@@ -43,4 +43,4 @@ class EmrRepublisher:
             if failure and failure.hopeless:
                 raise Rejected(failure.reason)
             why = failure.reason if failure else job.details or "EMR Serverless gives no reason"
-            raise Retryable(f"batch {batch.id} was not published again: {job.name} is {job.state}: {why}")
+            raise Retryable(f"batch {batch.id} was not fenced: {job.name} is {job.state}: {why}")

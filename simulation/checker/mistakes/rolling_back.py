@@ -1,4 +1,4 @@
-"""Mistakes of publishing a committed batch again."""
+"""Mistakes of sending the uploads of a batch again that its table was rolled back past."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ def _not_in_line(real: Any) -> Any:
 
 BUGS = (
     Bug(
-        "published again without a look at the table",
-        "A batch is published again although its rows are there.",
+        "sent again without a look at the table",
+        "The uploads of a batch are sent again although its rows are there.",
         (replaced(HELD, _holds_nothing), replaced(IN_LINE, _not_in_line)),
-        "republished_in_passing",
+        "landed_and_resent",
     ),
 )
