@@ -33,4 +33,3 @@ def resend_all() -> None:
         if batch is not None and batch.state is State.COMMITTED:
             with suppress(TidegateError):
                 resend_batch(batch_id, ports, run=ports.new_id(), fencer=fencer)
-

@@ -210,7 +210,7 @@ OF_PLACES: dict[str, Call] = {
 CASES = {**OF_CLAIMS, **OF_NOTICES, **OF_BATCHES, **OF_JOBS, **OF_LEFTOVERS, **OF_PLACES}
 
 AFTER_A_READING = {
-    *("note_manifest", "wish", "note_wish", "end_wish", "note_snapshot", "note_emptied"),
+    *("note_manifest", "wish", "note_wish", "end_wish", "note_removed", "note_emptied"),
     *("begin_audit", "note_audit", "note_screening", "give_up_audit"),
 }
 """These may change the record of a batch that has ended, or of what it has left, or of a place that was left, on the

@@ -1890,16 +1890,15 @@ def test_a_wish_that_the_batch_does_not_have_is_forgotten(ledger: Ledger, new_id
     assert ledger.batch("01GONE") is None
 
 
-def test_a_committed_batch_gets_another_snapshot_once(ledger: Ledger, another: Another, new_id: NewId):
+def test_that_rows_were_removed_is_noted_of_a_committed_batch(ledger: Ledger, another: Another, new_id: NewId):
     keep_in_a_submitted_batch(ledger, notice("a"), new_id)
     batch_id = ledger.route(ROUTE).running[0]
-    assert not ledger.note_snapshot(batch_id, 0, 78), "it is not committed yet"
+    assert not ledger.note_removed(batch_id), "it is not committed yet"
     assert ledger.commit(batch_id, ROUTE, receipt(batch_id))
     before, sums = ledger.batch(batch_id), ledger.route(ROUTE)
     assert before is not None
-    assert not ledger.note_snapshot(batch_id, before.snapshot + 1, 78), "another one has noted its own meanwhile"
-    assert ledger.note_snapshot(batch_id, before.snapshot, 78)
-    assert not ledger.note_snapshot(batch_id, before.snapshot, 79)
-    assert another().batch(batch_id) == replace(before, snapshot=78)
-    assert another().route(ROUTE) == sums
-    assert not ledger.note_snapshot("01NONE", 0, 78)
+    for _ in range(2):
+        assert ledger.note_removed(batch_id)
+        assert another().batch(batch_id) == replace(before, rows_removed=True)
+        assert another().route(ROUTE) == sums
+    assert not ledger.note_removed("01NONE")

@@ -74,6 +74,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> DatedWorld:
     world.listing.there[Upload(BUCKET, f"{KEY}lost", "v3", 10, "0C")] = world.clock() - 5 * DAY
     found = SimpleNamespace(
         routes=world.routes,
+        fencer=lambda tell: None,
         settings=parse(GOOD),
         resources=SimpleNamespace(deployment="here"),
         ports=lambda attempt="": world.ports,
@@ -126,9 +127,9 @@ def test_every_verb_is_asked_or_prints_by_the_same_door():
 
 
 def test_what_is_shown_is_the_key_all_the_same(world: DatedWorld):
-    assert printed.visible(KEY) in run("quarantine", "ls").stdout
-    document = json.loads(run("quarantine", "ls", "--json").stdout)
-    assert [each["uri"] for each in document["uploads"]] == [URI]
+    assert printed.visible(KEY) in run("resend", "quarantine", "--dry-run").stdout
+    document = json.loads(run("files", "--state", "quarantined", "--json").stdout)
+    assert [each["uri"] for each in document["files"]] == [URI]
 
 
 @pytest.mark.parametrize("form", ["", "--csv", "--json"])

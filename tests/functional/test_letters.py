@@ -211,7 +211,7 @@ def test_a_queue_that_is_not_there_cannot_be_counted(queues: Queues):
 def test_the_command_moves_both_queues_and_shows_what_stays(queues: Queues, monkeypatch: pytest.MonkeyPatch):
     found = SimpleNamespace(
         routes={"flights": ROUTES[0]},
-        ports=lambda: memory_ports(),
+        ports=lambda attempt="": memory_ports(),
         letters=lambda: (queues.letters(), queues.notices_letters()),
     )
     monkeypatch.setattr(deployment, "find", lambda folder: found)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.functional.test_resend import deliver
+from tests.functional.test_resend import NOBODY, deliver
 from tests.support.build import BUCKET
 from tests.support.fakes import CountedLetters, play_fencing, play_publishing
 from tests.support.ledgers import RETENTION
@@ -135,7 +135,7 @@ def test_uploads_of_an_abandoned_batch_until_somebody_says_what_becomes_of_them(
 
 
 def test_abandoned_uploads_that_were_sent_again_need_nobody(world: World):
-    resend_batch(abandoned(world), world.ports, run="r")
+    resend_batch(abandoned(world), world.ports, run="r", fencer=NOBODY)
     sent, world.topic.published = world.topic.published, []
     for each in sent:
         world.dispatch(each)

@@ -75,8 +75,8 @@ def test_the_commands_say_what_they_did(world: World, monkeypatch: pytest.Monkey
     )
     assert "paused since" in run("status")[1]
     assert run("pause", "flights") == (Exit.OK, "route flights is paused already\n")
-    assert "handed off within a minute" in run("unpause", "flights")[1]
+    assert "handed off within a minute" in run("pause", "flights", "--end")[1]
     assert "paused since" not in run("status")[1]
-    assert run("unpause", "flights") == (Exit.OK, "route flights is not paused\n")
+    assert run("pause", "flights", "--end") == (Exit.OK, "route flights is not paused\n")
     code, said = run("pause", "nights")
     assert (code, "there is no route 'nights'" in said) == (Exit.USAGE, True)

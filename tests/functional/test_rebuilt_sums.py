@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.functional.test_resend import NOBODY
 from tests.support.fakes import Died, Life, play_fencing, play_publishing
 from tests.support.world import World, small_world
 from tidegate.core.batches import State
@@ -50,7 +51,7 @@ class Game:
         assert self.world.batch(batch).state is State.ABANDONED
 
     def resend(self, batch: str, run: str = "1") -> str:
-        resend_batch(batch, self.world.ports, run=run)
+        resend_batch(batch, self.world.ports, run=run, fencer=NOBODY)
         return self.gathered()
 
     def sums(self) -> dict[str, Any]:

@@ -20,10 +20,9 @@ from tidegate.core.routes import Route
 from tidegate.flows.abort import abort
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.rebuild import rebuild
-from tidegate.flows.republish import Republished, find, republish
 from tidegate.flows.resend import resend_object
 from tidegate.flows.status import status
-from tidegate.settings import DAY, HOUR
+from tidegate.settings import DAY
 
 OLD, NEW = "lake.raw.flights", "lake.raw.flights_2"
 
@@ -151,7 +150,7 @@ def test_an_upload_that_comes_again_while_its_rows_are_removed_is_a_duplicate(wo
     """The same bytes, in a bucket without versions: they land by the backfill only."""
     first = landed(world)
     delete_rows(world)
-    assert world.ledger.note_removed(first, in_line=True)
+    assert world.ledger.note_removed(first)
     again = [replace(each, sequencer="FF") for each in uploads(3)]
     for notice in pack("flights", BUCKET, again):
         world.dispatch(notice)
@@ -290,46 +289,6 @@ def test_a_batch_that_could_bring_its_rows_again_is_left_to_a_republication(worl
     counts = run(world)
     assert (counts.found[FOUND.COMMITTED], counts.sent, world.topic.published) == (3, 0, [])
     assert not world.batch(first).rows_removed
-    assert not isinstance(find(first, world.ports, HOUR), Republished)
-
-
-def test_of_a_republication_and_a_backfill_the_first_one_counts(world: World):
-    first = landed(world)
-    delete_rows(world)
-    run(world)
-    assert find(first, world.ports, HOUR) is Republished.REMOVED
-    other = small_world(max_wait=0)
-    second = landed(other)
-    delete_rows(other)
-    other.lineage.histories[OLD] = History("t", (Snapshot(30, 29),))  # neither floor nor publication is there
-    assert other.ledger.note_republish(second)
-    assert run(other).found[FOUND.COMMITTED] == 3
-    assert run(other, dry=True).found[FOUND.COMMITTED] == 3
-    assert other.topic.published == []
-
-
-def test_rows_that_were_deleted_land_again_although_somebody_asked_to_publish_their_batch(world: World):
-    """Its job refuses: the snapshot is in the history, and nothing was rolled back."""
-    first = landed(world)
-    delete_rows(world)
-    assert world.ledger.note_republish(first)
-    assert run(world).found[FOUND.REMOVED] == 3
-    deliver(world)
-    land(world)
-    assert set(rows(world, OLD).values()) == {1}
-
-
-def test_a_republication_that_began_before_is_noted_before_its_job(world: World):
-    first = landed(world)
-    seen: list[bool] = []
-
-    class Job:
-        def publish(self, batch: object, dataset: object, *, owner: str) -> None:
-            seen.append(world.batch(first).republished)
-
-    assert republish(first, world.ports, Job(), HOUR).ended is Republished.DONE
-    assert seen == [True]
-    assert not world.ledger.note_removed(first, in_line=False)
 
 
 # ---- deaths and twins
@@ -448,8 +407,6 @@ def test_what_was_loaded_once_more_is_of_the_later_batch_in_a_rebuilt_ledger(wor
     assert world.settle() == []
     (shown,) = status([world.flights], world.ports)
     assert (shown.uploads.notified, shown.uploads.ended.committed, shown.uploads.holds) == (2, 2, True)
-    # the former batch must not bring its rows again: in the same table they would be there twice
-    assert find(first, world.ports, HOUR) is Republished.NOT_ITS_OWN
     (claim,) = world.ledger.claims(BUCKET, uploads(1)[0].key)
     assert claim.rows_in == ({OLD} if where == "new table" else frozenset())
 

@@ -227,7 +227,7 @@ def test_older_batches_are_on_further_pages(world: World, browser: Browser, monk
 def test_quarantine_has_what_the_verb_lists(world: World, browser: Browser, printed: Any):
     busy(world)
     page = browser.page("/quarantine")
-    listed = printed("quarantine", "ls")["uploads"]
+    listed = [each for each in printed("files", "--state", "quarantined")["files"] if each["error"]]
     assert [(each["upload"], each["why"]) for each in table(page)] == [(each["uri"], each["error"]) for each in listed]
     only = browser.page("/quarantine?key=*-00001.json&route=flights&error=IS+NO&since=2h")
     assert [each["upload"] for each in table(only)] == [f"s3://{BUCKET}/{KEYS[1]}"]

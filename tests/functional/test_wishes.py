@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.functional.test_resend import KEYS, deliver, land, sums, upload_of
+from tests.functional.test_resend import KEYS, NOBODY, deliver, land, sums, upload_of
 from tests.support.build import BUCKET, notice
 from tests.support.fakes import Died, Life, MemoryWork, every_death, play_fencing, play_giving_up, play_publishing
 from tests.support.ledgers import RETENTION
@@ -212,7 +212,7 @@ def test_a_person_who_names_it_brings_a_dropped_upload_back(world: World):
     assert resend_object(BUCKET, KEYS[0], world.ports, run="1").sent == 1
     deliver(world)
     assert sums(world) == Conservation(3, Tally(), 1, 2)
-    assert resend_batch(batch, world.ports, run="2") == Resend(Resent.SENT, 2, elsewhere=1)
+    assert resend_batch(batch, world.ports, run="2", fencer=NOBODY) == Resend(Resent.SENT, 2, elsewhere=1)
     finish(world)
     assert sums(world) == ENDS[Wish.RESEND]
 
@@ -232,7 +232,7 @@ def test_the_same_bytes_put_again_after_a_drop_are_an_upload_of_their_own(world:
 
 def test_a_resend_that_is_on_its_way_takes_what_was_dropped(world: World):
     batch = abandoned(world)
-    assert resend_batch(batch, world.ports, run="1").sent == 3
+    assert resend_batch(batch, world.ports, run="1", fencer=NOBODY).sent == 3
     abort(batch, world.ports, Wish.DROP)
     world.settle()
     assert sums(world) == ENDS[Wish.DROP]
@@ -252,7 +252,7 @@ def test_a_claim_that_has_expired_is_the_same_as_none(world: World):
         assert world.settle() == []
         assert sums(world) == Conservation(3, Tally(), 3)
         assert world.record.wished == ()
-        assert resend_batch(batch, world.ports, run="1") == Resend(Resent.NOTHING_LEFT, expired=3)
+        assert resend_batch(batch, world.ports, run="1", fencer=NOBODY) == Resend(Resent.NOTHING_LEFT, expired=3)
 
 
 def test_a_person_is_told_what_a_drop_finds(world: World):

@@ -18,9 +18,8 @@ from tests.spark.world import World
 from tests.support.grown import grown
 from tidegate.core.maintenance import MaintainedTable, MaintainLimits, MaintenanceRequest, UnfinishedFloors
 from tidegate.core.publication import Floor, Published
-from tidegate.flows.publish import run, run_verb
-from tidegate.flows.publish_again import publish_again
-from tidegate.flows.sink import Hopeless, StagedIsGone
+from tidegate.flows.publish import run
+from tidegate.flows.sink import Hopeless
 from tidegate.sinks.iceberg.table import IcebergTable
 from tidegate.sinks.iceberg.upkeep import Upkeep
 from tidegate.spark.maintain import maintain_tables
@@ -208,45 +207,6 @@ def test_batches_that_are_published_all_the_while_land_once(grows: World, batch:
     thread.join()
     assert not failed
     assert grows.ids() == [*BEFORE, *range(200, 208)]
-
-
-def test_what_is_published_again_cannot_expire_under_its_driver(grows: World, batch: str) -> None:
-    """A rollback left the batch's snapshot without a branch. Its files go when it expires."""
-    before = grows.main()[0].id
-    publish_other(grows, f"{batch}x", 106)
-    grows.sql(f"CALL lake.system.rollback_to_snapshot('{{t}}', {before})")
-    again = grows.attempt(f"{batch}x", 0)
-    receipt = grows.receipt(f"{batch}x")
-    assert receipt is not None
-    again.sink.hold(receipt.snapshot)
-    maintain(grows)
-    again.publish(receipt.snapshot, again.sink.position())
-    assert grows.ids() == [*BEFORE, 106]
-    again.tidy()
-    assert grows.branches() == []
-
-
-def test_what_has_expired_is_read_again_to_be_published_again(grows: World, batch: str) -> None:
-    before = grows.main()[0].id
-    publish_other(grows, f"{batch}x", 106)
-    grows.sql(f"CALL lake.system.rollback_to_snapshot('{{t}}', {before})")
-    receipt = grows.receipt(f"{batch}x")
-    assert receipt is not None
-    maintain(grows)
-    with pytest.raises(StagedIsGone):
-        grows.attempt(f"{batch}x", 0).sink.hold(receipt.snapshot)
-    assert run_verb(grows.attempt(f"{batch}x", 0), publish_again) == 0
-    assert grows.ids() == [*BEFORE, 106]
-
-
-def test_a_snapshot_whose_branch_others_would_drop_is_not_held(grows: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = IcebergTable(grows.spark, grows.dataset.table)
-    head = table.position().head
-    assert head is not None
-    later = time.time() + 16 * DAY
-    monkeypatch.setattr(time, "time", lambda: later)
-    with pytest.raises(StagedIsGone):
-        table.hold(head, "tidegate_test")
 
 
 def test_a_table_that_its_owner_keeps_whole_or_that_is_not_there_is_left_alone(grows: World) -> None:

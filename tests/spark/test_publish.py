@@ -23,8 +23,8 @@ from tidegate.core.errors import Retryable
 from tidegate.core.publication import NotPublished, Published
 from tidegate.core.receipts import Receipt
 from tidegate.core.routes import encode_dataset
+from tidegate.flows.fence_again import fence_again
 from tidegate.flows.publish import Attempt, run
-from tidegate.flows.publish_again import publish_again
 from tidegate.flows.sink import Hopeless
 from tidegate.sinks.iceberg import table as tables
 from tidegate.sinks.iceberg.table import IcebergTable
@@ -621,7 +621,7 @@ def test_a_column_that_somebody_renamed_is_told_with_its_way_back(world: World, 
     assert world.ids() == [104, 109]
 
 
-def test_what_has_lost_its_batch_is_not_published_again(world: World, batch: str) -> None:
+def test_what_has_lost_its_batch_is_not_fenced_again(world: World, batch: str) -> None:
     """Whoever drops the column and adds it takes from all rows what says whether a batch is there."""
     sealed(world, batch)
     assert run(world.attempt(batch, 1), "ingest") == 0
@@ -633,7 +633,7 @@ def test_what_has_lost_its_batch_is_not_published_again(world: World, batch: str
     publish_other(world, f"{batch}y", 107)
     world.expire()
     with pytest.raises(Hopeless, match=r"has 9 rows with a _source_uri and without a _batch_id"):
-        publish_again(world.attempt(batch, 0))
+        fence_again(world.attempt(batch, 0))
     assert world.ids() == [*IDS, 106, 107]
 
 

@@ -125,9 +125,6 @@ class SmallSink:
             assert done.lastrowid is not None
             return done.lastrowid
 
-    def hold(self, version: int) -> None:
-        """Its publishing reads the version's rows in the transaction that appends them: there is nothing to keep."""
-
     def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
         self.meanwhile("before")
         with self._open() as database:

@@ -807,7 +807,7 @@ def test_check_says_what_becomes_what(tmp_path: Path):
         assert ("(retired: it takes no new uploads" in printed) is retired
 
 
-@pytest.mark.parametrize("verb", [(), ("status",), ("quarantine", "ls"), ("local", "up")])
+@pytest.mark.parametrize("verb", [(), ("status",), ("ledger", "rebuild"), ("local", "up")])
 def test_h_is_short_for_help(verb: tuple[str, ...]):
     assert run(*verb, "-h").stdout == run(*verb, "--help").stdout
 

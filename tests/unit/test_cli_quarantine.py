@@ -24,7 +24,7 @@ URI = f"s3://{BUCKET}/{KEYS[0]}"
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = small_world(max_wait=0)
-    found = SimpleNamespace(routes=world.routes, ports=lambda attempt="": world.ports)
+    found = SimpleNamespace(routes=world.routes, ports=lambda attempt="": world.ports, fencer=lambda tell: None)
     monkeypatch.setattr(deployment, "find", lambda folder: found)
     return world
 

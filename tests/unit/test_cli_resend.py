@@ -1,4 +1,4 @@
-"""`tidegate resend`: what it says before and after, and how it ends. Nothing runs."""
+"""`tidegate resend` of batches that have landed: what it says before and after, and how it ends. Nothing runs."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,46 +6,31 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.support.build import route
 from tidegate.cli import deployment, main
 from tidegate.cli.exits import Exit
-from tidegate.cli.resend import WHY_NOT
 from tidegate.core.batches import Batch, State
 from tidegate.core.errors import Rejected
 from tidegate.core.outcomes import Tally
-from tidegate.flows.republish import Republication, Republished
+from tidegate.flows.resend import Resend, Resent
 
-FOUND = (
-    Batch("01A", "flights", State.COMMITTED, 1, tally=Tally(committed=3, rows=1_200)),
-    route("flights").dataset,
-    "",
-)
+LANDED = Batch("01A", "flights", State.COMMITTED, 1, tally=Tally(committed=3, rows=1_200), table="lake.raw.flights")
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    said: dict[str, Any] = {"landed": []}
+    said: dict[str, Any] = {"sent": []}
 
-    def bring_back(batch_id: str, ports: Any, republisher: Any, job_timeout: int) -> Republication:
-        said["landed"].append(batch_id)
+    def send(batch_id: str, ports: Any, *, run: str, fencer: Any, on_sent: Any) -> Resend:
+        said["sent"].append(batch_id)
         if batch_id in said.get("refused", ()):
             raise Rejected("its rows are there")
-        landing: Republication = said.get("answer", Republication(Republished.DONE, 1_200, 78, 77))
-        return landing
+        answer: Resend = said.get("answer", Resend(Resent.SENT, 3))
+        return answer
 
-    monkeypatch.setattr(
-        deployment,
-        "find",
-        lambda folder: SimpleNamespace(
-            ports=lambda attempt: SimpleNamespace(ledger=SimpleNamespace(batch=lambda batch_id: FOUND[0])),
-            republisher=lambda tell: None,
-            settings=SimpleNamespace(job_timeout=60),
-        ),
-    )
-    monkeypatch.setattr(
-        "tidegate.cli.resend.find_committed", lambda batch_id, ports, job_timeout: said.get(batch_id, FOUND)
-    )
-    monkeypatch.setattr("tidegate.cli.resend.republish", bring_back)
+    ports = SimpleNamespace(ledger=SimpleNamespace(batch=lambda batch_id: LANDED), new_id=lambda: "1")
+    found = SimpleNamespace(ports=lambda attempt: ports, fencer=lambda tell: None)
+    monkeypatch.setattr(deployment, "find", lambda folder: found)
+    monkeypatch.setattr("tidegate.cli.resend.resend_batch", send)
     return said
 
 
@@ -53,43 +38,36 @@ def run(*arguments: str, typed: str = "") -> Any:
     return CliRunner().invoke(main.app, ["resend", *arguments], input=typed)
 
 
-def test_each_batch_lands_once(asked: dict[str, Any]) -> None:
+def test_each_batch_is_sent_once(asked: dict[str, Any]) -> None:
     result = run("01A", "01A", "--yes")
-    assert (result.exit_code, asked["landed"]) == (0, ["01A"])
-    assert "batch 01A: 1,200 rows, table lake.raw.flights" in result.stdout
-    assert "batch 01A: its 1,200 rows are in the table since snapshot 78" in result.stdout
+    assert (result.exit_code, asked["sent"]) == (0, ["01A"])
+    assert "batch 01A has landed: 1,200 rows, table lake.raw.flights" in result.stdout
+    assert "3 uploads of batch 01A are sent again" in result.stdout
 
 
 def test_it_asks_first(asked: dict[str, Any]) -> None:
     assert run("01A", typed="n\n").exit_code == 1
-    assert asked["landed"] == []
+    assert asked["sent"] == []
     result = run("01A", typed="y\n")
-    assert asked["landed"] == ["01A"]
+    assert asked["sent"] == ["01A"]
     assert "Rows that were deleted on purpose" in result.output
 
 
-def test_rows_that_are_there_are_no_error(asked: dict[str, Any]) -> None:
-    asked["answer"] = Republication(Republished.DONE, 1_200, 77, 77)
+def test_what_its_route_would_say_is_missing(asked: dict[str, Any]) -> None:
+    asked["answer"] = Resend(Resent.NO_ROUTE)
     result = run("01A", "--yes")
-    assert result.exit_code == 0
-    assert "are in the table and were before this command" in result.stdout
-
-
-@pytest.mark.parametrize("why", WHY_NOT)
-def test_a_batch_that_cannot_is_named_and_the_others_land(asked: dict[str, Any], why: Republished) -> None:
-    asked["01B"] = why
-    result = run("01B", "01A", "--yes")
-    assert (result.exit_code, asked["landed"]) == (Exit.FINDING, ["01A"])
-    assert f"batch 01B: {WHY_NOT[why]}" in result.stdout
-
-
-def test_there_is_a_word_for_each_reason() -> None:
-    assert set(WHY_NOT) == set(Republished) - {Republished.DONE}
+    assert (result.exit_code, "no settings of its route" in result.stderr) == (Exit.FINDING, True)
 
 
 def test_a_batch_that_the_job_refuses_does_not_stop_the_others(asked: dict[str, Any]) -> None:
     asked["refused"] = ["01A"]
     result = run("01A", "01B", "--yes")
-    assert (result.exit_code, asked["landed"]) == (Exit.FINDING, ["01A", "01B"])
-    assert "batch 01A: its rows are there" in result.stdout
-    assert "batch 01B: its 1,200 rows are in the table" in result.stdout
+    assert (result.exit_code, asked["sent"]) == (Exit.FINDING, ["01A", "01B"])
+    assert "batch 01A: its rows are there" in result.stderr
+
+
+def test_a_dry_run_starts_no_job(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.cli.resend.replace", lambda ports, **_: ports)
+    result = run("01A", "--dry-run")
+    assert (result.exit_code, asked["sent"]) == (0, [])
+    assert "a job would look whether the table was rolled back past it" in result.stdout

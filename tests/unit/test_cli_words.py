@@ -41,7 +41,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         settings=settings,
         ports=lambda attempt="": world.ports,
         lineage=lambda tell: world.lineage,
-        republisher=lambda tell: None,
+        fencer=lambda tell: None,
     )
     monkeypatch.setattr(deployment, "find", lambda folder: found)
     monkeypatch.setattr(wiring, "clock", world.clock)
@@ -226,7 +226,7 @@ def test_nothing_to_release_is_no_question(world: World):
 # ---- names
 
 
-def test_a_batch_that_cannot_be_republished_is_looked_for_elsewhere(world: World, monkeypatch: pytest.MonkeyPatch):
+def test_a_batch_that_is_not_there_is_told(world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(wiring, "new_id", lambda: "01")
     found, text = run("resend", "nosuch")
     assert found == Exit.FINDING

@@ -7,7 +7,7 @@ import typer
 
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, printed, render
-from tidegate.cli.audit_table import Asked, compare_with_table, place_of
+from tidegate.cli.audit_table import AskedPrefix, compare_with_table, place_of
 from tidegate.cli.exits import Exit
 from tidegate.cli.json_output import iso
 from tidegate.cli.options import WHEN, DeploymentOption, JsonOption, RouteOption, YesOption, check_route, span
@@ -150,7 +150,7 @@ def audit(
     if tables:
         left = _compare_tables(route, deployed, as_json=as_json)
     elif place:
-        asked = Asked(*place, route, begin or 0, now if end is None else end, versions, send, yes)
+        asked = AskedPrefix(*place, route, begin or 0, now if end is None else end, versions, send, yes)
         left = compare_with_table(asked, deployed, as_json=as_json)
     else:
         window = window_of(begin, end, deployed.settings, now)

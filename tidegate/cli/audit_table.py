@@ -53,7 +53,7 @@ def place_of(uri: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedPrefix:
     """What a person asks of a prefix. `since` and `until` are epoch seconds; without `send` nothing is changed."""
 
     bucket: str
@@ -66,7 +66,7 @@ class Asked:
     yes: bool
 
 
-def scopes_of(asked: Asked, deployed: Deployment) -> list[BackfillScope]:
+def scopes_of(asked: AskedPrefix, deployed: Deployment) -> list[BackfillScope]:
     """One scope for each route under the prefix. Raises BadParameter."""
     configured = deployed.settings.core_routes()
     routes = [each for each in configured if not each.retired]
@@ -81,7 +81,7 @@ def scopes_of(asked: Asked, deployed: Deployment) -> list[BackfillScope]:
     return [BackfillScope(route, each, asked.since, asked.until, asked.versions) for route, each in found]
 
 
-def compare_with_table(asked: Asked, deployed: Deployment, *, as_json: bool) -> bool:
+def compare_with_table(asked: AskedPrefix, deployed: Deployment, *, as_json: bool) -> bool:
     """Print what the table lacks of the prefix, and send it if that is asked. Whether something is left: for a person,
     or to send. Raises BadParameter if no route takes what is there."""
     scopes = scopes_of(asked, deployed)

@@ -55,7 +55,7 @@ def selected(route: str | None, key: str, error: str, since: str | None, until: 
     return Selected(route, Selection(begin or 0, end, key, error))
 
 
-class Found(NamedTuple):
+class FoundQuarantined(NamedTuple):
     """What a selection found: the first uploads, `COUNTED` and one at most, and those that follow."""
 
     first: Sequence[Quarantined]
@@ -75,9 +75,9 @@ class Found(NamedTuple):
         confirm(f"{what} {self.counted}?")
 
 
-def find(wanted: Selected, deployed: Deployment, ports: Ports) -> Found:
+def find(wanted: Selected, deployed: Deployment, ports: Ports) -> FoundQuarantined:
     coming = found_in(deployed, ports, wanted.route, wanted.selection)
-    return Found(list(islice(coming, COUNTED + 1)), coming)
+    return FoundQuarantined(list(islice(coming, COUNTED + 1)), coming)
 
 
 def found_in(deployed: Deployment, ports: Ports, route: str | None, selection: Selection) -> Iterator[Quarantined]:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from simulation.checker.planting import Bug, replaced
+from tidegate.core.publication import Published
 
 HELD = "tidegate.sinks.iceberg.sink:IcebergSink.held"
 IN_LINE = "tidegate.sinks.iceberg.sink:IcebergSink.in_line"
@@ -16,11 +17,25 @@ def _not_in_line(real: Any) -> Any:
     return lambda sink, version: real(sink, version) and False
 
 
+def _unpublished(real: Any) -> Any:
+    def fence_again(attempt: Any) -> Any:
+        attempt.publish = lambda staged, floor: Published(staged, staged)
+        return real(attempt)
+
+    return fence_again
+
+
 BUGS = (
     Bug(
         "sent again without a look at the table",
         "The uploads of a batch are sent again although its rows are there.",
         (replaced(HELD, _holds_nothing), replaced(IN_LINE, _not_in_line)),
         "landed_and_resent",
+    ),
+    Bug(
+        "sent again without a fence",
+        "A batch that its table was rolled back past is not fenced before its uploads are sent again.",
+        (replaced("tidegate.flows.fence_again:fence_again", _unpublished),),
+        "rolled_back",
     ),
 )

@@ -1,7 +1,7 @@
 """What is in the tables, and the jobs that a command waits for: one reads a table, one publishes a batch again.
 
 They end as soon as they are started. The real ones are `tidegate/spark/lineage.py` and
-`tidegate/flows/publish_again.py`.
+`tidegate/flows/fence_again.py`.
 """
 
 import itertools
@@ -85,28 +85,24 @@ class PlayedTables:
                 done = CompleteMaintenance(tuple(MaintainedTable(each, trouble=self.denied) for each in asked))
                 work.put(folder + "complete.json", done.encode())
                 self.deployment.emr.end(job_run, "FAILED" if self.denied else "SUCCESS")
-            case "publish-again":
+            case "fence-again":
                 batch = self.deployment.ledger.batch(options["batch"])
                 assert batch
-                if refused := self._publish_again(batch):
+                if refused := self._fence_again(batch):
                     name = failure_name(batch_folder(batch.id), options["run"])
                     self.deployment.work.put(name, Failure(0, refused, hopeless=True).encode())
                 self.deployment.emr.end(job_run, "FAILED" if refused else "SUCCESS")
 
-    def _publish_again(self, batch: Batch) -> str:
+    def _fence_again(self, batch: Batch) -> str:
         """Returns why it was refused."""
         name = batch_folder(batch.id) + "receipt.json"
         body = self.deployment.work.get(name)
         assert body
         receipt = decode_receipt(body)
         held = sum(each.rows for each in self.rows(batch.table) if each.batch == batch.id)
-        if held == receipt.tally.rows:
-            return ""
-        if batch.id not in self.rolled_back:
-            return f"snapshot {receipt.snapshot} is still in its history: the table was not rolled back past it"
         if held:
             return f"table {batch.table} holds {held} of the {receipt.tally.rows} rows"
-        self.lands(batch)
-        self.rolled_back.discard(batch.id)
-        self.deployment.work.put(name, replace(receipt, snapshot=next(self._snapshots)).encode())
+        if batch.id not in self.rolled_back:
+            return f"snapshot {receipt.snapshot} is still in its history: the table was not rolled back past it"
+        self.deployment.work.put(name, replace(receipt, snapshot=next(self._snapshots), fence=True).encode())
         return ""
