@@ -1901,4 +1901,6 @@ def test_that_rows_were_removed_is_noted_of_a_committed_batch(ledger: Ledger, an
         assert ledger.note_removed(batch_id)
         assert another().batch(batch_id) == replace(before, rows_removed=True)
         assert another().route(ROUTE) == sums
+    assert ledger.note_removed(batch_id, sent=True)
+    assert another().batch(batch_id) == replace(before, rows_removed=True, sent_again=True)
     assert not ledger.note_removed("01NONE")

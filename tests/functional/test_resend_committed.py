@@ -60,7 +60,7 @@ def test_what_it_landed_is_sent_and_taken_over(world: World) -> None:
     batch, fencer = landed(world), PlayedFencer(world)
     notified = world.record.notified
     assert again(world, batch, fencer) == Resend(Resent.SENT, 3)
-    assert world.batch(batch).rows_removed
+    assert world.batch(batch).sent_again
     assert world.topic.keys == KEYS
     deliver(world)
     assert world.open.objects == 3
@@ -138,6 +138,7 @@ def test_it_may_die_at_any_call_and_run_again(world: World) -> None:
         batch = landed(fresh)
         with pytest.raises(Died):
             again_through(fresh, batch, death)
+        assert not fresh.batch(batch).sent_again, "`tidegate audit --tables` still says that its rows are missing"
         again(fresh, batch, PlayedFencer(fresh), "2")
         deliver(fresh)
         assert fresh.open.objects == 3

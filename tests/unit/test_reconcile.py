@@ -77,3 +77,8 @@ FENCED = History("u", (Snapshot(3, 2, frozenset({"01B"})), Snapshot(2, 1), Snaps
 )
 def test_a_fence(history, floors, fenced):
     assert is_fenced(history, "01B", floors) is fenced
+
+
+@pytest.mark.parametrize(("held", "difference"), [(0, None), (1, TableDifference.FEWER), (6, TableDifference.MORE)])
+def test_a_batch_that_was_sent_again_lacks_all_its_rows(held, difference):
+    assert judge_committed(5, Holding(1, held), sent_again=True) is difference

@@ -66,6 +66,7 @@ class Batch:
     `unknown`      the names in its files that the schema lacks, with how many committed uploads have each
                    (`core.unknown`)
     `rows_removed` rows of it are not in its table any more, and it can never bring them again
+    `sent_again`   all that it landed was sent again, because a rollback took it
     """
 
     id: str
@@ -99,6 +100,7 @@ class Batch:
     undecided: bool = False
     unknown: Mapping[str, int] = field(default_factory=dict)
     rows_removed: bool = False
+    sent_again: bool = False
 
 
 MAX_NOTICES = 50_000

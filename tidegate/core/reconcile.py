@@ -38,10 +38,10 @@ class Holding:
 NOTHING_HELD = Holding()
 
 
-def judge_committed(rows: int, held: Holding, *, removed: bool = False) -> TableDifference | None:
-    """A batch with so many committed rows. `held` was read after the ledger's record said so. `removed`: it is known
-    that rows of it are gone, and their uploads were sent again (`Batch.rows_removed`)."""
-    if held.rows == rows or (removed and held.rows < rows):
+def judge_committed(rows: int, held: Holding, *, sent_again: bool = False) -> TableDifference | None:
+    """A batch with so many committed rows. `held` was read after the ledger's record said so. `sent_again` as
+    `Batch.sent_again` has it: then others bring its rows."""
+    if held.rows == rows or (sent_again and not held.rows):
         return None
     if not held.rows:
         return TableDifference.MISSING
@@ -59,7 +59,7 @@ def judge_found(batch: Batch | None, held: Holding, *, remembered: bool) -> Tabl
     if batch is None:
         return TableDifference.UNKNOWN if remembered else None
     if batch.state is State.COMMITTED:
-        return judge_committed(batch.tally.rows, held, removed=batch.rows_removed)
+        return judge_committed(batch.tally.rows, held, sent_again=batch.sent_again)
     return None if batch.state in (State.SEALED, State.SUBMITTED) else TableDifference.NOT_COMMITTED
 
 

@@ -222,6 +222,7 @@ def decode_batch(item: Item) -> Batch:
         skips="wish_skips" in told,
         unknown=told.get("unknown", {}),
         rows_removed="rows_removed" in told,
+        sent_again="sent_again" in told,
         **{name: told.get(name, 0) for name in _OF_A_BATCH},
     )
 

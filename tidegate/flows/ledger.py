@@ -540,9 +540,10 @@ class Ledger:
             f"{whose}: the claims on its uploads changed {DROPS} times while they were dropped; it will be tried again"
         )
 
-    def note_removed(self, batch_id: str) -> bool:
-        """The batch can never bring its rows again. False if it is not committed."""
-        return self._applied(transitions.note_removed(batch_id))
+    def note_removed(self, batch_id: str, *, sent: bool = False) -> bool:
+        """The batch can never bring its rows again; with `sent` all that it landed was sent again. False if it is not
+        committed."""
+        return self._applied(transitions.note_removed(batch_id, sent=sent))
 
     # ---- a route that waits
 

@@ -126,7 +126,7 @@ class _Expected:
     route: str
     table: str
     held: Holding
-    removed: bool = False
+    sent_again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ def reconcile(
     given_up: dict[str, _GivenUp] = {}
     for batch, table in _ended(oldest, {each.name: each for each in wanted}, ports):
         if batch.state is State.COMMITTED:
-            expected[batch.id] = _Expected(batch.route, table, _held(batch), batch.rows_removed)
+            expected[batch.id] = _Expected(batch.route, table, _held(batch), batch.sent_again)
         else:
             given_up[batch.id] = _GivenUp(batch.route, table, batch.attempt)
     tell(f"{len(expected)} committed batches, {len(given_up)} abandoned ones")
@@ -246,7 +246,7 @@ class _Reconciling:
             self.done.committed += 1
             self.done.rows += expected.held.rows
             held = self.held[expected.table].get(batch_id, NOTHING_HELD)
-            found = judge_committed(expected.held.rows, held, removed=expected.removed)
+            found = judge_committed(expected.held.rows, held, sent_again=expected.sent_again)
             self._note(found, batch_id, expected, held)
         for table, batches in sorted(self.held.items()):
             others = (each for each in sorted(batches) if not self._is_compared(each, table))

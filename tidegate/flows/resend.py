@@ -14,7 +14,9 @@ owner that each upload is taken from, and dispatch takes it over only if that ow
     step of a committed batch         if it dies right after it
     1 a job fences it in its table    run it again: the job finds the fence, and that no row of the batch is there
     2 note that its rows are gone     as 1. A backfill may note and send the same: both name the same owner
-    3 send, part by part              as for an abandoned batch
+    3 send, part by part              run it again: what was sent is refused as a repeat. Until 4 `tidegate audit
+                                      --tables` says that its rows are missing
+    4 note that all was sent          done
 
     if it dies, or is run twice     some notices are published twice, under other ids: the first one that claims an
                                     upload owns it, and the others are refused
@@ -113,6 +115,8 @@ def resend_batch(
         sent, expired = sent + entries, expired + forgotten
         elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
+    if landed:
+        ports.ledger.note_removed(batch_id, sent=True)
     return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
 
 

@@ -179,7 +179,7 @@ def the_table_was_rolled_back(stage: Stage) -> None:
     assert kept.id not in found
     before = stage.sums()
     assert "2 uploads of batch" in stage.types("resend", BATCH=gone.id, answers="y\n")
-    assert stage.batch(gone.id) == replace(gone, rows_removed=True)
+    assert stage.batch(gone.id) == replace(gone, rows_removed=True, sent_again=True)
     what_is_on_its_way_lands(stage)
     assert HOLDS in stage.types("audit --tables")
     assert "nothing of batch" in stage.types("resend", BATCH=gone.id, answers="y\n", ends=1)

@@ -259,9 +259,11 @@ def step_aside(batch_id: str, route: str, attempt: int, *, now: int) -> Transiti
     )
 
 
-def note_removed(batch_id: str) -> Transition:
-    """Rows of the batch are not in its table any more, and the table proves that no driver can bring them again."""
+def note_removed(batch_id: str, *, sent: bool = False) -> Transition:
+    """Rows of the batch are not in its table any more, and the table proves that no driver can bring them again. With
+    `sent` all its uploads were sent again since."""
+    done = {"sent_again": 1} if sent else {}
     return single(
         f"note that rows of batch {batch_id} were removed",
-        Write(batch_key(batch_id), Update(sets={"rows_removed": 1}), (Is("state", State.COMMITTED.value),)),
+        Write(batch_key(batch_id), Update(sets={"rows_removed": 1, **done}), (Is("state", State.COMMITTED.value),)),
     )
