@@ -11,7 +11,7 @@ from typing import Any
 
 from simulation.world.resending import claims_pk
 from simulation.world.s3 import SUSPENDED, Version
-from simulation.world.table import Stored
+from simulation.world.table import Stored, rows_of_batch
 from simulation.world.world import ManifestUpload, World
 
 OUTCOMES = ("committed", "quarantined", "superseded", "vanished")
@@ -33,6 +33,7 @@ def mistaken(world: World) -> list[str]:
         for batch, item in batches.items()
         if world.committed.get("b#" + batch, (item["state"], item.get("snapshot")))
         != (item["state"], item.get("snapshot"))
+        and not let_go(world, batch)
     ]
     for batch, item in batches.items():
         if item["state"] in FINAL:
@@ -55,7 +56,7 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     published = [(table, stored) for each, table, stored in world.published() if each == batch]
     if not published and item["state"] == "ABANDONED" and batch in world.fenced():
         return  # the table was rolled back past its fence: `told` says who may publish it
-    if item["state"] == "COMMITTED" and "rows_removed" in item and published and not published[-1][1].files:
+    if let_go(world, batch):
         yield from _let_go(world, batch, item, [stored for _, stored in published])
         return
     if len(published) != 1 and not refenced(world, batch):
@@ -112,17 +113,30 @@ def _batch(world: World, batch: str, item: Mapping[str, Any]) -> Iterator[str]:
     yield from _claims(world, batch, {_place(each): endings.get(_place(each), "") for each in registered})
 
 
+def let_go(world: World, batch: str) -> bool:
+    """Whether the batch had landed, and was fenced once its rows were gone. A ledger that was rebuilt since calls it
+    abandoned."""
+    of_batch = [(table, stored) for each, table, stored in world.published() if each == batch]
+    body = dict(world.left_in(f"batches/{batch}/")).get(f"batches/{batch}/receipt.json", b"{}")
+    if not of_batch or of_batch[-1][1].files or not json.loads(body).get("fence"):
+        return False
+    table = world.catalog.tables[of_batch[-1][0]]
+    landed = json.loads(body)["tally"]["rows"] or any(stored.files for _, stored in of_batch)
+    return bool(landed) and not rows_of_batch(table, world.catalog.files, batch)
+
+
 def _let_go(world: World, batch: str, item: Mapping[str, Any], published: list[Stored]) -> Iterator[str]:
-    """A batch that had landed, that a rollback took from its table, and that was fenced then. What it ended as stays on
-    record; what it had landed is for others."""
-    if any(stored.files for stored in published):
-        yield "its uploads were sent again, and its rows are in the table"
+    """What it ended as stays on record; what it had landed is for others."""
     left = dict(world.left_in(f"batches/{batch}/"))
     receipt = json.loads(left.get(f"batches/{batch}/receipt.json", b"{}"))
-    snapshots = {stored.snapshot.id for stored in published}
-    if receipt.get("snapshot") not in snapshots or not receipt.get("fence") or receipt.get("tally") != item["tally"]:
-        yield f"its receipt is {receipt}, its fences are {snapshots}, and it landed as {item['tally']}"
+    fences = {stored.snapshot.id for stored in published if not stored.files}
+    if receipt["snapshot"] not in fences:
+        yield f"its receipt is {receipt}, and its fences are {fences}"
+    if item["state"] == "ABANDONED":
+        yield from _claims(world, batch, dict.fromkeys(map(_place, world.manifest_of(batch)), "abandoned"))
         return
+    if receipt["tally"] != item["tally"]:
+        yield f"its receipt is {receipt}, and it landed as {item['tally']}"
     outcomes = left.get(f"batches/{batch}/outcomes/{receipt['staged']}.jsonl.gz", b"").decode().splitlines()
     endings = {
         (each["bucket"], each["key"], each["version"]): each["outcome"] for each in map(json.loads, outcomes[1:])

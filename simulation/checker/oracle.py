@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from simulation.checker import second_opinion
 from simulation.checker.announced import misannounced
-from simulation.checker.books import dropped_for_good, mistaken, refenced
+from simulation.checker.books import dropped_for_good, let_go, mistaken, refenced
 from simulation.checker.bounds import decisions
 from simulation.checker.sent import missent
 from simulation.checker.told import mistold
@@ -359,5 +359,5 @@ def _each_batch_once(world: World, judgement: Judgement) -> None:
             else:
                 published[batch] += 1
         for batch, times in published.items():
-            if times > 1 and not refenced(world, batch):
+            if times > 1 and not refenced(world, batch) and not let_go(world, batch):
                 judgement.broken.append(f"batch {batch} is in {table} {times} times")

@@ -10,7 +10,7 @@ from typing import Any
 from simulation.checker.books import CLAIMS, recorded
 from simulation.world.asking import Answers, UploadIdentity
 from simulation.world.resending import claims_pk
-from simulation.world.table import Metadata
+from simulation.world.table import Metadata, rows_of_batch
 from simulation.world.world import World
 
 DAY = 86_400
@@ -180,7 +180,8 @@ def _differences(world: World, batches: Mapping[str, Mapping[str, Any]], answers
         item = batches[batch]
         table = world.catalog.tables.get(item.get("table", ""))
         if item["state"] == "COMMITTED":
-            held, rows = _held(world, table, batch), item["tally"].get("rows", 0)
+            held = rows_of_batch(table, world.catalog.files, batch) if table else 0
+            rows = item["tally"].get("rows", 0)
             if held > rows or (held < rows and (held or "sent_again" not in item)):
                 expected.add(("missing" if not held else "fewer" if held < rows else "more", batch))
         elif item["state"] == "ABANDONED" and table and not _is_fenced(world, table, batch):
@@ -188,27 +189,6 @@ def _differences(world: World, batches: Mapping[str, Mapping[str, Any]], answers
     told = {(difference, batch) for difference, batch in answers.differences if batch in young}
     if told != expected:
         yield f"told: tables and ledger differ by {sorted(told)}, and do by {sorted(expected)}"
-
-
-def _held(world: World, table: Metadata | None, batch: str) -> int:
-    """How many rows of the batch main has now: in its own files, or in those to which others have moved them. What
-    two batches have brought is then the last one's."""
-    if table is None:
-        return 0
-    line = table.line()
-    brought_by = {
-        row[:3]: stored.snapshot.summary["tidegate.batch"]
-        for stored in line
-        if "tidegate.batch" in stored.snapshot.summary
-        for name in stored.files
-        for row in world.catalog.files[name]
-    }
-    whose = {stored.snapshot.id: stored.snapshot.summary.get("tidegate.batch") for stored in line}
-    return sum(
-        (whose[at] or brought_by.get(row[:3])) == batch
-        for at, name in table.held()
-        for row in world.catalog.files[name]
-    )
 
 
 def _is_fenced(world: World, table: Metadata, batch: str) -> bool:

@@ -8,7 +8,7 @@ writers follow `SetSnapshotOperation`, `CherryPickOperation`, `RemoveSnapshots` 
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -291,9 +291,7 @@ class ModelTable:
         return snapshot in {each.id for each in self._load().ancestors()}
 
     def rows_of(self, batch_id: str, position: Floor) -> int:
-        metadata = replace(self._load(), head=position.head)
-        added = {each.snapshot.id: each.snapshot.summary.get(BATCH) for each in metadata.line()}
-        return sum(len(self.catalog.files[name]) for at, name in metadata.held() if added[at] == batch_id)
+        return rows_of_batch(replace(self._load(), head=position.head), self.catalog.files, batch_id)
 
     def rows_without_batch(self, position: Floor) -> int:
         """Nobody changes rows here."""
@@ -432,3 +430,18 @@ class ModelTable:
     def _ask(self, what: str, question: Callable[[], Any]) -> Any:
         error = NoAnswer(f"table {self.name}: the catalog does not answer")
         return self.network.call(f"iceberg.{what}", question, lost=lambda: error, failed=lambda: error)
+
+
+def rows_of_batch(table: Metadata, files: Mapping[str, Sequence[Row]], batch: str) -> int:
+    """How many rows of the batch main has: in its own files, or in those to which others have moved them. What two
+    batches have brought is then the last one's."""
+    known = [*table.gone.values(), *table.snapshots.values(), *table.line()]
+    brought_by = {
+        row[:3]: stored.snapshot.summary[BATCH]
+        for stored in known
+        if BATCH in stored.snapshot.summary
+        for name in stored.files
+        for row in files[name]
+    }
+    whose = {stored.snapshot.id: stored.snapshot.summary.get(BATCH) for stored in known}
+    return sum((whose[at] or brought_by.get(row[:3])) == batch for at, name in table.held() for row in files[name])
