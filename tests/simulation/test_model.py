@@ -51,7 +51,6 @@ def test_a_transition_that_no_set_up_takes_is_named():
         "pause",  # they decide when a batch begins, not what lands: tests/functional/test_pause.py
         "unpause",
         "drop_quarantined",  # a person's, beside a release: tests/functional/test_drop_quarantined.py
-        "note_snapshot",  # it says where the rows are, and decides nothing: tests/functional/test_republish.py
     }
 
 

@@ -70,4 +70,4 @@ def test_a_dry_run_starts_no_job(asked: dict[str, Any], monkeypatch: pytest.Monk
     monkeypatch.setattr("tidegate.cli.resend.replace", lambda ports, **_: ports)
     result = run("01A", "--dry-run")
     assert (result.exit_code, asked["sent"]) == (0, [])
-    assert "a job would look whether the table was rolled back past it" in result.stdout
+    assert "a job would look whether its table was rolled back past it" in result.stdout

@@ -86,6 +86,10 @@ def resend(
     ports = deployed.ports(f"resend-{uuid.uuid4().hex}")
     if dry_run:
         ports = replace(ports, topic=Unsent(), measure=lambda *_: None)
+    if not dry_run:
+        _confirm_landed(
+            [each for each in dict.fromkeys(what) if each not in (LETTERS, QUARANTINE, *objects)], ports, yes=yes
+        )
     left = False
     for each in dict.fromkeys(what):
         if each == LETTERS:
@@ -95,7 +99,7 @@ def resend(
         elif each in objects:
             left |= _object(each, objects[each], version, deployed, ports, dry_run=dry_run)
         else:
-            left |= _batch(each, deployed, ports, dry_run=dry_run, yes=yes)
+            left |= _batch(each, deployed, ports, dry_run=dry_run)
     if left:
         raise typer.Exit(int(Exit.FINDING))
 
@@ -204,18 +208,25 @@ def _object(
 # --- a batch ---
 
 
-def _batch(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
+def _confirm_landed(batches: list[str], ports: Ports, *, yes: bool) -> None:
+    """Print those that have landed, and ask whether to go on."""
+    landed = [each for each in map(ports.ledger.batch, batches) if each and each.state is State.COMMITTED]
+    for each in landed:
+        printed.echo(f"batch {each.id} has landed: {counted(each.tally.rows, 'row')}, table {each.table}")
+    if landed and not yes:
+        printed.echo("Rows that were deleted on purpose, and whose snapshot has expired, come back as well.", err=True)
+        confirm("Send again what their tables lack as a whole?")
+
+
+def _batch(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool) -> bool:
     """Whether nothing was sent."""
     there = ports.ledger.batch(batch_id)
-    if there is not None and there.state is State.COMMITTED:
-        printed.echo(f"batch {batch_id} has landed: {counted(there.tally.rows, 'row')}, table {there.table}")
-        if dry_run:
-            printed.echo("  a job would look whether the table was rolled back past it, and its uploads would be sent")
-            return False
-        if not yes:
-            said = "Rows that were deleted on purpose, and whose snapshot has expired, come back as well."
-            printed.echo(said, err=True)
-            confirm("Send its uploads again if the table lacks all of its rows?")
+    if dry_run and there is not None and there.state is State.COMMITTED:
+        printed.echo(
+            f"batch {batch_id} has landed: a job would look whether its table was rolled back past it, and then its"
+            " uploads would be sent"
+        )
+        return False
     try:
         fencer = deployed.fencer(render.progress)
         done = resend_batch(batch_id, ports, run=ports.new_id(), fencer=fencer, on_sent=_progress(dry_run=dry_run))

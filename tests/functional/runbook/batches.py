@@ -182,7 +182,7 @@ def its_job_hangs(stage: Stage) -> None:
 @scenario("Pause a route")
 def a_person_changes_its_table(stage: Stage) -> None:
     first = stage.submitted("flights/a.json")
-    stage.types("tidegate pause", ROUTE=ROUTE)
+    stage.types("tidegate pause ROUTE", ROUTE=ROUTE)
     assert "paused" in stage.types("tidegate status")
     stage.upload("flights/b.json")
     assert stage.deliver() == []
@@ -194,7 +194,7 @@ def a_person_changes_its_table(stage: Stage) -> None:
         stage.settle()
     assert stage.deployment.ledger.route(ROUTE).running == ()
     assert stage.metrics["OldestPendingSeconds", ROUTE] == 0, "no alarm sounds for a pause"
-    stage.types("pause --end", ROUTE=ROUTE)
+    stage.types("ROUTE --end", ROUTE=ROUTE)
     stage.settle()
     stage.settle()
     assert stage.running.objects == 1

@@ -139,7 +139,7 @@ def the_work_bucket_is_lost_as_well(stage: Stage) -> None:
     lose_the_ledger(stage, work=True)
     rebuilt(stage, batch)
     stage.deployment.clock.advance(2 * HOUR)
-    assert "flights/c.json" in stage.types("tidegate audit", ends=1)
+    assert "flights/c.json" in stage.types("audit --since")
     announced_again(stage, "flights/a.json", "flights/b.json")
     assert stage.tables.times(TABLE) == dict.fromkeys((f"flights/{name}.json" for name in "abc"), 1)
     assert (stage.sums()["notified"], stage.sums()["committed"]) == (3, 3)
