@@ -17,7 +17,7 @@ from tidegate.core.errors import Rejected
 from tidegate.core.lineage import Landed
 from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, make_part
 from tidegate.core.outcomes import Outcome
-from tidegate.core.receipts import decode_outcomes
+from tidegate.core.receipts import decode_outcomes, decode_receipt
 from tidegate.core.records import DAY
 from tidegate.core.uploads import Upload
 from tidegate.flows import from_rows
@@ -238,6 +238,28 @@ def test_a_job_that_ends_while_claims_are_written_ends_its_uploads(history: Hist
     assert rebuilt(history, work=Late()).whole
     assert history.world.batch(OLD_ID).state is State.COMMITTED
     assert ending_of(history, "moved") == "quarantined"
+
+
+def test_a_batch_that_is_fenced_again_while_claims_are_written_lets_go_of_its_uploads(history: History):
+    """A person sends again what a rollback took, in a job that was started before the ledger was lost."""
+    name, receipt = quarantined_late(history)
+    history.work.objects[name] = receipt
+    fence = replace(decode_receipt(receipt), fence=True).encode()
+    manifests: list[str] = []
+
+    class Late:
+        def __getattr__(self, called: str) -> Any:
+            return getattr(history.work, called)
+
+        def get(self, asked: str) -> bytes | None:
+            manifests.extend([asked] if asked.endswith("sealed.json") else [])
+            if len(manifests) == 2:
+                history.work.objects[name] = fence
+            return history.work.get(asked)
+
+    assert rebuilt(history, work=Late()).whole
+    assert history.world.batch(OLD_ID).state is State.ABANDONED
+    assert ending_of(history, "moved") == "abandoned"
 
 
 def test_a_job_that_ends_between_two_rebuilds_ends_its_uploads(history: History):

@@ -193,8 +193,8 @@ class _Rebuilding:
     made_at: Callable[[str], int]
     tell: Tell
     report: Rebuilt = field(default_factory=Rebuilt)
-    receipts: set[str] = field(default_factory=set)
-    """Batches that had a receipt when their claims were written."""
+    receipts: dict[str, bool] = field(default_factory=dict)
+    """Batches that had a receipt when their claims were written, and whether it told of a fence."""
     _files: dict[str, BatchFiles | None] = field(default_factory=dict)
     """Of the batches that share an upload with another one."""
 
@@ -251,7 +251,8 @@ class _Rebuilding:
             return
         found = self.parts(batch_id, files)
         endings = self.endings(batch_id, files, found)
-        self.receipts |= {batch_id} if files.receipt else set()
+        if files.receipt:
+            self.receipts[batch_id] = files.receipt.fence
         records = [
             NoticeRecord(
                 notice_of_part(name),
@@ -361,8 +362,8 @@ class _Rebuilding:
                 f"its receipt accounts for {receipt.tally.uploads} uploads, its manifest for {sealed.objects}: one of"
                 " the two was changed by hand"
             )
-        if receipt and batch_id not in self.receipts:
-            # its job has ended since
+        if receipt and self.receipts.get(batch_id) is not receipt.fence:
+            # its job has ended since, or it was fenced again
             self.claims(batch_id)
         back = self._owned_elsewhere(batch_id, files) if receipt else {}
         young = batch.opened_at >= self.ports.clock() - LONGEST_OPEN
