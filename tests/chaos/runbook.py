@@ -142,7 +142,7 @@ class Operator:
             if self.mended:
                 too_large = ("--route", route, "--error", "too large", "--yes")
                 released = self._type("resend", "quarantine", *too_large)
-                if "left: a later version" in released.stderr and "released" not in released.stderr:
+                if "left: a later version" in released.stdout and "sent again" not in released.stdout:
                     self._type("abort", "quarantine", *too_large, "--reason", "corrected")
 
     def _tend_given_up(self, status: dict[str, Any]) -> None:
