@@ -152,7 +152,7 @@ class Operator:
                 done = self._type("resend", batch)
                 if "is left to send" in done.stderr:
                     self.given_up[batch] = "resent"
-                elif "is not abandoned" in done.stderr:
+                elif "has landed" in done.stdout:
                     self.given_up[batch] = "published before it was fenced"
 
     def _tend_pauses(self, status: dict[str, Any]) -> None:
@@ -199,6 +199,7 @@ class Operator:
         process = subprocess.Popen(
             [str(Path(sys.executable).with_name("tidegate")), *words],
             env={**os.environ, **self.stack.environment},
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
