@@ -117,11 +117,13 @@ def let_go(world: World, batch: str) -> bool:
     """Whether the batch had landed, and was fenced once its rows were gone. A ledger that was rebuilt since calls it
     abandoned."""
     of_batch = [(table, stored) for each, table, stored in world.published() if each == batch]
-    body = dict(world.left_in(f"batches/{batch}/")).get(f"batches/{batch}/receipt.json", b"{}")
-    if not of_batch or of_batch[-1][1].files or not json.loads(body).get("fence"):
+    if not of_batch or of_batch[-1][1].files:
+        return False
+    receipt = json.loads(dict(world.left_in(f"batches/{batch}/")).get(f"batches/{batch}/receipt.json", b"{}"))
+    if not receipt.get("fence"):
         return False
     table = world.catalog.tables[of_batch[-1][0]]
-    landed = json.loads(body)["tally"]["rows"] or any(stored.files for _, stored in of_batch)
+    landed = receipt["tally"]["rows"] or any(stored.files for _, stored in of_batch)
     return bool(landed) and not rows_of_batch(table, world.catalog.files, batch)
 
 

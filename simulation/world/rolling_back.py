@@ -1,14 +1,13 @@
 """A table is rolled back past batches that have landed, and people send these again, as the command line does."""
 
-import uuid
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from simulation.world.resending import resend_one_batch
 from simulation.world.table import Metadata
 from tidegate import wiring
 from tidegate.core.batches import State
 from tidegate.core.errors import TidegateError
-from tidegate.flows.resend import resend_batch
 
 if TYPE_CHECKING:
     from simulation.world.world import World
@@ -26,10 +25,9 @@ def act(world: "World") -> None:
 
 def resend_all() -> None:
     """`tidegate resend` of each batch that has landed. One that is refused does not stop the others."""
-    deployed = wiring.this_deployment()
-    ports, fencer = deployed.ports(f"resend-{uuid.uuid4().hex}"), deployed.fencer(lambda said: None)
+    ports = wiring.this_deployment().ports()
     for batch_id in list(ports.work.folders("batches/", "")):
         batch = ports.ledger.batch(batch_id)
         if batch is not None and batch.state is State.COMMITTED:
             with suppress(TidegateError):
-                resend_batch(batch_id, ports, run=ports.new_id(), fencer=fencer)
+                resend_one_batch(batch_id)

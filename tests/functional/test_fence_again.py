@@ -11,10 +11,11 @@ from tests.support.fakes import Died, Life, every_death
 from tests.support.small_sink import committed, conflict, lost_answer
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.publication import Floor
 from tidegate.core.receipts import Receipt, decode_outcomes, decode_receipt
 from tidegate.flows import publish
 from tidegate.flows.fence_again import fence_again
-from tidegate.flows.publish import run
+from tidegate.flows.publish import Attempt, run
 from tidegate.flows.sink import Hopeless
 
 
@@ -42,6 +43,17 @@ def rolled_back(table: Table) -> Receipt:
     table.sink().roll_back(1)
     assert table.rows == []
     return receipt
+
+
+def rolled_back_under_a_zombie(table: Table) -> tuple[Attempt, Floor, int]:
+    """A driver of the first attempt that has staged, its floor, and what it staged. Another one has published the batch
+    meanwhile, and the table was rolled back to the floor."""
+    zombie = table.attempt(1)
+    zombie.sink.create_if_absent()
+    known, staged = zombie.floor(), zombie.stage()
+    landed(table)
+    table.sink().roll_back(known.head)
+    return zombie, known, staged
 
 
 def test_it_is_fenced_with_the_endings_that_it_had(table: Table) -> None:
@@ -94,11 +106,7 @@ def test_a_table_with_some_of_its_rows_stays_as_it_is(
 
 
 def test_a_zombie_of_the_first_attempt_finds_the_fence(table: Table) -> None:
-    zombie = table.attempt(1)
-    zombie.sink.create_if_absent()
-    known, staged = zombie.floor(), zombie.stage()
-    landed(table)
-    table.sink().roll_back(known.head)
+    zombie, known, staged = rolled_back_under_a_zombie(table)
     fence = fence_again(table.attempt())
     assert zombie.publish(staged, known).snapshot == fence.snapshot
     assert zombie.end(zombie.publish(staged, known)) == fence, "its receipt says the same"
@@ -106,11 +114,7 @@ def test_a_zombie_of_the_first_attempt_finds_the_fence(table: Table) -> None:
 
 
 def test_a_zombie_that_was_faster_is_found(table: Table) -> None:
-    zombie = table.attempt(1)
-    zombie.sink.create_if_absent()
-    known, staged = zombie.floor(), zombie.stage()
-    landed(table)
-    table.sink().roll_back(known.head)
+    zombie, known, staged = rolled_back_under_a_zombie(table)
     zombie.publish(staged, known)
     with pytest.raises(Hopeless, match="holds 3 of the 3 rows"):
         fence_again(table.attempt())
@@ -118,11 +122,7 @@ def test_a_zombie_that_was_faster_is_found(table: Table) -> None:
 
 
 def test_a_zombie_that_is_faster_by_a_moment_is_found(table: Table) -> None:
-    zombie = table.attempt(1)
-    zombie.sink.create_if_absent()
-    known, staged = zombie.floor(), zombie.stage()
-    landed(table)
-    table.sink().roll_back(known.head)
+    zombie, known, staged = rolled_back_under_a_zombie(table)
 
     def meanwhile(moment: str) -> None:
         if moment == "before":

@@ -220,9 +220,9 @@ def quarantined_late(history: History) -> tuple[str, bytes]:
     return name, history.work.objects.pop(name)
 
 
-def test_a_job_that_ends_while_claims_are_written_ends_its_uploads(history: History):
-    """Its receipt is there when its record is written, and was not when its claims were."""
-    name, receipt = quarantined_late(history)
+def written_late(history: History, name: str, body: bytes) -> Any:
+    """The work bucket, in which this file is written when the first manifest is read a second time: for the batch's
+    record, after its claims were written."""
     manifests: list[str] = []
 
     class Late:
@@ -232,10 +232,16 @@ def test_a_job_that_ends_while_claims_are_written_ends_its_uploads(history: Hist
         def get(self, asked: str) -> bytes | None:
             manifests.extend([asked] if asked.endswith("sealed.json") else [])
             if len(manifests) == 2:
-                history.work.objects[name] = receipt
+                history.work.objects[name] = body
             return history.work.get(asked)
 
-    assert rebuilt(history, work=Late()).whole
+    return Late()
+
+
+def test_a_job_that_ends_while_claims_are_written_ends_its_uploads(history: History):
+    """Its receipt is there when its record is written, and was not when its claims were."""
+    name, receipt = quarantined_late(history)
+    assert rebuilt(history, work=written_late(history, name, receipt)).whole
     assert history.world.batch(OLD_ID).state is State.COMMITTED
     assert ending_of(history, "moved") == "quarantined"
 
@@ -245,19 +251,7 @@ def test_a_batch_that_is_fenced_again_while_claims_are_written_lets_go_of_its_up
     name, receipt = quarantined_late(history)
     history.work.objects[name] = receipt
     fence = replace(decode_receipt(receipt), fence=True).encode()
-    manifests: list[str] = []
-
-    class Late:
-        def __getattr__(self, called: str) -> Any:
-            return getattr(history.work, called)
-
-        def get(self, asked: str) -> bytes | None:
-            manifests.extend([asked] if asked.endswith("sealed.json") else [])
-            if len(manifests) == 2:
-                history.work.objects[name] = fence
-            return history.work.get(asked)
-
-    assert rebuilt(history, work=Late()).whole
+    assert rebuilt(history, work=written_late(history, name, fence)).whole
     assert history.world.batch(OLD_ID).state is State.ABANDONED
     assert ending_of(history, "moved") == "abandoned"
 

@@ -8,6 +8,7 @@ import typer
 from tidegate.cli import deployment, render, terminal
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, YesOption, confirm
+from tidegate.cli.render_status import DONE_AS_WISHED
 from tidegate.cli.selecting import (
     QUARANTINE,
     ErrorOption,
@@ -35,7 +36,6 @@ _BECOMES = {
     Wish.RESEND: "Its uploads are sent again, and land with another batch",
 }
 """What becomes of the uploads, in the question before."""
-_DONE = {Wish.DROP: "dropped", Wish.RESEND: "sent again"}
 
 
 def abort(
@@ -116,7 +116,7 @@ def _batch(batch: str, wish: Wish | None, ports: Ports, *, skip_missing: bool, y
     lacks = missing(there, ports) if there and given_up and not refusal else NOTHING_MISSING
     match refusal or ask_abort(batch, ports, wish, skip_missing=skip_missing):
         case Aborted.FENCING:
-            then = f", then its uploads are {_DONE[wish]}" if wish else ""
+            then = f", then its uploads are {DONE_AS_WISHED[wish]}" if wish else ""
             terminal.tell(f"batch {batch} is being fenced{then}: `tidegate status` shows how it ends")
             if wish is Wish.DROP:
                 render.droppable(droppable(batch, ports))
@@ -124,7 +124,7 @@ def _batch(batch: str, wish: Wish | None, ports: Ports, *, skip_missing: bool, y
         case Aborted.WISHED if wish:
             terminal.tell(
                 f"batch {batch} was given up before. Within a minute after it is abandoned its uploads are"
-                f" {_DONE[wish]}: see `tidegate status`"
+                f" {DONE_AS_WISHED[wish]}: see `tidegate status`"
             )
             if wish is Wish.DROP:
                 render.droppable(droppable(batch, ports))

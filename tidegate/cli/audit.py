@@ -123,8 +123,8 @@ def audit(
 ) -> None:
     """Compare the buckets with the ledger: which uploads has S3 never announced? Nothing is changed without --send.
 
-    It looks at every upload in the window, also at those from before the route was there. Settling does this on its
-    own, every few hours.
+    It looks at every upload in the window, also at those from before the route was there. A deployment does this on
+    its own, as `[audit]` says.
 
     With s3://BUCKET/PREFIX it compares what is there, of any age, with the table itself. So it finds what was in the
     bucket before the deployment, is older than the ledger remembers, is in another table that the route had before, or

@@ -4,7 +4,7 @@ import difflib
 import shlex
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -81,21 +81,20 @@ def resend(
         raise typer.BadParameter("--route, --key, --error, --since and --until go with quarantine")
     if version and not (len(what) == 1 and what[0].startswith("s3:")):
         raise typer.BadParameter("--version goes with one s3://BUCKET/KEY")
-    objects = {each: bucket_and_key(each) for each in what if each.startswith("s3:")}
+    asked = list(dict.fromkeys(what))
+    objects = {each: bucket_and_key(each) for each in asked if each.startswith("s3:")}
     deployed = deployment.find(folder)
     ports = deployed.ports(f"resend-{uuid.uuid4().hex}")
     if dry_run:
         ports = replace(ports, topic=Unsent(), measure=lambda *_: None)
-    if not dry_run:
-        _confirm_landed(
-            [each for each in dict.fromkeys(what) if each not in (LETTERS, QUARANTINE, *objects)], ports, yes=yes
-        )
+    else:
+        _confirm_landed([each for each in asked if each not in (LETTERS, QUARANTINE, *objects)], ports, yes=yes)
     left = False
-    for each in dict.fromkeys(what):
+    for each in asked:
         if each == LETTERS:
-            left |= _letters(deployed, dry_run=dry_run)
+            left |= _letters(deployed, ports, dry_run=dry_run)
         elif each == QUARANTINE:
-            left |= _quarantine(wanted, deployed, ports, dry_run=dry_run, yes=yes)
+            _quarantine(wanted, deployed, ports, dry_run=dry_run, yes=yes)
         elif each in objects:
             left |= _object(each, objects[each], version, deployed, ports, dry_run=dry_run)
         else:
@@ -107,9 +106,9 @@ def resend(
 # --- dead letters ---
 
 
-def _letters(deployed: Deployment, *, dry_run: bool) -> bool:
+def _letters(deployed: Deployment, ports: Ports, *, dry_run: bool) -> bool:
     """Move back what can succeed. Whether something stays."""
-    ports, routes, run = deployed.ports(), deployed.routes, uuid.uuid4().hex
+    routes, run = deployed.routes, uuid.uuid4().hex
     known = {name: routes[name].lanes if name in routes else 1 for name in deployment.known_names(routes, ports)}
     notifications, notices = deployed.letters()
     kept = 0
@@ -130,8 +129,8 @@ def _letters(deployed: Deployment, *, dry_run: bool) -> bool:
 # --- quarantine ---
 
 
-def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> bool:
-    """Release what was selected. Always False: what was corrected meanwhile is not left over."""
+def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run: bool, yes: bool) -> None:
+    """Release what was selected."""
     began = ports.clock()
     found = find(wanted, deployed, ports)
     if dry_run:
@@ -146,7 +145,7 @@ def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run
         ports,
         run=ports.new_id(),
         configured=deployed.routes,
-        on_sent=_progress(dry_run=dry_run),
+        on_sent=_nothing_is_sent if dry_run else _sent_so_far,
         began=began,
     )
     if done.corrected:
@@ -162,7 +161,6 @@ def _quarantine(wanted: Selected, deployed: Deployment, ports: Ports, *, dry_run
         terminal.tell(
             "nothing of this is in quarantine, so nothing is sent: `tidegate files --state quarantined` has what is"
         )
-    return False
 
 
 def other_ways(found: Sequence[Quarantined], deployed: Deployment, ports: Ports) -> Iterator[str]:
@@ -229,7 +227,9 @@ def _batch(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool) 
         return False
     try:
         fencer = deployed.fencer(render.progress)
-        done = resend_batch(batch_id, ports, run=ports.new_id(), fencer=fencer, on_sent=_progress(dry_run=dry_run))
+        done = resend_batch(
+            batch_id, ports, run=ports.new_id(), fencer=fencer, on_sent=_nothing_is_sent if dry_run else _sent_so_far
+        )
     except Rejected as error:
         render.error(f"batch {batch_id}: {error}")
         return True
@@ -281,14 +281,13 @@ def _tell(what: str, done: Resend, landed: int, *, dry_run: bool) -> bool:
 
 
 def _are(sent: int, of: str = "", *, dry_run: bool) -> str:
-    one, more = ("would be", "would be") if dry_run else ("is", "are")
-    again = "sent" if dry_run else "sent again"
-    return counted(sent, f"upload{of} {one} {again}", f"uploads{of} {more} {again}")
+    one, more = ("would be sent", "would be sent") if dry_run else ("is sent again", "are sent again")
+    return counted(sent, f"upload{of} {one}", f"uploads{of} {more}")
 
 
-def _progress(*, dry_run: bool) -> Callable[[int], None]:
-    def say(sent: int) -> None:
-        if not dry_run:
-            printed.echo(f"  {counted(sent, 'upload')} sent", err=True)
+def _sent_so_far(sent: int) -> None:
+    printed.echo(f"  {counted(sent, 'upload')} sent", err=True)
 
-    return say
+
+def _nothing_is_sent(found: int) -> None:
+    """A dry run makes no progress."""

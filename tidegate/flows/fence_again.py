@@ -53,7 +53,7 @@ def fence_again(attempt: Attempt) -> Receipt:
             " history: the table was not rolled back past it. Rows that are missing were deleted since: `tidegate audit"
             " s3://BUCKET/PREFIX --send` sends their uploads"
         )
-    decided = attempt.publish(_stage_fence(attempt, before), floor)
+    decided = attempt.publish(attempt.stage_fence(_ended(attempt, before)), floor)
     receipt = attempt.write_receipt(decided)
     if not receipt.fence:
         raise Hopeless(
@@ -70,13 +70,9 @@ def _receipt(attempt: Attempt) -> Receipt:
     return decode_receipt(body)
 
 
-def _stage_fence(attempt: Attempt, before: Receipt) -> int:
+def _ended(attempt: Attempt, before: Receipt) -> Outcomes:
     name = outcomes_name(attempt.folder, before.staged)
     body = attempt.work.get(name)
     if body is None:
         raise Hopeless(f"{name} is missing in the work bucket")
-    ended = decode_outcomes(body)
-    staged = attempt.sink.stage_nothing()
-    fence = Outcomes(staged, fence=True, tally=ended.tally, endings=ended.endings, manifest=ended.manifest)
-    attempt.work.put(outcomes_name(attempt.folder, staged), fence.encode())
-    return staged
+    return decode_outcomes(body)

@@ -32,7 +32,7 @@ from tidegate.core.manifests import (
     floor_name,
     outcomes_name,
 )
-from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.outcomes import NO_TALLY, Outcome, Read
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
 from tidegate.core.receipts import (
     Ending,
@@ -61,6 +61,9 @@ PARTS_AT_ONCE = 10
 """As many as a client of botocore keeps connections."""
 FEW_PARTS = 10
 DIFFERS = "Nothing was published. The ledger is damaged: docs/operations.md, `A lost ledger`"
+
+
+NOTHING_ENDED = Outcomes(staged=0, fence=True, tally=NO_TALLY)
 
 
 class Contradiction(Exception):
@@ -264,9 +267,10 @@ class Attempt:
             body = self.work.get(failure_name(self.folder, attempt))
             yield decode_failure(body) if body else None
 
-    def stage_fence(self) -> int:
+    def stage_fence(self, ended: Outcomes = NOTHING_ENDED) -> int:
+        """Stage an empty append, and write its outcomes: the endings of `ended`, if the batch has landed before."""
         staged = self.sink.stage_nothing()
-        outcomes = Outcomes(staged, fence=True, tally=tally_of([], 0))
+        outcomes = Outcomes(staged, fence=True, tally=ended.tally, endings=ended.endings, manifest=ended.manifest)
         self.work.put(outcomes_name(self.folder, staged), outcomes.encode())
         return staged
 

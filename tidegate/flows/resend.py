@@ -98,13 +98,12 @@ def resend_batch(
         return Resend(Resent.NO_SUCH_BATCH)
     if batch.state not in (State.ABANDONED, State.COMMITTED):
         return Resend(Resent.NOT_ENDED)
-    folder = batch_folder(batch_id)
+    landed, folder = batch.state is State.COMMITTED, batch_folder(batch_id)
     manifest = ports.work.get(folder + "sealed.json")
     if manifest is None:
         return Resend(Resent.MISSING)
-    if batch.state is State.COMMITTED and not _let_go(batch, ports, fencer):
+    if landed and not _let_go(batch, ports, fencer):
         return Resend(Resent.NO_ROUTE)
-    landed = batch.state is State.COMMITTED
     sent = elsewhere = expired = 0
     for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from tidegate.cli.printed import in_prose
+from tidegate.cli.render_status import DONE_AS_WISHED
 from tidegate.cli.render_unknown import WAYS_OUT, of_route
 from tidegate.cli.terminal import counted
 from tidegate.core.outlook import is_delayed, outlook
@@ -26,7 +27,7 @@ def _of(each: RouteStatus, now: int) -> Iterator[str]:
             yield f"Batch {batch.id} of route {name} is given up by attempt {batch.attempt}."
     for batch in each.wishes:
         if batch.wish:
-            done = {"drop": "dropped", "resend": "sent again"}[batch.wish.value]
+            done = DONE_AS_WISHED[batch.wish]
             yield f"The {counted(batch.objects, 'upload')} of batch {batch.id} of route {name} are to be {done}."
     if each.paused:
         yield in_prose(f"Route {name} is paused since {iso(each.paused)}: `tidegate pause {name} --end` ends that.")
