@@ -5,11 +5,19 @@ Without a fault the product keeps every promise in all of them.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from simulation.checker.accidents import (
+    ask_of_each_batch,
+    expire_claims,
+    first_starts_in,
+    of_each_batch,
+    release_all,
+    upload_each,
+)
 from simulation.checker.scenarios import BAD, GOOD, MORE
 from simulation.world import foreign, letters, people, replayed, resending
 from simulation.world.emr import SimulatedJobRun
@@ -56,7 +64,7 @@ def released_and_gone(world: World) -> None:
     bytes are put again."""
     world.knobs = replace(world.knobs, attempts=1, releases=1)
     _one_refused(world, 400.0)
-    world.kernel.after(500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
+    release_all(world, 500.0)
     world.remove("b.json", bucket="plain", after=520.0)
     world.upload("b.json", GOOD, bucket="plain", after=1_500.0)
 
@@ -86,8 +94,7 @@ def quarantined_out_of_turn(world: World) -> None:
     """Three batches of a route quarantine a file, and the first one ends last. What the third one quarantined comes
     back."""
     world.knobs = replace(world.knobs, in_flight=3, attempts=1)
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 1_500.0)
     for name, body, after in (("a", BAD, 0.0), ("b", BAD, 150.0), ("c", GOOD, 300.0), ("d", GOOD, 300.0)):
         world.upload(f"events/{name}.json", body, after=after)
     world.refuse("landing", "events/c.json", "AccessDenied", 900.0)
@@ -147,8 +154,7 @@ def lost_with_what_came_again(world: World) -> None:
     lost."""
     world.lasts = 6_000.0
     _vanished(world)
-    for name in "bx":
-        world.upload(f"{name}.json", GOOD, bucket="plain", after=300.0)
+    upload_each(world, "bx", plain=True, after=300.0)
     lose(world, 340.0)
 
 
@@ -160,8 +166,7 @@ def replayed_for_months(world: World) -> None:
     _vanished(world)
     world.upload("b.json", GOOD, bucket="plain", after=900.0)
     world.announce = lambda version: [] if version.key == "events/c.json" else [1.0]
-    for name in "acn":
-        world.upload(f"events/{name}.json", GOOD, after=100.0)
+    upload_each(world, "acn", after=100.0)
     world.refuse("landing", "events/a.json", "AccessDenied", 800.0)
     _resend(world, "landing", "events/a.json", 1_000.0)
     world.kernel.after(2_000.0, lambda: people.audit(world))
@@ -171,8 +176,7 @@ def replayed_for_months(world: World) -> None:
 def renamed_and_released(world: World) -> None:
     """What a route has quarantined is released after another one took its keys: it goes through that one."""
     world.knobs = replace(world.knobs, attempts=1, releases=1)
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "ab")
     world.refuse("landing", "events/b.json", "AccessDenied", 400.0)
     world.kernel.after(450.0, partial(deploy, CONFIG.replace('name = "events"', 'name = "things"')))
 
@@ -182,37 +186,35 @@ def renamed_and_released(world: World) -> None:
             world.noticed.append("people: what was released did not go through the route that takes its key today")
 
     world.kernel.after(1_500.0, look)
-    world.kernel.after(500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
+    release_all(world, 500.0)
 
 
 def given_up_in_portions(world: World) -> None:
     """A batch of several notices is given up with its uploads, and a run of settling takes one of its parts only. The
     same bytes of each come again before the fence is published."""
     _in_portions(world)
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(_give_up, world)))
-    for name in "abcd":
-        world.upload(f"{name}.json", GOOD, bucket="plain", after=130.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    upload_each(world, "abcd", plain=True, after=130.0)
 
 
 def dropped_in_portions(world: World) -> None:
     """A batch of several notices is given up, and its uploads are dropped one part in each run of settling."""
     _in_portions(world)
     world.knobs = replace(world.knobs, resends=True)
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(people.drop_one, world)))
+    of_each_batch(world, partial(people.drop_one, world), after=100.0)
 
 
 def resent_in_portions(world: World) -> None:
     """The same, and its uploads are sent again."""
     _in_portions(world)
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(people.resend_one_at_once, world)))
+    of_each_batch(world, partial(people.resend_one_at_once, world), after=100.0)
 
 
 def dropped_too_late(world: World) -> None:
     """A person gives a batch and its uploads up, and its job publishes it before the fence."""
-    startups = iter((100.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 100.0)
     world.upload("a.json", GOOD, bucket="plain")
-    world.kernel.after(130.0, lambda: _of_each_batch(world, partial(people.drop_one, world)))
+    of_each_batch(world, partial(people.drop_one, world), after=130.0)
 
 
 def dropped_without_a_part(world: World) -> None:
@@ -228,23 +230,22 @@ def dropped_without_a_part(world: World) -> None:
         name = min(name for name in work if "/parts/" in name)
         taken[name] = work.pop(name)
 
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(people.drop_one, world)))
+    of_each_batch(world, partial(people.drop_one, world), after=100.0)
     world.kernel.after(150.0, take)
-    world.kernel.after(2_000.0, lambda: _of_each_batch(world, partial(people.drop_without_missing, world)))
+    of_each_batch(world, partial(people.drop_without_missing, world), after=2_000.0)
     world.kernel.after(5_000.0, lambda: work.update(taken))
-    world.kernel.after(5_100.0, lambda: _of_each_batch(world, partial(people.drop_one, world)))
+    of_each_batch(world, partial(people.drop_one, world), after=5_100.0)
 
 
 def released_in_portions(world: World) -> None:
     """S3 refuses three objects until their batch has ended. A person releases all that is in quarantine, one object at
     a time, and nobody releases anything again."""
     world.knobs = replace(world.knobs, small=True, attempts=1)
-    for name in "abcn":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "abcn")
     for name in "abc":
         world.refuse("landing", f"events/{name}.json", "AccessDenied", 900.0)
         world.asked_for.add(("landing", f"events/{name}.json"))
-    world.kernel.after(1_000.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
+    release_all(world, 1_000.0)
 
 
 def looked_for_in_portions(world: World) -> None:
@@ -255,7 +256,7 @@ def looked_for_in_portions(world: World) -> None:
         world.upload(f"events/{name}.json", GOOD, after=after)
         world.upload(f"events/{name}n.json", GOOD, after=after)
         world.refuse("landing", f"events/{name}.json", "AccessDenied", 900.0)
-    world.kernel.after(1_500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
+    release_all(world, 1_500.0)
 
 
 def quarantined_again(world: World) -> None:
@@ -268,7 +269,7 @@ def quarantined_again(world: World) -> None:
 def resent_in_parts(world: World) -> None:
     """A batch of several notices is given up, and a person resends it by its name, and nobody else does."""
     _in_portions(world)
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(_give_up, world)))
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
     world.knobs = replace(world.knobs, resends=True)
 
 
@@ -278,8 +279,8 @@ def fence_that_halts_is_dropped(world: World) -> None:
     world.knobs = replace(world.knobs, attempts=1, resends=True)
     ends = iter((None, 1.0))
     world.emr.cancelled_after = lambda: next(ends, None)
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(_give_up, world)))
-    world.kernel.after(600.0, lambda: _of_each_batch(world, partial(people.drop_one, world)))
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    of_each_batch(world, partial(people.drop_one, world), after=600.0)
 
 
 def resumed_while_aside(world: World) -> None:
@@ -290,19 +291,18 @@ def resumed_while_aside(world: World) -> None:
     world.emr.cancelled_after = lambda: next(ends, None)
     world.upload("events/a.json", GOOD)
     for after in (5_000.0, 10_000.0):
-        world.kernel.after(after, lambda: _of_each_batch(world, partial(people.resume_one, world)))
+        of_each_batch(world, partial(people.resume_one, world), after=after)
 
 
 def released_claimed_and_void(world: World) -> None:
     """What was quarantined is released, and dispatch claims it, but cannot write its part. An audit voids that notice
     and sends the upload again."""
     world.knobs = replace(world.knobs, attempts=1, audit=60.0)
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "ab")
     world.refuse("landing", "events/b.json", "AccessDenied", 400.0)
     world.asked_for.add(("landing", "events/b.json"))
     world.notices.receives = 1
-    world.kernel.after(500.0, lambda: world.kernel.spawn("person", resending.release_all) and None)
+    release_all(world, 500.0)
     world.kernel.after(500.12, lambda: world.s3.closed.update(work="AccessDenied"))
     world.kernel.after(700.0, lambda: people.audit(world))
     world.kernel.after(701.0, world.s3.closed.clear)
@@ -313,11 +313,10 @@ def resent_after_its_claims(world: World) -> None:
     """A batch is given up and resent, and lands. Its claims expire, and a person resends the batch once more. (That
     takes months; here their expiry is set to the past.)"""
     _in_portions(world)
-    again = partial(_of_each_batch, world, partial(_resend_batch, world))
-    world.kernel.after(100.0, lambda: _of_each_batch(world, partial(_give_up, world)))
-    world.kernel.after(1_000.0, again)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    ask_of_each_batch(world, resending.resend_one_batch, after=1_000.0)
     world.kernel.after(4_000.0, lambda: expire_claims(world))
-    world.kernel.after(4_100.0, again)
+    ask_of_each_batch(world, resending.resend_one_batch, after=4_100.0)
     world.lasts = 6_000.0
 
 
@@ -333,8 +332,8 @@ def slow_with_many(world: World) -> None:
     """Dispatch is so slow that half of its time is over after the first of several notices, which come together."""
     world.knobs = replace(world.knobs, small=True)
     for name in "abc":
-        world.upload(f"events/{name}.json", GOOD)
-        world.upload(f"{name}.json", GOOD, bucket="plain")
+        upload_each(world, name)
+        upload_each(world, name, plain=True)
 
     def latency() -> float:
         return 12.0 if _caller(world) == "dispatch" and world.kernel.now < START + 100.0 else 0.005
@@ -382,38 +381,6 @@ def letters_moved_back(world: World) -> None:
     world.lasts = 9_000.0
 
 
-CROSSINGS = (
-    audited_after_quarantine,
-    slow_with_many,
-    older_one_found_later,
-    fence_that_halts_is_dropped,
-    resumed_while_aside,
-    released_claimed_and_void,
-    resent_after_its_claims,
-    letters_moved_back,
-    given_up_in_portions,
-    dropped_in_portions,
-    resent_in_portions,
-    dropped_too_late,
-    dropped_without_a_part,
-    resent_in_parts,
-    released_in_portions,
-    looked_for_in_portions,
-    quarantined_again,
-    void_with_what_came_again,
-    void_while_it_registers,
-    released_and_gone,
-    resent_by_name_and_gone,
-    resent_by_name_twice_over,
-    quarantined_out_of_turn,
-    released_while_somebody_looks,
-    fence_rolled_back,
-    lost_before_it_registered,
-    lost_with_what_came_again,
-    replayed_for_months,
-    renamed_and_released,
-)
-
 # ---- means
 
 
@@ -425,38 +392,15 @@ def _vanished(world: World) -> None:
 
 def _one_refused(world: World, seconds: float) -> None:
     """Two uploads to a bucket without versions. S3 refuses the second one for so long."""
-    for name in "ab":
-        world.upload(f"{name}.json", GOOD, bucket="plain")
+    upload_each(world, "ab", plain=True)
     world.refuse("plain", "b.json", "AccessDenied", seconds)
 
 
 def _in_portions(world: World) -> None:
     """Four uploads, each in a notice of its own. Their job does not start for long."""
     world.knobs = replace(world.knobs, small=True)
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
-    for name in "abcd":
-        world.upload(f"{name}.json", GOOD, bucket="plain")
-
-
-def _of_each_batch(world: World, ask: Callable[[str], Any]) -> None:
-    for _, pk, _ in list(world.dynamodb.items):
-        if pk.startswith("b#"):
-            ask(pk[2:])
-
-
-def _give_up(world: World, batch: str) -> None:
-    world.kernel.spawn("person", partial(people.give_up_one, world, batch))
-
-
-def expire_claims(world: World) -> None:
-    for (_, pk, _), item in world.dynamodb.items.items():
-        if pk.startswith("o#"):
-            item["expires_at"] = int(world.kernel.now) - 1
-
-
-def _resend_batch(world: World, batch: str) -> None:
-    world.kernel.spawn("person", partial(resending.resend_one_batch, batch))
+    first_starts_in(world, 1_500.0)
+    upload_each(world, "abcd", plain=True)
 
 
 def _resend(world: World, bucket: str, key: str, after: float) -> None:

@@ -6,12 +6,21 @@ Without a fault the product keeps every promise in all of them. `bugs.py` names 
 import datetime
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from inspect import isfunction
 from typing import Any
 
-from simulation.checker.crossings import CROSSINGS, expire_claims
+from simulation.checker import crossings
+from simulation.checker.accidents import (
+    ask_of_each_batch,
+    expire_claims,
+    first_starts_in,
+    release_all,
+    several_at_once,
+    upload_each,
+)
 from simulation.checker.scenarios import ALL_BAD, BAD, CORE, GOOD, MORE, Scenario
 from simulation.world import audits, backfills, foreign, letters, maintaining, people, resending, rolling_back
 from simulation.world.configs import configured
@@ -27,9 +36,7 @@ from simulation.world.table import Metadata, Stored
 from simulation.world.world import CONFIG, World
 from tidegate import wiring
 from tidegate.core.records import WHOLE
-from tidegate.flows.abort import Aborted
 from tidegate.flows.drop_quarantined import is_its_minute
-from tidegate.flows.resend import Resend
 from tidegate.flows.resume import Resumed, resume
 from tidegate.sinks.iceberg.marks import IcebergSnapshot
 
@@ -59,8 +66,7 @@ def again_in_company(world: World) -> None:
     new upload."""
     world.upload("b.json", GOOD, bucket="plain")
     world.remove("b.json", bucket="plain", after=6.0)
-    for name in "bx":
-        world.upload(f"{name}.json", GOOD, bucket="plain", after=102.0)
+    upload_each(world, "bx", plain=True, after=102.0)
 
 
 def again_while_it_is_tried(world: World) -> None:
@@ -72,8 +78,7 @@ def again_while_it_is_tried(world: World) -> None:
 def again_twice_at_once(world: World) -> None:
     """An upload is deleted before it is read, and the same bytes are uploaded again twice. The notices' queue keeps no
     order, and several notices are handled at once."""
-    world.notices.fifo = world.sns.ordered = False
-    world.from_notices.concurrency = 4
+    several_at_once(world)
     again_alone(world)
     world.upload("b.json", GOOD, bucket="plain", after=920.0)
 
@@ -81,8 +86,7 @@ def again_twice_at_once(world: World) -> None:
 def again_while_it_is_claimed(world: World) -> None:
     """The same bytes are uploaded again 20 seconds after the first ones. The notices' queue keeps no order, and several
     notices are handled at once."""
-    world.notices.fifo = world.sns.ordered = False
-    world.from_notices.concurrency = 4
+    several_at_once(world)
     for after in (0.0, 20.0):
         world.upload("b.json", GOOD, bucket="plain", after=after)
 
@@ -142,8 +146,7 @@ def unended(world: World) -> None:
 
 def refused_for_a_while(world: World) -> None:
     """The KMS key of one object is disabled, and enabled again later."""
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "ab")
     world.refuse("landing", "events/b.json", "AccessDenied", 120.0)
 
 
@@ -189,8 +192,7 @@ def in_lanes(world: World) -> None:
     world.from_notices.concurrency, world.from_notices.batch_size = 4, 1
     world.announce = lambda version: [1.0, 12.0 if version.key < "events/d" else 16.0]
     world.sns.delay = lambda: max(0.05, START + 40.0 - world.kernel.now)
-    for name in "abcdef":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "abcdef")
     world.kernel.after(10.0, lambda: deploy(configured(replace(world.knobs, lanes=2))))
 
 
@@ -265,8 +267,7 @@ def part_mislaid(world: World) -> None:
 def a_job_that_takes_days(world: World) -> None:
     """The first job does not start for more than a day. Uploads gather behind it, and the records of its notices
     expire. (That takes months; here their expiry is set to the past.)"""
-    startups = iter((27 * HOUR,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 27 * HOUR)
     world.lasts = 27 * HOUR
     world.upload("events/a.json", GOOD)
     world.upload("events/b.json", MORE, after=200.0)
@@ -451,8 +452,7 @@ def backfilled_around_a_batch(world: World) -> None:
     """A job does not start for two hours. Meanwhile the claims of its uploads expire, and a person backfills. (That
     takes months; here their expiry is set to the past.)"""
     _backfilled(world)
-    startups = iter((2.0 * HOUR,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 2.0 * HOUR)
     world.lasts = 2.0 * HOUR
     world.upload("events/a.json", GOOD)
     world.kernel.after(300.0, lambda: expire_claims(world))
@@ -462,8 +462,7 @@ def backfilled_around_a_batch(world: World) -> None:
 def backfilled_while_it_is_published(world: World) -> None:
     """The same, and the job starts soon after the backfill has begun."""
     _backfilled(world)
-    startups = iter((410.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 410.0)
     world.upload("events/a.json", GOOD)
     world.kernel.after(300.0, lambda: expire_claims(world))
     world.kernel.after(400.0, lambda: backfills.act(world))
@@ -554,8 +553,7 @@ def backfilled_and_replayed(world: World) -> None:
 def twins(world: World) -> None:
     """Each job run gets a second driver, a second after the first."""
     world.emr.twin_after = lambda: 1.0
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "ab")
 
 
 def history_expired(world: World) -> None:
@@ -727,8 +725,7 @@ def first_of_all(world: World) -> None:
 
 def lost_with_its_job(world: World) -> None:
     """The ledger is lost while the job of a batch starts, and then each driver of the job is killed."""
-    startups = iter((900.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 900.0)
 
     def begins(run: SimulatedJobRun) -> None:
         if START + 900.0 < world.kernel.now < START + 1_100.0:
@@ -767,8 +764,7 @@ def renamed_under_way(world: World) -> None:
     """A route gets another name while a batch of it gathers. Then an upload is announced again, and another one
     comes."""
     world.announce = lambda version: [1.0, 2_000.0] if version.key.endswith("a.json") else [1.0]
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "ab")
     world.upload("events/c.json", MORE, after=300.0)
     world.kernel.after(20.0, lambda: deploy(CONFIG.replace('name = "events"', 'name = "things"')))
 
@@ -801,36 +797,33 @@ def aborted(world: World) -> None:
     at rest."""
     world.upload("a.json", GOOD, bucket="plain")
 
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
     world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
 
 
 def told_while_given_up(world: World) -> None:
     """A job does not start for long, and a person gives its batch up. The same bytes are uploaded again before the
     fence is published."""
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 1_500.0)
     world.upload("a.json", GOOD, bucket="plain")
     world.upload("a.json", GOOD, bucket="plain", after=110.0)
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
 
 
 def given_up_for_a_day(world: World) -> None:
     """A job does not start for more than a day, and a person gives its batch up after two minutes."""
-    startups = iter((30 * HOUR,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 30 * HOUR)
     world.lasts = 30 * HOUR
     world.upload("events/a.json", GOOD)
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
 
 
 def given_up_too_late(world: World) -> None:
     """A person gives a batch up, and the same bytes are uploaded again. Then the job publishes the batch before the
     fence."""
-    startups = iter((100.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 100.0)
     world.upload("a.json", GOOD, bucket="plain")
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
     world.upload("a.json", GOOD, bucket="plain", after=140.0)
 
 
@@ -838,20 +831,20 @@ def given_up_by_two(world: World) -> None:
     """Two people give up the same batch at once."""
     world.upload("events/a.json", GOOD)
     for _ in range(2):
-        _ask_of_each_batch(world, partial(people.give_up_one, world), after=90.0)
+        ask_of_each_batch(world, partial(people.give_up_one, world), after=90.0)
 
 
 def given_up_while_it_gathers(world: World) -> None:
     """A person gives up a batch that is still open. The next upload joins another batch."""
     world.upload("events/a.json", GOOD)
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=20.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=20.0)
     world.upload("events/b.json", GOOD, after=30.0)
 
 
 def resumed_in_passing(world: World) -> None:
     """A person resumes a batch whose job runs."""
     world.upload("events/a.json", GOOD)
-    _ask_of_each_batch(world, _resume, after=90.0)
+    ask_of_each_batch(world, _resume, after=90.0)
 
 
 def given_up_again_and_again(world: World) -> None:
@@ -874,7 +867,7 @@ def given_up_again_and_again(world: World) -> None:
             world.upload(key, random.choice((GOOD, GOOD, MORE, BAD)), bucket="plain", after=when)
 
     for _ in range(2):
-        _ask_of_each_batch(world, partial(people.give_up_one, world), after=random.uniform(50, when + 200))
+        ask_of_each_batch(world, partial(people.give_up_one, world), after=random.uniform(50, when + 200))
     for key in ("a.json", "b.json"):
         world.upload(key, GOOD, bucket="plain", after=40_000.0)
     world.lasts = 40_000.0
@@ -886,72 +879,61 @@ def given_up_again_and_again(world: World) -> None:
 def resent(world: World) -> None:
     """A job does not start for long, and a person gives its batch up. The person on call resends it."""
     world.knobs = replace(world.knobs, resends=True)
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    first_starts_in(world, 1_500.0)
+    upload_each(world, "ab")
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
 
 
 def resent_again(world: World) -> None:
     """The same, and two other people resend it too: at once, and when its uploads have landed."""
     resent(world)
     for after in (1_700.0, 1_700.0, 3_000.0):
-        _ask_of_each_batch(world, resending.resend_one_batch, after=after)
+        ask_of_each_batch(world, resending.resend_one_batch, after=after)
 
 
 def dropped(world: World) -> None:
     """A job does not start for long, and a person gives its batch and its uploads up. The person on call resends what
     others have given up. One upload is put again when everything is at rest, in a bucket without versions."""
     world.knobs = replace(world.knobs, resends=True)
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
-    for name in "ab":
-        world.upload(f"{name}.json", GOOD, bucket="plain")
-    _ask_of_each_batch(world, partial(people.drop_one, world), after=100.0)
+    first_starts_in(world, 1_500.0)
+    upload_each(world, "ab", plain=True)
+    ask_of_each_batch(world, partial(people.drop_one, world), after=100.0)
     world.upload("a.json", GOOD, bucket="plain", after=3_000.0)
 
 
 def dropped_and_audited(world: World) -> None:
     """A person gives up a batch with its uploads, and the schedule audits the bucket."""
     _audited(world, min_age=600.0)
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 1_500.0)
     world.knobs = replace(world.knobs, resends=True)
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD, after=10.0)
-    _ask_of_each_batch(world, partial(people.drop_one, world), after=110.0)
+    upload_each(world, "ab", after=10.0)
+    ask_of_each_batch(world, partial(people.drop_one, world), after=110.0)
 
 
 def dropped_and_resent(world: World) -> None:
     """The same without the last upload, and others resend what is being dropped. The notices' queue keeps no order,
     and several notices are handled at once."""
     world.knobs = replace(world.knobs, resends=True)
-    world.notices.fifo = world.sns.ordered = False
-    world.from_notices.concurrency = 4
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
-    for name in "abc":
-        world.upload(f"events/{name}.json", GOOD)
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    several_at_once(world)
+    first_starts_in(world, 1_500.0)
+    upload_each(world, "abc")
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
     # settling carries it out at the full minute
-    _ask_of_each_batch(world, partial(people.drop_one, world), after=590.0)
+    ask_of_each_batch(world, partial(people.drop_one, world), after=590.0)
     for after in (599.93, 600.02):
-        _ask_of_each_batch(world, resending.resend_one_batch, after=after)
+        ask_of_each_batch(world, resending.resend_one_batch, after=after)
 
 
 def resent_and_dropped(world: World) -> None:
     """A person resends an abandoned batch, and another one gives its uploads up when they are gathered anew."""
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
+    first_starts_in(world, 1_500.0)
+    upload_each(world, "ab")
     world.knobs = replace(world.knobs, resends=True)
 
     def first(ask: Callable[[str], Any]) -> None:
         ask(min(pk[2:] for _, pk, _ in list(world.dynamodb.items) if pk.startswith("b#")))
 
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=100.0)
     world.kernel.after(
         590.0, lambda: first(lambda batch: world.kernel.spawn("person", partial(resending.resend_one_batch, batch)))
     )
@@ -960,26 +942,22 @@ def resent_and_dropped(world: World) -> None:
 
 def resent_at_once(world: World) -> None:
     """A person gives up a batch and has its uploads sent again, in one command. Nobody else resends anything."""
-    startups = iter((1_500.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
-    _ask_of_each_batch(world, partial(people.resend_one_at_once, world), after=100.0)
+    first_starts_in(world, 1_500.0)
+    upload_each(world, "ab")
+    ask_of_each_batch(world, partial(people.resend_one_at_once, world), after=100.0)
 
 
 def resent_in_passing(world: World) -> None:
     """A person resends a batch whose job runs, against the runbook, and again when it is in the table."""
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD)
+    upload_each(world, "ab")
     for after in (90.0, 300.0):
-        _ask_of_each_batch(world, resending.resend_one_batch, after=after)
+        ask_of_each_batch(world, resending.resend_one_batch, after=after)
 
 
 def resent_by_name_in_passing(world: World) -> None:
     """The same with the batch's objects, by two people at once. The notices' queue keeps no order, and several notices
     are handled at once."""
-    world.notices.fifo = world.sns.ordered = False
-    world.from_notices.concurrency = 4
+    several_at_once(world)
     for name in "ab":
         world.upload(f"events/{name}.json", GOOD)
         act = partial(resending.resend_one_object, "landing", f"events/{name}.json")
@@ -1007,19 +985,17 @@ def released_page_by_page(world: World) -> None:
     world.knobs = replace(world.knobs, attempts=1, releases=1)
     world.s3.page = world.dynamodb.page = 1
     world.upload("events/c.json", BAD)
-    for name in "ab":
-        world.upload(f"events/{name}.json", GOOD, after=100.0)
+    upload_each(world, "ab", after=100.0)
     world.refuse("landing", "events/b.json", "AccessDenied", 600.0)
 
 
 def released_by_two(world: World) -> None:
     """S3 refuses an object for a while, and one file is broken. Two other people release both at once, and again a
     minute later. The notices' queue keeps no order, and several notices are handled at once."""
-    world.notices.fifo = world.sns.ordered = False
-    world.from_notices.concurrency = 4
+    several_at_once(world)
     released(world)
     for after in (500.0, 500.0, 560.0):
-        world.kernel.after(after, lambda: world.kernel.spawn("person", resending.release_all) and None)
+        release_all(world, after)
 
 
 def released_from_two_snapshots(world: World) -> None:
@@ -1065,10 +1041,9 @@ def bad_rows_and_twins(world: World) -> None:
 def bad_rows_given_up(world: World) -> None:
     """A person gives a batch up whose driver is slow: the driver comes before the fence, or after it."""
     _sets_aside(world)
-    startups = iter((100.0,))
-    world.emr.startup = lambda: next(startups, 40.0)
+    first_starts_in(world, 100.0)
     world.upload("a.json", BAD, bucket="plain")
-    _ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
+    ask_of_each_batch(world, partial(people.give_up_one, world), after=130.0)
 
 
 # ---- announced
@@ -1104,105 +1079,16 @@ def riding_along(world: World) -> None:
     world.upload("events/b.json", MORE, after=75.0)
 
 
-EXTRA: dict[str, Scenario] = {
-    each.__name__: each
-    for each in (
-        again_alone,
-        again_thrice,
-        again_in_company,
-        again_while_it_is_tried,
-        again_twice_at_once,
-        again_while_it_is_claimed,
-        eventbridge,
-        uneven_sequencers,
-        unended,
-        refused_for_a_while,
-        refused_beside,
-        strange_records,
-        one_at_a_time,
-        claims_together,
-        in_lanes,
-        replicas_behind,
-        stuck_behind_the_topic,
-        notices_purged,
-        unannounced,
-        unannounced_versions,
-        screened,
-        split_unannounced,
-        corrected,
-        claimed_and_purged,
-        audited_under_way,
-        audited_for_months,
-        overwritten_while_suspended,
-        again_unannounced,
-        again_after_memory,
-        backfilled_by_jobs_that_are_cancelled,
-        backfilled,
-        backfilled_around_a_batch,
-        backfilled_while_it_is_published,
-        backfilled_for_months,
-        deleted_and_backfilled,
-        rolled_back,
-        rolled_back_after_maintenance,
-        landed_and_resent,
-        maintained,
-        backfilled_and_replayed,
-        slow_dispatch,
-        part_mislaid,
-        a_job_that_takes_days,
-        a_second_job_that_is_slow,
-        late_at_the_second,
-        twins,
-        history_expired,
-        maintenance_under_way,
-        cleaned_under_way,
-        given_up_after_a_decision,
-        expired_to_the_floor,
-        decided_unasked,
-        decided_twice,
-        decided_in_vain,
-        lost_with_everything_landed,
-        lost_while_it_gathers,
-        lost_under_way,
-        lost_with_its_work_bucket,
-        first_of_all,
-        lost_with_its_job,
-        lost_with_what_came_back,
-        lost_and_nobody_switches_off,
-        renamed_under_way,
-        moved_under_way,
-        moved_with_its_format,
-        aborted,
-        told_while_given_up,
-        given_up_for_a_day,
-        given_up_too_late,
-        given_up_by_two,
-        given_up_while_it_gathers,
-        resumed_in_passing,
-        given_up_again_and_again,
-        resent,
-        resent_again,
-        dropped,
-        dropped_and_audited,
-        dropped_and_resent,
-        resent_and_dropped,
-        resent_at_once,
-        resent_in_passing,
-        resent_by_name_in_passing,
-        a_file_that_kills_its_reader,
-        released,
-        released_page_by_page,
-        released_by_two,
-        released_from_two_snapshots,
-        announced,
-        bad_rows,
-        bad_rows_and_twins,
-        bad_rows_given_up,
-        announced_and_given_up,
-        riding_along,
-        *CROSSINGS,
-    )
-}
+def _scenarios_of(functions: Mapping[str, Any], module: str) -> dict[str, Scenario]:
+    """The public functions of a module, by name, in their order. Those that it imports are no scenarios."""
+    return {
+        name: each
+        for name, each in functions.items()
+        if isfunction(each) and each.__module__ == module and not name.startswith("_")
+    }
+
+
+EXTRA = _scenarios_of(globals(), __name__) | _scenarios_of(vars(crossings), crossings.__name__)
 
 
 BEYOND = frozenset({"stuck_behind_the_topic", "notices_purged", "a_job_that_takes_days"})
@@ -1288,15 +1174,6 @@ def _eventbridge(version: Version) -> dict[str, Any]:
 def _alter(world: World, change: Callable[[Metadata], Metadata]) -> None:
     if TABLE in world.catalog.tables:
         world.catalog.tables[TABLE] = change(world.catalog.tables[TABLE])
-
-
-def _ask_of_each_batch(world: World, ask: Callable[[str], Aborted | Resend | Resumed | None], *, after: float) -> None:
-    def asked() -> None:
-        for _, pk, _ in list(world.dynamodb.items):
-            if pk.startswith("b#"):
-                world.kernel.spawn("person", partial(ask, pk[2:]))
-
-    world.kernel.after(after, asked)
 
 
 def _resume(batch: str) -> Resumed:
