@@ -20,7 +20,7 @@ FOUND = (
     FoundMistake(
         "In an unversioned bucket an upload vanished before it was read, and the same bytes were uploaded again. The"
         " second notice had the id of the first, so it was acknowledged, and the upload lost.",
-        "The sequencer is part of a notice's content ([0029](adr/0029-sequencers-are-content.md)).",
+        "The sequencer is part of a notice's content ([0005](adr/0005-notice-id-is-a-content-hash.md)).",
         "the same bytes, the same notice",
         (Case("again_alone"),),
     ),

@@ -91,8 +91,8 @@ def an_upload_comes_again(seed: int) -> bool:
 
 
 CALLS_MORE = ("inserted", "failed_inserts")
-"""An insert that meets an expired claim costs a read and a put (docs/adr/0058), so the calls would differ: here each
-upload is claimed by a put. That nothing else differs, tests/contract/test_inserts.py shows."""
+"""An insert that meets an expired claim costs a read and a put, so the calls would differ: here each upload is claimed
+by a put. That nothing else differs, tests/contract/test_inserts.py shows."""
 PUT_ONE_BY_ONE = 1_000_000
 
 

@@ -114,7 +114,7 @@ def judge_listed(
     must never be sent again, and `void` takes an expired record for none. A notice registers after it has claimed, and
     its record is kept for longer than `claims`, counted from then. So while the claim was made within the horizon,
     which is shorter than `claims`, the record of a registered owner is still there. An older claim proves nothing: it
-    lives on while its bytes come again (docs/adr/0038), and its owner's record may have expired. It counts as
+    lives on while its bytes come again (docs/adr/0030), and its owner's record may have expired. It counts as
     FORGOTTEN, and nothing is done.
 
     This rests on `horizon` being shorter than `claims` was when the claim was made: it is a constant, and `claims` is

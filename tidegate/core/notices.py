@@ -106,7 +106,7 @@ def make_notice(route: str, bucket: str, origin: str, entries: Iterable[Entry], 
     ordered = tuple(by_identity[identity] for identity in sorted(by_identity))
     if not ordered or any(entry.upload.bucket != bucket for entry in ordered):
         raise ValueError(f"a notice of route {route} needs uploads, all of bucket {bucket}")
-    # the same bytes, uploaded again, are another notice (docs/adr/0029)
+    # the same bytes, uploaded again, are another notice (docs/adr/0005)
     content = [[each.upload.key, each.upload.version, each.takes_from, each.upload.sequencer] for each in ordered]
     digest = hashlib.sha256(_json([route, bucket, origin, content]).encode()).hexdigest()[:40]
     times = [entry.upload.at for entry in ordered if entry.upload.at]

@@ -19,8 +19,8 @@ ABANDONED = "abandoned"
 pending. But it is final: the owner never publishes the upload."""
 
 DROPPED = "dropped"
-"""Recorded in a claim in place of ABANDONED, if a person has given the upload up for good (docs/adr/0053). It is an
-ending, and no job reports it. Only a person's resend brings the upload back."""
+"""Recorded in a claim in place of ABANDONED, if a person has given the upload up for good. It is an ending, and
+no job reports it. Only a person's resend brings the upload back."""
 
 COMES_BACK = (*(each.value for each in Outcome), ABANDONED, DROPPED)
 """What an upload may be counted as when another notice takes it over. One that landed comes back only for another

@@ -1,4 +1,9 @@
-"""Which large files several tasks read, and how such a file has ended."""
+"""Which large files several tasks read, and how such a file has ended.
+
+To begin a task takes 0.2 s. So a survey of a file has no more tasks than run at once, and the splits of a file are a
+multiple of them. `pyarrow.json` and `pyarrow.csv` would be no faster: to check what they take beside the grammar costs
+what they save.
+"""
 
 from collections.abc import Sequence
 

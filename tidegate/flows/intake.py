@@ -3,6 +3,9 @@
 S3 cannot notify a FIFO topic, so intake does. It keeps no state and takes no decision. If it dies at any step, its
 messages are delivered again, and perhaps packed differently. The ledger refuses the duplicates. A message is
 acknowledged only after the topic has accepted every notice with an upload from it.
+
+A bad record is copied to the dead letters at once, with the reason, and counts as handled. If SQS moved its message
+there after five deliveries, the good records of the message would wait for half an hour, and be moved too.
 """
 
 from collections import Counter, defaultdict

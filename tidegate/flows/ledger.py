@@ -372,7 +372,8 @@ class Ledger:
         return there is not None and decode_notice(there).void
 
     def refuse(self, route: str, count: int) -> None:
-        """Count uploads refused as duplicates: a statistic, exact except after crashes."""
+        """Count uploads refused as duplicates: a statistic, exact except after crashes. A message that comes again is
+        refused again, so the number is no part of the sum, and no decision reads it."""
         self.store.apply(transitions.count_refused(route, count))
 
     # ---- the life of a batch

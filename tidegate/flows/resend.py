@@ -26,7 +26,9 @@ owner that each upload is taken from, and dispatch takes it over only if that ow
                                     key today, as an upload of today would
     if what it read is old          it names an owner that has been replaced: refused
 
-**Two routes** (docs/adr/0055). A route was renamed, or another one takes its keys by now. A claim is of an object's
+**Two routes.** A route was renamed, or another one takes its keys by now. A file is quarantined because it does not fit
+its route, and the former route has the old schema: so it is released through the new one. A resend of an abandoned
+batch names the former route, because its uploads were meant for that table. A claim is of an object's
 version, and no route is in it. So two notices of one upload, of the former route and of the new one, meet at one claim,
 and one of them owns it. The former batch has ended without a row of the upload, and that is final: its table does not
 get one either, if that is another one. The upload leaves the sums of the route that its claim names, and is counted in

@@ -51,7 +51,7 @@ def _own(
 
 def note_again(owner: str, upload: Upload, *, now: int, retention: int) -> Transition:
     """The same bytes were uploaded again. The write that records that they did not land returns this too. The claim's
-    retention begins anew: the new notification may be delivered again as long as any other (docs/adr/0038)."""
+    retention begins anew: the new notification may be delivered again as long as any other (docs/adr/0030)."""
     change = Update(sets={"later": upload.sequencer, "expires_at": now + retention})
     return single(
         f"note that {upload} came again", Write(upload_key(upload), change, (Is("notice", owner), Lacks("outcome")))

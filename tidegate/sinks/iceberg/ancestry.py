@@ -6,7 +6,8 @@ stream needs a `java.util.function.Function`. `java.lang.invoke.MethodHandleProx
 nothing is called back and no jar is added. Only public methods of Java and of Iceberg (1.11.0) are used:
 `SnapshotParser.toJson`, `SnapshotUtil.ancestorsOf`, `TableMetadata.snapshot`.
 
-What it costs is counted in docs/adr/0060-a-page-of-ancestors-a-call.md.
+A page costs five calls, and a reading eleven more (`tests/spark/test_ancestry.py`). 100,000 snapshots take 511 calls;
+one by one, with seven each, they took 26 times as long. To load the table still parses all of its metadata.
 """
 
 import json

@@ -1,7 +1,8 @@
 """How the uploads of a batch ended, gathered from Spark's tasks.
 
-Endings travel in an accumulator. Spark may run a task twice (a lost shuffle file, speculation). The same ending twice
-is harmless. Two different endings of one upload mean that it is unknown which rows were written: the driver gives up.
+Endings travel in an accumulator: a second reading would double the GETs. Spark may run a task twice (a lost shuffle
+file, speculation), so it is a map by position in the manifest. The same ending twice is harmless. Two different endings
+of one upload mean that it is unknown which rows were written: the driver gives up.
 """
 
 from typing import Generic, TypeVar
