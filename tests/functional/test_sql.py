@@ -219,11 +219,7 @@ WRITING = (
     "select 1; copy (select 1 as x) to '{new}'",
 )
 """Statements that change something: a file, a table, or what the engine may do."""
-EXPLAINS = (
-    *("explain", "explain analyze", "EXPLAIN ANALYZE", "explain (analyze)", "explain (analyze, format json)"),
-    *("explain analyze explain analyze", "explain /* of */ analyze", "/* this */ explain analyze"),
-    *("-- this\nexplain analyze", "explain\nanalyze", "explain analyze /* of */", "explain (format json)"),
-)
+EXPLAINS = ("explain", "/* this */ explain analyze", "explain (analyze, format json)")
 ATTACKS = [*WRITING, *(f"{first} {WRITING[0]}" for first in EXPLAINS)]
 
 
@@ -251,9 +247,9 @@ def test_what_is_let_through_by_mistake_cannot_write(
 def test_what_is_run_is_what_was_looked_at(folder: Path):
     """DuckDB nests comments: the second of these is a COPY to it, and a SELECT to who ends them as C does."""
     new = folder / "warehouse" / "new"
-    result = run(folder, f"explain select 1 -- */ explain analyze copy (select 1) to '{new}'")
+    result = run(folder, f"select 1 -- */ copy (select 1) to '{new}'")
     assert result.exit_code == Exit.OK
-    result = run(folder, f"/* /* */ explain select 1 -- */ */ explain analyze copy (select 1) to '{new}'")
+    result = run(folder, f"/* /* */ select 1 -- */ */ copy (select 1) to '{new}'")
     assert result.exit_code == Exit.USAGE
     assert not new.exists()
 
@@ -319,10 +315,6 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("explain select flight from {name}", "physical_plan"),
-        ("explain analyze select flight from {name}", "analyzed_plan"),
-        ("explain (format json) select flight from {name}", "physical_plan"),
-        ("explain from {name}", "physical_plan"),
         ("describe {name}", "carrier"),
         ("summarize {name}", "carrier"),
         ("from {name}", "UA"),

@@ -77,13 +77,12 @@ def test_a_table_is_read_with_the_keys_that_the_catalog_hands_out(catalog: str, 
     # `tidegate.toml` takes https only
     settings = LakeCatalog("lake", "rest", uri=catalog)
     who = Caller("us-east-1", "of the shell", "secret", "", s3)
-    beside, locate = lakes._rest(settings, who)
+    locate = lakes._rest(settings, who)
     located = locate("flights", "departures")
     assert located
     assert located.keys == Caller("us-east-1", "handed", "out", "for this table", s3)
     assert locate("flights", "arrivals") is None
-    assert beside("flights") == ["lake.flights.departures"]
-    lake = lakes.Lake("here", "lake", lambda: ["lake.flights.departures"], beside, locate, who)
+    lake = lakes.Lake("here", "lake", lambda: ["lake.flights.departures"], locate, who)
     answered = engine.ask("select origin, count(*) from lake.flights.departures group by origin order by 1", lake)
     assert list(answered.rows) == [("EWR", 3), ("JFK", 2)]
     with pytest.raises(lakes.NoSuchTable, match=r"did you mean lake\.flights\.departures\?"):

@@ -15,12 +15,12 @@ from tidegate.cli.asking.files import LocalFiles, ReadOnlyFiles, S3Files
 from tidegate.cli.asking.lakes import Lake, Located
 from tidegate.cli.exits import Exit, Expected
 
-READS = frozenset({"SELECT", "EXPLAIN"})
-"""The statements that read. DuckDB takes DESCRIBE, SUMMARIZE, FROM, WITH and VALUES for kinds of SELECT."""
+READS = "SELECT"
+"""The kind of statement that reads. DuckDB takes DESCRIBE, SUMMARIZE, FROM, WITH and VALUES for it, too. EXPLAIN is
+refused: the parser does not say what it explains, and EXPLAIN ANALYZE runs it."""
 PORTION = 1_000
 """Rows that are taken at a time."""
 _PART = r'(?:"(?:[^"]|"")+"|\w+)'
-_EXPLAIN = re.compile(r"\s*explain\b\s*(?P<options>analyze\b|\([\w\s,]*\))?", re.IGNORECASE)
 _NAME = re.compile(rf"(?<![\w.\"]){_PART}\.{_PART}(?:\.{_PART})?")
 
 
@@ -103,36 +103,18 @@ def _extension(name: str) -> Path:
 
 
 def _checked(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
-    """The query, as the one statement that reads. Raises BadQuery if it is none.
-
-    Of an EXPLAIN the parser does not say what it explains; EXPLAIN ANALYZE runs it. So the statement is made anew from
-    its first words and a rest that is by itself a statement that reads.
-    """
-    statement = _single(connection, query)
-    if statement.type == duckdb.StatementType.EXPLAIN:
-        first = _EXPLAIN.match(query)
-        if not first:
-            raise BadQuery("EXPLAIN has nothing before it, and one list of options at most behind it")
-        rest = query[first.end() :]
-        if _single(connection, rest).type != duckdb.StatementType.SELECT:
-            raise BadQuery("EXPLAIN explains a query, and no other EXPLAIN")
-        statement = _single(connection, f"EXPLAIN {first['options'] or ''} {rest}")
-    if re.match(r"\s*show\b", query, re.IGNORECASE):
-        raise BadQuery("SHOW lists only what a query names: `tidegate sql` without a query lists the tables")
-    return statement
-
-
-def _single(connection: duckdb.DuckDBPyConnection, query: str) -> duckdb.Statement:
-    """Raises BadQuery unless this is one statement of a kind that reads."""
+    """The query, as the one statement that reads. Raises BadQuery if it is none."""
     statements = connection.extract_statements(query)
     kinds = [each.type.name for each in statements]
-    if wrong := [kind for kind in kinds if kind not in READS]:
+    if wrong := [kind for kind in kinds if kind != READS]:
         raise BadQuery(
             f"this verb only reads, and this is a statement of the kind {wrong[0]}. Rows come into a table by"
             " uploads; docs/querying.md says what alters a table"
         )
     if len(kinds) != 1:
         raise BadQuery(f"there are {len(kinds)} statements: give one query at a time")
+    if re.match(r"\s*show\b", query, re.IGNORECASE):
+        raise BadQuery("SHOW lists only what a query names: `tidegate sql` without a query lists the tables")
     return statements[0]
 
 

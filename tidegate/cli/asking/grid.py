@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich import box
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.table import Table
 
 from tidegate.cli.terminal import Text
@@ -23,7 +23,7 @@ def fitted(
 ) -> tuple[Table, list[str]]:
     """The table, and the names of the columns that are left out because they do not fit in `width`.
 
-    See `chosen`. What is too long for its column is cut.
+    See `chosen`. What is too long for its column is cut by rich, which narrows the widest columns.
     """
     cells = [[NULL if value is None else visible(value) for value in row] for row in rows]
     needs = [
@@ -31,21 +31,13 @@ def fitted(
         for position, (name, _) in enumerate(columns)
     ]
     kept = chosen([name for name, _ in columns], needs, width, lineage)
-    widths = narrowed([needs[position] for position in kept], width)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, show_edge=False, collapse_padding=True)
-    for position, size in zip(kept, widths, strict=True):
-        name = columns[position][0]
+    for position in kept:
         number = bool(rows) and all(_is_number(row[position]) for row in rows)
-        table.add_column(
-            Text(_cut(visible(name), size)), justify="right" if number else "left", no_wrap=True, width=size
-        )
+        name = _cell(visible(columns[position][0]))
+        table.add_column(name, justify="right" if number else "left", max_width=WIDEST)
     for row, values in zip(cells, rows, strict=True):
-        table.add_row(
-            *(
-                Text(_cut(row[position], size), style="dim" if values[position] is None else "")
-                for position, size in zip(kept, widths, strict=True)
-            )
-        )
+        table.add_row(*(_cell(row[position], "dim" if values[position] is None else "") for position in kept))
     return table, [name for position, (name, _) in enumerate(columns) if position not in kept]
 
 
@@ -65,20 +57,13 @@ def chosen(names: Sequence[str], needs: Sequence[int], width: int, lineage: Sequ
     return kept
 
 
-def narrowed(needs: Sequence[int], width: int) -> list[int]:
-    """The widths of the columns: what they need, and less for the widest ones if that is too much."""
-    widths = list(needs)
-    while widths and _total(widths) > width and max(widths) > 1:
-        widths[widths.index(max(widths))] -= 1
-    return widths
-
-
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + BETWEEN * (len(widths) - 1)
 
 
-def _cut(text: str, size: int) -> str:
-    return text if cell_len(text) <= size else set_cell_size(text, max(size - 1, 0)).rstrip() + "…"
+def _cell(text: str, style: str = "") -> Text:
+    # of the cell and not of the column: rich narrows only columns that may break their lines
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 def _is_number(value: Any) -> bool:

@@ -55,7 +55,6 @@ class Lake:
     `where`      for people
     `catalog`    what the names of the tables begin with
     `listed`     the full names of its tables, in order: of a deployment those of its routes, of this machine all
-    `beside`     all tables in a namespace
     `locate`     the table of this namespace and name; None if there is none
     `keys`       with which files in S3 are read; None if they are on this machine
     """
@@ -63,8 +62,7 @@ class Lake:
     where: str
     catalog: str
     listed: Callable[[], Sequence[str]]
-    beside: Callable[[str], Sequence[str]]
-    locate: Callable[[str, str], Located | None]
+    locate: "Locate"
     keys: "Caller | None" = None
 
     def namespaces(self) -> set[str]:
@@ -72,9 +70,10 @@ class Lake:
 
     def missing(self, name: str) -> NoSuchTable:
         """The error for a table that is not there."""
-        namespace = name.split(".")[-2] if "." in name else ""
-        names = sorted({*self.listed(), *(self.beside(namespace) if namespace else ())})
-        return NoSuchTable(f"there is no table {name}: {advice(name, names, self.where)}")
+        return NoSuchTable(f"there is no table {name}: {advice(name, self.listed(), self.where)}")
+
+
+Locate = Callable[[str, str], Located | None]
 
 
 def advice(name: str, names: Sequence[str], where: str) -> str:
@@ -132,7 +131,6 @@ def of_this_machine(environment: Mapping[str, str]) -> Lake:
         where=environment.get(WAREHOUSE, "").removeprefix("file://") or str(file.parent),
         catalog=catalog,
         listed=lambda: names,
-        beside=lambda namespace: names,
         locate=locate,
     )
 
@@ -173,51 +171,33 @@ def of_deployment(settings: "Settings") -> Lake:
     who = caller()
     name = os.environ.get(DEPLOYMENT) or settings.deployment.name
     tables = sorted({table for route in settings.routes for table in route.tables})
-    beside, locate = _glue(catalog) if catalog.type == "glue" else _rest(catalog, who)
     return Lake(
         where=f"the catalog {catalog.name} of deployment {name} ({catalog.type}, {who.region})",
         catalog=catalog.name,
         listed=lambda: tables,
-        beside=beside,
-        locate=locate,
+        locate=_glue() if catalog.type == "glue" else _rest(catalog, who),
         keys=who,
     )
 
 
-Beside = Callable[[str], Sequence[str]]
-Locate = Callable[[str, str], Located | None]
-
-
-def _glue(catalog: "LakeCatalog") -> tuple[Beside, Locate]:
+def _glue() -> Locate:
     import boto3
 
     glue: Any = boto3.client("glue")
-
-    def beside(namespace: str) -> list[str]:
-        pages = glue.get_paginator("get_tables").paginate(DatabaseName=namespace)
-        try:
-            found = [each for page in pages for each in page["TableList"] if _location(each)]
-            return [f"{catalog.name}.{namespace}.{each['Name']}" for each in found]
-        except glue.exceptions.EntityNotFoundException:
-            return []
 
     def locate(namespace: str, name: str) -> Located | None:
         try:
             found = glue.get_table(DatabaseName=namespace, Name=name)["Table"]
         except glue.exceptions.EntityNotFoundException:
             return None
-        location = _location(found)
+        # where Iceberg's GlueCatalog keeps the place of the metadata. Tables of other formats have none
+        location = found.get("Parameters", {}).get("metadata_location")
         return Located(location) if location else None
 
-    return beside, locate
+    return locate
 
 
-def _location(table: Mapping[str, Any]) -> str:
-    """Where Iceberg's GlueCatalog keeps the place of the metadata. Tables of other formats have none."""
-    return str(table.get("Parameters", {}).get("metadata_location") or "")
-
-
-def _rest(catalog: "LakeCatalog", who: "Caller") -> tuple[Beside, Locate]:
+def _rest(catalog: "LakeCatalog", who: "Caller") -> Locate:
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
     from tidegate.cli.asking.properties import keys_of, of_pyiceberg
@@ -230,12 +210,6 @@ def _rest(catalog: "LakeCatalog", who: "Caller") -> tuple[Beside, Locate]:
         credential = {"credential": given} if given else {}
         return load_catalog(catalog.name, **of_pyiceberg(catalog, who), **credential)
 
-    def beside(namespace: str) -> list[str]:
-        try:
-            return [".".join((catalog.name, *each)) for each in client().list_tables(namespace)]
-        except NoSuchNamespaceError:
-            return []
-
     def locate(namespace: str, name: str) -> Located | None:
         try:
             found = client().load_table((namespace, name))
@@ -243,7 +217,7 @@ def _rest(catalog: "LakeCatalog", who: "Caller") -> tuple[Beside, Locate]:
             return None
         return Located(found.metadata_location, keys_of(found.io.properties, who))
 
-    return beside, locate
+    return locate
 
 
 def has_credential(catalog: "LakeCatalog", environment: Mapping[str, str]) -> bool:
