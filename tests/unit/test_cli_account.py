@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -108,24 +107,21 @@ def test_permissions_are_called_as_iam_calls_them():
     assert permission_for("sqs", "GetQueueAttributes") == "sqs:GetQueueAttributes"
 
 
-def test_an_endpoint_that_is_not_there_raises_nothing():
+def test_an_answer_that_is_none_raises_nothing():
+    def page(asked: dict[str, Any]) -> Any:
+        raise ResponseParserError("Unable to parse response, invalid XML received:\n<html>")
+
     def unreachable(asked: dict[str, Any]) -> Any:
         raise EndpointConnectionError(endpoint_url="https://emr-serverless.mars-1.amazonaws.com")
 
-    account = Account(Answers({"ListApplications": unreachable}).session())
+    account = Account(Answers({"ListApplications": unreachable, "GetCallerIdentity": page}).session())
     answer = account.ask("emr-serverless", "list_applications")
     assert isinstance(answer, Unanswered)
     line = examine.emr_in("mars-1", answer)
     assert line.state is CheckState.FAIL
     assert "emr-serverless.mars-1" in line.finding
-
-
-def test_a_page_in_place_of_an_answer_raises_nothing():
-    def page(asked: dict[str, Any]) -> Any:
-        raise ResponseParserError("Unable to parse response, invalid XML received:\n<html>")
-
-    answer = Account(Answers({"GetCallerIdentity": page}).session()).ask("sts", "get_caller_identity")
-    assert answer == Unanswered("Unable to parse response, invalid XML received: <html>")
+    told = "Unable to parse response, invalid XML received: <html>"
+    assert account.ask("sts", "get_caller_identity") == Unanswered(told)
 
 
 # --- whom we are ---
@@ -302,43 +298,6 @@ def examined(toml: str = CONFIG, **given: Scripted) -> dict[str, Check]:
     # the answers are of a session in another region than the deployment is in
     here = replace(RESOURCES, topic=RESOURCES.topic.replace(REGION, "us-east-1"))
     return {line.name: line for line in visit(settings(toml), here, account=Account(answers.session()))}
-
-
-def decided(*denied: str) -> Callable[[dict[str, Any]], Any]:
-    """IAM's simulator, of a role that is denied these actions."""
-    return lambda asked: {
-        "EvaluationResults": [
-            {"EvalActionName": each, "EvalDecision": "explicitDeny" if each in denied else "allowed"}
-            for each in asked["ActionNames"]
-        ]
-    }
-
-
-@pytest.mark.parametrize(
-    ("answer", "state", "said"),
-    [
-        (decided(), CheckState.OK, "it may do s3:GetObject, glue:UpdateTable, events:PutEvents"),
-        (decided("glue:UpdateTable"), CheckState.FAIL, "it may not do glue:UpdateTable (explicitDeny)"),
-        (DENIED, CheckState.WARN, "cannot tell whether it may do s3:GetObject"),
-    ],
-)
-def test_what_the_job_role_may_do_is_simulated(answer: Scripted, state: CheckState, said: str):
-    line = examined(SUBNETS + CONFIG, SimulatePrincipalPolicy=answer)["job role"]
-    assert (line.state, line.finding.startswith(said)) == (state, True)
-
-
-def test_the_simulation_is_about_the_uploads_and_the_tables():
-    asked: list[Any] = []
-
-    def simulate(given: dict[str, Any]) -> Any:
-        asked.append((given["PolicySourceArn"], *given["ActionNames"], *given["ResourceArns"]))
-        return decided()(given)
-
-    examined(SimulatePrincipalPolicy=simulate)
-    assert asked == [
-        (RESOURCES.job_role, "s3:GetObject", "arn:aws:s3:::landing/in of/upload"),
-        (RESOURCES.job_role, "glue:UpdateTable", f"arn:aws:glue:us-east-1:{ACCOUNT}:table/shop/orders"),
-    ]
 
 
 def network(*subnets: tuple[str, str], gateway: str = "nat-1", own: str = "") -> dict[str, Scripted]:
@@ -537,22 +496,6 @@ def test_a_stack_that_is_none_of_ours_is_no_deployment(outputs: list[dict[str, s
     assert examine.outputs_of("tidegate", Absent()) is None
 
 
-@pytest.mark.parametrize(
-    ("state_of_it", "state"),
-    [
-        ("CREATED", CheckState.OK),
-        ("STOPPED", CheckState.OK),
-        ("CREATING", CheckState.WARN),
-        ("TERMINATED", CheckState.FAIL),
-    ],
-)
-def test_the_application(state_of_it, state):
-    answer = Found({"application": {"state": state_of_it, "releaseLabel": "emr-spark-8.1.0"}})
-    assert examine.application("00app", answer).state is state
-    assert examine.application("00app", Absent()).state is CheckState.FAIL
-    assert examine.application("00app", NO).state is CheckState.WARN
-
-
 # --- the self-test ---
 
 
@@ -623,17 +566,6 @@ def report(**changes: Any) -> dict[str, Any]:
     }
 
 
-def test_a_setting_that_makes_batches_slow_is_a_warning():
-    said = "the tasks write those of 1 tables; Spark, which takes longer, those of lake.a.b (write.x is set)"
-    (line,) = [
-        each
-        for each in judge_report(report(steps=[{"name": "data files", "state": "slow", "said": said}]), REGION)
-        if each.name == "self-test data files"
-    ]
-    assert (line.state, line.finding) == (CheckState.WARN, said)
-    assert line.advice.startswith("take the setting out")
-
-
 def run_it(job: Job, minutes: int = 15, time: Time | None = None) -> tuple[list[Check], list[str]]:
     session = job.answers().session()
     told: list[str] = []
@@ -675,18 +607,18 @@ def test_a_job_that_does_not_end_says_what_it_waits_for(state: str, waits_for: s
     assert time.now == 180
 
 
-def test_a_job_that_failed_without_a_report_says_what_emr_says():
-    lines, _ = run_it(Job(["FAILED"]))
-    (line,) = lines
-    assert (line.state, line.finding) == (CheckState.FAIL, "job run run1 is FAILED: why")
-
-
-def test_a_job_that_ended_well_and_left_nothing_did_not():
-    lines, _ = run_it(Job(["SUCCESS"]))
-    assert [(line.name, line.state) for line in lines] == [
-        ("self-test", CheckState.OK),
-        ("self-test report", CheckState.FAIL),
-    ]
+@pytest.mark.parametrize(
+    ("state", "lines"),
+    [
+        ("FAILED", [("self-test", CheckState.FAIL)]),
+        # it ended well, and left nothing
+        ("SUCCESS", [("self-test", CheckState.OK), ("self-test report", CheckState.FAIL)]),
+    ],
+)
+def test_a_job_without_a_report_is_told_by_what_emr_says(state: str, lines: list[tuple[str, CheckState]]):
+    found, _ = run_it(Job([state]))
+    assert [(line.name, line.state) for line in found] == lines
+    assert found[0].finding == "job run run1 is FAILED: why" or state == "SUCCESS"
 
 
 @pytest.mark.parametrize(
@@ -752,6 +684,12 @@ def test_a_good_report_is_good():
             "self-test own table",
             CheckState.FAIL,
             "IOException: x",
+        ),
+        (
+            {"steps": [{"name": "data files", "state": "slow", "said": "write.x is set"}]},
+            "self-test data files",
+            CheckState.WARN,
+            "write.x is set",
         ),
         ({"version": 2}, "self-test report", CheckState.FAIL, "is of version 2"),
     ],

@@ -1,10 +1,9 @@
-"""The checks of what others have to allow: the key, the catalog, the subnets, and what limits the job role."""
+"""The checks of what others have to allow: the key, the catalog and the subnets."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tidegate.aws.bus import DEFAULT
 from tidegate.cli.account.ask import Absent, Answer, Examined, Found, cannot_tell, fails, fine, warns
 from tidegate.cli.checks import Check
 
@@ -201,43 +200,3 @@ def _is_public(subnet: str, tables: Sequence[Mapping[str, Any]]) -> bool:
     own = [each for each, link in links if link.get("SubnetId") == subnet]
     ruling = own or [each for each, link in links if link.get("Main")]
     return any(route.get("GatewayId", "").startswith("igw-") for each in ruling for route in each.get("Routes", ()))
-
-
-# --- the job role ---
-
-
-def job_role(here: Examined) -> Iterator[Check]:
-    """Whether anything else, such as a permissions boundary, denies the job role what its own policy allows. IAM
-    simulates it (https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html). Policies of
-    buckets and of other accounts are not simulated."""
-    if here.resources is None:
-        return
-    line = "job role"
-    within = f"{here.region}:{here.owner}"
-    asked = {"s3:GetObject": [here.arn(f"s3:::{each.bucket}/{each.prefix}upload") for each in here.settings.routes]}
-    if here.settings.catalog.type == "glue":
-        tables = (each.table.split(".") for each in here.settings.routes)
-        asked["glue:UpdateTable"] = [here.arn(f"glue:{within}:table/{schema}/{name}") for _, schema, name in tables]
-    if here.settings.linger:
-        asked["events:PutEvents"] = [here.arn(f"events:{within}:event-bus/{DEFAULT}")]
-    denied = []
-    for action, resources in asked.items():
-        answer = here.account.ask(
-            "iam",
-            "simulate_principal_policy",
-            PolicySourceArn=here.role,
-            ActionNames=[action],
-            ResourceArns=sorted({*resources}),
-        )
-        if not isinstance(answer, Found):
-            yield cannot_tell(line, f"whether it may do {action}", answer)
-            return
-        decisions = {each["EvalDecision"] for each in answer.body["EvaluationResults"]} - {"allowed"}
-        denied += [f"{action} ({each})" for each in sorted(decisions)]
-    if denied:
-        advice = (
-            "deploy the stack again; if a boundary or a policy of the organization denies it, have it allowed there"
-        )
-        yield fails(line, f"it may not do {', '.join(denied)}", advice)
-    else:
-        yield fine(line, f"it may do {', '.join(asked)}")

@@ -1,4 +1,4 @@
-"""The ten checks: what they ask, and what they make of the answers."""
+"""The checks: what they ask, and what they make of the answers."""
 
 from collections.abc import Iterator
 
@@ -36,10 +36,6 @@ BOOTSTRAP = "/cdk-bootstrap/hnb659fds/version"
 OLDEST_BOOTSTRAP = 6
 """The version that the CDK's default synthesizer needs: since then a role finds the bucket of assets."""
 
-_READY = frozenset({"CREATED", "STARTING", "STARTED", "STOPPING", "STOPPED"})
-"""States from which an application starts by itself for a job
-(https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/application-states.html)."""
-
 
 def examine(settings: Settings, resources: Resources | None, account: Account) -> Iterator[Check]:
     """Every line, in the order in which to repair things. The first may be the only one. `resources` are the outputs of
@@ -56,7 +52,7 @@ def examine(settings: Settings, resources: Resources | None, account: Account) -
     stack = account.ask("cloudformation", "describe_stacks", StackName=name)
     yield stack_line(name, stack, expected=resources is not None)
     here = Examined(settings, account, owner, region, name, resources or outputs_of(name, stack))
-    for check in (configuration, buckets.checks, access.key, access.catalog, emr, access.subnets, access.job_role):
+    for check in (configuration, buckets.checks, access.key, access.catalog, emr, access.subnets):
         yield from check(here)
 
 
@@ -162,12 +158,9 @@ def configuration(here: Examined) -> Iterator[Check]:
 
 
 def emr(here: Examined) -> Iterator[Check]:
-    """The application, or before there is one whether the region has the service; and the quota of its workers."""
+    """Before the deployment, whether the region has the service; and the quota of its workers."""
     if here.resources is None:
         yield emr_in(here.region, here.account.ask("emr-serverless", "list_applications", maxResults=1))
-    else:
-        identifier = here.resources.application
-        yield application(identifier, here.account.ask("emr-serverless", "get_application", applicationId=identifier))
     service, code = VCPU_QUOTA
     applied = here.account.ask("service-quotas", "get_service_quota", ServiceCode=service, QuotaCode=code)
     yield vcpu(here.settings.limits.vcpu, applied)
@@ -184,22 +177,6 @@ def emr_in(region: str, answer: Answer) -> Check:
         case _:
             # only a service that is there can deny a call
             return cannot_tell(line, f"whether it can be used; it answers in {region}", answer)
-
-
-def application(identifier: str, answer: Answer) -> Check:
-    line = "emr"
-    if isinstance(answer, Absent):
-        return fails(line, f"there is no application {identifier}", f"check the outputs, or {DEPLOY}")
-    if not isinstance(answer, Found):
-        return cannot_tell(line, "in which state the application is", answer)
-    found = answer.body["application"]
-    state, label = found["state"], found["releaseLabel"]
-    if state in _READY:
-        return fine(line, f"application {identifier} is {state}, {label}")
-    if state == "CREATING":
-        return warns(line, f"application {identifier} is {state}", "wait a minute and check again")
-    details = found.get("stateDetails", "")
-    return fails(line, f"application {identifier} is {state}{f': {details}' if details else ''}", DEPLOY)
 
 
 def vcpu(wanted: int, applied: Answer) -> Check:

@@ -88,7 +88,7 @@ class SelfTest:
             yield cannot_tell(LINE, "whether a job runs: it could not be started", needs)
             return
         if not isinstance(started, Found):
-            yield fails(LINE, f"could not be started: {_why(started)}", "see `emr` above")
+            yield fails(LINE, f"could not be started: {_why(started)}", "deploy the stack again")
             return
         run = started.body["jobRunId"]
         tell(f"the self-test is job run {run} of application {self.resources.application}")
