@@ -66,19 +66,15 @@ def test_what_a_verb_prints_calls_the_command_line_as_the_verb_was_called(
     assert "(`.venv/bin/tidegate init` makes one of samples)" in capsys.readouterr().err
 
 
-def test_a_wrong_guess_is_answered_as_it_was_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    monkeypatch.setattr(sys, "argv", [".venv/bin/tidegate", "ls"])
-    monkeypatch.setenv("COLUMNS", "200")
-    with pytest.raises(SystemExit):
-        app(["ls"])
-    assert "Did you mean `.venv/bin/tidegate files`?" in capsys.readouterr().err
-
-
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [(["ls"], "Did you mean `.venv/bin/tidegate files`?"), (["sql", "select", "1"], "as in .venv/bin/tidegate sql")],
+)
 def test_a_mistake_on_the_command_line_names_it_as_it_was_called(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    monkeypatch.setattr(sys, "argv", [".venv/bin/tidegate", "sql"])
+    monkeypatch.setattr(sys, "argv", [".venv/bin/tidegate", *typed])
     monkeypatch.setenv("COLUMNS", "200")
     with pytest.raises(SystemExit):
-        app(["sql", "select", "1"])
-    assert "as in .venv/bin/tidegate sql" in capsys.readouterr().err
+        app(typed)
+    assert said in capsys.readouterr().err

@@ -135,7 +135,12 @@ def test_every_verb_that_takes_a_time_takes_an_age(verb: tuple[str, ...]):
         (("trace", "landing/a"), "is not s3://bucket/key"),
         (("resend", "01A", "--version", "v"), "--version goes with one s3://BUCKET/KEY"),
         (("abort", "01A", "--drop", "--resend"), "give --drop or --resend, not both"),
+        (("abort", "01A", "--skip-missing"), "--skip-missing goes with --drop or --resend"),
         (("resume", "01A", "--published", "--not-published"), "not both"),
+        # the wrong one doubles rows, so the last of two does not win
+        (("resume", "01A", "--not-published", "--published"), "not both"),
+        (("resume", "01A", "--staged", "86"), "--staged goes with --published"),
+        (("resume", "01A", "--not-published", "--staged", "86"), "--staged goes with --published"),
     ],
 )
 def test_a_mistake_on_the_command_line_is_told_before_a_stack_is_looked_for(
@@ -243,8 +248,3 @@ def test_a_mistyped_word_is_told(world: World, typo: str):
 def test_what_looks_like_an_object_is_no_batch(world: World):
     found, text = run("resend", "s3:/landing/flights/a.json")
     assert (found, "is not s3://bucket/key" in text) == (Exit.USAGE, True)
-
-
-def test_a_mistyped_verb_is_told():
-    found, text = run("statsu")
-    assert (found, "status" in text) == (Exit.USAGE, True)

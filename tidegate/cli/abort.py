@@ -7,13 +7,11 @@ import typer
 
 from tidegate.cli import deployment, render, terminal
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, YesOption, confirm
+from tidegate.cli.options import DeploymentOption, KeyOption, RouteOption, YesOption, confirm
 from tidegate.cli.render_status import DONE_AS_WISHED
 from tidegate.cli.selecting import (
     QUARANTINE,
     ErrorOption,
-    OfKeyOption,
-    OfRouteOption,
     Selected,
     SinceOption,
     UntilOption,
@@ -57,8 +55,8 @@ def abort(
     reason: Annotated[
         str, typer.Option("--reason", metavar="TEXT", help="Of quarantine: why. `tidegate trace` shows it.")
     ] = "",
-    route: OfRouteOption = None,
-    key: OfKeyOption = "",
+    route: RouteOption = None,
+    key: KeyOption = "",
     error: ErrorOption = "",
     since: SinceOption = None,
     until: UntilOption = None,

@@ -214,7 +214,7 @@ def _compare_tables(route: str | None, deployed: Deployment, *, as_json: bool) -
         ports, configured=deployed.routes, oldest=oldest, made_at=wiring.made_at, route=route, tell=render.progress
     )
     if as_json:
-        typer.echo(json_output.dumps(json_output.reconciled(done)))
+        typer.echo(json_output.dumps(json_output.document(done, holds=done.holds)))
     else:
         render.reconciled(done)
     return not done.holds

@@ -262,18 +262,6 @@ def batches(page: BatchPage, now: int) -> dict[str, Any]:
     return document(after=page.after, batches=found)
 
 
-def quarantine(found: Sequence[Quarantined], *, more: bool) -> dict[str, Any]:
-    return document(more=more, uploads=found)
-
-
-def rebuilt(done: Rebuilt, *, dry_run: bool) -> dict[str, Any]:
-    return document(done, dry_run=dry_run)
-
-
-def reconciled(done: Reconciled) -> dict[str, Any]:
-    return document(done, holds=done.holds)
-
-
 def audited(
     window: Window,
     counts: Mapping[str, AuditCounts],

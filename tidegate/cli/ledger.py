@@ -2,14 +2,13 @@
 
 import uuid
 from dataclasses import replace
-from typing import Annotated
 
 import typer
 
 from tidegate import wiring
 from tidegate.cli import deployment, json_output, render
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, JsonOption
+from tidegate.cli.options import DeploymentOption, DryRunOption, JsonOption
 from tidegate.cli.verbs import group
 from tidegate.core.batches import oldest_remembered
 from tidegate.flows.rebuild import SilentTopic
@@ -27,7 +26,7 @@ def one_verb() -> None:
 
 @app.command()
 def rebuild(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be done.")] = False,
+    dry_run: DryRunOption = False,
     folder: DeploymentOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,7 +47,7 @@ def rebuild(
         ports = replace(ports, ledger=rehearsed, topic=SilentTopic(), work=RehearsedWork(ports.work))
     done = build_anew(ports, configured=deployed.routes, oldest=oldest, made_at=wiring.made_at, tell=tell)
     if as_json:
-        typer.echo(json_output.dumps(json_output.rebuilt(done, dry_run=dry_run)))
+        typer.echo(json_output.dumps(json_output.document(done, dry_run=dry_run)))
     else:
         render.rebuilt(done, dry_run=dry_run)
     if not done.whole:

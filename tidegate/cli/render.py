@@ -53,7 +53,7 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
     if dry_run:
         out.print(Text("nothing was written; without --dry-run this would be", "bold"))
     out.print(f"  {'uploads that have rows, in all tables':<36}{sum(done.rows.landed.values()):>9,}", soft_wrap=True)
-    numbers(out, json_output.rebuilt(done, dry_run=dry_run))
+    numbers(out, json_output.document(done))
     for each in done.twice:
         text = (
             f"{counted(each.uploads, 'upload', 'uploads')} of batch {each.other}, for example {each.example}: batch"
@@ -72,7 +72,7 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
 
 def reconciled(done: Reconciled) -> None:
     out = console()
-    numbers(out, json_output.reconciled(done))
+    numbers(out, json_output.document(done))
     for table, held in sorted(done.tables.items()):
         several = done.several.get(table, 0)
         out.print(f"table {table}: {counted(held.rows, 'row')} of {counted(held.uploads, 'upload')}", soft_wrap=True)

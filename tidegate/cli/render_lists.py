@@ -7,7 +7,7 @@ from itertools import groupby
 from rich.console import Console
 
 from tidegate.cli.printed import in_prose
-from tidegate.cli.render_status import next_step
+from tidegate.cli.render_status import next_step, state_of
 from tidegate.cli.render_trace import OUTCOME_STYLE
 from tidegate.cli.render_unknown import of_batch
 from tidegate.cli.terminal import Text, console, counted, duration, say, size
@@ -58,10 +58,10 @@ def _what_to_do(page: FilesPage, typed: str) -> Iterator[str]:
 
 
 def _of_batch(out: Console, batch: Batch) -> None:
-    ended = f"{batch.state.lower()} at {iso(batch.ended_at)}" if batch.ended_at else _state(batch)
+    ended = f"{batch.state.lower()} at {iso(batch.ended_at)}" if batch.ended_at else state_of(batch).plain
     say(out, f"{batch.id}  {batch.route}", f"  {ended}", style="bold", indent=4)
-    if batch.state is State.COMMITTED and batch.snapshot:
-        say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
+    if batch.state is State.COMMITTED:
+        _snapshot(out, batch)
 
 
 def _file(out: Console, each: KnownFile) -> None:
@@ -117,7 +117,7 @@ def batches(page: BatchPage, typed: str, *, now: int) -> None:
 def _batch(out: Console, each: PastBatch, now: int) -> None:
     batch, took = each.batch, spans(each.batch, now)
     at = f" at {iso(batch.ended_at)}" if batch.ended_at else ""
-    say(out, f"{batch.id}  {batch.route}", f"  {_state(batch)}{at}", style="bold", indent=4)
+    say(out, f"{batch.id}  {batch.route}", f"  {state_of(batch).plain}{at}", style="bold", indent=4)
     attempts = f", {counted(batch.attempt, 'attempt')}" if batch.attempt else ""
     rows = f", {counted(batch.tally.rows, 'row')}" if batch.state is State.COMMITTED else ""
     say(out, "", f"  {counted(batch.objects, 'upload')}, {size(batch.bytes)}{rows}{attempts}", indent=4)
@@ -130,8 +130,7 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
     times += [] if took.waited is None else [f"waited {duration(took.waited)}"]
     times += [] if took.ran is None else [f"ran {duration(took.ran)}"]
     say(out, "", f"  {', '.join(times)}", indent=4)
-    if batch.snapshot:
-        say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
+    _snapshot(out, batch)
     if batch.unknown:
         say(out, "", f"  {of_batch(batch.unknown)}", style="yellow", indent=4)
     if each.error:
@@ -139,10 +138,9 @@ def _batch(out: Console, each: PastBatch, now: int) -> None:
         say(out, f"  {label}: ", each.error, style="red", indent=4)
 
 
-def _state(batch: Batch) -> str:
-    if batch.halted:
-        return "HALTED"
-    return "being fenced" if batch.fencing and batch.state is State.SUBMITTED else batch.state.value
+def _snapshot(out: Console, batch: Batch) -> None:
+    if batch.snapshot:
+        say(out, "", f"  snapshot {batch.snapshot}{f' of {batch.table}' if batch.table else ''}", indent=4)
 
 
 def _more(out: Console, after: str) -> None:

@@ -204,7 +204,7 @@ def _unfinished(out: Console, batches: Iterable[Batch], hosts: Mapping[str, str]
         table.add_row(
             batch.id,
             batch.route,
-            _state(batch),
+            state_of(batch),
             str(batch.attempt or ""),
             str(batch.objects),
             size(batch.bytes),
@@ -219,7 +219,7 @@ def standing(batch: Batch, host: str | None, now: int) -> list[str]:
     None if it has a job of its own."""
     attempt = f", attempt {batch.attempt}" if batch.attempt else ""
     lines = [
-        f"  {batch.id}  {_state(batch).plain}{attempt}",
+        f"  {batch.id}  {state_of(batch).plain}{attempt}",
         f"    of {batch.route}: {counted(batch.objects, 'upload')}, {size(batch.bytes)},"
         f" for {duration(now - batch.opened_at)}",
     ]
@@ -235,7 +235,8 @@ def _host(batch_id: str | None) -> str:
     return f", rides in the job of {batch_id}" if batch_id else ", rides in the job of another batch"
 
 
-def _state(batch: Batch) -> Text:
+def state_of(batch: Batch) -> Text:
     if batch.halted:
         return Text("HALTED", "bold red")
-    return Text("being fenced", "yellow") if batch.fencing else Text(batch.state.value)
+    fenced = batch.fencing and batch.state is State.SUBMITTED
+    return Text("being fenced", "yellow") if fenced else Text(batch.state.value)

@@ -12,13 +12,19 @@ import typer
 
 from tidegate.cli import deployment, printed, render, terminal
 from tidegate.cli.exits import Exit
-from tidegate.cli.options import DeploymentOption, YesOption, bucket_and_key, confirm
+from tidegate.cli.options import (
+    DeploymentOption,
+    DryRunOption,
+    KeyOption,
+    RouteOption,
+    YesOption,
+    bucket_and_key,
+    confirm,
+)
 from tidegate.cli.printed import named
 from tidegate.cli.selecting import (
     QUARANTINE,
     ErrorOption,
-    OfKeyOption,
-    OfRouteOption,
     Selected,
     SinceOption,
     UntilOption,
@@ -54,12 +60,12 @@ def resend(
     version: Annotated[
         str, typer.Option("--version", metavar="VERSION", help="Of an object: only this version, as `trace` prints it.")
     ] = "",
-    route: OfRouteOption = None,
-    key: OfKeyOption = "",
+    route: RouteOption = None,
+    key: KeyOption = "",
     error: ErrorOption = "",
     since: SinceOption = None,
     until: UntilOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only find, and print what would be sent.")] = False,
+    dry_run: DryRunOption = False,
     folder: DeploymentOption = None,
     yes: YesOption = False,
 ) -> None:

@@ -19,13 +19,6 @@ QUARANTINE = "quarantine"
 COUNTED = 10_000
 """How many uploads are counted, and kept in memory, before the question whether to go on."""
 
-OfRouteOption = Annotated[
-    str | None, typer.Option("--route", metavar="ROUTE", help="Of quarantine: only this route. Default: all.")
-]
-OfKeyOption = Annotated[
-    str,
-    typer.Option("--key", metavar="PATTERN", help="Of quarantine: only keys that match, with *, ? and [abc]."),
-]
 ErrorOption = Annotated[
     str, typer.Option("--error", metavar="TEXT", help="Of quarantine: only errors that contain this, in any case.")
 ]

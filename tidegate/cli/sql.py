@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidegate.cli import plugins
-from tidegate.cli.options import DeploymentOption
+from tidegate.cli.options import DeploymentOption, JsonOption
 
 if TYPE_CHECKING:
     from tidegate.cli.asking.engine import Answered
@@ -33,7 +33,7 @@ def sql(
         typer.Option("--limit", min=1, metavar="N", help=f"Rows at most. Default: {ROWS_SHOWN} in a table, else all."),
     ] = None,
     folder: DeploymentOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON. docs/cli.md describes it.")] = False,
+    as_json: JsonOption = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, with a header.")] = False,
 ) -> None:
     """Ask the tables by SQL, or list them if there is no query.

@@ -154,7 +154,7 @@ class Questions:
         with self._turn("quarantine"):
             coming = self._found(self.deployed.ports(), wanted)
             found = list(islice(coming, LISTED))
-            return json_output.quarantine(found, more=next(coming, None) is not None)
+            return json_output.document(more=next(coming, None) is not None, uploads=found)
 
     def names(self) -> Sequence[str]:
         """The routes that quarantine may be of."""
@@ -167,7 +167,7 @@ class Questions:
             asked_at = ports.clock()
             found = list(islice(self._found(ports, wanted), RELEASED + 1))
             remarks = tuple(other_ways(found, self.deployed, ports))
-        first = json_output.quarantine(found[:LISTED], more=len(found) > LISTED)
+        first = json_output.document(more=len(found) > LISTED, uploads=found[:LISTED])
         return Releasable(min(len(found), RELEASED), first, remarks, len(found) > RELEASED, asked_at)
 
     def release(self, wanted: WantedQuarantine) -> int:
