@@ -1,11 +1,10 @@
-"""Parquet files.
+"""Parquet files: row group by row group, whether they are held whole or read in ranges.
 
-A file in ranges: the footer is read first. It has the columns, their types, and where the row groups are. Then each row
-group is read, column by column in ranges of some megabytes, and decoded some thousand rows at a time: so the size of a
-row group does not matter. Texts are read as dictionaries: a text of many rows is in the file once, and its copies are
-counted before they are made.
-
-A file that is held whole is decoded in one call, because for a small file each call costs more than its bytes.
+The footer is read first. It has the columns, their types, and where the row groups are. Then each row group is read. Of
+a file in ranges that goes column by column in ranges of some megabytes, and some thousand rows are decoded at a time:
+so the size of a row group does not matter. Texts are read as dictionaries there: a text of many rows is in the file
+once, and its copies are counted before they are made. Of a file that is held whole a row group is decoded at once,
+which takes half of the time.
 """
 
 import struct
@@ -19,17 +18,18 @@ import pyarrow.parquet as pq
 
 from tidegate.formats.columns import conform, leaves
 from tidegate.formats.places import run, run_of
-from tidegate.formats.reasons import (
-    CELL_BYTES,
-    Oversized,
-    Undecodable,
-    check_cells,
-    check_names,
-    check_unpacked,
-    first_line,
-)
+from tidegate.formats.reasons import CELL_BYTES, Undecodable, check_cells, check_names, check_unpacked, first_line
 from tidegate.formats.splits import GroupSplitter, Splitter, StoredGroup
-from tidegate.formats.streams import LONGEST_RECORD, PIECE_MEMORY, AsFile, ByteSource, Stream, stored
+from tidegate.formats.streams import (
+    LONGEST_RECORD,
+    PIECE_MEMORY,
+    Allowance,
+    AsFile,
+    ByteSource,
+    HeldBytes,
+    Stream,
+    stored,
+)
 
 MAGIC = b"PAR1"
 OF_DAMAGE = (pa.ArrowException, OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError)
@@ -42,7 +42,11 @@ LEAST_BUFFER, LARGEST_BUFFER = 64 << 10, 8 << 20
 
 
 def make_decoder(schema: pa.Schema, max_bytes: int) -> Callable[[bytes], pa.Table]:
-    return lambda body: _read(body, schema, max_bytes)
+    def decode(body: bytes) -> pa.Table:
+        stream = Stream(HeldBytes(body), None, Allowance(max_bytes, "max_object_bytes"))
+        return pa.concat_tables(list(_tables(stream, schema, whole=body)))
+
+    return decode
 
 
 def make_streaming(schema: pa.Schema) -> Callable[[Stream], Iterator[pa.Table]]:
@@ -55,7 +59,8 @@ def make_splitter(schema: pa.Schema) -> Splitter:
 
 
 def _row_groups(source: ByteSource) -> Sequence[StoredGroup]:
-    about = _footer(source)
+    _check_footer(source)
+    about = pq.read_metadata(pa.PythonFile(AsFile(source), "r"))
     # the columns of a group would say what is stored, and damaged ones end the process (pyarrow 26.0.1)
     found = (about.row_group(number) for number in range(about.num_row_groups))
     groups = [StoredGroup(group.num_rows, max(0, group.total_byte_size)) for group in found]
@@ -64,95 +69,14 @@ def _row_groups(source: ByteSource) -> Sequence[StoredGroup]:
     return groups
 
 
-# ---- whole
-
-
-def _read(body: bytes, schema: pa.Schema, max_bytes: int) -> pa.Table:
-    try:
-        file = _open(body, None, "us")
-        about = file.metadata
-        size = _check_size(about, len(schema), max_bytes)
-        # A text of many rows is in the file once. If all its copies may be too large, texts are read as dictionaries,
-        # and counted before they are copied.
-        if folded := _texts_of(about) if size * about.num_rows > max_bytes else []:
-            file = _open(body, about, "us", folded)
-        names = file.schema_arrow.names
-        if about.num_rows:
-            check_names(names, schema.names)
-        wanted = [name for name in schema.names if name in names]
-        table = _table(file, wanted)
-        if wanted and table.num_rows != about.num_rows:
-            raise Undecodable(
-                f"not Parquet: the footer names {about.num_rows} rows, and the row groups have {table.num_rows}"
-            )
-        if folded:
-            _check_unfolded(table, max_bytes)
-        instants = instants_of(about, wanted)
-        if instants:
-            _check_nanoseconds(table.select(instants), _open(body, about, "ns").read(columns=instants))
-        try:
-            return conform(table, schema, texts=False, instants=frozenset(instants), names=names)
-        except Undecodable as error:
-            if error.row is not None:
-                groups = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
-                error.where = run_of("row group", error.row, groups)
-            raise
-    except (Undecodable, MemoryError):
-        raise
-    except OF_DAMAGE as error:
-        raise Undecodable(_damage(error, body[: len(MAGIC)], body[-len(MAGIC) :])) from error
-
-
-def _table(file: pq.ParquetFile, wanted: Sequence[str]) -> pa.Table:
-    try:
-        return file.read(columns=wanted, use_threads=False)
-    except MemoryError:
-        raise
-    except OF_DAMAGE as error:
-        raise Undecodable(f"not Parquet: {first_line(error)}", where=_broken_group(file, wanted)) from error
-
-
-def _broken_group(file: pq.ParquetFile, wanted: Sequence[str]) -> str:
-    """The first row group that cannot be read by itself; empty if there is none."""
-    for number in range(file.num_row_groups):
-        try:
-            file.read_row_group(number, columns=wanted, use_threads=False)
-        except MemoryError:
-            raise
-        except OF_DAMAGE:
-            return run("row group", number)
-    return ""
-
-
-def _check_size(about: Any, columns: int, max_bytes: int) -> int:
-    """The file's own figure of its decompressed bytes, if that is not too large."""
-    # the metadata of a row group's columns are not read, because pyarrow 26.0.1 ends the process if they are damaged
-    size = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
-    check_unpacked(size, max_bytes)
-    check_cells(about.num_rows, columns, max_bytes)
-    return int(size)
-
-
-def _open(body: bytes, about: Any, unit: str, folded: Sequence[str] = ()) -> pq.ParquetFile:
-    return pq.ParquetFile(
-        pa.BufferReader(body), metadata=about, coerce_int96_timestamp_unit=unit, read_dictionary=list(folded)
-    )
-
-
-def _check_unfolded(table: pa.Table, max_bytes: int) -> None:
-    size = _unfolded_bytes(table)
-    if size > max_bytes:
-        raise Oversized(f"too large: its texts are {size} bytes, at most {max_bytes} (max_object_bytes)")
-
-
-# ---- in ranges
-
-
-def _tables(stream: Stream, schema: pa.Schema, groups: range | None = None) -> Iterator[pa.Table]:
-    """The rows of the file, or of these row groups of it. Raises Undecodable."""
+def _tables(
+    stream: Stream, schema: pa.Schema, groups: range | None = None, whole: bytes | None = None
+) -> Iterator[pa.Table]:
+    """The rows of the file, or of these row groups of it. `whole` are its bytes, if they are held. Raises
+    Undecodable."""
     source = stored(stream, "a", "Parquet")
     try:
-        yield from _of_groups(stream, schema, groups)
+        yield from _of_groups(stream, schema, groups, whole)
     except (Undecodable, MemoryError):
         raise
     except OF_DAMAGE as error:
@@ -162,44 +86,35 @@ def _tables(stream: Stream, schema: pa.Schema, groups: range | None = None) -> I
         raise Undecodable(_damage(error, begins, ends)) from error
 
 
-def _footer(source: ByteSource) -> Any:
-    _check_footer(source)
-    return pq.read_metadata(pa.PythonFile(AsFile(source), "r"))
-
-
-def _rows_of_groups(about: Any, groups: range) -> int:
-    """How many rows these row groups have, by the footer."""
-    return sum(about.row_group(group).num_rows for group in groups)
-
-
-def _of_groups(stream: Stream, schema: pa.Schema, chosen: range | None) -> Iterator[pa.Table]:
-    about = _footer(stream.source)
-    groups = range(about.num_row_groups) if chosen is None else chosen
-    rows = _rows_of_groups(about, range(groups.start))
-    told = rows + (about.num_rows if chosen is None else _rows_of_groups(about, groups))
-    names = pq.ParquetFile(pa.PythonFile(AsFile(stream.source), "r"), metadata=about).schema_arrow.names
+def _of_groups(stream: Stream, schema: pa.Schema, chosen: range | None, whole: bytes | None) -> Iterator[pa.Table]:
+    reading = _Reading(stream, schema, whole)
+    about, names, wanted = reading.about, reading.names, reading.wanted
+    counts = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+    groups = range(len(counts)) if chosen is None else chosen
+    rows = sum(counts[: groups.start])
+    told = rows + (about.num_rows if chosen is None else sum(counts[groups.start : groups.stop]))
     if about.num_rows:
         check_names(names, schema.names)
-    wanted = [name for name in schema.names if name in names]
-    stream.allowance.take((told - rows) * max(1, len(wanted)) * CELL_BYTES)
+    if whole is None:
+        stream.allowance.take((told - rows) * max(1, len(wanted)) * CELL_BYTES)
     instants = instants_of(about, wanted)
-    reading = _Reading(stream, about, wanted, _texts_of(about))
-    # types that do not fit are refused before any row is emitted, and in a file without rows
-    yield conform(reading.empty(), schema, texts=False, instants=frozenset(instants), names=names)
+    unsaid: Sequence[str] | None = names
+    if whole is None or not groups:
+        # types that do not fit are refused before any row is emitted, and in a file without rows
+        yield conform(reading.empty(), schema, texts=False, instants=frozenset(instants), names=names)
+        unsaid = None
     for group in groups:
-        first = rows
         for table, exact in reading.tables(group, instants):
             if exact is not None:
                 _check_nanoseconds(table.select(instants), exact)
             for part in _within_memory(table, stream):
                 try:
-                    yield conform(part, schema, texts=False, instants=frozenset(instants), before=rows)
+                    yield conform(part, schema, texts=False, instants=frozenset(instants), before=rows, names=unsaid)
                 except Undecodable as error:
                     if error.row is not None:
-                        count = about.row_group(group).num_rows
-                        error.where = run_of("row group", rows + error.row, [count], group, first)
+                        error.where = run_of("row group", rows + error.row, counts)
                     raise
-                rows += part.num_rows
+                rows, unsaid = rows + part.num_rows, None
     if rows != told:
         raise Undecodable(f"not Parquet: the footer names {told} rows, and the row groups have {rows}")
 
@@ -232,23 +147,31 @@ def _within_memory(table: pa.Table, stream: Stream) -> Iterator[pa.Table]:
 class _Reading:
     """How the row groups of one file are read."""
 
-    def __init__(self, stream: Stream, about: Any, wanted: Sequence[str], texts: Sequence[str]) -> None:
-        self._stream = stream
-        self._about = about
-        self._wanted = list(wanted)
-        self._texts = list(texts)
-        self._buffer = min(max(BUFFERS // max(1, len(wanted)), LEAST_BUFFER), LARGEST_BUFFER)
+    def __init__(self, stream: Stream, schema: pa.Schema, whole: bytes | None) -> None:
+        if whole is None:
+            _check_footer(stream.source)
+        self._source = stream.source
+        self._whole = whole
+        self._buffer = min(max(BUFFERS // max(1, len(schema)), LEAST_BUFFER), LARGEST_BUFFER)
+        self._texts: list[str] = []
+        self.about: Any = None
         self._micro = self._open("us")
+        self.about = self._micro.metadata
+        if whole is None or _check_size(self.about, len(schema), stream.allowance.limit):
+            self._texts = _texts_of(self.about)
+            self._micro = self._open("us")
+        self.names: list[str] = self._micro.schema_arrow.names
+        self.wanted = [name for name in schema.names if name in self.names]
 
     def empty(self) -> pa.Table:
         there = self._micro.schema_arrow
-        return pa.schema([there.field(name) for name in self._wanted]).empty_table()
+        return pa.schema([there.field(name) for name in self.wanted]).empty_table()
 
     def tables(self, group: int, instants: Sequence[str]) -> Iterator[tuple[pa.Table, pa.Table | None]]:
         """The rows of a row group, some at a time, and those of the columns `instants` in nanoseconds, if there are
         such columns. Raises Undecodable."""
         try:
-            found = self._batches(self._micro, group, self._wanted)
+            found = self._batches(self._micro, group, self.wanted)
             exact = self._batches(self._open("ns"), group, instants) if instants else None
             for batch in found:
                 yield batch, None if exact is None else next(exact)
@@ -258,25 +181,36 @@ class _Reading:
             raise Undecodable(f"not Parquet: {first_line(error)}", where=run("row group", group)) from error
 
     def _batches(self, file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        about = self._about.row_group(group)
+        if self._whole is not None:
+            yield file.read_row_group(group, columns=list(columns), use_threads=False)
+            return
+        about = self.about.row_group(group)
         # by the columns that are wanted, so that both readings have the same rows
-        each = max(CELL_BYTES * len(self._wanted), about.total_byte_size // max(1, about.num_rows), 1)
+        each = max(CELL_BYTES * len(self.wanted), about.total_byte_size // max(1, about.num_rows), 1)
         rows = int(min(max(PIECE_MEMORY // (2 * each), 1), MOST_ROWS))
         for batch in file.iter_batches(rows, row_groups=[group], columns=list(columns), use_threads=False):
             yield pa.Table.from_batches([batch])
 
     def _open(self, unit: str) -> pq.ParquetFile:
+        held = self._whole is not None
         return pq.ParquetFile(
-            pa.PythonFile(AsFile(self._stream.source), "r"),
-            metadata=self._about,
+            pa.BufferReader(self._whole) if held else pa.PythonFile(AsFile(self._source), "r"),
+            metadata=self.about,
             coerce_int96_timestamp_unit=unit,
             read_dictionary=self._texts,
-            buffer_size=self._buffer,
+            buffer_size=0 if held else self._buffer,
             pre_buffer=False,
         )
 
 
-# ---- both
+def _check_size(about: Any, columns: int, max_bytes: int) -> bool:
+    """Refuse a file that is too large to be held whole, by its own figures. Whether all copies of its texts may be,
+    too: then they are counted before they are made."""
+    # the metadata of a row group's columns are not read, because pyarrow 26.0.1 ends the process if they are damaged
+    size = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
+    check_unpacked(size, max_bytes)
+    check_cells(about.num_rows, columns, max_bytes)
+    return bool(size * about.num_rows > max_bytes)
 
 
 def _damage(error: BaseException, begins: bytes, ends: bytes) -> str:
