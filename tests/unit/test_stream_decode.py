@@ -492,11 +492,6 @@ def test_the_stripe_that_is_damaged_is_told_as_whole(striped: pa.Table):
     assert piecewise == whole
 
 
-def test_orc_is_not_unpacked_piece_by_piece():
-    with pytest.raises(Undecodable, match="ORC compresses by itself"):
-        in_pieces("orc", gzip.compress(orc([])), codec="gzip")
-
-
 def test_a_text_with_many_copies_in_orc_is_refused():
     buffer = io.BytesIO()
     table = pa.table({"text": ["x" * 20_000] * 5_000})
@@ -523,12 +518,6 @@ def test_the_statistics_of_orc_have_the_size_of_its_columns(rows: list[dict[str,
     texts = [row["text"] for row in rows if row["text"] is not None]
     assert sizes["text"] == sum(8 + len(text.encode()) for text in texts)
     assert sizes["id"] == 8 * sum(row["id"] is not None for row in rows)
-
-
-def test_cells_of_orc_that_take_no_bytes_are_counted():
-    body = orc([{"id": None, "text": None, "day": None}] * 10_000)
-    with pytest.raises(Oversized):
-        list(streaming("orc", SCHEMA)(stream_of(body, limit=200_000)))
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 40)), max_size=20), st.integers(1, 30), st.integers(1, 5))
@@ -608,11 +597,12 @@ def test_a_text_with_many_copies_is_refused_before_they_are_made():
     assert pa.default_memory_pool().max_memory() - before < 100_000_000
 
 
-def test_rows_without_bytes_are_counted():
+@pytest.mark.parametrize("format", ["avro", "orc"])
+def test_rows_without_bytes_are_counted(format: str):
     rows = [{"id": None, "text": None, "day": None}] * 10_000
-    decode = streaming("avro", SCHEMA)
+    body = avro(rows, "deflate", 1 << 20) if format == "avro" else orc(rows)
     with pytest.raises(Oversized):
-        list(decode(stream_of(avro(rows, "deflate", 1 << 20), limit=200_000)))
+        list(streaming(format, SCHEMA)(stream_of(body, limit=200_000)))
 
 
 @pytest.mark.parametrize(
@@ -626,33 +616,28 @@ def test_a_record_that_is_too_long_is_refused_by_its_line(format: str, body: byt
         in_pieces(format, body, size=100)
 
 
-def test_a_block_that_is_too_large_is_refused_unread():
-    body = avro([{"id": 1, "text": "x" * 2000, "day": None}])
-    with (
-        patch.object(avro_files, "LONGEST_RECORD", 1000),
-        pytest.raises(Undecodable, match=r"block 1 has [0-9]+ bytes, at most 1000"),
-    ):
-        in_pieces("avro", body, size=100)
+LONG_TEXT = [{"id": 1, "text": "x" * 2000, "day": None}]
 
 
-def test_a_block_that_becomes_too_large_is_refused():
-    body = avro([{"id": 1, "text": "x" * 2000, "day": None}], "deflate")
-    with (
-        patch.object(avro_files, "LONGEST_RECORD", 1000),
-        pytest.raises(Undecodable, match=r"block 1 has more than 1000 bytes, unpacked"),
-    ):
-        in_pieces("avro", body, size=100)
+@pytest.mark.parametrize(
+    ("module", "body", "most", "why"),
+    [
+        (avro_files, avro(LONG_TEXT), 1000, r"block 1 has [0-9]+ bytes, at most 1000"),
+        (avro_files, avro(LONG_TEXT, "deflate"), 1000, r"block 1 has more than 1000 bytes, unpacked"),
+        (parquet_files, parquet([], 1), 10, r"a footer of [0-9]+ bytes, at most 10"),
+    ],
+    ids=["as it is stored", "as it is unpacked", "footer"],
+)
+def test_a_block_or_a_footer_that_is_too_large_is_refused_unread(module: Any, body: bytes, most: int, why: str):
+    format = module.__name__.rpartition(".")[2]
+    with patch.object(module, "LONGEST_RECORD", most), pytest.raises(Undecodable, match=why):
+        in_pieces(format, body, size=100)
 
 
-def test_a_footer_that_is_too_large_is_refused_unread():
-    body = parquet([], 1)
-    with patch.object(parquet_files, "LONGEST_RECORD", 10), pytest.raises(Undecodable, match="a footer of"):
-        in_pieces("parquet", body)
-
-
-def test_parquet_is_not_unpacked_piece_by_piece():
-    with pytest.raises(Undecodable, match="Parquet compresses by itself"):
-        in_pieces("parquet", gzip.compress(parquet([], 1)), codec="gzip")
+@pytest.mark.parametrize(("format", "body"), [("Parquet", parquet([], 1)), ("ORC", orc([]))])
+def test_what_compresses_by_itself_is_not_unpacked_piece_by_piece(format: str, body: bytes):
+    with pytest.raises(Undecodable, match=f"{format} compresses by itself"):
+        in_pieces(format.lower(), gzip.compress(body), codec="gzip")
 
 
 @given(st.lists(GOOD_LINES, max_size=50), st.integers(1, 400))

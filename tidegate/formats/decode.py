@@ -8,9 +8,9 @@ them takes them back if it is refused (docs/adr/0061). All ways take and refuse 
 The module of a format has these functions. It is imported here, so that a job imports only what its own files need.
 
     make_decoder(schema, max_bytes, **options)    for `decoder`
-    make_streaming(schema, **options)             for `streaming`
+    make_streaming(schema, **options)             for `streaming`; and `make_streaming(schema, fits, **options)` for
+                                                  `salvaging`, if its rows are text (`formats.text_files.TextDecoder`)
     make_piece(schema, max_bytes, **options)      for `divider`, if its files can be joined (`formats.pieces`)
-    make_salvaging(schema, fits, **options)       for `salvaging`, if its rows are text
     make_splitter(schema, **options)              for `splitter`, if its files can be split
 """
 
@@ -97,7 +97,7 @@ def salvaging(
     making = _Making.of(format, options)
     # a row with an unknown name is no bad row: the file is refused for it, or not
     looks = REPORT if making.settled[UNKNOWN.name] == REFUSE else making.settled[UNKNOWN.name]
-    made = replace(making, settled={**making.settled, UNKNOWN.name: looks}).make("make_salvaging", schema, fits)
+    made = replace(making, settled={**making.settled, UNKNOWN.name: looks}).make("make_streaming", schema, fits)
     # with so many bad rows it is refused, whatever the others are
     return lambda stream, rows: making.told(stream, limited(made(stream, allowed(rows, share)), share))
 

@@ -31,10 +31,10 @@ from tidegate.formats.reasons import (
 )
 from tidegate.formats.records import BEGINNING, Before, Lines, ends_of_lines, records_of_csv
 from tidegate.formats.registry import UTF_8
-from tidegate.formats.salvage import Fits
+from tidegate.formats.salvage import Fits, all_fit
 from tidegate.formats.splits import Splitter, part
 from tidegate.formats.streams import Stream
-from tidegate.formats.text_files import NO_LIMIT, TextSplitter, tables
+from tidegate.formats.text_files import NO_LIMIT, TextDecoder, TextSplitter, tables
 from tidegate.formats.transcode import in_utf8, is_of_bytes
 
 BOM = b"\xef\xbb\xbf"
@@ -65,17 +65,11 @@ def make_decoder(
     return decode
 
 
-def make_streaming(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_streaming(schema: pa.Schema, fits: Fits = all_fit, encoding: str = UTF_8, **written: str) -> TextDecoder:
+    """A quote that is never closed refuses the file also if bad rows are left out, because it is not known where rows
+    end."""
     make_decoder(schema, NO_LIMIT, **written)
-    return lambda stream: tables(_in_utf8(stream, encoding), CsvFile(schema, Dialect(**written)))
-
-
-def make_salvaging(
-    schema: pa.Schema, fits: Fits, encoding: str = UTF_8, **written: str
-) -> Callable[[Stream, int], Iterator[pa.Table]]:
-    """A quote that is never closed still refuses the file, because it is not known where rows end."""
-    make_decoder(schema, NO_LIMIT, **written)
-    return lambda stream, most: tables(_in_utf8(stream, encoding), CsvFile(schema, Dialect(**written)), most, fits)
+    return lambda stream, most=None: tables(_in_utf8(stream, encoding), CsvFile(schema, Dialect(**written)), most, fits)
 
 
 def make_splitter(schema: pa.Schema, encoding: str = UTF_8, **written: str) -> Splitter | None:

@@ -31,10 +31,10 @@ from tidegate.formats.reasons import Undecodable, check_cells, check_names, chec
 from tidegate.formats.records import RECORDS_OF_JSON, Before, Lines
 from tidegate.formats.registry import IGNORE, REFUSE, REPORT
 from tidegate.formats.said import say
-from tidegate.formats.salvage import Fits
+from tidegate.formats.salvage import Fits, all_fit
 from tidegate.formats.splits import LineSurvey, Splitter, cut_lines, part
-from tidegate.formats.streams import ByteSource, Stream, ranges
-from tidegate.formats.text_files import TextSplitter, tables
+from tidegate.formats.streams import ByteSource, ranges
+from tidegate.formats.text_files import TextDecoder, TextSplitter, tables
 from tidegate.formats.unknown import of_line
 
 OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError)
@@ -58,18 +58,13 @@ def make_decoder(schema: pa.Schema, max_bytes: int, unknown: str = REPORT) -> Ca
     return whole
 
 
-def make_streaming(schema: pa.Schema, unknown: str = REPORT) -> Callable[[Stream], Iterator[pa.Table]]:
+def make_streaming(schema: pa.Schema, fits: Fits = all_fit, unknown: str = REPORT) -> TextDecoder:
     decode = _LineDecoder(schema, unknown)
-    return lambda stream: tables(stream.pieces(), JsonFile(schema, decode))
-
-
-def make_salvaging(schema: pa.Schema, fits: Fits, unknown: str = REPORT) -> Callable[[Stream, int], Iterator[pa.Table]]:
-    decode = _LineDecoder(schema, unknown)
-    return lambda stream, most: tables(stream.pieces(), JsonFile(schema, decode), most, fits)
+    return lambda stream, most=None: tables(stream.pieces(), JsonFile(schema, decode), most, fits)
 
 
 def make_splitter(schema: pa.Schema, unknown: str = REPORT) -> Splitter:
-    decode = make_streaming(schema, unknown)
+    decode = make_streaming(schema, unknown=unknown)
     return TextSplitter(survey, cut_lines, lambda stream, split: decode(part(stream, split)))
 
 

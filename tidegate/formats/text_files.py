@@ -22,6 +22,12 @@ NO_LIMIT = 1 << 62
 """Of a piece: what its rows need is bounded where it is cut."""
 
 
+class TextDecoder(Protocol):
+    """The rows of a file. Up to `most` of them are left out if they do not fit; with None, one refuses the file."""
+
+    def __call__(self, stream: Stream, most: int | None = None) -> Iterator[pa.Table]: ...
+
+
 class TextFile(Protocol):
     """One file, which is read from its beginning to its end. Its methods raise Undecodable."""
 
