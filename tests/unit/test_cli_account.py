@@ -608,17 +608,44 @@ def test_a_job_that_does_not_end_says_what_it_waits_for(state: str, waits_for: s
 
 
 @pytest.mark.parametrize(
-    ("state", "lines"),
+    ("state", "lines", "said"),
     [
-        ("FAILED", [("self-test", CheckState.FAIL)]),
+        ("FAILED", [("self-test", CheckState.FAIL)], "job run run1 is FAILED: why"),
         # it ended well, and left nothing
-        ("SUCCESS", [("self-test", CheckState.OK), ("self-test report", CheckState.FAIL)]),
+        (
+            "SUCCESS",
+            [("self-test", CheckState.OK), ("self-test report", CheckState.FAIL)],
+            "job run run1 ended after 61s; its report is s3://work/batches/selftest-1/report.json",
+        ),
     ],
 )
-def test_a_job_without_a_report_is_told_by_what_emr_says(state: str, lines: list[tuple[str, CheckState]]):
+def test_a_job_without_a_report_is_told_by_what_emr_says(state: str, lines: list[tuple[str, CheckState]], said: str):
     found, _ = run_it(Job([state]))
     assert [(line.name, line.state) for line in found] == lines
-    assert found[0].finding == "job run run1 is FAILED: why" or state == "SUCCESS"
+    assert found[0].finding == said
+
+
+@pytest.mark.parametrize(
+    ("refused", "finding", "advice"),
+    [
+        (
+            No("ResourceNotFoundException", 404, "gone"),
+            "could not be started: EMR Serverless has no such application",
+            "deploy the stack again",
+        ),
+        (
+            No("ValidationException", 400, "the role has no trust"),
+            "could not be started: ValidationException: the role has no trust",
+            "mend what it names, and run this again",
+        ),
+    ],
+)
+def test_a_job_that_cannot_be_started_is_advised_on_by_its_cause(refused: No, finding: str, advice: str):
+    answers = Job([]).answers()
+    answers.given = {**answers.given, "StartJobRun": refused}
+    test = SelfTest(RESOURCES, Dataset("lake.a.b", "id int", "json"), Account(answers.session()), "selftest-1")
+    (line,) = test.run(1, Time().clock, lambda text: None)
+    assert (line.state, line.finding, line.advice) == (CheckState.FAIL, finding, advice)
 
 
 @pytest.mark.parametrize(
@@ -701,6 +728,13 @@ def test_what_a_report_says_becomes_a_line(changes: dict[str, Any], name: str, s
     assert [each.name for each in lines if each.state is not CheckState.OK] == (
         [] if state is CheckState.OK else [name]
     )
+
+
+def test_a_setting_that_makes_batches_slow_is_advised_on():
+    lines = judge_report(report(steps=[{"name": "data files", "state": "slow", "said": "write.x is set"}]), REGION)
+    (line,) = (each for each in lines if each.name == "self-test data files")
+    assert line.finding == "write.x is set"
+    assert line.advice.startswith("take the setting out")
 
 
 def test_a_failed_job_with_a_report_shows_both():

@@ -88,7 +88,10 @@ class SelfTest:
             yield cannot_tell(LINE, "whether a job runs: it could not be started", needs)
             return
         if not isinstance(started, Found):
-            yield fails(LINE, f"could not be started: {_why(started)}", "deploy the stack again")
+            advice = (
+                "deploy the stack again" if isinstance(started, Absent) else "mend what it names, and run this again"
+            )
+            yield fails(LINE, f"could not be started: {_why(started)}", advice)
             return
         run = started.body["jobRunId"]
         tell(f"the self-test is job run {run} of application {self.resources.application}")

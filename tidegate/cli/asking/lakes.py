@@ -48,6 +48,9 @@ class Located:
     keys: "Caller | None" = None
 
 
+Locate = Callable[[str, str], Located | None]
+
+
 @dataclass(frozen=True, slots=True)
 class Lake:
     """The tables of a deployment, or of this machine.
@@ -62,7 +65,7 @@ class Lake:
     where: str
     catalog: str
     listed: Callable[[], Sequence[str]]
-    locate: "Locate"
+    locate: Locate
     keys: "Caller | None" = None
 
     def namespaces(self) -> set[str]:
@@ -71,9 +74,6 @@ class Lake:
     def missing(self, name: str) -> NoSuchTable:
         """The error for a table that is not there."""
         return NoSuchTable(f"there is no table {name}: {advice(name, self.listed(), self.where)}")
-
-
-Locate = Callable[[str, str], Located | None]
 
 
 def advice(name: str, names: Sequence[str], where: str) -> str:
