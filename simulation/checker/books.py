@@ -7,7 +7,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from simulation.world.resending import claims_pk
 from simulation.world.s3 import SUSPENDED, Version
@@ -321,23 +321,46 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
     came_back: Counter[tuple[str, str]] = Counter()
     if not world.taken_over:
         return came_back
-    registered: dict[tuple[str, str, str], tuple[str, str]] = {}
+    registered: dict[tuple[str, str, str], _Counted] = {}
     for batch, item in batches.items():
         endings = recorded(world, batch) if item["state"] == "COMMITTED" else {}
         usual = "committed" if item["state"] == "COMMITTED" else "abandoned"
         for each in world.manifest_of(batch) if item["state"] in FINAL else ():
-            registered[(*_claim_key(each), each.notice)] = item["route"], endings.get(_place(each), usual)
-    for pk, sk, notice in world.taken_over.keys() & registered.keys():
-        owner, passed = notice, set()
+            ended = endings.get(_place(each), usual)
+            first = ended == "committed" or _undecided_then(world, batch)
+            registered[(*_claim_key(each), each.notice)] = _Counted(item["route"], ended, (first, batch))
+    ranked: dict[tuple[str, str, str], tuple[str, str, str]] = {}
+    """By an owner before the ledger was lost: which ranks highest of it and all before it."""
+    for pk, sk, notice in sorted(world.taken_over.keys() & registered.keys(), key=lambda key: world.taken_over[key].at):
+        owner, passed, taken_at = notice, set(), world.taken_over[pk, sk, notice].at
         # an owner that no batch registered was counted nowhere: what it had taken over before counts
         while (taken := world.taken_over.get((pk, sk, owner))) and taken.known and owner not in passed:
             passed.add(owner)
             owner = taken.owner
-            if (pk, sk, owner) in registered:
-                route, ended = registered[pk, sk, owner]
-                came_back[route, "dropped" if (pk, sk, owner) in _given_up(world) else ended] += 1
+            if (last := (pk, sk, owner)) in registered:
+                if taken_at < world.rebuilt_at:
+                    # a rebuilt ledger knows the order by the batches' ids only
+                    last, ranked[pk, sk, notice] = sorted(
+                        (ranked.get(last, last), (pk, sk, notice)), key=lambda each: registered[each].rank
+                    )
+                counted = registered[last]
+                came_back[counted.route, "dropped" if last in _given_up(world) else counted.ended] += 1
                 break
     return came_back
+
+
+class _Counted(NamedTuple):
+    """How a batch counts an upload, and how it ranks if a rebuilt ledger has to choose (`flows.rebuild`)."""
+
+    route: str
+    ended: str
+    rank: tuple[bool, str]
+
+
+def _undecided_then(world: World, batch: str) -> bool:
+    """Whether the batch was undecided when its ledger was rebuilt."""
+    receipt = world.s3.buckets["work"].current.get(f"batches/{batch}/receipt.json")
+    return receipt is not None and receipt.at >= world.rebuilt_at
 
 
 def recorded(world: World, batch: str) -> dict[tuple[str, str, str], str]:

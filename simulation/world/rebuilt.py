@@ -54,6 +54,7 @@ def lose(
     def begin_anew() -> None:
         world.dynamodb.become({})
         world.forgotten_from = world.started
+        world.rebuilt_at = world.kernel.now
         world.happened[REBUILT] += 1
         for known in (world.sent_again, world.answered, world.corrected, world.dropped):
             known.clear()

@@ -228,6 +228,8 @@ class World(Landing):
         self.started = self.kernel.now
         self.forgotten_from = math.inf
         """From when on (epoch seconds) a rebuilt ledger has forgotten what only a ledger knows."""
+        self.rebuilt_at = -math.inf
+        """When (epoch seconds) somebody began to rebuild the ledger."""
         for function in (self.intake, self.dispatch, self.audit):
             function.on_invoke = self.wake_schedule
         self._turn(self.knobs)

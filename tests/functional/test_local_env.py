@@ -109,9 +109,7 @@ def test_it_says_what_is_left_and_ends_with_3(tmp_path: Path, tables: bool):
     left = re.search(rf"Left are {CATALOG_URI} and {WAREHOUSE}: `(.+ sql.*)` asks the tables that are there\.", said)
     assert bool(left) == tables
     if left:
-        asked = subprocess.run(
-            ["sh", "-c", f"{left[1]} --help"], cwd=ROOT, capture_output=True, text=True, check=True
-        )
+        asked = subprocess.run(["sh", "-c", f"{left[1]} --help"], cwd=ROOT, capture_output=True, text=True, check=True)
         assert "Ask the tables by SQL" in asked.stdout
     assert "All other TIDEGATE_ variables are unset" in said
     assert "no call of this shell reaches AWS" in said
