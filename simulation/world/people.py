@@ -5,6 +5,7 @@ They act as the command line does: through the product's flows, in a process tha
 
 import json
 import math
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -158,6 +159,7 @@ def _ask_for(world: "World", batch: str) -> None:
         if process.failed or process.answer is Aborted.MOVED_ON:
             # without an answer, or with a refusal of its own second try, it may have been noted
             world.perhaps_noted.add(batch)
+            rebuilt.add_routes(world, re.findall(r"no settings of its route ([\w-]+),", str(process.error)))
             return
         if world.wished.get(batch) != what:
             return

@@ -10,7 +10,7 @@ import pytest
 from tests.support.fakes import Died, Life, every_death, play_fencing, play_giving_up, play_publishing
 from tests.support.small_sink import SmallSink, committed
 from tests.support.world import World, small_world
-from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch, State
+from tidegate.core.batches import LONGEST_RETRY_WAIT, Batch, State, Wish
 from tidegate.core.errors import OutcomeUnknown, Retryable
 from tidegate.core.manifests import batch_folder, decode_sealed
 from tidegate.core.outcomes import ABANDONED
@@ -135,6 +135,19 @@ def test_an_open_batch_whose_route_has_no_settings_yet_is_left_alone(world: Worl
     with pytest.raises(Retryable, match="the ledger has no settings of its route flights"):
         abort(batch.id, world.ports)
     assert world.batch(batch.id) == batch
+
+
+def test_a_wish_for_a_route_that_a_rebuilt_ledger_does_not_know_says_to_name_the_route(world: World):
+    """Settling looks at the routes that are configured, or have settings: the wish would be there for good."""
+    batch = world.submitted()
+    play_fencing(world.work, batch.id)
+    world.settle()
+    del world.store.items[settings_key("flights")]
+    for skip in (False, True):
+        with pytest.raises(Retryable, match=r"its route flights, so nothing would come.*`retired = true`, deploy"):
+            abort(batch.id, world.ports, Wish.DROP, skip_missing=skip)
+    assert world.batch(batch.id).wish is None
+    assert not world.record.wished
 
 
 def test_what_has_ended_says_how(world: World):

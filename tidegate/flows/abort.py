@@ -32,6 +32,7 @@ from enum import Enum, auto
 
 from tidegate.core.batches import Batch, State, Wish
 from tidegate.core.errors import Retryable
+from tidegate.core.routes import Route
 from tidegate.flows.ports import Ports
 from tidegate.flows.seal import FilesDiffer, ensure_manifest, seal
 
@@ -54,8 +55,8 @@ def abort(batch_id: str, ports: Ports, wish: Wish | None = None, *, skip_missing
     """`wish`: what becomes of the uploads once the batch is abandoned; None leaves them pending. `skip_missing`: also
     if parts of it are missing in the work bucket, for a batch that was given up before.
 
-    Raises Retryable if the batch is open, and the ledger has no settings of its route: settling records them within
-    a minute."""
+    Raises Retryable if the batch is open, or there is a wish, and the ledger has no settings of its route: nothing
+    looks at such a route."""
     batch = ports.ledger.batch(batch_id)
     refusal = refused(batch, wish, skip_missing=skip_missing)
     if batch is None or refusal:
@@ -103,16 +104,24 @@ def refused(batch: Batch | None, wish: Wish | None, *, skip_missing: bool) -> Ab
 
 
 def _wished(batch: Batch, wish: Wish, ports: Ports, *, skips: bool = False) -> Aborted:
+    # a rebuilt ledger may know the batch, and not its route. That is for good until somebody names the route again
+    _settings_of(batch, ports)
     return Aborted.WISHED if ports.ledger.wish(batch, wish, skips=skips) else Aborted.MOVED_ON
 
 
 def _sealed(batch: Batch, ports: Ports) -> Batch | None:
     """The batch after it was sealed, by this process or another."""
+    seal(_settings_of(batch, ports), batch.id, ports)
+    return ports.ledger.batch(batch.id)
+
+
+def _settings_of(batch: Batch, ports: Ports) -> Route:
+    """The settings of the batch's route, as they were last deployed. Settling looks at the routes that have some."""
     route = ports.ledger.known_route(batch.route)
     if route is None:
         raise Retryable(
-            f"batch {batch.id} is open, and the ledger has no settings of its route {batch.route}, so it cannot be"
-            " sealed. Settling records those of a configured route within a minute"
+            f"batch {batch.id} is {batch.state}, and the ledger has no settings of its route {batch.route}, so nothing"
+            " would come of this. Settling records those of a configured route within a minute. If tidegate.toml has no"
+            " such route any more, add it with `retired = true`, deploy, and run this again"
         )
-    seal(route, batch.id, ports)
-    return ports.ledger.batch(batch.id)
+    return route
