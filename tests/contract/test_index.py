@@ -1,11 +1,16 @@
 """The ledger's index is built: each record once, and the sums with the record of its batch."""
 
+import pytest
+
 from tests.support.build import BUCKET, upload
 from tests.support.ledgers import racing
+from tidegate.core import transitions
 from tidegate.core.batches import Batch, State
+from tidegate.core.items import Refused
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
+from tidegate.core.records import WHOLE
 from tidegate.flows.ledger import Ledger
 
 ROUTE = "flights"
@@ -27,6 +32,19 @@ def test_a_ledger_is_whole_when_somebody_says_so(ledger: Ledger):
     assert ledger.is_whole()
     ledger.begin_rebuild()
     assert not ledger.is_whole()
+
+
+@pytest.mark.parametrize("was_whole", [False, True])
+def test_a_request_to_begin_that_arrives_late_does_not_undo_the_end(ledger: Ledger, was_whole: bool):
+    if was_whole:
+        ledger.store.apply(transitions.end_rebuild(now=1))
+    late = transitions.begin_rebuild(ledger.store.get(WHOLE))
+    ledger.begin_rebuild()
+    ledger.begin_rebuild()
+    assert not ledger.is_whole()
+    ledger.store.apply(transitions.end_rebuild(now=2))
+    assert isinstance(ledger.store.apply(late), Refused)
+    assert ledger.is_whole()
 
 
 def test_a_notice_is_written_where_there_is_none(ledger: Ledger):

@@ -88,7 +88,7 @@ def test_who_took_the_ledger_for_new_does_not_open_it_once_a_rebuild_has_begun()
     store = MemoryStore()
     early = guarded(store, new=True)
     assert early.get(route_key("flights")) is None
-    store.apply(transitions.begin_rebuild())
+    store.apply(transitions.begin_rebuild(None))
     for guard in (early, guarded(store, new=True)):
         with pytest.raises(Retryable, match="`tidegate ledger rebuild`"):
             guard.apply(ANY)

@@ -605,8 +605,13 @@ class Ledger:
         return is_whole(self.store.get(WHOLE))
 
     def begin_rebuild(self) -> None:
-        """Nobody else reads or writes the ledger from now on."""
-        self.store.apply(transitions.begin_rebuild())
+        """Nobody else reads or writes the ledger from now on. Raises Retryable if another rebuild ended just now."""
+        there = self.store.get(WHOLE)
+        if there is not None and not is_whole(there):
+            return
+        done = self.store.apply(transitions.begin_rebuild(there))
+        if isinstance(done, Refused) and (done.there[0] is None or is_whole(done.there[0])):
+            raise Retryable("the ledger became whole while this began: does another rebuild run? Run this again")
 
     def end_rebuild(self) -> None:
         """The ledger is whole."""

@@ -36,7 +36,7 @@
     index_over      instead of another notice,                     its owner is still the one that was read
     index_batch     and how the batch stands                       there is no record
     open_ledger     that a new deployment's ledger is whole        there is no record
-    begin_rebuild   that the ledger is being rebuilt               nothing
+    begin_rebuild   that the ledger is being rebuilt               it is as it was read
     end_rebuild     that it is whole                               it was not
     begin_watch     since when a place is watched                  it is not, or was not for as long as is remembered
     end_watch       that no route takes the place any more         it was not left

@@ -29,9 +29,13 @@ def open_ledger(*, now: int) -> Transition:
     return single("note that the ledger is whole", Write(WHOLE, Put({"v": VERSION, "since": now}), (NeverWritten(),)))
 
 
-def begin_rebuild() -> Transition:
-    """Nothing works any more until the ledger is whole. A function that took it for new may not open it now."""
-    return single("note that the ledger is being rebuilt", Write(WHOLE, Put({"v": VERSION})))
+def begin_rebuild(there: Item | None) -> Transition:
+    """Nothing works any more until the ledger is whole. A function that took it for new may not open it now.
+
+    `there` is the record as it was read: none, or that of a ledger that is whole. It must still be the same. So a
+    request that arrives after the rebuild has ended does not begin another one."""
+    same = NeverWritten() if there is None else Is("since", there["since"])
+    return single("note that the ledger is being rebuilt", Write(WHOLE, Put({"v": VERSION}), (same,)))
 
 
 def end_rebuild(*, now: int) -> Transition:
