@@ -11,6 +11,7 @@ from tidegate.core.notices import NoticeRecord
 from tidegate.core.outcomes import ABANDONED, Outcome, Tally
 from tidegate.core.receipts import Ending, Receipt
 from tidegate.core.records import WHOLE
+from tidegate.core.transitions.index import whole_since
 from tidegate.flows.ledger import Ledger
 
 ROUTE = "flights"
@@ -38,7 +39,7 @@ def test_a_ledger_is_whole_when_somebody_says_so(ledger: Ledger):
 def test_a_request_to_begin_that_arrives_late_does_not_undo_the_end(ledger: Ledger, was_whole: bool):
     if was_whole:
         ledger.store.apply(transitions.end_rebuild(now=1))
-    late = transitions.begin_rebuild(ledger.store.get(WHOLE))
+    late = transitions.begin_rebuild(whole_since(ledger.store.get(WHOLE)))
     ledger.begin_rebuild()
     ledger.begin_rebuild()
     assert not ledger.is_whole()

@@ -17,8 +17,8 @@ from tidegate.flows import quarantine_age
 from tidegate.flows.quarantine import EVERYTHING, Selection, quarantined
 from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.resend import release, resend_object
-from tidegate.flows.settle import settle, settle_all, standing
-from tidegate.flows.status import everything, status
+from tidegate.flows.settle import settle, settle_all
+from tidegate.flows.status import everything, standing, status
 from tidegate.metrics import Metric
 
 BAD = (Outcome.QUARANTINED, "no JSON")

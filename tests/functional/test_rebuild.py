@@ -23,7 +23,8 @@ from tidegate.core.uploads import Upload
 from tidegate.flows import from_rows
 from tidegate.flows import rebuild as rebuilding
 from tidegate.flows.audit import Look, audit_window
-from tidegate.flows.rebuild import Rebuilt, SilentTopic, rebuild
+from tidegate.flows.rebuild import Rebuilt, rebuild
+from tidegate.flows.send import Unsent
 from tidegate.flows.status import status
 from tidegate.flows.trace import trace
 from tidegate.stores.memory import Rehearsal
@@ -409,7 +410,7 @@ def test_a_rehearsal_counts_the_same_and_writes_nothing(history: History):
         world = history.world
         before = dict(history.work.objects)
         ledger = replace(world.ledger, store=Rehearsal(world.ledger.store))
-        rehearsed = rebuilt(history, ledger=ledger, work=RehearsedWork(history.work), topic=SilentTopic())
+        rehearsed = rebuilt(history, ledger=ledger, work=RehearsedWork(history.work), topic=Unsent())
         assert (world.store.items, history.work.objects, history.sent()) == ({}, before, [])
         assert rebuilt(history) == rehearsed
 

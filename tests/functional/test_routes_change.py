@@ -14,8 +14,8 @@ from tidegate.core.notices import pack
 from tidegate.core.records import batch_key
 from tidegate.core.routes import Route, decode_dataset, decode_route, encode_route
 from tidegate.flows.dispatch import dispatch
-from tidegate.flows.settle import routes_to_settle, settle, settle_all, standing
-from tidegate.flows.status import status
+from tidegate.flows.settle import routes_to_settle, settle, settle_all
+from tidegate.flows.status import standing, status
 from tidegate.metrics import Metric
 
 

@@ -29,18 +29,8 @@ from tidegate.flows.abort import Aborted, abort
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import JobReport
 from tidegate.flows.resume import Resumed, resume
-from tidegate.flows.settle import (
-    ORDINARY_JOB,
-    SETTLED,
-    Standing,
-    advance,
-    settle,
-    settle_all,
-    settle_batch,
-    standing,
-    step_aside_if_due,
-)
-from tidegate.flows.status import status
+from tidegate.flows.settle import SETTLED, advance, settle, settle_all, settle_batch, step_aside_if_due
+from tidegate.flows.status import ORDINARY_JOB, Standing, standing, status
 from tidegate.flows.trace import trace
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE

@@ -19,7 +19,8 @@ from tidegate.core.batches import oldest_remembered
 from tidegate.flows.from_rows import FromRows
 from tidegate.flows.ledger import Ledger
 from tidegate.flows.ports import Ports
-from tidegate.flows.rebuild import Rebuilt, SilentTopic, Twice
+from tidegate.flows.rebuild import Rebuilt, Twice
+from tidegate.flows.send import Unsent
 from tidegate.settings import DAY
 from tidegate.stores.memory import MemoryStore, Rehearsal
 from tidegate.stores.rehearsed_work import RehearsedWork
@@ -85,7 +86,7 @@ def test_a_rehearsal_of_rebuilding_writes_and_sends_nothing(asked):
     result = run("--dry-run")
     assert asked["ports"].ledger == replace(LEDGER, store=Rehearsal(LEDGER.store))
     assert asked["ports"].work == RehearsedWork(PORTS.work)
-    assert isinstance(asked["ports"].topic, SilentTopic)
+    assert isinstance(asked["ports"].topic, Unsent)
     assert "nothing was written" in result.stdout
 
 

@@ -11,8 +11,8 @@ from tidegate.cli.exits import Exit
 from tidegate.cli.options import DeploymentOption, DryRunOption, JsonOption
 from tidegate.cli.verbs import group
 from tidegate.core.batches import oldest_remembered
-from tidegate.flows.rebuild import SilentTopic
 from tidegate.flows.rebuild import rebuild as build_anew
+from tidegate.flows.send import Unsent
 from tidegate.stores.memory import Rehearsal
 from tidegate.stores.rehearsed_work import RehearsedWork
 
@@ -44,7 +44,7 @@ def rebuild(
     )
     if dry_run:
         rehearsed = replace(ports.ledger, store=Rehearsal(ports.ledger.store))
-        ports = replace(ports, ledger=rehearsed, topic=SilentTopic(), work=RehearsedWork(ports.work))
+        ports = replace(ports, ledger=rehearsed, topic=Unsent(), work=RehearsedWork(ports.work))
     done = build_anew(ports, configured=deployed.routes, oldest=oldest, made_at=wiring.made_at, tell=tell)
     if as_json:
         typer.echo(json_output.dumps(json_output.document(done, dry_run=dry_run)))

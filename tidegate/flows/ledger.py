@@ -66,7 +66,7 @@ from tidegate.core.records import (
 )
 from tidegate.core.routes import Place, Route
 from tidegate.core.seats import SharedJob
-from tidegate.core.transitions.index import is_whole
+from tidegate.core.transitions.index import is_whole, whole_since
 from tidegate.core.uploads import Upload
 from tidegate.flows.store import Clock, NewId, Store
 
@@ -609,7 +609,7 @@ class Ledger:
         there = self.store.get(WHOLE)
         if there is not None and not is_whole(there):
             return
-        done = self.store.apply(transitions.begin_rebuild(there))
+        done = self.store.apply(transitions.begin_rebuild(whole_since(there)))
         if isinstance(done, Refused) and (done.there[0] is None or is_whole(done.there[0])):
             raise Retryable("the ledger became whole while this began: does another rebuild run? Run this again")
 

@@ -70,13 +70,13 @@ from itertools import groupby
 from tidegate.core.batches import LONGEST_OPEN, Batch, State
 from tidegate.core.claims import Claim
 from tidegate.core.errors import Rejected, Retryable, TidegateError
-from tidegate.core.manifests import BATCHES, OwnedUpload, batch_folder, decode_part, notice_of_part, outcomes_name
-from tidegate.core.notices import Entry, Notice, NoticeRecord
+from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part
+from tidegate.core.notices import Entry, NoticeRecord
 from tidegate.core.outcomes import Outcome
-from tidegate.core.receipts import Ending, decode_outcomes, given_up
+from tidegate.core.receipts import Ending
 from tidegate.core.routes import Route
 from tidegate.core.uploads import Upload
-from tidegate.flows.batch_files import BatchFiles, files_of
+from tidegate.flows.batch_files import BatchFiles, endings_of, files_of, parts_of
 from tidegate.flows.from_rows import FromRows, Tell, write_from_rows
 from tidegate.flows.ports import Ports
 from tidegate.flows.send import send
@@ -86,16 +86,6 @@ ORIGIN_REBUILD = "rebuild"
 TRIES = 3
 """How often a claim may change while it is moved: only a twin changes it."""
 TOLD_EVERY = 1_000
-
-
-Identity = tuple[str, str, str]
-
-
-class SilentTopic:
-    """`flows.ports.Topic` of a rehearsal: it accepts every notice and sends none."""
-
-    def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
-        return frozenset(notice.id for notice in notices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,44 +205,14 @@ class _Rebuilding:
             if done % TOLD_EVERY == 0:
                 self.tell(f"{what}: {done} batches done")
 
-    def parts(self, batch_id: str, files: BatchFiles) -> Mapping[str, Sequence[OwnedUpload]]:
-        """The parts that the manifest lists. Of a fenced batch one may be missing: nothing of it is in a table."""
-        found: dict[str, Sequence[OwnedUpload]] = {}
-        for name in files.sealed.parts:
-            body = self.ports.work.get(batch_folder(batch_id) + name)
-            if body is not None:
-                found[name] = decode_part(body)
-            elif not files.fenced:
-                raise Rejected(
-                    f"{batch_folder(batch_id)}{name} is missing in the work bucket. Restore it and run this again. If"
-                    " it is gone for good, delete the batch's sealed.json when no job runs, make the ledger's table"
-                    " empty again, and run this again: the batch is then read from the rows in its table, and what is"
-                    " left of its uploads is sent again"
-                )
-        return found
-
-    def endings(
-        self, batch_id: str, files: BatchFiles, parts: Mapping[str, Sequence[OwnedUpload]]
-    ) -> Mapping[Identity, Ending]:
-        """The endings of a decided batch's uploads that ended without a row."""
-        if files.receipt is None:
-            return {}
-        if files.receipt.fence:
-            return {each.upload.identity: given_up(each) for owned in parts.values() for each in owned}
-        name = outcomes_name(batch_folder(batch_id), files.receipt.staged)
-        body = self.ports.work.get(name)
-        if body is None:
-            raise Rejected(f"{name} is missing in the work bucket; restore it and run this again")
-        return {(each.bucket, each.key, each.version): each for each in decode_outcomes(body).endings}
-
     # ---- 5 and 6: who owns what the manifests list
 
     def claims(self, batch_id: str) -> None:
         files = files_of(batch_id, self.ports.work)
         if files is None:
             return
-        found = self.parts(batch_id, files)
-        endings = self.endings(batch_id, files, found)
+        found = parts_of(batch_id, files, self.ports.work)
+        endings = endings_of(batch_id, files, found, self.ports.work)
         if files.receipt:
             self.receipts[batch_id] = files.receipt.fence
         records = [
@@ -376,8 +336,8 @@ class _Rebuilding:
 
     def _owned_elsewhere(self, batch_id: str, files: BatchFiles) -> Mapping[str, int]:
         """How many of a decided batch's uploads a batch of higher rank owns, by what they are counted as here."""
-        parts = self.parts(batch_id, files)
-        endings = self.endings(batch_id, files, parts)
+        parts = parts_of(batch_id, files, self.ports.work)
+        endings = endings_of(batch_id, files, parts, self.ports.work)
         found: Counter[str] = Counter()
         for owned in parts.values():
             claims = self.ports.ledger.claims_on(each.upload for each in owned)

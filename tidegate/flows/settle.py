@@ -39,7 +39,7 @@ from tidegate.flows.ports import JobReport, Ports
 from tidegate.flows.quarantine_age import look_for_oldest
 from tidegate.flows.seal import ensure_manifest, halted, seal_if_due
 from tidegate.flows.send import send
-from tidegate.flows.status import RouteStatus, status_of
+from tidegate.flows.status import standing
 from tidegate.flows.wishes import carry_out
 from tidegate.metrics import Metric
 from tidegate.schedule import SCHEDULE
@@ -59,10 +59,6 @@ SETTLED = {
     "rejected": Metric.SETTLED_REJECTED,
 }
 """The metric for each number of a receipt's tally."""
-
-
-ORDINARY_JOB = 60 * 60
-"""Seconds. A job takes minutes. A job that hangs is ended only after hours. A batch is late in between."""
 
 
 def settle_all(configured: Mapping[str, Route], ports: Ports) -> list[Exception]:
@@ -197,54 +193,6 @@ def settle(route: Route, ports: Ports, record: RouteRecord | None = None) -> lis
         except Exception as error:
             troubles.append(_trouble(f"looking for what route {route.name} has in quarantine", error))
     return troubles
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A route's unfinished batches: the age of the oldest that waits for no person (seconds, 0 if there is none), how
-    many of these are late, the number of all, and how many of them have halted. And its uploads in quarantine: their
-    number, and for how long the oldest has been there (seconds, 0 if there is none)."""
-
-    oldest_pending: int
-    halted: int
-    unfinished: int
-    late: int = 0
-    quarantined: int = 0
-    oldest_quarantined: int = 0
-
-
-def standing(route: Route, record: RouteRecord, ports: Ports) -> Standing:
-    """The state of the route by this record, which was read after settling.
-
-    The age counts from when the batch was opened. That is a moment before its first notice joined, or longer if the
-    process that opened it died right then. So the age is never too low. A batch without notices is not pending. The age
-    of one that waits for a person is left out: the alarm would stay on, and hide the next batch.
-    """
-    found = status_of(route, record, ports)
-    now = ports.clock()
-    pending = [batch for batch in found.unfinished if batch.notices]
-    ages = [now - batch.opened_at for batch in pending if not _waits_for_a_person(batch, found)]
-    return Standing(
-        oldest_pending=max([0, *ages]),
-        halted=len(found.halted),
-        unfinished=len(pending),
-        late=sum(age >= late_after(route) for age in ages),
-        # what came back while its batch was ending is counted there first
-        quarantined=max(0, found.uploads.ended.quarantined),
-        oldest_quarantined=max(0, now - found.quarantined_since) if found.quarantined_since else 0,
-    )
-
-
-def late_after(route: Route) -> int:
-    """An age, in seconds, that no batch reaches in ordinary operation: `max_wait`, one interval of the schedule, the
-    job that holds the slot, and the batch's own job."""
-    return route.limits.max_wait + SCHEDULE + 2 * ORDINARY_JOB
-
-
-def _waits_for_a_person(batch: Batch, found: RouteStatus) -> bool:
-    """It has halted and stepped aside, or its route is paused and it has not begun. What has begun goes on in a paused
-    route, and is as old as in any other."""
-    return batch.id in found.aside or (bool(found.paused) and batch.state in (State.OPEN, State.SEALED))
 
 
 def _trouble(what: str, error: Exception) -> TidegateError:

@@ -21,7 +21,13 @@ from tidegate.core.uploads import Upload
 
 def is_whole(item: Item | None) -> bool:
     """What the record under `WHOLE` says."""
-    return item is not None and "since" in item
+    return whole_since(item) is not None
+
+
+def whole_since(item: Item | None) -> int | None:
+    """Epoch seconds; None if it is not whole."""
+    since = item.get("since") if item else None
+    return since if isinstance(since, int) else None
 
 
 def open_ledger(*, now: int) -> Transition:
@@ -29,12 +35,12 @@ def open_ledger(*, now: int) -> Transition:
     return single("note that the ledger is whole", Write(WHOLE, Put({"v": VERSION, "since": now}), (NeverWritten(),)))
 
 
-def begin_rebuild(there: Item | None) -> Transition:
+def begin_rebuild(since: int | None) -> Transition:
     """Nothing works any more until the ledger is whole. A function that took it for new may not open it now.
 
-    `there` is the record as it was read: none, or that of a ledger that is whole. It must still be the same. So a
-    request that arrives after the rebuild has ended does not begin another one."""
-    same = NeverWritten() if there is None else Is("since", there["since"])
+    `since` is what the record said when it was read: since when the ledger is whole; None if there was no record. It
+    must still be the same. So a request that arrives after the rebuild has ended does not begin another one."""
+    same = NeverWritten() if since is None else Is("since", since)
     return single("note that the ledger is being rebuilt", Write(WHOLE, Put({"v": VERSION}), (same,)))
 
 
