@@ -12,7 +12,8 @@ from tidegate.core.claims import Ownership
 from tidegate.core.items import Has, Is, IsNot, Lacks, LacksOrIs, Put, Transition, Update, Vacant
 from tidegate.core.publication import NotPublished
 from tidegate.core.transitions import batches
-from tidegate.flows import announce, audit, ledger, publish, rejected, watch
+from tidegate.flows import announce, audit, publish, rejected, watch
+from tidegate.flows.ledger import claiming
 
 Breaking = Callable[[], AbstractContextManager[Any]]
 
@@ -70,13 +71,13 @@ def _left_in(attribute: str, change: Put | Update) -> Put | Update:
 
 
 def judged(was: Ownership, becomes: Ownership) -> Breaking:
-    real = ledger.judge
+    real = claiming.judge
 
     def judge(*arguments: Any) -> Ownership:
         ownership = real(*arguments)
         return becomes if ownership is was else ownership
 
-    return _patched(ledger, "judge", judge)
+    return _patched(claiming, "judge", judge)
 
 
 def _patched(module: Any, name: str, instead: Any) -> Breaking:
@@ -87,7 +88,7 @@ def _unregistered_is_let_go(claim: Any, owner: Any, batch: Any) -> bool:
     return owner is None or _has_let_go(claim, owner, batch)
 
 
-_has_let_go = ledger.has_let_go
+_has_let_go = claiming.has_let_go
 
 
 def _noted_first(group: Any, bus: Any, ports: Any) -> dict[str, str]:
@@ -227,13 +228,13 @@ VARIANTS: Sequence[Variant] = (
         "unregistered is let go",
         "A notice that is not registered counts as one that has let go.",
         "on its way",
-        _patched(ledger, "has_let_go", _unregistered_is_let_go),
+        _patched(claiming, "has_let_go", _unregistered_is_let_go),
     ),
     Variant(
         "where its rows are is forgotten",
         "A notice that takes over what has landed does not keep which table has its rows.",
         "landed elsewhere",
-        _patched(ledger, "rows_of_owners", lambda *arguments, **named: frozenset()),
+        _patched(claiming, "rows_of_owners", lambda *arguments, **named: frozenset()),
     ),
     Variant(
         "sealed for any table",

@@ -18,7 +18,8 @@ from tests.spark.world import LANDING, World
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.core.unknown import UnknownNames
-from tidegate.flows.publish import Contradiction, run
+from tidegate.flows.accounting import Contradiction
+from tidegate.flows.publish import run
 from tidegate.flows.sink import Staged
 from tidegate.formats.paths import escape
 from tidegate.sinks.iceberg.endings import Endings

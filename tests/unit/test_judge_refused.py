@@ -6,15 +6,16 @@ from tests.support.build import upload
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Outcome, Read
-from tidegate.flows.publish import Attempt, no_neighbour
+from tidegate.flows.accounting import judge_refused
+from tidegate.flows.publish import no_neighbour
 
 REFUSED = Read(Outcome.QUARANTINED, error="AccessDenied", refused=True)
 
 
 def judge(*, last: bool, **reads: Read) -> None:
     # nothing else near them can be read
-    attempt = Attempt(None, None, "batch", 3, last=last, can_read_near=no_neighbour)  # type: ignore[arg-type]
-    attempt._judge_refused([(OwnedUpload("n" * 40, upload(f"in/{name}.json")), read) for name, read in reads.items()])
+    ended = [(OwnedUpload("n" * 40, upload(f"in/{name}.json")), read) for name, read in reads.items()]
+    judge_refused("batch", ended, last=last, can_read_near=no_neighbour)
 
 
 def test_where_nothing_was_refused_nothing_is_judged() -> None:

@@ -33,11 +33,11 @@ def files_of(batch_id: str, work: Work) -> BatchFiles | None:
     return BatchFiles(decode_sealed(body), decode_receipt(receipt) if receipt else None)
 
 
-Parts = Mapping[str, Sequence[OwnedUpload]]
+OwnedByPart = Mapping[str, Sequence[OwnedUpload]]
 """The parts of a batch, by name."""
 
 
-def parts_of(batch_id: str, files: BatchFiles, work: Work) -> Parts:
+def parts_of(batch_id: str, files: BatchFiles, work: Work) -> OwnedByPart:
     """The parts that the manifest lists. Of a fenced batch one may be missing: nothing of it is in a table. Raises
     Rejected if one of another batch is."""
     found: dict[str, Sequence[OwnedUpload]] = {}
@@ -55,7 +55,9 @@ def parts_of(batch_id: str, files: BatchFiles, work: Work) -> Parts:
     return found
 
 
-def endings_of(batch_id: str, files: BatchFiles, parts: Parts, work: Work) -> Mapping[tuple[str, str, str], Ending]:
+def endings_of(
+    batch_id: str, files: BatchFiles, parts: OwnedByPart, work: Work
+) -> Mapping[tuple[str, str, str], Ending]:
     """The endings of a decided batch's uploads that ended without a row, by identity. Raises Rejected if they are
     missing."""
     if files.receipt is None:

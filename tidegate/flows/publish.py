@@ -32,10 +32,9 @@ from tidegate.core.manifests import (
     floor_name,
     outcomes_name,
 )
-from tidegate.core.outcomes import NO_TALLY, Outcome, Read
+from tidegate.core.outcomes import NO_TALLY
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
 from tidegate.core.receipts import (
-    Ending,
     Failure,
     Outcomes,
     Receipt,
@@ -44,14 +43,12 @@ from tidegate.core.receipts import (
     decode_outcomes,
     encode_floor,
     reads_carefully,
-    rows_by_part,
-    tally_of,
 )
-from tidegate.core.unknown import gathered
-from tidegate.core.uploads import Upload, neighbourhood
+from tidegate.core.uploads import Upload
+from tidegate.flows.accounting import accounted, judge_refused, outcomes_of_staged
 from tidegate.flows.ports import Work
 from tidegate.flows.rejected import land_rejected
-from tidegate.flows.sink import Hopeless, PublishTarget, ReaderDied, RejectedUndecided, Sink, Staged, Undecided
+from tidegate.flows.sink import Hopeless, PublishTarget, ReaderDied, RejectedUndecided, Sink, Undecided
 
 log = logging.getLogger("tidegate")
 
@@ -64,10 +61,6 @@ DIFFERS = "Nothing was published. The ledger is damaged: docs/operations.md, `A 
 
 
 NOTHING_ENDED = Outcomes(staged=0, fence=True, tally=NO_TALLY)
-
-
-class Contradiction(Exception):
-    """One upload was read twice by this attempt, with different endings."""
 
 
 ToldUndecided = Callable[[str, int], Undecided]
@@ -257,7 +250,9 @@ class Attempt:
         """Read every object, stage the rows, write the outcomes. Returns the id of the staged snapshot."""
         items = self.manifest()
         staged = self.sink.stage(items, careful=reads_carefully(self._failures(), last=self.last))
-        outcomes = self._account_for(items, staged)
+        ended = accounted(self.batch, items, staged)
+        judge_refused(self.batch, ended, last=self.last, can_read_near=self.can_read_near)
+        outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest)
         self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id
 
@@ -310,78 +305,6 @@ class Attempt:
         if part is None:
             raise Retryable(f"batch {self.batch}: {name} is missing in the work bucket")
         return part
-
-    def _account_for(self, items: list[OwnedUpload], staged: Staged) -> Outcomes:
-        """The outcomes of the staged snapshot, checked against the manifest and against the table's own row count."""
-        reads = [staged.reads.get(position) for position in range(len(items))]
-        missing = [item for position, item in enumerate(items) if position not in staged.reads]
-        if missing:
-            raise Retryable(
-                f"batch {self.batch}: {len(missing)} uploads were not accounted for, e.g. {missing[0].upload}"
-            )
-        ended = [(item, read) for item, read in zip(items, reads, strict=True) if read is not None]
-        if len(ended) < len(items):
-            raise Contradiction(
-                f"batch {self.batch}: an upload was read twice with different endings; staged {staged.id}"
-            )
-        self._judge_refused(ended)
-        tally = tally_of(
-            (read.outcome for _, read in ended),
-            sum(read.rows for _, read in ended),
-            sum(read.rejected for _, read in ended),
-        )
-        if staged.rows != tally.rows:
-            raise Retryable(
-                f"batch {self.batch}: {tally.rows} rows were read, {staged.rows} are in snapshot {staged.id}"
-            )
-        rejected = staged.rejected.rows if staged.rejected else 0
-        if rejected != tally.rejected:
-            raise Retryable(
-                f"batch {self.batch}: {tally.rejected} rows did not fit, and {rejected} were staged as rejected"
-            )
-        exceptions = tuple(
-            Ending(item.notice, *item.upload.identity, read.outcome, read.error, read.where)
-            for item, read in ended
-            if read.outcome is not Outcome.COMMITTED
-        )
-        rows = rows_by_part((item.notice, read.rows) for item, read in ended)
-        of_each = rows_by_part((item.notice, read.rejected) for item, read in ended) if rejected else ()
-        unknown = gathered((item.upload.uri, read.unknown) for item, read in ended if read.outcome is Outcome.COMMITTED)
-        return Outcomes(
-            staged.id,
-            fence=False,
-            tally=tally,
-            endings=exceptions,
-            manifest=self.digest,
-            rows=rows,
-            rejected=staged.rejected,
-            rejected_rows=of_each,
-            unknown=unknown,
-            slowly=staged.slowly,
-        )
-
-    def _judge_refused(self, ended: list[tuple[OwnedUpload, Read]]) -> None:
-        """Accept S3's refusals of some uploads as their endings, or raise Retryable.
-
-        A fault of one object must not stop the others. A fault of the role, of the bucket, or of the moment must not
-        end an upload. So a refusal is an ending only in the last attempt, and only if an object of the same folder and
-        suffix could be read: a role may be allowed one prefix and not another.
-        """
-        refused = [(item.upload, read) for item, read in ended if read.refused]
-        if not refused:
-            return
-        upload, read = refused[0]
-        what = f"batch {self.batch}: {len(refused)} uploads were refused by S3, e.g. {upload}: {read.error}"
-        if not self.last:
-            raise Retryable(f"{what}. If the last attempt finds the same, and neighbours can be read, they end so")
-        readable = {neighbourhood(item.upload) for item, read in ended if read.outcome is Outcome.COMMITTED}
-        alone = {neighbourhood(each): each for each, _ in refused if neighbourhood(each) not in readable}
-        for each in alone.values():
-            if not self.can_read_near(each):
-                raise Retryable(
-                    f"{what}. Nothing near it in bucket {each.bucket} could be read either: look at the job role's"
-                    " permissions, the bucket's policy and its keys"
-                )
 
     # ---- the receipt
 

@@ -16,13 +16,14 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 
-from tidegate.formats.avro_schema import Member, RowShape, densest, kinds_of, row_of
+from tidegate.formats.avro_schema import Member, RowShape, kinds_of, row_of
 from tidegate.formats.blocks import inflate, unsnap
-from tidegate.formats.columns import Unfit, conform
+from tidegate.formats.columns import conform
 from tidegate.formats.places import run, run_of
 from tidegate.formats.reasons import CELL_BYTES, Oversized, Undecodable, check_names, check_unpacked, first_line
 from tidegate.formats.said import concat, say
 from tidegate.formats.streams import LONGEST_RECORD, PIECE_BYTES, Allowance, Stream, unpack
+from tidegate.formats.unfit import Unfit
 from tidegate.formats.unknown import stated
 
 MAGIC = b"Obj\x01"
@@ -161,7 +162,7 @@ def _take(file: Any, schema: Any) -> Any:
 
 def _enough_of(row: RowShape) -> float:
     """Of how many bytes the rows may be Python objects at a time. Raises Undecodable."""
-    objects = densest(row.raw)
+    objects = _densest(row.raw)
     if objects > MOST_OBJECTS:
         raise Undecodable(f"the file's schema nests records so that one byte becomes {int(objects)} of them")
     return MOST_OBJECT_BYTES / (objects * OBJECT_BYTES)
@@ -311,3 +312,35 @@ CODECS: Mapping[str, Callable[[bytes, int], bytes]] = {
     "zstandard": partial(unpack, "zstd"),
     "bzip2": partial(unpack, "bz2"),
 }
+
+
+def _densest(raw: Any) -> float:
+    """How many Python objects one byte of a value of this schema (fastavro's) can become at most."""
+    return _cost(raw)[2]
+
+
+def _cost(raw: Any) -> tuple[int, int, float]:
+    """Of one value, without the members of arrays and maps: its objects, its least bytes, and the most objects that a
+    byte of it or of its members becomes."""
+    match raw:
+        case "null":
+            return 1, 0, 1
+        case str():
+            return 1, 1, 1
+        case list():
+            parts = [_cost(each) for each in raw]
+            objects, least = max(each[0] for each in parts), 1 + min(each[1] for each in parts)
+        case {"type": "record", "fields": fields}:
+            parts = [_cost(each["type"]) for each in fields]
+            objects, least = 1 + sum(each[0] for each in parts), sum(each[1] for each in parts)
+        case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
+            member = _cost(inner)
+            # a key of a map, or the end of an array, is at least one byte more
+            return 1, 1, max(member[2], 1 + member[0] / max(1, member[1]))
+        case {"type": "fixed", "size": size}:
+            return 1, size, 1
+        case {"type": inner}:
+            return _cost(inner)
+        case _:
+            raise AssertionError(f"no schema of fastavro's: {raw!r}")
+    return objects, least, max([objects / max(1, least), *(each[2] for each in parts)])

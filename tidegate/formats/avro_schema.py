@@ -21,9 +21,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tidegate.formats.columns import Unfit
 from tidegate.formats.reasons import Undecodable
 from tidegate.formats.type_names import is_list, type_name
+from tidegate.formats.unfit import Unfit
 from tidegate.formats.unknown import INSIDE
 
 DEEPEST = 32
@@ -123,38 +123,6 @@ def _of_rows(walk: "_SchemaWalk", text: bytes, wanted: Mapping[str, pa.DataType]
         return walk.record(given, "", 0, wanted, rows=True)
     except Unfit as error:
         raise Undecodable(str(error)) from error
-
-
-def densest(raw: Any) -> float:
-    """How many Python objects one byte of a value of this schema (fastavro's) can become at most."""
-    return _cost(raw)[2]
-
-
-def _cost(raw: Any) -> tuple[int, int, float]:
-    """Of one value, without the members of arrays and maps: its objects, its least bytes, and the most objects that a
-    byte of it or of its members becomes."""
-    match raw:
-        case "null":
-            return 1, 0, 1
-        case str():
-            return 1, 1, 1
-        case list():
-            parts = [_cost(each) for each in raw]
-            objects, least = max(each[0] for each in parts), 1 + min(each[1] for each in parts)
-        case {"type": "record", "fields": fields}:
-            parts = [_cost(each["type"]) for each in fields]
-            objects, least = 1 + sum(each[0] for each in parts), sum(each[1] for each in parts)
-        case {"type": "array", "items": inner} | {"type": "map", "values": inner}:
-            member = _cost(inner)
-            # a key of a map, or the end of an array, is at least one byte more
-            return 1, 1, max(member[2], 1 + member[0] / max(1, member[1]))
-        case {"type": "fixed", "size": size}:
-            return 1, size, 1
-        case {"type": inner}:
-            return _cost(inner)
-        case _:
-            raise AssertionError(f"no schema of fastavro's: {raw!r}")
-    return objects, least, max([objects / max(1, least), *(each[2] for each in parts)])
 
 
 class _SchemaWalk:

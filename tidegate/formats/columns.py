@@ -7,9 +7,6 @@
   9999, and nothing is null that must not be.
 """
 
-import binascii
-import decimal
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -22,8 +19,9 @@ from tidegate.formats.complaints import of_text, of_types, of_value, shown
 from tidegate.formats.dialect import Dialect
 from tidegate.formats.reasons import Undecodable, first_line
 from tidegate.formats.said import say
-from tidegate.formats.text_grammar import DATE, DECIMAL, NUMBER_BYTES, TIME, ZONE
+from tidegate.formats.text_values import read_texts
 from tidegate.formats.type_names import is_bytes, is_list, is_text, type_name
+from tidegate.formats.unfit import OF_VALUES, Unfit, first_refused, unfit_text, unfit_value
 from tidegate.formats.unknown import of_header
 
 types = pa.types
@@ -31,26 +29,6 @@ types = pa.types
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31 as days since 1970: the range of Spark's types, and of ISO 8601 with four digits."""
 FIRST_MICROSECOND, LAST_MICROSECOND = FIRST_DAY * 86_400_000_000, (LAST_DAY + 1) * 86_400_000_000 - 1
-
-SHORT = 38
-
-OF_VALUES = (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError)
-"""What Arrow raises of values that it does not take."""
-
-
-class Unfit(Exception):
-    """A value is refused, or a type; `row` is the value's place in the array at hand, `value` how it is shown. `path`
-    leads from the column to it, if it is nested."""
-
-    def __init__(self, why: str, row: int | None = None, value: str = "") -> None:
-        super().__init__(why)
-        self.row = row
-        self.value = value
-        self.path = ""
-
-    def within(self, part: str) -> "Unfit":
-        self.path = part + self.path
-        return self
 
 
 def check_type(kind: pa.DataType) -> None:
@@ -139,7 +117,7 @@ class _ColumnReading:
         except MemoryError:
             raise
         except OF_VALUES as error:
-            first = _first_refused(chunk, lambda some: self._chunk(some, field))
+            first = first_refused(chunk, lambda some: self._chunk(some, field))
             row = None if first is None else before + first
             raise self._refused(field.name, row, "", f"cannot be read: {first_line(error)}") from error
         return pa.chunked_array(done, field.type)
@@ -197,9 +175,9 @@ class _ColumnReading:
     def _read(self, texts: pa.Array, kind: pa.DataType) -> pa.Array:
         """The values of texts, as they are written in this file."""
         if self.dialect is None:
-            return _read(texts, kind)
+            return read_texts(texts, kind)
         try:
-            return _read(self.dialect.plain(texts, kind), kind)
+            return read_texts(self.dialect.plain(texts, kind), kind)
         except Unfit as error:
             if error.row is None:
                 raise
@@ -207,14 +185,14 @@ class _ColumnReading:
 
     def _unfit_text(self, text: str, row: int, kind: pa.DataType) -> Unfit:
         if self.dialect is None:
-            return _unfit_text(text, row, kind)
+            return unfit_text(text, row, kind)
         plain = self.dialect.plain(pa.array([text]), kind)[0].as_py()
         called, why = of_text(plain, kind)
         return Unfit(self.dialect.why(text, plain, kind, why), row, called.replace(plain, text))
 
     def _explained(self, array: pa.Array, kind: pa.DataType, error: Exception) -> Unfit:
         """The first value that Arrow refuses, and why: its own message names neither."""
-        row = _first_refused(array, lambda some: self._values(some, kind))
+        row = first_refused(array, lambda some: self._values(some, kind))
         if row is None or (types.is_integer(array.type) and types.is_decimal(kind)):
             # Arrow wants a decimal that holds every number of the type, not only those that are there
             return Unfit(of_types(array.type, kind))
@@ -286,134 +264,8 @@ class _ColumnReading:
             lost = pc.is_inf(values)
             lost = pc.and_not(lost, pc.is_inf(array)) if types.is_floating(there) else lost
             if (row := pc.index(lost, True).as_py()) >= 0:
-                raise _unfit_value(array, row, kind)
+                raise unfit_value(array, row, kind)
         return values
-
-
-# ---- text
-
-
-def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values of texts. Arrow parses them; the grammar here is narrower than Arrow's."""
-    if types.is_integer(kind):
-        _check_bytes(texts, NUMBER_BYTES["int"], kind)
-    elif types.is_floating(kind):
-        _check_bytes(texts, NUMBER_BYTES["float"], kind)
-        _refuse(texts, pc.starts_with(texts, "+"), kind)
-        numbers = texts.cast(kind)
-        _refuse(texts, pc.is_inf(numbers), kind)
-        return numbers
-    elif types.is_decimal(kind):
-        return _read_decimals(texts, kind)
-    elif types.is_date(kind):
-        _check_form(texts, DATE, kind)
-    elif types.is_timestamp(kind) and kind.tz is None:
-        _check_form(texts, TIME + "$", kind)
-    elif types.is_timestamp(kind):
-        _check_form(texts, TIME + ZONE + "$", kind)
-    elif is_bytes(kind):
-        return _read_base64(texts, kind)
-    return texts.cast(kind)
-
-
-def _read_decimals(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Exact, or refused.
-
-    Arrow reads a decimal of more than 38 digits as another number, one of more than 76 places as 0, and crashes the
-    process on 1e-999999999 (pyarrow 26.0.1). So it gets only short texts without an exponent.
-    """
-    places, values = _buffer(texts)
-    if np.diff(places).max(initial=0) <= SHORT and _only(values, b"0123456789-."):
-        return texts.cast(kind)
-    context = decimal.Context(prec=kind.precision, traps=[decimal.Inexact, decimal.InvalidOperation])
-    unit = decimal.Decimal((0, (1,), -kind.scale))
-    numbers: list[decimal.Decimal | None] = []
-    for row, text in enumerate(texts.to_pylist()):
-        if text is not None and not DECIMAL.fullmatch(text):
-            raise _unfit_text(text, row, kind)
-        try:
-            numbers.append(None if text is None else decimal.Decimal(text).quantize(unit, context=context))
-        except decimal.DecimalException as error:
-            raise _unfit_text(str(text), row, kind) from error
-    return pa.array(numbers, kind)
-
-
-def _read_base64(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    values: list[bytes | None] = []
-    for row, text in enumerate(texts.to_pylist()):
-        try:
-            values.append(None if text is None else binascii.a2b_base64(text, strict_mode=True))
-        except ValueError as error:
-            raise _unfit_text(str(text), row, kind) from error
-    return pa.array(values, kind)
-
-
-def _check_bytes(texts: pa.Array, allowed: bytes, kind: pa.DataType) -> None:
-    """Refuse texts of other bytes. It reads the buffer, because a regular expression takes six times as long."""
-    if not _only(_buffer(texts)[1], allowed):
-        _check_form(texts, f"^[{re.escape(allowed.decode())}]*$", kind)
-
-
-def _buffer(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """The offset of each text, and the bytes of all texts."""
-    _, offsets, values = texts.buffers()
-    places = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    if values is None or not len(places):
-        return places, np.zeros(0, np.uint8)
-    return places, np.frombuffer(values, np.uint8)[places[0] : places[-1]]
-
-
-def _only(values: np.ndarray, allowed: bytes) -> bool:
-    known = np.zeros(256, bool)
-    known[list(allowed)] = True
-    return bool(known[values].all())
-
-
-def _check_form(texts: pa.Array, form: str, kind: pa.DataType) -> None:
-    _refuse(texts, pc.invert(pc.match_substring_regex(texts, form)), kind)
-
-
-def _refuse(texts: pa.Array, bad: pa.Array, kind: pa.DataType) -> None:
-    if (row := pc.index(bad, True).as_py()) >= 0:
-        raise _unfit_text(texts[row].as_py(), row, kind)
-
-
-def _unfit_text(text: str, row: int, kind: pa.DataType) -> Unfit:
-    called, why = of_text(text, kind)
-    return Unfit(why, row, called)
-
-
-def _unfit_value(array: pa.Array, row: int, kind: pa.DataType) -> Unfit:
-    called, why = of_value(array.slice(row, 1), kind) or ("", f"is no {type_name(kind)}")
-    return Unfit(why, row, called)
-
-
-def _first_refused(array: pa.Array, read: Callable[[pa.Array], Any]) -> int | None:
-    """The place of the first value that `read` refuses; None if it refuses the type. It is asked of files that are
-    refused only."""
-
-    def refuses(some: pa.Array) -> bool:
-        try:
-            read(some)
-        except MemoryError:
-            raise
-        except (Unfit, *OF_VALUES):
-            return True
-        return False
-
-    fine, refused = 0, len(array)
-    if refuses(array.slice(0, 0)):
-        return None
-    while refused - fine > 1:
-        middle = (fine + refused) // 2
-        if refuses(array.slice(0, middle)):
-            refused = middle
-        else:
-            fine = middle
-    return fine
-
-
-# ---- values
 
 
 def _check_years(values: pa.Array, kind: pa.DataType) -> None:

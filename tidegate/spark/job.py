@@ -29,7 +29,7 @@ MakeAttempt = Callable[[str, int, Dataset, str, str, bool], Attempt]
 """The attempt of a batch, by its number, dataset, digest, owner of the landing bucket, and whether it is the last."""
 
 
-def main(argv: list[str] | None = None) -> None:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tidegate-ingest")
     parser.add_argument("mode", choices=("ingest", "fence", "fence-again", "selftest", "lineage", "screen", "maintain"))
     parser.add_argument("--batch", required=True, help="or the id of the run, if the job is of no batch")
@@ -47,6 +47,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--screening", default="", help="core.screening.ScreeningRequest as JSON")
     parser.add_argument("--run", default="", help="the name of a run that is no attempt")
     parser.add_argument("--prefix", default="", help="s3://bucket/prefix, which the lineage is limited to")
+    return parser
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = _parser()
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
     if arguments.mode == "lineage":

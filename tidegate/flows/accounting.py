@@ -1,0 +1,85 @@
+"""Accounting: every upload of a batch has one ending in what a driver staged, and the counts agree with the table's."""
+
+from collections.abc import Callable, Sequence
+
+from tidegate.core.errors import Retryable
+from tidegate.core.manifests import OwnedUpload
+from tidegate.core.outcomes import Outcome, Read
+from tidegate.core.receipts import Ending, Outcomes, rows_by_part, tally_of
+from tidegate.core.unknown import gathered
+from tidegate.core.uploads import Upload, neighbourhood
+from tidegate.flows.sink import Staged
+
+Ended = Sequence[tuple[OwnedUpload, Read]]
+
+
+class Contradiction(Exception):
+    """One upload was read twice by this attempt, with different endings."""
+
+
+def accounted(batch: str, items: Sequence[OwnedUpload], staged: Staged) -> Ended:
+    """Each upload of the manifest with how its reading ended. Raises Retryable if one was not read, Contradiction."""
+    reads = [staged.reads.get(position) for position in range(len(items))]
+    missing = [item for position, item in enumerate(items) if position not in staged.reads]
+    if missing:
+        raise Retryable(f"batch {batch}: {len(missing)} uploads were not accounted for, e.g. {missing[0].upload}")
+    ended = [(item, read) for item, read in zip(items, reads, strict=True) if read is not None]
+    if len(ended) < len(items):
+        raise Contradiction(f"batch {batch}: an upload was read twice with different endings; staged {staged.id}")
+    return ended
+
+
+def outcomes_of_staged(batch: str, ended: Ended, staged: Staged, digest: str) -> Outcomes:
+    """The outcomes of the staged snapshot, checked against the table's own row count: Retryable if they differ.
+    `digest` is that of the manifest."""
+    tally = tally_of(
+        (read.outcome for _, read in ended),
+        sum(read.rows for _, read in ended),
+        sum(read.rejected for _, read in ended),
+    )
+    if staged.rows != tally.rows:
+        raise Retryable(f"batch {batch}: {tally.rows} rows were read, {staged.rows} are in snapshot {staged.id}")
+    rejected = staged.rejected.rows if staged.rejected else 0
+    if rejected != tally.rejected:
+        raise Retryable(f"batch {batch}: {tally.rejected} rows did not fit, and {rejected} were staged as rejected")
+    exceptions = tuple(
+        Ending(item.notice, *item.upload.identity, read.outcome, read.error, read.where)
+        for item, read in ended
+        if read.outcome is not Outcome.COMMITTED
+    )
+    return Outcomes(
+        staged.id,
+        fence=False,
+        tally=tally,
+        endings=exceptions,
+        manifest=digest,
+        rows=rows_by_part((item.notice, read.rows) for item, read in ended),
+        rejected=staged.rejected,
+        rejected_rows=rows_by_part((item.notice, read.rejected) for item, read in ended) if rejected else (),
+        unknown=gathered((item.upload.uri, read.unknown) for item, read in ended if read.outcome is Outcome.COMMITTED),
+        slowly=staged.slowly,
+    )
+
+
+def judge_refused(batch: str, ended: Ended, *, last: bool, can_read_near: Callable[[Upload], bool]) -> None:
+    """Accept S3's refusals of some uploads as their endings, or raise Retryable.
+
+    A fault of one object must not stop the others. A fault of the role, of the bucket, or of the moment must not
+    end an upload. So a refusal is an ending only in the last attempt, and only if an object of the same folder and
+    suffix could be read: a role may be allowed one prefix and not another.
+    """
+    refused = [(item.upload, read) for item, read in ended if read.refused]
+    if not refused:
+        return
+    upload, read = refused[0]
+    what = f"batch {batch}: {len(refused)} uploads were refused by S3, e.g. {upload}: {read.error}"
+    if not last:
+        raise Retryable(f"{what}. If the last attempt finds the same, and neighbours can be read, they end so")
+    readable = {neighbourhood(item.upload) for item, read in ended if read.outcome is Outcome.COMMITTED}
+    alone = {neighbourhood(each): each for each, _ in refused if neighbourhood(each) not in readable}
+    for each in alone.values():
+        if not can_read_near(each):
+            raise Retryable(
+                f"{what}. Nothing near it in bucket {each.bucket} could be read either: look at the job role's"
+                " permissions, the bucket's policy and its keys"
+            )
