@@ -15,7 +15,7 @@ from infra.sizing import MEMORY_MB, smallest_job
 from tidegate.cost.bill import CALL_SECONDS, JOB_SECONDS, LEAST_BILLED, TABLE_PUTS
 from tidegate.cost.prices import OF_REQUESTS, Price
 from tidegate.cost.prices import PRICES as ALL_PRICES
-from tidegate.settings import DAY, MINUTE
+from tidegate.settings import MINUTE
 
 RECORD = Path(__file__).with_name("replayed.json")
 JOB_MINUTES = JOB_SECONDS / MINUTE
@@ -106,29 +106,7 @@ def job_dollars(seconds: float) -> float:
     return vcpu.of(hours * job.vcpu) + memory.of(hours * job.memory)
 
 
-WAITS = {"60s": MINUTE, "5m": 5 * MINUTE, "15m": 15 * MINUTE, "1h": 60 * MINUTE}
-"""`max_wait`, as it is configured and in seconds."""
-
-
-def waits(record: ReplayRecord) -> str:
-    """The cost of Spark in 30 days of one route with uploads all the time. A route's jobs run one after the other, so
-    there are never more than in `record`, whose `max_wait` was shorter than a job."""
-    each = job_dollars(record.used.job_seconds / record.used.jobs)
-    shortest = record.seconds / record.used.jobs
-    text = ["| `max_wait` | one job every | jobs a month | Spark, a month |", "|---|---:|---:|---:|"]
-    for name, seconds in WAITS.items():
-        every = max(seconds, shortest)
-        jobs = 30 * DAY / every
-        text.append(f'| `"{name}"` | {every:,.0f} s | {_about(jobs)} | ${_about(jobs * each)} |')
-    return "\n".join(text)
-
-
-def _about(number: float) -> str:
-    """To two digits."""
-    return f"{float(f'{number:.1e}'):,.0f}"
-
-
 def main() -> int:
     last = ReplayRecord.read(RECORD)
-    print(table(last.used, last.uploads), waits(last), sep="\n\n")
+    print(table(last.used, last.uploads))
     return 0

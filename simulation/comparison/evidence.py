@@ -6,19 +6,15 @@ pages. With `--sections` it makes only the named sections; those that need no ru
 """
 
 import argparse
-import ast
-import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 from simulation.checker import explore
 from simulation.checker.coverage import kinds, scenarios, sites
-from simulation.checker.draws import CHOICES
 from simulation.checker.explore import Report, everywhere
 from simulation.checker.scenarios import PLAIN
 from simulation.checker.sometimes import SOMETIMES
@@ -27,7 +23,6 @@ from simulation.comparison.picture import Bars, draw
 from simulation.comparison.statistics import per_thousand, wilson
 from simulation.comparison.trial import TITLES, Counted, Trial, TrialCounts, run_all
 from simulation.world.differences import table_of_differences
-from simulation.world.knobs import Knobs
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (DOCS / "evidence.md", DOCS / "simulation.md")
@@ -163,24 +158,6 @@ def coverage(findings: Findings) -> str:
     )
 
 
-def knobs(_: Findings) -> str:
-    said = explained(Knobs)
-    return markdown(("knob", "what it sets"), [(f"`{name}`", said[name]) for name in CHOICES])
-
-
-def explained(owner: type) -> dict[str, str]:
-    """The docstring below each attribute of a class, in one line."""
-    (definition,) = ast.parse(inspect.getsource(owner)).body
-    assert isinstance(definition, ast.ClassDef)
-    said = {}
-    for attribute, below in pairwise(definition.body):
-        if isinstance(attribute, ast.AnnAssign) and isinstance(attribute.target, ast.Name):
-            text = below.value if isinstance(below, ast.Expr) else None
-            words = text.value if isinstance(text, ast.Constant) else attribute.target.id.replace("_", " ")
-            said[attribute.target.id] = " ".join(str(words).split())
-    return said
-
-
 def states(findings: Findings) -> str:
     report = findings.campaign
     seen = [(name, f"{report.happened[name]:,}") for name in SOMETIMES]
@@ -210,12 +187,6 @@ def bugs(_: Findings) -> str:
     return markdown(("subject", "planted", "one of them"), rows)
 
 
-def harmless(_: Findings) -> str:
-    from simulation.checker.bugs import HARMLESS
-
-    return markdown(("taken away", "what happens"), [(bug.name, bug.mistake) for bug in HARMLESS])
-
-
 def unseen(_: Findings) -> str:
     from simulation.checker.bugs import UNSEEN
 
@@ -229,18 +200,16 @@ def differences(_: Findings) -> str:
 SECTIONS: dict[str, Callable[[Findings], str]] = {
     "comparison": comparison,
     "causes": causes,
-    "knobs": knobs,
     "states": states,
     "coverage": coverage,
     "found": found,
     "bugs": bugs,
-    "harmless": harmless,
     "unseen": unseen,
     "differences": differences,
 }
 """The text of each section, by the name in its markers on the page."""
 
-WITHOUT_RUNS = ("knobs", "found", "bugs", "harmless", "unseen", "differences")
+WITHOUT_RUNS = ("found", "bugs", "unseen", "differences")
 """These sections list what is in the code. They need no runs."""
 
 

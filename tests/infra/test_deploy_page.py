@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars, table, waits
+from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars, table
 from tests.infra.conftest import SIMPLE, Template
 from tidegate.cost import bill
 from tidegate.metrics import BY_DEPLOYMENT, BY_ROUTE, Metric
@@ -22,7 +22,6 @@ LAST = ReplayRecord.read(RECORD)
 def test_the_costs_are_those_of_what_the_last_replay_counted():
     """`python -m simulation costs` prints them for the page."""
     assert table(LAST.used, LAST.uploads) in PAGE
-    assert waits(LAST) in PAGE
 
 
 def test_the_evidence_is_of_the_same_replay():

@@ -298,7 +298,7 @@ def test_the_sentences_tell_the_times_that_the_alarms_have(template: Body) -> No
     assert alarms(template)["tidegate-uploads-quarantined"]["Threshold"] == 2 * HOUR
     told = " ".join(page().split())
     assert "one and a half visibility timeouts" in told
-    assert "older than `max_wait`, one minute, and two hours" in told
+    assert "older than `max_wait`, a minute and two hours" in told
 
 
 def test_an_alarm_on_batches_and_quarantine_lasts_as_long_as_its_cause(template: Body) -> None:

@@ -250,7 +250,7 @@ def test_a_schedule_that_broke_a_promise_breaks_none(world: object, seed: int):
         ["purge", "3-4"],
         ["at", "core", "12:slow"],
         ["mistakes", "--find", "the last row is left out", "--in", "core"],
-        ["evidence", "--check", "--sections", "knobs"],
+        ["evidence", "--check", "--sections", "found"],
         ["traffic", "--scale", "5000"],
         ["costs"],
     ],

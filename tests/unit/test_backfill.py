@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulation.comparison.costs import JOB_MINUTES, PRICES, job_dollars
+from simulation.comparison.costs import JOB_MINUTES, PRICES, RECORD, ReplayRecord, job_dollars
 from tests.support.build import BUCKET, route, upload
 from tidegate.core import backfill
 from tidegate.core.audit import AuditFinding, Listed
@@ -138,7 +138,8 @@ def test_the_prices_are_those_of_the_page():
     dollars = {cells[1].strip(): float(cells[4]) for cells in (row.split("|") for row in rows)}
     spark = dollars["EMR Serverless, vCPU"] + dollars["EMR Serverless, memory"]
     assert pytest.approx((dollars["together"] - spark) / 1_000_000) == backfill.SENT_DOLLARS
-    assert f'| `"60s"` | {backfill.JOB_EVERY} s |' in PAGE
+    last = ReplayRecord.read(RECORD)
+    assert round(last.seconds / last.used.jobs) == backfill.JOB_EVERY
 
 
 LIMITS = BatchLimits(max_wait=60, target_bytes=1_000, target_objects=100)

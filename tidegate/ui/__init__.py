@@ -9,5 +9,8 @@
     timeline  batches on a line of time
     notes     what is worth knowing, and needs nobody
 
+It is served from this machine with the caller's credentials: a hosted page needs a login, a domain and a role. To give
+up a batch stays with the verbs, because a person should read their help first.
+
 It keeps nothing: whatever a page shows was read for it, a second before at most. No function and no job imports it.
 """

@@ -48,6 +48,8 @@
     remember_route, note_shared_job, count_refused: no decisions
 
 Decision 3 itself is made in the table (`core.publication`); `end_batch` records it. Nothing else writes the ledger.
+A transition is data: a list of writes, each with what it requires of its item (`core.items`). So a store states no rule
+of its own, and one contract (`tests/contract`) holds DynamoDB's, the tests' and any other to these.
 Add a new rule here, and let the model explore it (`simulation/model/`).
 """
 
