@@ -32,7 +32,7 @@ def misannounced(world: World) -> Iterator[str]:
     for batch, found in ids.items():
         if len(found) > 1:
             yield f"announced: batch {batch} was announced under {len(found)} ids"
-        if batch not in committed:
+        if batch not in committed and not _fenced_again(world, batches.get(batch, {}), said[batch]):
             yield f"announced: batch {batch} was announced, and is not committed"
     if repeated := [
         each for each, times in Counter(each for found in ids.values() for each in found).items() if times > 1
@@ -43,3 +43,10 @@ def misannounced(world: World) -> Iterator[str]:
         rows = sum(1 for _ in world.catalog.rows(table))
         if totals.get(table, 0) != rows:
             yield f"announced: {table} has {rows} rows, and the consumer has counted {totals.get(table, 0)}"
+
+
+def _fenced_again(world: World, item: Mapping[str, Any], said: list[Mapping[str, Any]]) -> bool:
+    """Whether a rebuilt ledger has found the fence of a batch that had landed, and that a rollback had taken out: its
+    announcement was true."""
+    rebuilt = world.forgotten_from < math.inf and item.get("state") == "ABANDONED"
+    return rebuilt and all(int(detail["snapshot"]) < item["snapshot"] for detail in said)

@@ -321,13 +321,15 @@ def _came_back(world: World, batches: Batches) -> Counter[tuple[str, str]]:
     came_back: Counter[tuple[str, str]] = Counter()
     if not world.taken_over:
         return came_back
+    taken_from = {(pk, sk, taken.owner) for (pk, sk, _), taken in world.taken_over.items()}
     registered: dict[tuple[str, str, str], _Counted] = {}
     for batch, item in batches.items():
         endings = recorded(world, batch) if item["state"] == "COMMITTED" else {}
         usual = "committed" if item["state"] == "COMMITTED" else "abandoned"
         for each in world.manifest_of(batch) if item["state"] in FINAL else ():
             ended = endings.get(_place(each), usual)
-            first = ended == "committed" or _undecided_then(world, batch)
+            let_go = (*_claim_key(each), each.notice) in taken_from
+            first = ended == "committed" or (not let_go and _undecided_then(world, batch))
             registered[(*_claim_key(each), each.notice)] = _Counted(item["route"], ended, (first, batch))
     ranked: dict[tuple[str, str, str], tuple[str, str, str]] = {}
     """By an owner before the ledger was lost: which ranks highest of it and all before it."""
@@ -358,7 +360,8 @@ class _Counted(NamedTuple):
 
 
 def _undecided_then(world: World, batch: str) -> bool:
-    """Whether the batch was undecided when its ledger was rebuilt."""
+    """Whether the batch was undecided when its ledger was rebuilt, if nobody has taken anything from it. A later driver
+    may have written its receipt once more."""
     receipt = world.s3.buckets["work"].current.get(f"batches/{batch}/receipt.json")
     return receipt is not None and receipt.at >= world.rebuilt_at
 
@@ -429,12 +432,16 @@ def _oldest(world: World, batches: Batches) -> Iterator[str]:
 
 def _wishes(world: World, batches: Batches) -> Iterator[str]:
     """What a person has said of a batch's uploads is done, if the batch is abandoned; and nothing was dropped unasked.
-    Claims that have expired are left alone."""
+    Claims that have expired are left alone. So is what came back before the ledger was lost: it was done then, and a
+    rebuilt ledger knows by ids only which of two batches gathered it last."""
+    came_back = {
+        (pk, sk, taken.owner) for (pk, sk, _), taken in world.taken_over.items() if taken.at < world.rebuilt_at
+    }
     asked = {batch for batch in world.wished if batches.get(batch, {}).get("state") == "ABANDONED"}
     for batch in asked:
         for each in world.manifest_of(batch):
             claim = world.dynamodb.items.get(("ledger", *_claim_key(each)), {})
-            live = claim.get("expires_at", 0) > world.kernel.now
+            live = claim.get("expires_at", 0) > world.kernel.now and (*_claim_key(each), each.notice) not in came_back
             if live and (claim["notice"], claim.get("outcome")) == (each.notice, "abandoned"):
                 yield f"wishes: {_place(each)} is abandoned, and was to be {world.wished[batch]}n"
     named = {(*_claim_key(each), each.notice) for batch in asked for each in world.manifest_of(batch)}
