@@ -4,6 +4,7 @@ Every committed batch is announced at least once, under one id, with the facts o
 and nothing before it is in its table. A consumer with an inbox has counted each row of each table once.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -193,6 +193,24 @@ def test_of_two_wishes_the_last_one_counts(world: World):
     assert sums(world) == ENDS[Wish.RESEND], "what has landed is not dropped"
 
 
+def test_a_later_wish_to_resend_makes_notices_of_its_own(world: World):
+    """A rebuilt ledger may know the notices of an earlier wish, and name the batch as the owner again."""
+    batch = sealed(world)
+    made: list[set[str]] = []
+    for _ in range(2):
+        claims = copy.deepcopy({key: item for key, item in world.store.items.items() if key.pk.startswith("o#")})
+        assert abort(batch, world.ports, Wish.RESEND) in (Aborted.FENCING, Aborted.WISHED)
+        if not made:
+            fenced(world, batch)
+        world.settle()
+        made.append({notice.id for notice in world.topic.published})
+        deliver(world)
+        world.store.items.update(claims)
+        world.clock.advance(1)
+    assert made[0]
+    assert len(made[1] - made[0]) == len(made[0])
+
+
 def test_a_wish_that_replaces_another_one_meanwhile_begins_with_the_first_part(world: World):
     world = wishful(Wish.DROP)
     (batch,) = world.record.wished

@@ -60,6 +60,7 @@ class Batch:
     `aside_at`     when it last gave up its slot. It stays when the batch is resumed: the route's record says whether it
                    is aside now
     `wish`         what a person wants done with its uploads once it is abandoned; None if nobody said, or if it is done
+    `wished_at`    when that was noted
     `wished_parts` for how many of its parts the wish is carried out
     `rides`        the attempt was given to a job that another batch started
     `skips`        a person said to go on without the parts that are missing in the work bucket
@@ -94,6 +95,7 @@ class Batch:
     halted_at: int = 0
     aside_at: int = 0
     wish: Wish | None = None
+    wished_at: int = 0
     wished_parts: int = 0
     skips: bool = False
     rides: bool = False

@@ -197,7 +197,7 @@ def decode_notice(item: Item) -> NoticeRecord:
 
 _OF_A_BATCH = (
     *("objects", "bytes", "notices", "attempt", "sealed_at", "submitted_at", "ended_at", "snapshot"),
-    *("endings", "floors", "halted_at", "aside_at", "wished_parts"),
+    *("endings", "floors", "halted_at", "aside_at", "wished_at", "wished_parts"),
 )
 
 

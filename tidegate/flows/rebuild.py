@@ -33,8 +33,7 @@ has landed it, that one before one that ended it without a row, and among equals
 an undecided batch never lets go, so nobody took it from there; and what has landed is taken by a backfill only. Two
 undecided batches cannot both own it, and the ledger does not become whole before a person has seen to it. Clocks
 differ, and so do the times in ids: of two batches that gathered it within that difference and ended it without a row,
-the claim may name the earlier. Both have let go, and the sums hold. A wish that was carried out for it by then is not
-carried out once more, since its notice is known; `tidegate resend` sends it.
+the claim may name the earlier. Both have let go, and the sums hold.
 
 **Which claims.** Those of the batches from `oldest` on. A ledger that was never lost would remember uploads for
 `claims`, and rule 13 sets aside what is older. A batch may gather for a day before it is sealed, so `oldest` is a day

@@ -16,8 +16,9 @@
     6 after the last part: end the  done                                   one transaction succeeds
       wish
 
-- A resend has the run `wish-` and the batch's id. So its notices are the same at each repeat, while the same uploads
-  are left.
+- A resend has the run `wish-`, the batch's id, and when the wish was noted. So its notices are the same at each repeat,
+  while the same uploads are left. A later wish makes others: a rebuilt ledger may know those of an earlier one, and
+  name the batch as the owner again (`flows.rebuild`).
 - Another wish may be noted meanwhile. Steps 5 and 6 require the wish that was read, so the next look begins with the
   other one. What was dropped is then sent again, because a person said so last. What was sent is not called back: a
   drop leaves alone what another notice has taken over, and what is on its way still takes over what was dropped.
@@ -131,7 +132,7 @@ def _carry_out(batch: Batch, wish: Wish, owned: list[OwnedUpload], ports: Ports)
             if dropped:
                 ports.measure(Metric.UPLOADS_DROPPED, dropped, batch.route)
         case Wish.RESEND:
-            resend_part(batch.route, owned, ports, run=f"wish-{batch.id}")
+            resend_part(batch.route, owned, ports, run=f"wish-{batch.id}-{batch.wished_at}")
 
 
 def _read(batch: Batch, name: str, ports: Ports) -> bytes:

@@ -20,7 +20,7 @@ def resume(
     A fence may come with a `wish`. Without one, an earlier wish stays.
     """
     begun = Update(
-        sets={"attempt": attempt, "submitted_at": now, "fencing": fencing, "floors": floors, **of_wish(wish)},
+        sets={"attempt": attempt, "submitted_at": now, "fencing": fencing, "floors": floors, **of_wish(wish, now)},
         removes=(*OF_THE_LAST_ATTEMPT, *(("wish_skips",) if wish else ())),
     )
     back = Update(
@@ -44,7 +44,7 @@ def give_up(batch_id: str, route: str, *, now: int, wish: Wish | None = None) ->
     It needs no free slot. A person gives up what waits behind a halted batch, too, and that batch may have the
     slot."""
     begun = Update(
-        sets={"state": State.SUBMITTED.value, "attempt": 1, "submitted_at": now, "fencing": True, **of_wish(wish)},
+        sets={"state": State.SUBMITTED.value, "attempt": 1, "submitted_at": now, "fencing": True, **of_wish(wish, now)},
         removes=OF_THE_LAST_ATTEMPT,
     )
     taken = Update(
@@ -59,24 +59,24 @@ def give_up(batch_id: str, route: str, *, now: int, wish: Wish | None = None) ->
     )
 
 
-def of_wish(wish: Wish | None) -> Item:
-    return {"wish": wish.value, "wished_parts": 0} if wish else {}
+def of_wish(wish: Wish | None, now: int) -> Item:
+    return {"wish": wish.value, "wished_at": now, "wished_parts": 0} if wish else {}
 
 
 def listed_wish(batch_id: str, wish: Wish | None) -> Mapping[str, str]:
     return {"wished": batch_id} if wish else {}
 
 
-def wish(batch: Batch, wish: Wish, *, skips: bool = False) -> Transition:
+def wish(batch: Batch, wish: Wish, *, skips: bool = False, now: int) -> Transition:
     """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. A later wish
     replaces an earlier one, and begins with the first part. `skips` as in `Batch`."""
     still: tuple[Requirement, ...] = (
         (Is("state", State.ABANDONED.value),) if batch.state is State.ABANDONED else under_way(batch.attempt)
     )
     change = (
-        Update(sets={**of_wish(wish), "wish_skips": 1})
+        Update(sets={**of_wish(wish, now), "wish_skips": 1})
         if skips
-        else Update(sets=of_wish(wish), removes=("wish_skips",))
+        else Update(sets=of_wish(wish, now), removes=("wish_skips",))
     )
     return Transition(
         f"note what becomes of the uploads of batch {batch.id}",
@@ -104,7 +104,11 @@ def end_wish(batch_id: str, route: str, wish: Wish, *, skips: bool = False) -> T
     return Transition(
         f"note that the wish to {wish} batch {batch_id} is carried out",
         (
-            Write(batch_key(batch_id), Update(removes=("wish", "wished_parts", "wish_skips")), _same_wish(wish, skips)),
+            Write(
+                batch_key(batch_id),
+                Update(removes=("wish", "wished_at", "wished_parts", "wish_skips")),
+                _same_wish(wish, skips),
+            ),
             Write(route_key(route), Update(leaves={"wished": batch_id})),
         ),
     )

@@ -23,7 +23,7 @@ class Afterwards(LedgerRecords):
     def wish(self, batch: Batch, wish: Wish, *, skips: bool = False) -> bool:
         """Record what a person wants done with the uploads of a batch that is abandoned, or is being fenced. `skips` as
         in `Batch`. False if the batch has moved on meanwhile."""
-        return self._applied(transitions.wish(batch, wish, skips=skips))
+        return self._applied(transitions.wish(batch, wish, skips=skips, now=self.clock()))
 
     def note_wish(self, batch_id: str, wish: Wish, parts: int, *, skips: bool = False) -> bool:
         """Record that the wish is carried out for `parts` of the batch's parts. False if there is another one now."""
