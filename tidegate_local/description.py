@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from tidegate.environment import variables
 from tidegate_local.errors import LocalError
 
 FILE = "stack.json"
@@ -71,6 +72,11 @@ class Description:
     """Where the supervisor is asked to apply a changed configuration."""
     containers: str = ""
     """The name or address by which containers call this machine; empty if they do not reach the stack."""
+
+    @property
+    def printable(self) -> dict[str, str]:
+        """The variables for a shell: endpoints, credentials, warehouse, and the outputs as the functions know them."""
+        return {**self.environment, **variables(self.name, self.outputs)}
 
     def write(self, folder: Path) -> None:
         draft = folder / f"{FILE}.{os.getpid()}"

@@ -19,6 +19,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,3 +181,15 @@ def wait_until_closed(descriptor: int) -> None:
     with contextlib.suppress(OSError):
         while os.read(descriptor, 1):
             pass
+
+
+def answers(url: str, timeout: float) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"{url}/", timeout=timeout) as answer:
+            answer.read()
+    except urllib.error.HTTPError:
+        return True
+    except OSError:
+        return False
+    return True

@@ -11,7 +11,7 @@ import pytest
 
 from infra import bundling
 from tests.support.patience import HANGING
-from tidegate_local import description, sam, stack
+from tidegate_local import description, sam, stack, supervisor
 from tidegate_local.containers import VIRTUAL_HOST, BridgeDoor, Way, find_way, way
 from tidegate_local.environment import client
 from tidegate_local.errors import LocalError
@@ -152,7 +152,7 @@ def test_a_closed_door_is_closed_and_a_taken_one_is_told(door):
 @OTHER_LOOPBACKS
 def test_a_stack_lets_containers_in_if_it_is_told_to_and_says_what_sam_needs(tmp_path, monkeypatch):
     """The whole of it, but for Docker and for the wheels of the bundle, which need a network."""
-    monkeypatch.setattr(stack, "find_way", lambda: Way("127.0.0.2", ip_network("127.0.0.0/30")))
+    monkeypatch.setattr(supervisor, "find_way", lambda: Way("127.0.0.2", ip_network("127.0.0.0/30")))
     monkeypatch.setattr(bundling, "_install", lambda root, *_: (root / "dependency.py").touch())
     said = []
     with stack.up(CONFIG, tmp_path, on_progress=said.append, docker=True) as running:

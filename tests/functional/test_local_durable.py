@@ -18,8 +18,7 @@ from tidegate_local.durable import database
 from tidegate_local.durable.database import RECEIVERS_ARE_GONE, Database
 from tidegate_local.environment import client, local_environment, process_environment
 from tidegate_local.errors import LocalError
-from tidegate_local.processes import listen, python_module, spawn, url_of
-from tidegate_local.stack import answers
+from tidegate_local.processes import answers, listen, python_module, spawn, url_of
 
 ACCOUNT = "123456789012"
 

@@ -22,8 +22,7 @@ from tidegate_local.emr.submit import Machine
 from tidegate_local.endpoint import Endpoint
 from tidegate_local.environment import client, local_environment, process_environment
 from tidegate_local.guard import session_members
-from tidegate_local.processes import listen, python_module, spawn, url_of
-from tidegate_local.stack import answers
+from tidegate_local.processes import answers, listen, python_module, spawn, url_of
 
 # Runs the script at the end of the options, as spark-submit would; like PySpark's its workers leave the process group.
 SUBMIT = """#!{python}

@@ -12,7 +12,7 @@ from tidegate.cli.exits import Exit
 from tidegate.environment import CATALOG_URI, WAREHOUSE
 from tidegate_local.description import Description
 from tidegate_local.environment import NOBODY, local_environment
-from tidegate_local.stack import FolderLock
+from tidegate_local.lock import FolderLock
 
 ROOT = Path(__file__).parents[2]
 CLI = f"{sys.executable} -m tidegate.cli.main"

@@ -15,8 +15,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from tidegate_local.environment import client, local_environment, process_environment
-from tidegate_local.processes import listen, python_module, spawn, url_of
-from tidegate_local.stack import answers
+from tidegate_local.processes import answers, listen, python_module, spawn, url_of
 
 
 @contextmanager

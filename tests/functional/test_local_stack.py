@@ -17,7 +17,7 @@ from botocore.exceptions import ConnectionClosedError
 
 from tests.support import warehouse
 from tests.support.patience import HANGING, eventually
-from tidegate_local import stack
+from tidegate_local import stack, supervisor
 from tidegate_local.cli.deployment import enter
 from tidegate_local.continuing import Past
 from tidegate_local.environment import client
@@ -278,7 +278,7 @@ class Running:
 def running(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stack")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stack, "synthesize", lambda config, target: write_assembly(folder))
+        patch.setattr(supervisor, "synthesize", lambda config, target: write_assembly(folder))
         with stack.up(CONFIG, folder / "dir", patience=1, on_progress=lambda step: None) as up:
             waiting = threading.Thread(target=up.wait)
             waiting.start()
@@ -423,7 +423,7 @@ def test_a_worker_that_dies_or_times_out_is_started_again(running, name, event):
 
 
 def test_a_worker_that_is_killed_again_and_again_is_started_every_time(running):
-    for _ in range(stack._QUICK_DEATHS + 2):
+    for _ in range(supervisor._QUICK_DEATHS + 2):
         before = running.pids()["timer"]
         os.kill(before, signal.SIGKILL)
         eventually(
@@ -437,8 +437,8 @@ def test_a_worker_that_is_killed_again_and_again_is_started_every_time(running):
 UP = """
 import sys, time
 from pathlib import Path
-from tidegate_local import stack
-stack.synthesize = lambda config, folder: Path(sys.argv[2])
+from tidegate_local import stack, supervisor
+supervisor.synthesize = lambda config, folder: Path(sys.argv[2])
 with stack.up(Path(sys.argv[1]), Path(sys.argv[3]), on_progress=lambda step: None) as up:
     print(*(each.child.process.pid for each in up._processes.values()), flush=True)
     up.wait()
@@ -531,7 +531,7 @@ def test_the_next_stack_goes_on_where_the_one_before_ended(tmp_path, number):
 
 
 def test_a_port_that_is_taken_is_told_and_another_one_is_taken(tmp_path, monkeypatch):
-    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path))
+    monkeypatch.setattr(supervisor, "synthesize", lambda config, target: write_assembly(tmp_path))
     with stack.up(CONFIG, tmp_path / "dir", on_progress=lambda step: None) as first:
         url = first.environment["AWS_ENDPOINT_URL"]
         client("s3", first.environment).put_object(Bucket="landing", Key="k", Body=b"x")
@@ -558,7 +558,7 @@ def test_a_changed_file_is_applied_by_a_stack_that_runs_and_by_the_next_one(tmp_
     config = tmp_path / "tidegate.toml"
     config.write_text(CONFIG.read_text())
     changes = {}
-    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path, changes))
+    monkeypatch.setattr(supervisor, "synthesize", lambda config, target: write_assembly(tmp_path, changes))
     said = []
     with stack.up(config, tmp_path / "dir", on_progress=said.append, patience=1) as up:
         running = Running(tmp_path, up)
@@ -614,7 +614,7 @@ def test_a_changed_type_is_told_as_it_is_applied_if_the_table_is_there(tmp_path,
     """The batches of the route would halt."""
     config, folder = tmp_path / "tidegate.toml", tmp_path / "dir"
     config.write_text(CONFIG.read_text())
-    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path))
+    monkeypatch.setattr(supervisor, "synthesize", lambda config, target: write_assembly(tmp_path))
     with stack.up(config, folder, on_progress=lambda step: None) as up:
         config.write_text(CONFIG.read_text().replace("flight int", "flight string"))
         assert up.apply(config)
@@ -628,7 +628,7 @@ def test_a_changed_type_is_told_as_it_is_applied_if_the_table_is_there(tmp_path,
 
 
 def test_forgetting_leaves_what_is_not_the_stacks_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path))
+    monkeypatch.setattr(supervisor, "synthesize", lambda config, target: write_assembly(tmp_path))
     folder = tmp_path / "dir"
     with stack.up(CONFIG, folder, on_progress=lambda step: None) as up:
         client("s3", up.environment).put_object(Bucket="landing", Key="k", Body=b"x")
@@ -648,7 +648,7 @@ def test_forgetting_leaves_what_is_not_the_stacks_own(tmp_path, monkeypatch):
 
 def test_a_stack_that_cannot_start_says_why_and_leaves_nothing(tmp_path, monkeypatch):
     broken = {"Timer": function("timer", tmp_path, Handler="fakes.absent")}
-    monkeypatch.setattr(stack, "synthesize", lambda config, target: write_assembly(tmp_path, broken))
+    monkeypatch.setattr(supervisor, "synthesize", lambda config, target: write_assembly(tmp_path, broken))
     with pytest.raises(LocalError, match=r"timer ended with code 1(.|\n)*AttributeError"):
         stack.up(CONFIG, tmp_path / "dir", on_progress=lambda step: None)
     assert not stack.is_running(tmp_path / "dir")

@@ -96,4 +96,4 @@ def test_a_stack_that_cannot_start_tells_whoever_asked(folder, tmp_path):
 )
 def test_the_ledger_is_rebuilt_if_an_upload_could_come_again(versioned, environment, expected):
     settings = parse(CONFIG.read_text().replace("[[route]]", f"[[route]]\nversioned = {versioned}"))
-    assert stack.may_come_again(settings, environment) is expected
+    assert supervisor.may_come_again(settings, environment) is expected

@@ -34,8 +34,7 @@ from tidegate_local.emr.submit import Machine
 from tidegate_local.endpoint import Endpoint
 from tidegate_local.environment import client, local_environment, process_environment
 from tidegate_local.loader import Assembly, load, read_assembly
-from tidegate_local.processes import listen, python_module, spawn, url_of
-from tidegate_local.stack import answers
+from tidegate_local.processes import answers, listen, python_module, spawn, url_of
 from tidegate_local.template import synthesize
 from tidegate_local.worker import InvocationResult, Poller, failed_ids
 

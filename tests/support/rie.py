@@ -22,8 +22,7 @@ from typing import Any
 from tests.support.patience import HANGING
 from tidegate_local.description import Function
 from tidegate_local.guard import session_members
-from tidegate_local.processes import HOST, Child, listen, python_module, spawn
-from tidegate_local.stack import answers
+from tidegate_local.processes import HOST, Child, answers, listen, python_module, spawn
 from tidegate_local.toolchain import ToolMissing
 
 SHARE = Path(sys.prefix, "share", "tidegate")

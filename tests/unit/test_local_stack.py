@@ -17,8 +17,9 @@ from tidegate_local.endpoint import Endpoint, answer
 from tidegate_local.environment import local_environment, process_environment
 from tidegate_local.errors import LocalError
 from tidegate_local.events import Bus, matches
+from tidegate_local.lock import FolderLock
 from tidegate_local.processes import listen
-from tidegate_local.stack import FolderLock, describe, down
+from tidegate_local.stack import describe, down
 
 # --- stack.json ---
 
@@ -225,7 +226,7 @@ def test_a_second_stack_in_a_folder_is_refused_with_the_first_ones_pid(tmp_path)
 
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     hold = (
-        "import os, signal, sys; from pathlib import Path; from tidegate_local.stack import FolderLock;"
+        "import os, signal, sys; from pathlib import Path; from tidegate_local.lock import FolderLock;"
         f"FolderLock(Path({str(tmp_path)!r})).acquire(); os.kill(os.getpid(), signal.SIGKILL)"
     )
     subprocess.run([sys.executable, "-c", hold], check=False)

@@ -14,7 +14,7 @@ from tidegate.cli.exits import Exit
 from tidegate.settings import SettingsError, load
 from tidegate_local import stack, toolchain
 from tidegate_local.errors import LocalError
-from tidegate_local.processes import HOST, listen
+from tidegate_local.processes import HOST, answers, listen
 from tidegate_local.template import project_root
 
 OLDEST_PYTHON = (3, 11)
@@ -141,7 +141,7 @@ def _deployment(folder: Path) -> Check:
     except LocalError as error:
         return Check("deployment", CheckState.WARN, str(error), f"if it is not just starting: {restart}")
     endpoints = {url for name, url in environment.items() if name.startswith("AWS_ENDPOINT_URL")}
-    silent = sorted(url for url in endpoints if not stack.answers(url, timeout=5.0))
+    silent = sorted(url for url in endpoints if not answers(url, timeout=5.0))
     if silent:
         finding = f"the stack in {folder} runs, but {', '.join(silent)} does not answer"
         return Check("deployment", CheckState.FAIL, finding, f"read {folder}/logs; {restart}", Exit.NO_STACK)
