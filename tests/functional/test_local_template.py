@@ -11,7 +11,7 @@ from infra.roster import ROSTER, Schedule
 from tests.support.patience import eventually
 from tidegate.schedule import SCHEDULE
 from tidegate.settings import parse
-from tidegate_local import description, stack
+from tidegate_local import description, stack, supervisor
 from tidegate_local.continuing import Past
 from tidegate_local.errors import LocalError
 from tidegate_local.guard import session_members

@@ -35,8 +35,9 @@ from tidegate_local.endpoint import Endpoint
 from tidegate_local.environment import client, local_environment, process_environment
 from tidegate_local.loader import Assembly, load, read_assembly
 from tidegate_local.processes import answers, listen, python_module, spawn, url_of
+from tidegate_local.sandbox import InvocationResult
 from tidegate_local.template import synthesize
-from tidegate_local.worker import InvocationResult, Poller, failed_ids
+from tidegate_local.worker import Poller, failed_ids
 
 ROOT = Path(__file__).parents[2]
 EVENTS = ROOT / "tests" / "events"

@@ -19,6 +19,7 @@ from tidegate.settings import SettingsError, load
 from tidegate_local.cli.narrator import TerminalNarrator, progress_bars, progress_text
 from tidegate_local.demo import mischief, run
 from tidegate_local.demo.check import Finding
+from tidegate_local.demo.config import demo_config, write_config
 from tidegate_local.demo.run import Progress, Stage, Stalled
 from tidegate_local.errors import LocalError
 
@@ -74,7 +75,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_demo_waits_less_and_keeps_no_versions_and_changes_nothing_else(tmp_path: Path):
-    file, found = run.write_config(ROOT / "tidegate.example.toml", tmp_path / "demo")
+    file, found = write_config(ROOT / "tidegate.example.toml", tmp_path / "demo")
     ours, theirs = load(file), load(ROOT / "tidegate.example.toml")
     assert found.limits.max_wait == 5
     assert not any(each.versioned for each in ours.routes)
@@ -87,28 +88,28 @@ def test_the_demo_waits_less_and_keeps_no_versions_and_changes_nothing_else(tmp_
 
 def test_a_route_that_says_versioned_already_is_overruled():
     text = '[[route]]  # the first\nname = "a"\nversioned = true\n[route.batch]\nmax_wait = "60s" # slow\n'
-    assert run.demo_config(text) == (
+    assert demo_config(text) == (
         '[[route]]  # the first\nversioned = false\nname = "a"\n[route.batch]\nmax_wait = "5s" # slow\n'
     )
 
 
 def test_a_folder_that_was_used_is_refused(tmp_path: Path):
     with pytest.raises(LocalError, match="fresh folder"):
-        run.write_config(ROOT / "tidegate.example.toml", tmp_path)
+        write_config(ROOT / "tidegate.example.toml", tmp_path)
 
 
 def test_a_configuration_without_the_flights_is_refused(tmp_path: Path):
     config = tmp_path / "tidegate.toml"
     config.write_text((ROOT / "tidegate.example.toml").read_text().replace("tailnum string,", ""))
     with pytest.raises(SettingsError, match="no route takes gzipped JSON of flights"):
-        run.write_config(config, tmp_path / "demo")
+        write_config(config, tmp_path / "demo")
 
 
 def test_mistakes_are_told_by_the_name_of_the_users_own_file(tmp_path: Path):
     config = tmp_path / "mine.toml"
     config.write_text("[deployment]\nnames = 1\n")
     with pytest.raises(SettingsError, match=r"mine\.toml"):
-        run.write_config(config, tmp_path / "demo")
+        write_config(config, tmp_path / "demo")
     assert not (tmp_path / "demo").exists()
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.support.patience import HANGING
 from tidegate_local import worker
 from tidegate_local.description import EventSourceMapping, Function
-from tidegate_local.worker import InvocationResult, Invocations, Poller, Sandbox, Stopped, failed_ids, record
+from tidegate_local.sandbox import InvocationResult, Sandbox, Stopped
+from tidegate_local.worker import Invocations, Poller, failed_ids, record
 
 STANDARD = EventSourceMapping("http://q", "arn:aws:sqs:us-east-1:1:q", 25, 0, True)
 FIFO = EventSourceMapping("http://q.fifo", "arn:aws:sqs:us-east-1:1:q.fifo", 100, 0, True)
