@@ -73,8 +73,27 @@ class EmrApplication(Construct):
             **(_image(settings.limits, packed) if packed else {}),
         }
         self.spark_parameters = " ".join(f"--conf {name}={value}" for name, value in properties.items())
+        self.application = self._application(settings, encryption)
+        self.application_id = self.application.attr_application_id
+        self.job_role = self._role()
+        self._work_name = work.bucket.bucket_name
+        self._grant_job(settings, landing, work, ledger, catalog)
+        encryption.grant_table(self.job_role)
+        encryption.grant_messages(self.job_role)
+        # this version's, and those of the versions that jobs which queue or run were started with
+        for file, kind in [(self.entry_point, "py"), *((each, "zip") for each in packed.values())]:
+            allow(
+                self.job_role,
+                ["s3:GetObject"],
+                file.bucket.arn_for_objects(file.s3_object_key),
+                file.bucket.arn_for_objects(f"*.{kind}"),
+                wildcard="The script and the modules of earlier deployments, by whose jobs they are still read: the"
+                " CDK calls them by the hash of what is in them.",
+            )
+
+    def _application(self, settings: Settings, encryption: Encryption) -> emrserverless.CfnApplication:
         most = capacity(settings.limits)
-        self.application = emrserverless.CfnApplication(
+        return emrserverless.CfnApplication(
             self,
             # the application of the first release has no release in its id
             "Application" if RELEASE == FIRST_RELEASE else f"Application-{RELEASE}",
@@ -113,8 +132,9 @@ class EmrApplication(Construct):
                 else None
             ),
         )
-        self.application_id = self.application.attr_application_id
-        self.job_role = iam.Role(
+
+    def _role(self) -> iam.Role:
+        return iam.Role(
             self,
             "JobRole",
             assumed_by=iam.ServicePrincipal(
@@ -125,6 +145,11 @@ class EmrApplication(Construct):
                 },
             ),
         )
+
+    def _grant_job(
+        self, settings: Settings, landing: LandingBuckets, work: WorkBucket, ledger: LedgerTable, catalog: Catalog
+    ) -> None:
+        """What every job may do."""
         landing.grant_read(self.job_role)
         work.grant_use(self.job_role)
         # what it reads of a table's lineage
@@ -132,24 +157,11 @@ class EmrApplication(Construct):
         # an audit's job compares uploads with the ledger, and changes nothing there
         work.grant(self.job_role, AUDITS, "s3:PutObject")
         ledger.grant_read(self.job_role)
-        encryption.grant_table(self.job_role)
         landing.grant_inventories(self.job_role)
         work.grant_maintenance(self.job_role)
         catalog.grant_use(self.job_role)
         if settings.linger:
             grant_announce(self.job_role)
-        self._work_name = work.bucket.bucket_name
-        encryption.grant_messages(self.job_role)
-        # this version's, and those of the versions that jobs which queue or run were started with
-        for file, kind in [(self.entry_point, "py"), *((each, "zip") for each in packed.values())]:
-            allow(
-                self.job_role,
-                ["s3:GetObject"],
-                file.bucket.arn_for_objects(file.s3_object_key),
-                file.bucket.arn_for_objects(f"*.{kind}"),
-                wildcard="The script and the modules of earlier deployments, by whose jobs they are still read: the"
-                " CDK calls them by the hash of what is in them.",
-            )
 
     def grant_start(self, role: iam.Role) -> None:
         """Start jobs of this application under the job role."""

@@ -1,6 +1,8 @@
 """The stack: the parts of the path, and the permissions between them."""
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -108,72 +110,51 @@ class TidegateStack(cdk.Stack):
                 encryption=encryption,
             )
 
-        values = {
-            "Account": cdk.Aws.ACCOUNT_ID,
-            "Ledger": ledger.table.table_name,
-            "Topic": notices.topic.topic_arn,
-            "Buffer": buffer.queue.queue_url,
-            "DeadLetters": buffer.dead_letters.queue_url,
-            "Notices": notices.queue.queue_url,
-            "NoticesDeadLetters": notices.dead_letters.queue_url,
-            "Work": work.bucket.bucket_name,
-            "Application": emr.application_id,
-            "JobRole": emr.job_role.role_arn,
-            "EntryPoint": emr.entry_point.s3_object_url,
-            "SparkParameters": emr.spark_parameters,
-        }
-        reach = Reach(
-            queues={FeedQueue.BUFFER: (buffer.queue, intake), FeedQueue.NOTICES: (notices.queue, sizing.DISPATCH)},
-            events={Event.JOB_ENDED: emr.job_ended, Event.BATCH_DECIDED: emr.batch_decided},
-            all_may=[encryption.grant_messages],
-            grants={
-                May.SET_NOTIFICATIONS_ASIDE: [buffer.grant_set_aside],
-                May.SET_NOTICES_ASIDE: [notices.grant_set_aside],
-                May.PUBLISH_NOTICES: [notices.grant_publish],
-                May.USE_LEDGER: [ledger.grant_use, encryption.grant_table],
-                May.CLAIM_UPLOADS: [ledger.grant_claim],
-                May.LIST_ROUTES: [ledger.grant_list, encryption.grant_table],
-                May.USE_WORK: [work.grant_use],
-                May.START_JOBS: [emr.grant_start],
-                May.ASK_FOR_JOBS: [emr.grant_ask],
-                May.LIST_UPLOADS: [landing.grant_list],
-                May.CHANGE_LEDGER: [ledger.grant_change, encryption.grant_table],
-                May.READ_SCREENINGS: [work.grant_read_screenings],
-                May.READ_LEDGER: [ledger.grant_get, encryption.grant_table],
-                May.READ_FLOORS: [work.grant_read_floors],
-                May.ASK_FOR_MAINTENANCE: [work.grant_maintenance],
-                May.ANNOUNCE: [ledger.grant_take_out, partial(grant_announce, bus=settings.announce.bus)]
-                if settings.announce.bus
-                else [],
-            },
-        )
-        with bundling.functions(sources, config, dependencies=not local) as folder:
+        path = _Path(intake, buffer, notices, ledger, work, landing, emr, encryption)
+        values = path.values
+        functions = self._functions(settings, sources, config, path, dependencies=not local)
+        landing.notify_after(functions["intake"])
+        self._watch(settings, path, functions)
+        bound_logs(self, encryption.key)
+        starters = (functions[row.name].triggers for row in ROSTER if May.START_JOBS in row.may)
+        guards.application(emr.application, chain.from_iterable(starters))
+        if names := guards.names(route.bucket for route in settings.routes if not route.existing):
+            after(names, self)
+        outputs = Construct(self, "Outputs")
+        for name, value in values.items():
+            cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
+
+    def _functions(
+        self, settings: Settings, sources: Path, config: Path, path: "_Path", *, dependencies: bool
+    ) -> dict[str, LambdaFunction]:
+        with bundling.functions(sources, config, dependencies=dependencies) as folder:
             code = lambda_.Code.from_asset(str(folder))
-            functions = {
+            return {
                 row.name: LambdaFunction(
                     self,
                     row.construct,
                     row=row,
                     code=code,
-                    environment=variables(settings.deployment.name, values),
+                    environment=variables(settings.deployment.name, path.values),
                     settings=settings,
-                    reach=reach,
-                    log_key=encryption.key,
+                    reach=path.reach(settings),
+                    log_key=path.encryption.key,
                 )
                 for row in ROSTER
             }
-        landing.notify_after(functions["intake"])
+
+    def _watch(self, settings: Settings, path: "_Path", functions: Mapping[str, LambdaFunction]) -> None:
+        """Alarms and a dashboard. They only read: nothing in the path depends on them."""
         parts = Parts(
             deployment=settings.deployment.name,
-            buffer=buffer.queue,
-            intake=intake,
-            buffer_dead_letters=buffer.dead_letters,
-            notices=notices.queue,
-            notices_dead_letters=notices.dead_letters,
+            buffer=path.buffer.queue,
+            intake=path.intake,
+            buffer_dead_letters=path.buffer.dead_letters,
+            notices=path.notices.queue,
+            notices_dead_letters=path.notices.dead_letters,
             functions={name: each.function for name, each in functions.items()},
-            application_id=emr.application_id,
+            application_id=path.emr.application_id,
         )
-        # they only read: nothing in the path depends on them
         operations = Construct(self, "Operations")
         alarms = Alarms(
             operations,
@@ -185,17 +166,9 @@ class TidegateStack(cdk.Stack):
             },
             announces=bool(settings.announce.bus),
             emails=settings.operations.emails,
-            key=encryption.key,
+            key=path.encryption.key,
         )
         Dashboard(operations, "Dashboard", parts=parts, alarms=alarms.all)
-        bound_logs(self, encryption.key)
-        starters = (functions[row.name].triggers for row in ROSTER if May.START_JOBS in row.may)
-        guards.application(emr.application, chain.from_iterable(starters))
-        if names := guards.names(route.bucket for route in settings.routes if not route.existing):
-            after(names, self)
-        outputs = Construct(self, "Outputs")
-        for name, value in values.items():
-            cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
 
     def _import(self, settings: Settings, encryption: Encryption) -> None:
         """The same constructs under the same names, but no notifications, because there is no buffer yet."""
@@ -215,3 +188,66 @@ class TidegateStack(cdk.Stack):
 def _keep_versions(settings: Settings) -> cdk.Duration:
     """No version is read any more once its claim has expired."""
     return cdk.Duration.days(-(-settings.retention.claims // DAY))
+
+
+@dataclass(frozen=True)
+class _Path:
+    """What an upload passes."""
+
+    intake: sizing.Source
+    buffer: Buffer
+    notices: NoticeTopic
+    ledger: LedgerTable
+    work: WorkBucket
+    landing: LandingBuckets
+    emr: EmrApplication
+    encryption: Encryption
+
+    @property
+    def values(self) -> dict[str, str]:
+        """The stack's outputs, by name."""
+        return {
+            "Account": cdk.Aws.ACCOUNT_ID,
+            "Ledger": self.ledger.table.table_name,
+            "Topic": self.notices.topic.topic_arn,
+            "Buffer": self.buffer.queue.queue_url,
+            "DeadLetters": self.buffer.dead_letters.queue_url,
+            "Notices": self.notices.queue.queue_url,
+            "NoticesDeadLetters": self.notices.dead_letters.queue_url,
+            "Work": self.work.bucket.bucket_name,
+            "Application": self.emr.application_id,
+            "JobRole": self.emr.job_role.role_arn,
+            "EntryPoint": self.emr.entry_point.s3_object_url,
+            "SparkParameters": self.emr.spark_parameters,
+        }
+
+    def reach(self, settings: Settings) -> Reach:
+        """What each function is fed with, and how it is allowed what it may."""
+        return Reach(
+            queues={
+                FeedQueue.BUFFER: (self.buffer.queue, self.intake),
+                FeedQueue.NOTICES: (self.notices.queue, sizing.DISPATCH),
+            },
+            events={Event.JOB_ENDED: self.emr.job_ended, Event.BATCH_DECIDED: self.emr.batch_decided},
+            all_may=[self.encryption.grant_messages],
+            grants={
+                May.SET_NOTIFICATIONS_ASIDE: [self.buffer.grant_set_aside],
+                May.SET_NOTICES_ASIDE: [self.notices.grant_set_aside],
+                May.PUBLISH_NOTICES: [self.notices.grant_publish],
+                May.USE_LEDGER: [self.ledger.grant_use, self.encryption.grant_table],
+                May.CLAIM_UPLOADS: [self.ledger.grant_claim],
+                May.LIST_ROUTES: [self.ledger.grant_list, self.encryption.grant_table],
+                May.USE_WORK: [self.work.grant_use],
+                May.START_JOBS: [self.emr.grant_start],
+                May.ASK_FOR_JOBS: [self.emr.grant_ask],
+                May.LIST_UPLOADS: [self.landing.grant_list],
+                May.CHANGE_LEDGER: [self.ledger.grant_change, self.encryption.grant_table],
+                May.READ_SCREENINGS: [self.work.grant_read_screenings],
+                May.READ_LEDGER: [self.ledger.grant_get, self.encryption.grant_table],
+                May.READ_FLOORS: [self.work.grant_read_floors],
+                May.ASK_FOR_MAINTENANCE: [self.work.grant_maintenance],
+                May.ANNOUNCE: [self.ledger.grant_take_out, partial(grant_announce, bus=settings.announce.bus)]
+                if settings.announce.bus
+                else [],
+            },
+        )
