@@ -610,12 +610,14 @@ def test_the_page_has_a_row_for_every_alarm_in_its_words() -> None:
 PARTS = ["Means", "Why", "Do", "Waiting"]
 
 
-def test_every_alarm_has_a_section_of_the_four_parts() -> None:
+def test_every_alarm_has_a_section_of_the_same_parts() -> None:
+    """`Means` only where it says more than the table."""
     alarms_of_the_page = [each for each in sections(ROOT / PAGE) if each.path[-2:-1] == ("Alarms",)]
     anchors_there = [each.heading.lower() for each in alarms_of_the_page]
     assert anchors_there == list(dict.fromkeys(advice.anchor for advice in EVERY)), "in the order of the table"
     for section in alarms_of_the_page:
-        assert re.findall(r"^\*\*(\w+)\.\*\* \S", section.text, re.MULTILINE) == PARTS, section.heading
+        parts = re.findall(r"^\*\*(\w+)\.\*\* \S", section.text, re.MULTILINE)
+        assert parts in (PARTS, PARTS[1:]), section.heading
 
 
 def test_what_waiting_does_is_said_of_each_function_that_may_fail_or_be_silent() -> None:
