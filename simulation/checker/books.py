@@ -363,7 +363,7 @@ def _undecided_then(world: World, batch: str) -> bool:
     """Whether the batch was undecided when its ledger was rebuilt, if nobody has taken anything from it. A later driver
     may have written its receipt once more."""
     receipt = world.s3.buckets["work"].current.get(f"batches/{batch}/receipt.json")
-    return receipt is not None and receipt.at >= world.rebuilt_at
+    return receipt is not None and receipt.at >= world.whole_at
 
 
 def recorded(world: World, batch: str) -> dict[tuple[str, str, str], str]:

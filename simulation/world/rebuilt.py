@@ -85,6 +85,7 @@ def _rebuild(world: "World", then: Callable[[], object]) -> None:
                 add_routes(world, re.findall(r"has no route ([\w-]+),", " ".join(process.answer.troubles)))
             world.kernel.after(AGAIN, lambda: _rebuild(world, then))
         else:
+            world.whole_at = world.kernel.now
             switch(world, True)
             then()
 

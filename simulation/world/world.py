@@ -229,7 +229,9 @@ class World(Landing):
         self.forgotten_from = math.inf
         """From when on (epoch seconds) a rebuilt ledger has forgotten what only a ledger knows."""
         self.rebuilt_at = -math.inf
-        """When (epoch seconds) somebody began to rebuild the ledger."""
+        """When (epoch seconds) there was an empty ledger, to be rebuilt."""
+        self.whole_at = -math.inf
+        """When (epoch seconds) it was rebuilt."""
         for function in (self.intake, self.dispatch, self.audit):
             function.on_invoke = self.wake_schedule
         self._turn(self.knobs)
