@@ -1,5 +1,7 @@
 """`tidegate resend` of batches that have landed: what it says before and after, and how it ends. Nothing runs."""
 
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,6 +59,18 @@ def test_what_its_route_would_say_is_missing(asked: dict[str, Any]) -> None:
     asked["answer"] = Resend(Resent.NO_ROUTE)
     result = run("01A", "--yes")
     assert (result.exit_code, "no settings of its route" in result.stderr) == (Exit.FINDING, True)
+
+
+@pytest.mark.parametrize("state", [State.COMMITTED, State.ABANDONED])
+def test_what_to_do_without_a_file_that_is_missing_depends_on_the_batch(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, state: State
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "LANDED", replace(LANDED, state=state))
+    asked["answer"] = Resend(Resent.MISSING, 2)
+    said = " ".join(run("01A", "--yes").stderr.split())
+    assert "2 uploads were sent. Restore it" in said
+    assert ("--skip-missing" in said) == (state is State.ABANDONED)
+    assert ("finds what the table lacks" in said) == (state is State.COMMITTED)
 
 
 def test_a_batch_that_the_job_refuses_does_not_stop_the_others(asked: dict[str, Any]) -> None:

@@ -239,12 +239,13 @@ def _batch(batch_id: str, deployed: Deployment, ports: Ports, *, dry_run: bool) 
     except Rejected as error:
         render.error(f"batch {batch_id}: {error}")
         return True
-    return _tell(batch_id, done, 0, dry_run=dry_run)
+    ended = there is not None and there.state is State.COMMITTED
+    return _tell(batch_id, done, 0, dry_run=dry_run, has_landed=ended)
 
 
-def _tell(what: str, done: Resend, landed: int, *, dry_run: bool) -> bool:
+def _tell(what: str, done: Resend, landed: int, *, dry_run: bool, has_landed: bool = False) -> bool:
     """Whether nothing was sent. `landed`: how many versions of an object did. Of a batch nobody asks each upload for
-    that."""
+    that. `has_landed`: it is a batch that did."""
     name = named(what) if what.startswith("s3://") else f"batch {what}"
     elsewhere = f"; {counted(landed, 'version has landed', 'versions have landed')}" if landed else ""
     if others := done.elsewhere - landed:
@@ -278,8 +279,12 @@ def _tell(what: str, done: Resend, landed: int, *, dry_run: bool) -> bool:
             render.error(
                 f"the manifest or a part of batch {what} is missing in the work bucket:"
                 f" {counted(done.sent, 'upload was', 'uploads were')} sent. Restore it (docs/operations.md,"
-                " `A file of the work bucket is missing`), then run this again; or send"
-                f" what is there: `tidegate abort {what} --resend --skip-missing`"
+                " `A file of the work bucket is missing`), then run this again"
+                + (
+                    ". Without it, `tidegate audit` of the files' prefix finds what the table lacks"
+                    if has_landed
+                    else f"; or send what is there: `tidegate abort {what} --resend --skip-missing`"
+                )
             )
         case Resent.UNKNOWN:
             render.error(f"the ledger knows no such upload of {name}: see `tidegate trace {shlex.quote(what)}`")

@@ -104,10 +104,12 @@ def resend_batch(
     manifest = ports.work.get(folder + "sealed.json")
     if manifest is None:
         return Resend(Resent.MISSING)
-    if landed and not _let_go(batch, ports, fencer):
+    names = decode_sealed(manifest).parts
+    asks = landed and (not batch.sent_again or _anything_left(folder, names, ports))
+    if asks and not _let_go(batch, ports, fencer):
         return Resend(Resent.NO_ROUTE)
     sent = elsewhere = expired = 0
-    for name in decode_sealed(manifest).parts:
+    for name in names:
         part = ports.work.get(folder + name)
         if part is None:
             return Resend(Resent.MISSING, sent, elsewhere, expired)
@@ -119,6 +121,16 @@ def resend_batch(
     if landed:
         ports.ledger.note_removed(batch_id, sent=True)
     return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
+
+
+def _anything_left(folder: str, names: Sequence[str], ports: Ports) -> bool:
+    """Whether an upload that a batch landed still belongs to it, although all were sent again. If none does, no job has
+    to look."""
+    bodies = (ports.work.get(folder + name) for name in names)
+    return any(
+        _to_send(owned, ports.ledger.claims_on(each.upload for each in owned), landed=True)
+        for owned in (decode_part(body) for body in bodies if body)
+    )
 
 
 def _let_go(batch: Batch, ports: Ports, fencer: Fencer) -> bool:
@@ -142,9 +154,7 @@ def resend_part(
     Returns how many these are, and how many have no claim any more. Raises Retryable as `send`."""
     now = ports.clock()
     claims = ports.ledger.claims_on(each.upload for each in owned)
-    entries = _still_owned(owned, claims)
-    if landed:
-        entries = [each for each in entries if not claims[each.upload.identity].outcome]
+    entries = _to_send(owned, claims, landed=landed)
     send(route, entries, ports, origin=f"{ORIGIN_REMOVED}-{run}" if landed else _origin(run), at=now)
     return len(entries), sum(each.upload.identity not in claims for each in owned)
 
@@ -215,11 +225,16 @@ def _origin(run: str) -> str:
     return f"{ORIGIN_RESEND} {run}"
 
 
-def _still_owned(owned: Sequence[OwnedUpload], claims: Mapping[tuple[str, str, str], Claim]) -> list[Entry]:
+def _to_send(
+    owned: Sequence[OwnedUpload], claims: Mapping[tuple[str, str, str], Claim], *, landed: bool
+) -> list[Entry]:
+    """Those that their notices still own; of a batch that had `landed`, those that did."""
     return [
         Entry(each.upload, takes_from=each.notice)
         for each in owned
-        if (claim := claims.get(each.upload.identity)) and claim.notice == each.notice
+        if (claim := claims.get(each.upload.identity))
+        and claim.notice == each.notice
+        and not (landed and claim.outcome)
     ]
 
 
