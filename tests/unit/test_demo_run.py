@@ -20,7 +20,8 @@ from tidegate_local.cli.narrator import TerminalNarrator, progress_bars, progres
 from tidegate_local.demo import mischief, run
 from tidegate_local.demo.check import Finding
 from tidegate_local.demo.config import demo_config, write_config
-from tidegate_local.demo.run import Progress, Stage, Stalled
+from tidegate_local.demo.progress import Progress
+from tidegate_local.demo.run import Stage, Stalled
 from tidegate_local.errors import LocalError
 
 ROOT = Path(__file__).parents[2]

@@ -39,22 +39,38 @@ none.
 """
 
 import logging
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import REJECTED_FLOORS, OwnedUpload, rejected_floor_name
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, verdict
 from tidegate.core.receipts import Outcomes, RejectedRows, decode_floor, decode_outcomes, encode_floor
-from tidegate.flows.sink import RejectedUndecided, StagedIsGone
-
-if TYPE_CHECKING:
-    from tidegate.flows.publish import Attempt
+from tidegate.flows.ports import Work
+from tidegate.flows.sink import PublishTarget, RejectedUndecided, Sink, StagedIsGone, Undecided
 
 log = logging.getLogger("tidegate")
 
 
-def land_rejected(attempt: "Attempt", decided: Published, outcomes: Outcomes) -> None:
+class Attempted(Protocol):
+    """What is needed of the attempt that has published the batch (`flows.publish.Attempt`)."""
+
+    sink: Sink
+    work: Work
+    batch: str
+    attempt: int
+
+    @property
+    def folder(self) -> str: ...
+
+    def manifest(self) -> list[OwnedUpload]: ...
+
+    def publish_to(
+        self, target: PublishTarget, staged: int, floor: Floor, undecided: Callable[[str, int], Undecided]
+    ) -> Published: ...
+
+
+def land_rejected(attempt: Attempted, decided: Published, outcomes: Outcomes) -> None:
     """Land the rejected rows of what was published, or find that they landed. Raises Hopeless, Retryable or
     OutcomeUnknown: then the batch does not end in this attempt."""
     rejected = outcomes.rejected
@@ -69,7 +85,7 @@ def land_rejected(attempt: "Attempt", decided: Published, outcomes: Outcomes) ->
     log.info("batch %s: its rejected rows are in %s as snapshot %s", attempt.batch, rejected.table, landed.snapshot)
 
 
-def _land(attempt: "Attempt", rejected: RejectedRows, outcomes: Outcomes) -> Published:
+def _land(attempt: Attempted, rejected: RejectedRows, outcomes: Outcomes) -> Published:
     try:
         return _publish(attempt, rejected)
     except StagedIsGone:
@@ -85,7 +101,7 @@ def _land(attempt: "Attempt", rejected: RejectedRows, outcomes: Outcomes) -> Pub
         return _publish(attempt, again)
 
 
-def _require_none(attempt: "Attempt", outcomes: Outcomes) -> None:
+def _require_none(attempt: Attempted, outcomes: Outcomes) -> None:
     """Rejected rows of an earlier reading must not be in their table, if the one that counts has none. Only a floor
     says that somebody had come to land them. Of a fence nothing can be said that a person could do."""
     if outcomes.fence or attempt.attempt == 1 or not any(attempt.work.names(attempt.folder + REJECTED_FLOORS)):
@@ -100,7 +116,7 @@ def _require_none(attempt: "Attempt", outcomes: Outcomes) -> None:
             raise _of_another_reading(attempt, earlier, "")
 
 
-def _require_same(attempt: "Attempt", rejected: RejectedRows, landed: Published) -> None:
+def _require_same(attempt: Attempted, rejected: RejectedRows, landed: Published) -> None:
     """What landed may be of an earlier reading of the batch: it must be the same rows."""
     if landed.staged == rejected.staged:
         return
@@ -110,7 +126,7 @@ def _require_same(attempt: "Attempt", rejected: RejectedRows, landed: Published)
             raise _of_another_reading(attempt, earlier, f" {_by_hand(attempt, rejected)}")
 
 
-def _staged_before(attempt: "Attempt") -> Iterator[RejectedRows]:
+def _staged_before(attempt: Attempted) -> Iterator[RejectedRows]:
     """What the batch's drivers have staged for a table of rejected rows."""
     for name in attempt.work.names(f"{attempt.folder}outcomes/"):
         body = attempt.work.get(name)
@@ -118,7 +134,7 @@ def _staged_before(attempt: "Attempt") -> Iterator[RejectedRows]:
             yield rejected
 
 
-def _of_another_reading(attempt: "Attempt", earlier: RejectedRows, then: str) -> RejectedUndecided:
+def _of_another_reading(attempt: Attempted, earlier: RejectedRows, then: str) -> RejectedUndecided:
     return RejectedUndecided(
         f"batch {attempt.batch} is in table {attempt.sink.table}, which was rolled back before that. Table"
         f" {earlier.table} has {earlier.rows} rejected rows of an earlier reading of the batch, and not those that"
@@ -127,7 +143,7 @@ def _of_another_reading(attempt: "Attempt", earlier: RejectedRows, then: str) ->
     )
 
 
-def _by_hand(attempt: "Attempt", rejected: RejectedRows) -> str:
+def _by_hand(attempt: Attempted, rejected: RejectedRows) -> str:
     """How a person lands what is staged, as long as it is there."""
     return (
         f"INSERT INTO {rejected.table} SELECT * FROM {rejected.table} VERSION AS OF {rejected.staged} WHERE"
@@ -135,7 +151,7 @@ def _by_hand(attempt: "Attempt", rejected: RejectedRows) -> str:
     )
 
 
-def _publish(attempt: "Attempt", rejected: RejectedRows) -> Published:
+def _publish(attempt: Attempted, rejected: RejectedRows) -> Published:
     """What the history says comes first: what landed once need not be there any more as it was staged."""
     target = attempt.sink.rejected(rejected.table)
     if not target.exists:
@@ -163,7 +179,7 @@ def _publish(attempt: "Attempt", rejected: RejectedRows) -> Published:
             return attempt.publish_to(target, rejected.staged, floor, undecided)
 
 
-def _floor(attempt: "Attempt", position: Floor) -> Floor:
+def _floor(attempt: Attempted, position: Floor) -> Floor:
     """Where the table of rejected rows stood before any of this batch was published there: here, or where another
     driver found it."""
     name = attempt.folder + rejected_floor_name(position.table_uuid)
@@ -174,7 +190,7 @@ def _floor(attempt: "Attempt", position: Floor) -> Floor:
     return decode_floor(known)
 
 
-def _with_rejected(attempt: "Attempt", outcomes: Outcomes) -> list[OwnedUpload]:
+def _with_rejected(attempt: Attempted, outcomes: Outcomes) -> list[OwnedUpload]:
     """The uploads that have rejected rows, as the outcomes count them."""
     counts = [count for part in outcomes.rejected_rows for count in part]
     return [item for item, count in zip(attempt.manifest(), counts, strict=True) if count]

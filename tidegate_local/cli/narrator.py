@@ -14,7 +14,7 @@ from tidegate.cli.terminal import Text
 from tidegate.core.batches import State
 from tidegate.flows.status import RouteStatus
 from tidegate_local.demo.check import Finding
-from tidegate_local.demo.run import Progress
+from tidegate_local.demo.progress import Progress
 
 PLAIN_EVERY = 5.0
 """Seconds between two lines of progress where there is no terminal."""

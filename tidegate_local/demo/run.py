@@ -26,6 +26,7 @@ from tidegate_local.demo import check, mischief, source
 from tidegate_local.demo.check import Finding
 from tidegate_local.demo.config import write_config
 from tidegate_local.demo.mischief import Mischief
+from tidegate_local.demo.progress import Progress
 from tidegate_local.demo.source import Hour
 from tidegate_local.environment import client, process_environment
 from tidegate_local.errors import LocalError
@@ -47,16 +48,6 @@ STALLED_SECONDS = 150
 
 class Stalled(Exception):
     """The demo cannot come to its end; the text says why, and where to look."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where the demo stands: objects put so far, of how many, and what the ledger says."""
-
-    uploaded: int
-    objects: int
-    expected: int
-    status: RouteStatus
 
 
 @dataclass

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tidegate_local.environment import ACCOUNT, REGION
-
-if TYPE_CHECKING:
-    from tidegate_local.loader.loading import Loading, Properties
 
 ABSENT = {
     "AWS::CDK::Metadata": "it only tells AWS which constructs are in use",
@@ -77,14 +75,17 @@ MEANINGLESS = {
 """Properties that are not applied on this machine, and why."""
 
 
-def absent(loading: Loading, kind: str, logical: str, properties: Properties) -> tuple[str, dict[str, str]]:
-    """What refers to it, and its attributes: roles, log groups and keys are referred to."""
+def absent(
+    kind: str, logical: str, properties: Mapping[str, Any], generated_name: Callable[[str], str]
+) -> tuple[str, dict[str, str]]:
+    """What refers to it, and its attributes: roles, log groups and keys are referred to. `generated_name` of a logical
+    id is what it is called if nobody named it."""
     match kind:
         case "AWS::IAM::Role":
-            name = properties.get("RoleName") or loading.generated_name(logical)
+            name = properties.get("RoleName") or generated_name(logical)
             return name, {"Arn": f"arn:aws:iam::{ACCOUNT}:role/{name}"}
         case "AWS::Logs::LogGroup":
-            name = properties.get("LogGroupName") or loading.generated_name(logical)
+            name = properties.get("LogGroupName") or generated_name(logical)
             return name, {"Arn": f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:{name}:*"}
         case "AWS::KMS::Key":
             return logical, {"Arn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/{logical}", "KeyId": logical}

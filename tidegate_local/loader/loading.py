@@ -155,7 +155,7 @@ class Loading:
         if kind in ABSENT:
             # what it is called is all that counts here, and nothing else needs to be known
             named = {name: self.resolver.resolve(said[name]) for name in ("RoleName", "LogGroupName") if name in said}
-            return Created(*absent(self, kind, logical, named))
+            return Created(*absent(kind, logical, named, self.generated_name))
         properties: Properties = dict(self.resolver.resolve(said))
         created = KINDS[kind](self, logical, properties)
         for name in sorted(properties.keys() - MEANINGLESS.keys()):
