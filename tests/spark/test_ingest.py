@@ -18,7 +18,7 @@ from tests.spark.world import LANDING, World
 from tidegate.core.outcomes import Outcome, Read
 from tidegate.core.routes import Dataset
 from tidegate.core.unknown import UnknownNames
-from tidegate.flows.accounting import Contradiction
+from tidegate.flows.accounting import Contradiction, accounted
 from tidegate.flows.publish import run
 from tidegate.flows.sink import Staged
 from tidegate.formats.paths import escape
@@ -480,7 +480,7 @@ def test_an_attempt_with_a_contradiction_publishes_nothing(
     attempt.sink.prepare()
     items = attempt.manifest()
     with pytest.raises(Contradiction):
-        attempt._account_for(items, Staged(1, 0, {0: None}))
+        accounted(batch, items, Staged(1, 0, {0: None}))
     monkeypatch.setattr(Endings, "addInPlace", lambda self, one, two: dict.fromkeys(two, Endings.CONFLICT))
     assert run(attempt, "ingest") == 1
     assert world.ids() == []
