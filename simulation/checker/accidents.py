@@ -48,7 +48,7 @@ def ask_of_each_batch(world: World, ask: Callable[[str], Any], *, after: float) 
 
 def release_all(world: World, after: float) -> None:
     """A person releases all that is in quarantine."""
-    world.kernel.after(after, lambda: world.kernel.spawn("person", resending.release_all) and None)
+    world.kernel.after(after, lambda: world.kernel.spawn("person", resending.release_all))
 
 
 def expire_claims(world: World) -> None:

@@ -9,7 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.world.world import REJECTED, World
+from simulation.world.observed import REJECTED
+from simulation.world.world import World
 
 
 def misannounced(world: World) -> Iterator[str]:

@@ -9,10 +9,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from simulation.world.resending import claims_pk
+from simulation.world.diary import ManifestUpload
 from simulation.world.s3 import SUSPENDED, Version
+from simulation.world.sent import claims_pk
 from simulation.world.table import Stored, rows_of_batch
-from simulation.world.world import ManifestUpload, World
+from simulation.world.world import World
 
 OUTCOMES = ("committed", "quarantined", "superseded", "vanished")
 FINAL = ("COMMITTED", "ABANDONED")

@@ -24,6 +24,7 @@ from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
 from simulation.world.product import deploy
 from simulation.world.rebuilt import lose
+from simulation.world.sent import claims_pk
 from simulation.world.table import Metadata
 from simulation.world.world import CONFIG, World
 from tidegate.flows.drop_quarantined import is_its_minute
@@ -110,7 +111,7 @@ def released_while_somebody_looks(world: World) -> None:
     for name in "ab":
         world.refuse("landing", f"events/{name}.json", "AccessDenied", 900.0)
     _resend(world, "landing", "events/a.json", 1_000.0)
-    the_claim = resending.claims_pk("landing", "events/b.json")
+    the_claim = claims_pk("landing", "events/b.json")
     slow: list[float] = []
 
     def looked(operation: str, asked: Mapping[str, Any]) -> None:
@@ -376,7 +377,7 @@ def letters_moved_back(world: World) -> None:
                 world.noticed.append(f"people: {len(queue.messages)} letters stay in {queue.name}, not {expected}")
 
     for after in (3_000.0, 6_000.0):
-        world.kernel.after(after, lambda: world.kernel.spawn("person", partial(letters.resend_all, world)) and None)
+        world.kernel.after(after, lambda: world.kernel.spawn("person", partial(letters.resend_all, world)))
         world.kernel.after(after + 2_000.0, left)
     world.lasts = 9_000.0
 
@@ -405,7 +406,7 @@ def _in_portions(world: World) -> None:
 
 def _resend(world: World, bucket: str, key: str, after: float) -> None:
     act = partial(resending.resend_one_object, bucket, key)
-    world.kernel.after(after, lambda: world.kernel.spawn("person", act) and None)
+    world.kernel.after(after, lambda: world.kernel.spawn("person", act))
 
 
 def _arrives(world: World, body: str) -> None:

@@ -17,7 +17,7 @@ from simulation.checker.draws import Chance, drawn
 from simulation.checker.extra_scenarios import EXTRA
 from simulation.checker.oracle import Judgement, judge
 from simulation.checker.scenarios import CHANCE, SCENARIOS
-from simulation.world import driver, product
+from simulation.world import course, driver, product
 from simulation.world.faults import At, Kind
 from simulation.world.kernel import Stuck
 from simulation.world.knobs import PLAIN, Knobs
@@ -84,12 +84,13 @@ def run(case: Case, *, keep_trace: bool = False, long_road_only: bool = False, w
         world = World(0, At(dict(case.faults)))
     else:
         world = World(case.seed, Chance(case.seed, MOST_FAULTS, only=case.only), case.knobs)
+    course.begin(world)
     world.kernel.keep_trace = keep_trace
     world.network.long_road_only = long_road_only
     world.network.watched = watched
     (SCENARIOS | EXTRA)[case.scenario](world)
     try:
-        judgement = judge(world, world.run())
+        judgement = judge(world, course.run(world))
         if case.scenario in SCENARIOS:  # in the others an accident takes its time
             judgement.broken += exceeded(world)
     except Stuck as stuck:

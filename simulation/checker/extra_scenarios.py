@@ -962,7 +962,7 @@ def resent_by_name_in_passing(world: World) -> None:
         world.upload(f"events/{name}.json", GOOD)
         act = partial(resending.resend_one_object, "landing", f"events/{name}.json")
         for after in (90.0, 90.0, 300.0):
-            world.kernel.after(after, lambda act=act: world.kernel.spawn("person", act) and None)
+            world.kernel.after(after, lambda act=act: world.kernel.spawn("person", act))
 
 
 def released(world: World) -> None:

@@ -19,9 +19,11 @@ from simulation.checker.bounds import decisions
 from simulation.checker.sent import missent
 from simulation.checker.told import mistold
 from simulation.world import audits, backfills
+from simulation.world.diary import ManifestUpload
 from simulation.world.landing import STRANGE
+from simulation.world.observed import REJECTED
 from simulation.world.s3 import SUSPENDED, Version
-from simulation.world.world import REJECTED, ManifestUpload, World
+from simulation.world.world import World
 
 
 @dataclass

@@ -24,7 +24,7 @@ from simulation.checker.explore import Case, Result, after, run, seeds
 from simulation.checker.extra_scenarios import EXTRA
 from simulation.checker.mistakes.writes import WriteRequest
 from simulation.checker.scenarios import CHANCE, PLAIN
-from simulation.world import world
+from simulation.world import course
 from simulation.world.faults import Kind
 from simulation.world.kernel import Kernel
 from simulation.world.product import SERVICES
@@ -260,7 +260,7 @@ def _client(service: str, operation: str) -> Any:
 
 PATIENCE = 4_000.0
 """Seconds. A good run takes less, and a stuck world is given up sooner."""
-WORLDS_PATIENCE = world.PATIENCE
+WORLDS_PATIENCE = course.PATIENCE
 MOST_EVENTS = 10_000
 WORLDS_EVENTS = (Kernel.__init__.__kwdefaults__ or {})["most_events"]
 
@@ -269,7 +269,7 @@ WORLDS_EVENTS = (Kernel.__init__.__kwdefaults__ or {})["most_events"]
 def hurried() -> Iterator[None]:
     """Within it a world is given up when it has been stuck for `PATIENCE`. Only within `simulation()`."""
     defaults = Kernel.__init__.__kwdefaults__
-    with patch.object(world, "PATIENCE", PATIENCE), patch.dict(defaults, most_events=MOST_EVENTS):
+    with patch.object(course, "PATIENCE", PATIENCE), patch.dict(defaults, most_events=MOST_EVENTS):
         yield
 
 
@@ -279,7 +279,7 @@ def _run(case: Case) -> Result:
     if not any(promise.startswith("liveness") for promise in result.judgement.broken):
         return result
     defaults = Kernel.__init__.__kwdefaults__
-    with patch.object(world, "PATIENCE", WORLDS_PATIENCE), patch.dict(defaults, most_events=WORLDS_EVENTS):
+    with patch.object(course, "PATIENCE", WORLDS_PATIENCE), patch.dict(defaults, most_events=WORLDS_EVENTS):
         return run(case)
 
 

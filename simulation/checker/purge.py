@@ -27,14 +27,15 @@ from unittest.mock import patch
 from simulation.checker.draws import Chance, drawn
 from simulation.checker.scenarios import GOOD
 from simulation.checker.scenarios import chance as uploads_by_chance
-from simulation.world import people, resending
+from simulation.world import course, people, resending
+from simulation.world.course import DAY
 from simulation.world.dynamodb import DynamoDb, Ttl
 from simulation.world.faults import Kind
 from simulation.world.kernel import Process, Stuck
 from simulation.world.knobs import Knobs
 from simulation.world.lambdas import EventSource
 from simulation.world.sqs import Queue
-from simulation.world.world import DAY, World
+from simulation.world.world import World
 from tidegate.stores import inserts
 
 MOST_FAULTS = 4
@@ -118,13 +119,14 @@ def outcome(seed: int, ttl: Ttl, *, keep_trace: bool = False) -> EndOfRun:
     """One of the two runs of a seed. Only within `explore.simulation()`."""
     plan = _Plan(seed, MOST_FAULTS)
     world = World(seed, plan, knobs_of(seed))
+    course.begin(world)
     world.kernel.keep_trace = keep_trace
     for table in (world.dynamodb, world.totals):
         table.ttl = ttl
     months(world, plan)
     try:
         with patch.object(inserts, "FEW", PUT_ONE_BY_ONE):
-            ended = "at rest" if world.run() else "not at rest"
+            ended = "at rest" if course.run(world) else "not at rest"
     except Stuck:
         ended = "stuck"
     work = world.s3.buckets["work"].current

@@ -7,9 +7,8 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from simulation.world.resending import claims_pk
 from simulation.world.s3 import SUSPENDED, Version
-from simulation.world.sent import SentNotice, SentUpload
+from simulation.world.sent import SentNotice, SentUpload, claims_pk
 from simulation.world.world import World
 
 HOUR, DAY = 3_600, 86_400

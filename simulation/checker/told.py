@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from simulation.checker.books import CLAIMS, recorded
-from simulation.world.asking import Answers, UploadIdentity
-from simulation.world.resending import claims_pk
+from simulation.world.diary import Answers, UploadIdentity
+from simulation.world.sent import claims_pk
 from simulation.world.table import Metadata, rows_of_batch
 from simulation.world.world import World
 

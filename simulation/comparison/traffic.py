@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 from simulation.checker.oracle import Judgement, judge, named
 from simulation.comparison.costs import JOB_MINUTES, LEAST_BILLED, RECORD, ReplayRecord, Used, table
-from simulation.world import driver, product
+from simulation.world import course, driver, product
 from simulation.world.faults import Kind
 from simulation.world.kernel import START
 from simulation.world.lambdas import SimulatedFunction
@@ -350,7 +350,7 @@ def replay(
     thresholds = gc.get_threshold()
     gc.set_threshold(100_000, 50, 1_000)
     try:
-        came_to_rest = world.run()
+        came_to_rest = course.run(world)
     finally:
         gc.set_threshold(*thresholds)
         gc.unfreeze()

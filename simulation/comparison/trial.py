@@ -21,7 +21,7 @@ from simulation.comparison.schemes.scheme import Scheme
 from simulation.comparison.schemes.set_nx import SetNx
 from simulation.comparison.schemes.state_row import StateRow, all_versions, current_objects
 from simulation.comparison.verdict import TrialVerdict, judge
-from simulation.world import audits
+from simulation.world import audits, course
 from simulation.world.kernel import Stuck
 from simulation.world.knobs import Knobs
 from simulation.world.world import World
@@ -116,6 +116,7 @@ def run(trial: Trial, *, keep_trace: bool = False) -> TrialResult:
     world: World | SchemeDeployment
     if trial.scheme == TIDEGATE:
         world = World(trial.seed, plan, _ordinary(trial.seed), lasts=lasts(uploads))
+        course.begin(world)
         audits.begun_before(world, DAY / 2)
     else:
         world = SchemeDeployment(trial.seed, plan)
@@ -123,7 +124,7 @@ def run(trial: Trial, *, keep_trace: bool = False) -> TrialResult:
     world.kernel.keep_trace = keep_trace
     take_place(uploads, world)
     try:
-        rests = world.run()
+        rests = course.run(world) if isinstance(world, World) else world.run()
     except Stuck:
         rests = False
     if isinstance(world, World):

@@ -7,10 +7,12 @@ and the trace leaves them out. Rows are read from the model at once, and not by 
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
+from simulation.world.diary import Answers
 from simulation.world.table import Metadata
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.batches import oldest_remembered
 from tidegate.core.landed_versions import several_landed
@@ -26,41 +28,11 @@ from tidegate.flows.trace import trace
 from tidegate.flows.waiting_letters import LettersWaiting
 from tidegate.sinks.iceberg.marks import BATCH
 
-if TYPE_CHECKING:
-    from simulation.world.world import World
-
 A_PAGE = 2
 """Answers. A page of one never shows that the next one begins in the wrong place."""
 
-UploadIdentity = tuple[str, str, str]
-"""Bucket, key, version."""
 
-
-@dataclass
-class Answers:
-    """What was answered, in plain terms."""
-
-    failed: str = ""
-    files: list[tuple[UploadIdentity, str, str, int | None]] = field(default_factory=list)
-    """(upload, batch, state, rows), in the order of the pages."""
-    of_state: dict[str, list[tuple[UploadIdentity, str]]] = field(default_factory=dict)
-    """(upload, batch) of the files in each state, as one asks for these only."""
-    batches: list[str] = field(default_factory=list)
-    traced: list[tuple[UploadIdentity, str, int | None]] = field(default_factory=list)
-    """(upload, state, rows)."""
-    kept: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
-    """(bucket, key, versions) of an object that has landed several times, in the order of which S3 is said to have
-    spoken: the last one stays, by the statement that `trace` prints."""
-    quarantined: list[tuple[UploadIdentity, str]] = field(default_factory=list)
-    status: dict[str, dict[str, Any]] = field(default_factory=dict)
-    needs: list[tuple[str, str, str, int]] = field(default_factory=list)
-    """(kind, route, batch, count)."""
-    differences: list[tuple[str, str]] = field(default_factory=list)
-    """(difference, batch)."""
-    asked_at: float = 0.0
-
-
-def ask(world: "World") -> None:
+def ask(world: World) -> None:
     """Only when everything is at rest."""
     answers = world.answers = Answers(asked_at=world.kernel.now)
     network = world.network
@@ -75,7 +47,7 @@ def ask(world: "World") -> None:
         answers.failed = repr(person.error)
 
 
-def _all(world: "World", answers: Answers) -> None:
+def _all(world: World, answers: Answers) -> None:
     deployed = wiring.this_deployment()
     ports = replace(deployed.ports("asking"), lineage=_ModelLineage(world))
     after: Any = None
@@ -134,7 +106,7 @@ def _all(world: "World", answers: Answers) -> None:
 class _ModelLineage:
     """`flows.ports.Lineage` of the model."""
 
-    world: "World"
+    world: World
 
     def landed(self, table: str, prefix: str = "") -> Iterator[Landed]:
         return landed(self.world, self.world.catalog.tables.get(table))
@@ -146,7 +118,7 @@ class _ModelLineage:
         return History(metadata.uuid, tuple(each.plain for each in metadata.ancestors())), landed(self.world, metadata)
 
 
-def landed(world: "World", metadata: Metadata | None) -> Iterator[Landed]:
+def landed(world: World, metadata: Metadata | None) -> Iterator[Landed]:
     counted: Counter[tuple[str, str, str, str]] = Counter()
     marks: dict[tuple[Any, ...], str] = {}
     held = {name for _, name in metadata.held()} if metadata else set()

@@ -7,11 +7,12 @@ they would be thousands.
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.world.configs import configured
 from simulation.world.knobs import Knobs
 from simulation.world.s3 import Version
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.audit import AuditLimits, first_run
 from tidegate.core.records import AUDITS
@@ -20,9 +21,6 @@ from tidegate.core.transitions import begin_watch
 from tidegate.core.uploads import Upload
 from tidegate.settings import parse
 from tidegate.stores.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from simulation.world.world import World
 
 HOUR = 3_600.0
 DAY = 24 * HOUR
@@ -33,7 +31,7 @@ MOST_RUNS = 6
 EVENT = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
 
 
-def begin(world: "World") -> None:
+def begin(world: World) -> None:
     """The first invocation comes with the deployment: from then on the buckets are watched."""
     world.audited = True
 
@@ -45,7 +43,7 @@ def begin(world: "World") -> None:
     world.kernel.after(0.0, tick, background=True)
 
 
-def begun_before(world: "World", seconds: float) -> None:
+def begun_before(world: World, seconds: float) -> None:
     """The deployment is so old: the buckets are watched since then."""
     at = int(world.kernel.now - seconds)
     store = MemoryStore()
@@ -55,7 +53,7 @@ def begun_before(world: "World", seconds: float) -> None:
     world.dynamodb.items.update({("ledger", *key): dict(item) for key, item in store.items.items()})
 
 
-def again(world: "World") -> bool:
+def again(world: World) -> bool:
     """Have the schedule audit once more, when everything is at rest and old enough. False if the last run has looked at
     everything and found nothing: then there is nothing left to do."""
     if not world.audited:
@@ -79,7 +77,7 @@ def again(world: "World") -> bool:
     return True
 
 
-def watched_since(world: "World") -> Mapping[str, int]:
+def watched_since(world: World) -> Mapping[str, int]:
     """Since when each bucket is audited (epoch seconds), as the ledger records it for the first place in it."""
     if not world.audited:
         return {}
@@ -90,7 +88,7 @@ def watched_since(world: "World") -> Mapping[str, int]:
     return {bucket: since for bucket, since in found.items() if bucket in audited(world.knobs).values()}
 
 
-def asked_for(world: "World", put: Version) -> tuple[bool, bool]:
+def asked_for(world: World, put: Version) -> tuple[bool, bool]:
     """Whether some deployed route took the upload at all times shortly before it was put; and whether at any. Between
     the two an audit may not have looked yet at what is deployed."""
     begins = [at for at, _ in world.deployments]
@@ -117,13 +115,13 @@ def audited(knobs: Knobs) -> Mapping[str, str]:
     return {"events": "landing", "plain": "plain", **({"closed": "closed"} if knobs.closed_bucket else {})}
 
 
-def _invoke(world: "World") -> None:
+def _invoke(world: World) -> None:
     _note_what_is_over(world)
     if world.rules_enabled:
         world.audit.invoke_asynchronously(EVENT)
 
 
-def _note_what_is_over(world: "World") -> None:
+def _note_what_is_over(world: World) -> None:
     """The runs of the places need not end together: each is noted before the next one replaces it."""
     last_put = max((each.at for each in world.history), default=0.0)
     world.audits_over |= {(name, last_put) for name, run in _runs(world).items() if _is_over(run, last_put)}
@@ -145,6 +143,6 @@ def _place(run: Mapping[str, Any]) -> Place:
     return Place(run["bucket"], run["prefix"], run["suffix"])
 
 
-def _runs(world: "World") -> dict[str, Mapping[str, Any]]:
+def _runs(world: World) -> dict[str, Mapping[str, Any]]:
     """The last run of each place."""
     return {sk: item for (_, _, sk), item in world.dynamodb.items.on(AUDITS[:2])}

@@ -7,22 +7,19 @@ by a job as it is; only Spark's part of it reads the model of a table (`simulati
 import math
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from simulation.world import resending
 from simulation.world.audits import HOUR, audited
 from simulation.world.kernel import Process
 from simulation.world.knobs import Knobs
 from simulation.world.seen import BACKFILLED
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.audit import Listed
 from tidegate.core.backfill import BackfillFinding, BackfillScope
 from tidegate.core.routes import Route
 from tidegate.flows.backfill import Backfill, Surveyings, send_missing, survey
 from tidegate.settings.fixed import SENT_RATE
-
-if TYPE_CHECKING:
-    from simulation.world.world import World
 
 MOST_BACKFILLS = 12
 """How many of a route may follow each other at the end, and find something, until one finds nothing to do."""
@@ -35,18 +32,18 @@ def wanted(knobs: Knobs) -> bool:
     return bool(knobs.backfills) and not knobs.two_versions
 
 
-def promised(world: "World") -> Mapping[str, float]:
+def promised(world: World) -> Mapping[str, float]:
     """Since when what is put into each bucket has to be found: whenever it was."""
     return dict.fromkeys(audited(world.knobs).values(), -math.inf) if wanted(world.knobs) else {}
 
 
-def act(world: "World") -> None:
+def act(world: World) -> None:
     """Not while the ledger is rebuilt: the runbook says so."""
     if world.rules_enabled:
         world.kernel.spawn("person", lambda: backfill_all(world))
 
 
-def again(world: "World") -> bool:
+def again(world: World) -> bool:
     """Backfill once more, when everything is at rest, the routes whose last one did not end, or found something. False
     if there are none."""
     deployed = wiring.this_deployment().routes.values()
@@ -76,14 +73,14 @@ def again(world: "World") -> bool:
     return False
 
 
-def backfill_all(world: "World") -> None:
+def backfill_all(world: World) -> None:
     """`tidegate audit` of every bucket, and `tidegate resend` of each object that it advises to."""
     for route in wiring.this_deployment().routes.values():
         if not route.retired:
             _backfill(world, route)
 
 
-def _backfill(world: "World", route: Route) -> int:
+def _backfill(world: World, route: Route) -> int:
     """How many uploads it sent, and objects it resent."""
     deployed, run = wiring.this_deployment(), wiring.new_id()
     ports = deployed.ports(f"backfill-{run}")

@@ -5,21 +5,18 @@ delete, unless they are backfilled afterwards.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from simulation.world.table import Metadata
+from simulation.world.world import World
 
-if TYPE_CHECKING:
-    from simulation.world.world import World
-
-Change = Callable[["World", Metadata], Metadata]
+Change = Callable[[World, Metadata], Metadata]
 
 
-def append(world: "World", table: Metadata) -> Metadata:
+def append(world: World, table: Metadata) -> Metadata:
     return table.appended(next(world.catalog.ids))
 
 
-def compact(world: "World", table: Metadata) -> Metadata:
+def compact(world: World, table: Metadata) -> Metadata:
     """All files become one, which holds their rows."""
     held = [name for _, name in table.held()]
     number = next(world.catalog.ids)
@@ -28,42 +25,42 @@ def compact(world: "World", table: Metadata) -> Metadata:
     return table.rewritten(number, frozenset(held), (made,))
 
 
-def delete_rows(world: "World", table: Metadata) -> Metadata:
+def delete_rows(world: World, table: Metadata) -> Metadata:
     """`DELETE FROM` of all rows, by whoever is about to load them again."""
     held = frozenset(name for _, name in table.held())
     return table.overwritten(next(world.catalog.ids), held) if held else table
 
 
-def alter(world: "World", table: Metadata) -> Metadata:
+def alter(world: World, table: Metadata) -> Metadata:
     return table.altered()
 
 
-def expire(world: "World", table: Metadata) -> Metadata:
+def expire(world: World, table: Metadata) -> Metadata:
     """All history but the heads: also what a job needs that is under way."""
     return table.expired()
 
 
-def expire_some(world: "World", table: Metadata) -> Metadata:
+def expire_some(world: World, table: Metadata) -> Metadata:
     """The older half of the history."""
     known = list(table.snapshots)
     return table.expired(known[len(known) // 2]) if known else table
 
 
-def append_and_expire(world: "World", table: Metadata) -> Metadata:
+def append_and_expire(world: World, table: Metadata) -> Metadata:
     return expire(world, append(world, table))
 
 
-def cut(world: "World", table: Metadata) -> Metadata:
+def cut(world: World, table: Metadata) -> Metadata:
     """Append and expire so much that the history no longer reaches the former head."""
     return append_and_expire(world, append(world, table))
 
 
-def remember(world: "World", table: Metadata) -> Metadata:
+def remember(world: World, table: Metadata) -> Metadata:
     """A backup of the metadata is restored: the history is whole again."""
     return table.remembered(table.gone)
 
 
-def roll_back_own(world: "World", table: Metadata) -> Metadata:
+def roll_back_own(world: World, table: Metadata) -> Metadata:
     """Somebody rolls back their own commits, if they are the newest."""
     to = None
     for snapshot in table.ancestors():
@@ -85,13 +82,13 @@ HANDS: tuple[tuple[Change, int], ...] = (
 """The acts, and their relative frequency."""
 
 
-def commit(world: "World", change: Change) -> None:
+def commit(world: World, change: Change) -> None:
     for name, table in list(world.catalog.tables.items()):
         world.catalog.tables[name] = change(world, table)
         world.happened[f"somebody else: {change.__name__}"] += 1
         world.kernel.note("somebody else:", change.__name__, name)
 
 
-def commit_one(world: "World") -> None:
+def commit_one(world: World) -> None:
     changes, weights = zip(*HANDS, strict=True)
     commit(world, world.kernel.random.choices(changes, weights)[0])

@@ -91,7 +91,7 @@ class Kernel:
         self.on_tick: Callable[[float], None] = lambda now: None
         self._digest = hashlib.sha256()
         self._unhashed: list[str] = []
-        self._queue: list[tuple[float, int, Callable[[], None], bool]] = []
+        self._queue: list[tuple[float, int, Callable[[], object], bool]] = []
         self._numbers = itertools.count()
         self.most_events = most_events
         """How many more may happen."""
@@ -99,7 +99,7 @@ class Kernel:
 
     # ---- events
 
-    def after(self, seconds: float, action: Callable[[], None], *, background: bool = False) -> None:
+    def after(self, seconds: float, action: Callable[[], object], *, background: bool = False) -> None:
         """Have `action` happen `seconds` from now. Background events (a schedule) do not keep a world awake."""
         heapq.heappush(self._queue, (self.now + seconds, next(self._numbers), action, background))
         self._background += background

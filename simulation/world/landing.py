@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote_plus
 
-from simulation.world.faults import Kind
 from simulation.world.kernel import Kernel
 from simulation.world.network import Network
 from simulation.world.s3 import S3, Version
@@ -59,7 +58,7 @@ class Landing:
 
     def upload(self, key: str, body: bytes, *, bucket: str = "landing", after: float = 0.0, how: str = "Put") -> None:
         """`how` as S3 says it: Put, Copy, or CompleteMultipartUpload."""
-        self.kernel.after(after, lambda: self.s3.put(bucket, key, body, how) and None)
+        self.kernel.after(after, lambda: self.s3.put(bucket, key, body, how))
 
     def remove(self, key: str, *, bucket: str, after: float) -> None:
         def delete() -> None:
@@ -73,7 +72,7 @@ class Landing:
         self.refused.add((bucket, key))
         self.s3.refused[bucket, key] = code
         if seconds < math.inf:
-            self.kernel.after(seconds, lambda: self.s3.refused.pop((bucket, key)) and None)
+            self.kernel.after(seconds, lambda: self.s3.refused.pop((bucket, key)))
 
     def _put(self, version: Version) -> None:
         if version.bucket == "work":
@@ -84,10 +83,9 @@ class Landing:
             self.kernel.after(delay, lambda: self._notify(version))
 
     def _notify(self, version: Version) -> None:
-        struck = self.network.platform("s3 notification")
-        if struck is Kind.DROP:
+        times = self.network.arrivals("s3 notification")
+        if not times:
             return
-        times = 2 if struck is Kind.TWICE else 1
         self.notified[version.number] = self.notified.get(version.number, 0) + times
         wait = self.bundled()
         self.heard_at.setdefault(version.number, self.kernel.now + wait)

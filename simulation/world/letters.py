@@ -4,15 +4,13 @@ the world. Only SQS's own requests are left out."""
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.world.sqs import Queue
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.letters import judge_notice, judge_notification
 from tidegate.flows.letters import Letter, LettersMoved, move_back_letters
-
-if TYPE_CHECKING:
-    from simulation.world.world import World
 
 HIDDEN = 900.0
 """Seconds for which a letter that was received is hidden from others."""
@@ -55,7 +53,7 @@ def _text(attributes: Any, name: str) -> str:
     return str(attributes.get(name, {}).get("StringValue", ""))
 
 
-def resend_all(world: "World") -> list[LettersMoved]:
+def resend_all(world: World) -> list[LettersMoved]:
     """Of both queues, in a process."""
     deployed = wiring.this_deployment()
     ports = deployed.ports()

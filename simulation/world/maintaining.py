@@ -5,17 +5,14 @@ The model expires as `RemoveSnapshots` does, and deletes the files that no snaps
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from simulation.world import foreign
 from simulation.world.seen import MAINTAINED
 from simulation.world.table import Metadata
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.maintenance import AgedSnapshot, MaintainLimits, Retention, retention
 from tidegate.flows import maintain
-
-if TYPE_CHECKING:
-    from simulation.world.world import World
 
 STARTS_IN = 5.0
 """Seconds from the request to the job's first step."""
@@ -23,11 +20,11 @@ AT_ONCE = MaintainLimits(keep_for=0, keep_last=1, orphans_after=7 * 86_400, comp
 """Nothing stays but for a batch's sake."""
 
 
-def act(world: "World") -> None:
+def act(world: World) -> None:
     world.kernel.spawn("person", lambda: maintain_all(world))
 
 
-def maintain_all(world: "World") -> None:
+def maintain_all(world: World) -> None:
     """`tidegate maintain`, without its job's start: between two of its steps others go on."""
     deployed = wiring.this_deployment()
     tables = sorted({route.dataset.table for route in deployed.routes.values()})
@@ -50,7 +47,7 @@ def maintain_all(world: "World") -> None:
         _remove_orphans(world, request.at - request.limits.orphans_after)
 
 
-def _aged(world: "World", metadata: Metadata) -> list[AgedSnapshot]:
+def _aged(world: World, metadata: Metadata) -> list[AgedSnapshot]:
     """The ancestors of main, its head first. What others committed is as old as what it was committed on."""
     found: list[AgedSnapshot] = []
     at = 0.0
@@ -60,7 +57,7 @@ def _aged(world: "World", metadata: Metadata) -> list[AgedSnapshot]:
     return found[::-1]
 
 
-def _expire(world: "World", table: str, keep: Retention) -> None:
+def _expire(world: World, table: str, keep: Retention) -> None:
     metadata = world.catalog.tables[table]
     if keep.held_by:
         return
@@ -71,13 +68,13 @@ def _expire(world: "World", table: str, keep: Retention) -> None:
     world.catalog.deleted |= {name for stored in after.gone.values() for name in stored.files} - named
 
 
-def _remove_orphans(world: "World", older_than: int) -> None:
+def _remove_orphans(world: World, older_than: int) -> None:
     named = set(_named(world))
     old = {name for name, at in world.catalog.written_at.items() if at < older_than}
     world.catalog.deleted |= old - named
 
 
-def _named(world: "World") -> Iterator[str]:
+def _named(world: World) -> Iterator[str]:
     """Every file that a snapshot of any table names."""
     for metadata in world.catalog.tables.values():
         for end in metadata.snapshots:

@@ -210,6 +210,10 @@ class Network:
     def platform(self, site: str, kinds: tuple[Kind, ...] = PLATFORM_KINDS) -> Kind | None:
         return self._strike(f"platform {site}", kinds)
 
+    def arrivals(self, event: str) -> int:
+        """How often what the platform sends arrives."""
+        return {Kind.DROP: 0, Kind.TWICE: 2}.get(self.platform(event), 1)
+
     def _strike(self, site: str, kinds: tuple[Kind, ...]) -> Kind | None:
         if self.unobserved:
             return None

@@ -7,12 +7,13 @@ import json
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.world import letters as letters_flow
 from simulation.world import rebuilt, resending
 from simulation.world.kernel import Process
 from simulation.world.seen import DECIDED, HALTED, MOVED_BACK
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.audit import Window
 from tidegate.core.batches import Wish
@@ -22,23 +23,19 @@ from tidegate.flows.decide import Decided, Decision, decide_published, decide_un
 from tidegate.flows.resume import resume
 from tidegate.settings.fixed import SENT_RATE
 
-if TYPE_CHECKING:
-    from simulation.world.world import World
-
-
 IN_VAIN = 3_600
 """Seconds within which settling reads a receipt, whatever strikes it."""
 UNFINISHED = ("OPEN", "SEALED", "SUBMITTED")
 
 
-def attend(world: "World") -> int:
+def attend(world: World) -> int:
     """Follow the runbook: decide what the table cannot say, resume halted batches, move dead
     letters back, send again what ended without a row. Returns the number of acts."""
     acts = _look_after_halted(world) + move_back(world) + resending.look_after(world)
     return acts + ask_again(world)
 
 
-def move_back(world: "World") -> int:
+def move_back(world: World) -> int:
     """`aws sqs start-message-move-task`, without the messages that were set aside with a reason: they can never
     succeed. Where messages have strange records, `tidegate resend dead-letters`, which judges each; not in a
     world of months, where each is moved on its own day."""
@@ -70,7 +67,7 @@ def move_back(world: "World") -> int:
     return moved
 
 
-def _look_after_halted(world: "World") -> int:
+def _look_after_halted(world: World) -> int:
     acts = 0
     for batch in halted(world):
         acts += 1
@@ -90,19 +87,19 @@ def _look_after_halted(world: "World") -> int:
     return acts
 
 
-def halted(world: "World") -> list[str]:
+def halted(world: World) -> list[str]:
     """The halted batches that are SUBMITTED."""
     return [pk[2:] for pk, item in _halted(world) if item["state"] == "SUBMITTED"]
 
 
-def _halted(world: "World") -> list[tuple[str, Any]]:
+def _halted(world: World) -> list[tuple[str, Any]]:
     return [(pk, item) for (_, pk, _), item in world.dynamodb.items.on("b#") if item.get("halted")]
 
 
 # ---- at bad moments
 
 
-def give_up(world: "World") -> None:
+def give_up(world: World) -> None:
     """Give up every batch, whatever its state. The product refuses those that have ended, or are empty."""
     world.happened["somebody asked to give up"] += 1
     for (_, pk, _), item in world.dynamodb.items.on("b#"):
@@ -111,7 +108,7 @@ def give_up(world: "World") -> None:
         _spawn(world, lambda batch=pk[2:]: give_up_one(world, batch))
 
 
-def give_up_one(world: "World", batch: str, wish: Wish | None = None) -> Aborted:
+def give_up_one(world: World, batch: str, wish: Wish | None = None) -> Aborted:
     ended = abort(batch, wiring.this_deployment().ports(), wish)
     if ended is Aborted.FENCING:
         item = world.dynamodb.items["ledger", f"b#{batch}", "batch"]
@@ -123,7 +120,7 @@ def give_up_one(world: "World", batch: str, wish: Wish | None = None) -> Aborted
     return ended
 
 
-def wish(world: "World") -> None:
+def wish(world: World) -> None:
     """Give up some batches, whatever their state, and say what becomes of their uploads. The same person asks again
     until there is an answer."""
     chance = world.kernel.random
@@ -132,27 +129,27 @@ def wish(world: "World") -> None:
         wish_for(world, batch, chance.choice((Wish.DROP, Wish.DROP, Wish.RESEND)).value)
 
 
-def drop_one(world: "World", batch: str) -> None:
+def drop_one(world: World, batch: str) -> None:
     """`tidegate abort BATCH --drop`."""
     wish_for(world, batch, Wish.DROP.value)
 
 
-def drop_without_missing(world: "World", batch: str) -> None:
+def drop_without_missing(world: World, batch: str) -> None:
     """`tidegate abort BATCH --drop --skip-missing`."""
     _spawn(world, lambda: abort(batch, wiring.this_deployment().ports(), Wish.DROP, skip_missing=True))
 
 
-def resend_one_at_once(world: "World", batch: str) -> None:
+def resend_one_at_once(world: World, batch: str) -> None:
     """`tidegate abort BATCH --resend`."""
     wish_for(world, batch, Wish.RESEND.value)
 
 
-def wish_for(world: "World", batch: str, what: str) -> None:
+def wish_for(world: World, batch: str, what: str) -> None:
     world.wished[batch] = what
     _ask_for(world, batch)
 
 
-def _ask_for(world: "World", batch: str) -> None:
+def _ask_for(world: World, batch: str) -> None:
     what = world.wished[batch]
 
     def ended(process: Process) -> None:
@@ -183,7 +180,7 @@ def _ask_for(world: "World", batch: str) -> None:
     world.kernel.spawn("person", ask, ended)
 
 
-def ask_again(world: "World") -> int:
+def ask_again(world: World) -> int:
     """For the wishes that got no answer, or that a rebuilt ledger has forgotten."""
     unanswered = [batch for batch in world.wished if batch not in world.answered]
     for batch in unanswered:
@@ -191,7 +188,7 @@ def ask_again(world: "World") -> int:
     return len(unanswered)
 
 
-def meddle(world: "World") -> None:
+def meddle(world: World) -> None:
     """Resume halted batches, decide unasked, and move dead letters back, while other work goes on."""
     for batch in halted(world):
         if not world.failure_of(batch).get("undecided"):
@@ -201,14 +198,14 @@ def meddle(world: "World") -> None:
     move_back(world)
 
 
-def decide_unasked(world: "World") -> None:
+def decide_unasked(world: World) -> None:
     """The unfinished batches."""
     for (_, pk, _), item in world.dynamodb.items.on("b#"):
         if item["state"] == "SUBMITTED":
             _spawn(world, lambda batch=pk[2:]: _decide_unasked(world, batch))
 
 
-def audit(world: "World", since: float = 0.0) -> None:
+def audit(world: World, since: float = 0.0) -> None:
     """Audit the buckets by hand, with the settings' limits, as `tidegate audit` does, or what was put `since` (epoch
     seconds). Not while the ledger is rebuilt: the runbook says so."""
     if world.rules_enabled:
@@ -227,11 +224,11 @@ def _audited(since: int) -> None:
             audit_window(route, look, ports, pace=wiring.paced(SENT_RATE))
 
 
-def resume_one(world: "World", batch: str) -> None:
+def resume_one(world: World, batch: str) -> None:
     _spawn(world, lambda: resume(batch, wiring.this_deployment().ports()))
 
 
-def _decide(world: "World", batch: str) -> Decision:
+def _decide(world: World, batch: str) -> Decision:
     """The answer to a person's query for the batch's rows. The staged snapshot is given only if it is required."""
     ports, staged = wiring.this_deployment().ports(), world.staged_with_rows(batch)
     if staged is None:
@@ -244,7 +241,7 @@ def _decide(world: "World", batch: str) -> Decision:
     return decision
 
 
-def _decide_unasked(world: "World", batch: str) -> None:
+def _decide_unasked(world: World, batch: str) -> None:
     """The product accepts a decision only for a batch whose last attempt asked for one."""
     asked = world.failure_of(batch).get("undecided")
     if asked or _decide(world, batch).ended is not Decided.DONE:
@@ -254,5 +251,5 @@ def _decide_unasked(world: "World", batch: str) -> None:
         world.noticed.append(f"people: one could decide about {batch} in attempt {item['attempt']}, unasked")
 
 
-def _spawn(world: "World", act: Callable[[], Any]) -> None:
+def _spawn(world: World, act: Callable[[], Any]) -> None:
     world.kernel.spawn("person", act)

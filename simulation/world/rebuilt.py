@@ -5,20 +5,17 @@ until the ledger is whole."""
 import re
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from infra.sizing import DISPATCH, INTAKE, SETTLE_TIMEOUT
 from simulation.world import product
 from simulation.world.configs import configured
 from simulation.world.kernel import Process
 from simulation.world.seen import REBUILT, REBUILT_AGAIN
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.batches import oldest_remembered
 from tidegate.core.records import WHOLE
 from tidegate.flows.rebuild import Rebuilt, rebuild
-
-if TYPE_CHECKING:
-    from simulation.world.world import World
 
 LONGEST_RUN = float(max(INTAKE.timeout, DISPATCH.timeout, SETTLE_TIMEOUT))
 """How long a function may run, in seconds. People wait only for that; Lambda's retries run later."""
@@ -30,7 +27,7 @@ AGAIN = 900.0
 
 
 def lose(
-    world: "World",
+    world: World,
     at: float,
     *,
     work: bool = False,
@@ -49,7 +46,7 @@ def lose(
         world.network.era += 1
         world.dynamodb.drop()
         if work:
-            world.lose_work()
+            _lose_work(world)
 
     def begin_anew() -> None:
         world.dynamodb.become({})
@@ -66,7 +63,17 @@ def lose(
     world.kernel.after(at + LONGEST_RUN + GONE, begin_anew)
 
 
-def switch(world: "World", on: bool) -> None:
+def _lose_work(world: World) -> None:
+    """Whatever is in the work bucket is gone. What batches have published is in the tables."""
+    world.only_rows |= {batch for batch, _, stored in world.published() if stored.files}
+    world.s3.buckets["work"].current.clear()
+    world.s3.buckets["work"].versions.clear()
+    world.ended.clear()
+    world.committed.clear()  # their snapshots are not on record any more
+    world.manifests.clear()
+
+
+def switch(world: World, on: bool) -> None:
     """Disable or enable both event sources and both rules."""
     world.kernel.note("switched", "on" if on else "off")
     world.rules_enabled = on
@@ -76,7 +83,7 @@ def switch(world: "World", on: bool) -> None:
     world.wake_schedule()
 
 
-def _rebuild(world: "World", then: Callable[[], object]) -> None:
+def _rebuild(world: World, then: Callable[[], object]) -> None:
     def ended(process: Process) -> None:
         # the answer to the last write may have been lost: then the next run says that the ledger is whole
         if "since" not in world.dynamodb.items.get(("ledger", *WHOLE), {}):
@@ -92,7 +99,7 @@ def _rebuild(world: "World", then: Callable[[], object]) -> None:
     world.kernel.spawn("person", rebuild_all, ended)
 
 
-def add_routes(world: "World", names: Iterable[str]) -> None:
+def add_routes(world: World, names: Iterable[str]) -> None:
     """Deploy routes that the configuration has lost: what the ledger has forgotten is retired."""
     usual = configured(world.knobs)
     retired = sorted(name for name in set(names) if f'name = "{name}"' not in usual)

@@ -3,17 +3,16 @@ because a person moves dead letters back again and again (rule 13)."""
 
 import itertools
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from simulation.world.world import World
+from simulation.world.world import World
 
 DAY = 86_400.0
 AFTER = (59.9 * DAY, 60.02 * DAY, 61.6 * DAY, 75.0 * DAY)
 """Before and after a claim expires, and after the notice's own record has expired, too."""
 
 
-def begin(world: "World") -> None:
+def begin(world: World) -> None:
     """From now on each notice that arrives may do so again, `replayed` of them each time."""
     send, chance, share = world.notices.send, world.kernel.random, world.knobs.replayed
     numbers = itertools.count(1)

@@ -3,26 +3,24 @@
 They act as the command line does: through the product's flows, in a process that faults may strike.
 """
 
-import hashlib
 import uuid
 from collections.abc import Callable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.world.kernel import Process
 from simulation.world.seen import RELEASED, RESENDN
+from simulation.world.sent import claims_pk
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.flows.quarantine import EVERYTHING, quarantined
 from tidegate.flows.resend import Resend, Resent, release, resend_batch, resend_object
-
-if TYPE_CHECKING:
-    from simulation.world.world import World
 
 ENDED_WELL = frozenset({Resent.SENT, Resent.NOTHING_LEFT, Resent.NO_SUCH_BATCH})
 """After these there is no reason to run the command again. A batch is forgotten months after it has ended."""
 
 
-def look_after(world: "World") -> int:
+def look_after(world: World) -> int:
     """Resend what is abandoned, and release what was quarantined because S3 refused it, once S3 hands it out. A
     command that was interrupted is run again at the next visit. Returns the number of acts."""
     acts = 0
@@ -35,13 +33,13 @@ def look_after(world: "World") -> int:
     return acts
 
 
-def abandoned(world: "World") -> list[str]:
+def abandoned(world: World) -> list[str]:
     """The abandoned batches that nobody has resent yet, without those of which a person says more."""
     ended = (pk[2:] for (_, pk, _), item in world.dynamodb.items.on("b#") if item["state"] == "ABANDONED")
     return [batch for batch in ended if batch not in world.sent_again | world.wished.keys()]
 
 
-def readable_again(world: "World") -> set[tuple[str, str]]:
+def readable_again(world: World) -> set[tuple[str, str]]:
     """The keys of the claims on uploads that S3 refused and now hands out, which a batch that has ended quarantined,
     and that nobody has released since."""
     found = set()
@@ -59,12 +57,7 @@ def readable_again(world: "World") -> set[tuple[str, str]]:
     return found
 
 
-def claims_pk(bucket: str, key: str) -> str:
-    """The partition of the ledger with the claims on an object's versions."""
-    return "o#" + hashlib.sha256(f"{bucket}\0{key}".encode()).hexdigest()[:40]
-
-
-def meddle(world: "World") -> None:
+def meddle(world: World) -> None:
     """Release what is in quarantine, and resend batches and objects, whatever has become of them. Sometimes two people
     do the same at once."""
     chance = world.kernel.random
@@ -78,7 +71,7 @@ def meddle(world: "World") -> None:
             world.kernel.spawn("person", act)
 
 
-def _send_again(world: "World", what: str, these: set[Any], act: Callable[[], Resend]) -> None:
+def _send_again(world: World, what: str, these: set[Any], act: Callable[[], Resend]) -> None:
     def ended(process: Process) -> None:
         if not process.failed and process.answer.ended in ENDED_WELL:
             world.sent_again |= these

@@ -1,25 +1,22 @@
 """A table is rolled back past batches that have landed, and people send these again, as the command line does."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from simulation.world.resending import resend_one_batch
 from simulation.world.table import Metadata
+from simulation.world.world import World
 from tidegate import wiring
 from tidegate.core.batches import State
 from tidegate.core.errors import TidegateError
 
-if TYPE_CHECKING:
-    from simulation.world.world import World
 
-
-def roll_back_all(world: "World", table: Metadata) -> Metadata:
+def roll_back_all(world: World, table: Metadata) -> Metadata:
     """To the first snapshot that is still in the history."""
     *_, first = table.ancestors()
     return table.rolled_back(first.id)
 
 
-def act(world: "World") -> None:
+def act(world: World) -> None:
     world.kernel.spawn("person", resend_all)
 
 

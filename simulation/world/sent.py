@@ -1,14 +1,12 @@
 """What the product publishes, as the world stands at that moment: for the checks of a notice's time and fields."""
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from simulation.world.resending import claims_pk
-
-if TYPE_CHECKING:
-    from simulation.world.world import World
+from simulation.world.dynamodb import DynamoDb
 
 
 @dataclass(frozen=True)
@@ -38,19 +36,24 @@ class SentNotice:
     uploads: tuple[SentUpload, ...]
 
 
-def sent_notice(world: "World", body: str) -> SentNotice:
+def claims_pk(bucket: str, key: str) -> str:
+    """The partition of the ledger with the claims on an object's versions."""
+    return "o#" + hashlib.sha256(f"{bucket}\0{key}".encode()).hexdigest()[:40]
+
+
+def sent_notice(ledger: DynamoDb, now: float, body: str) -> SentNotice:
     message = json.loads(body)
-    uploads = tuple(_upload(world, message["bucket"], *fields) for fields in message["uploads"])
+    uploads = tuple(_upload(ledger, now, message["bucket"], *fields) for fields in message["uploads"])
     about = (message["id"], message.get("at", 0), message["origin"], message["route"], message["bucket"])
-    return SentNotice(world.kernel.now, *about, uploads)
+    return SentNotice(now, *about, uploads)
 
 
 def _upload(
-    world: "World", bucket: str, key: str, version: str, size: int, sequencer: str, takes_from: str = ""
+    ledger: DynamoDb, now: float, bucket: str, key: str, version: str, size: int, sequencer: str, takes_from: str = ""
 ) -> SentUpload:
-    items = world.dynamodb.items
+    items = ledger.items
     claim = items.get(("ledger", claims_pk(bucket, key), version), {}) if takes_from else {}
     owner = items.get(("ledger", f"n#{takes_from}", "notice"), {}) if takes_from else {}
-    owned = dict(claim) if claim.get("notice") == takes_from and claim["expires_at"] > world.kernel.now else {}
+    owned = dict(claim) if claim.get("notice") == takes_from and claim["expires_at"] > now else {}
     part = f"batches/{owner['batch']}/{owner['part']}" if owner.get("batch") else ""
     return SentUpload(key, version, size, sequencer, takes_from, owned, part)
