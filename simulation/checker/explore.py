@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from simulation.checker.accidents.scene import Scene
 from simulation.checker.bounds import exceeded
 from simulation.checker.draws import Chance, drawn
 from simulation.checker.extra_scenarios import EXTRA
@@ -21,7 +22,7 @@ from simulation.world import course, driver, product
 from simulation.world.faults import At, Kind
 from simulation.world.kernel import Stuck
 from simulation.world.knobs import PLAIN, Knobs
-from simulation.world.world import CONFIG, World
+from simulation.world.world import CONFIG
 
 MOST_FAULTS = 4
 
@@ -81,9 +82,9 @@ class Result:
 def run(case: Case, *, keep_trace: bool = False, long_road_only: bool = False, watched: bool = False) -> Result:
     """Only within `simulation()`. `long_road_only` and `watched` as in `network`."""
     if case.seed is None:
-        world = World(0, At(dict(case.faults)))
+        world = Scene(0, At(dict(case.faults)))
     else:
-        world = World(case.seed, Chance(case.seed, MOST_FAULTS, only=case.only), case.knobs)
+        world = Scene(case.seed, Chance(case.seed, MOST_FAULTS, only=case.only), case.knobs)
     course.begin(world)
     world.kernel.keep_trace = keep_trace
     world.network.long_road_only = long_road_only

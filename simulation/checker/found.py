@@ -22,7 +22,7 @@ FOUND = (
         " second notice had the id of the first, so it was acknowledged, and the upload lost.",
         "The sequencer is part of a notice's content ([0005](adr/0005-notice-id-is-a-content-hash.md)).",
         "the same bytes, the same notice",
-        (Case("again_alone"),),
+        (Case("returning"),),
     ),
     FoundMistake(
         "A batch found an upload gone. The same bytes, uploaded again before the batch had ended, were refused as a"

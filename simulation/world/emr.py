@@ -51,7 +51,7 @@ class Emr:
         """Whether a run is forgotten as soon as it has ended."""
         self.skew: Callable[[], float] = lambda: 0.0
         """By how many seconds the clock of the next driver is fast."""
-        self.on_driver: Callable[[SimulatedJobRun], None] = lambda run: None
+        self.on_driver: Callable[[SimulatedJobRun], object] = lambda run: None
         """Called with each driver that begins."""
         self._drive = drive
         self._on_ended = on_ended

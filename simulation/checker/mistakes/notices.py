@@ -126,7 +126,7 @@ BUGS = (
         "The sequencer is not part of a notice's id: the same bytes, uploaded again, look like a second delivery of"
         " the old notice.",
         (replaced("tidegate.core.notices:make_notice", _nothing_of_sequencers),),
-        "again_alone",
+        "returning",
     ),
     Bug(
         "intake acknowledges everything",
@@ -157,7 +157,7 @@ BUGS = (
         "the sequencer is not read",
         "The sequencer, S3's order of a key's uploads, is ignored.",
         (replaced(PARSE, _without_sequencer),),
-        "again_alone",
+        "returning",
     ),
 )
 

@@ -1,0 +1,1 @@
+"""Worlds with a person or an accident, by subject, for the mistakes that the scenarios without one do not show."""
