@@ -70,6 +70,23 @@ class TidegateStack(cdk.Stack):
             self._import(settings, encryption)
             return
         guards = Guards(self, "Guards", key=encryption.key)
+        path = self._path(settings, sources, encryption, guards, local=local)
+        functions = self._functions(settings, sources, config, path, dependencies=not local)
+        path.landing.notify_after(functions["intake"])
+        self._watch(settings, path, functions)
+        bound_logs(self, encryption.key)
+        starters = (functions[row.name].triggers for row in ROSTER if May.START_JOBS in row.may)
+        guards.application(path.emr.application, chain.from_iterable(starters))
+        if names := guards.names(route.bucket for route in settings.routes if not route.existing):
+            after(names, self)
+        outputs = Construct(self, "Outputs")
+        for name, value in path.values.items():
+            cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
+
+    def _path(
+        self, settings: Settings, sources: Path, encryption: Encryption, guards: Guards, *, local: bool
+    ) -> "_Path":
+        dev = settings.deployment.dev
         buckets = Buckets(encryption, settings.security.access_logs, dev)
         intake = sizing.intake(settings)
         buffer = Buffer(self, "Buffer", source=intake, encryption=encryption)
@@ -109,20 +126,7 @@ class TidegateStack(cdk.Stack):
                 catalog=catalog,
                 encryption=encryption,
             )
-
-        path = _Path(intake, buffer, notices, ledger, work, landing, emr, encryption)
-        values = path.values
-        functions = self._functions(settings, sources, config, path, dependencies=not local)
-        landing.notify_after(functions["intake"])
-        self._watch(settings, path, functions)
-        bound_logs(self, encryption.key)
-        starters = (functions[row.name].triggers for row in ROSTER if May.START_JOBS in row.may)
-        guards.application(emr.application, chain.from_iterable(starters))
-        if names := guards.names(route.bucket for route in settings.routes if not route.existing):
-            after(names, self)
-        outputs = Construct(self, "Outputs")
-        for name, value in values.items():
-            cdk.CfnOutput(outputs, name, value=value).override_logical_id(name)
+        return _Path(intake, buffer, notices, ledger, work, landing, emr, encryption)
 
     def _functions(
         self, settings: Settings, sources: Path, config: Path, path: "_Path", *, dependencies: bool

@@ -81,42 +81,49 @@ def _source(route: Route, by_job: bool | None, settings: Settings, ports: Ports)
     return LISTING if is_large(watch_of(route.place, ports.ledger.audits()), settings.audit_limits()) else ""
 
 
+UriArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="s3://BUCKET/PREFIX", help="Compare what is here with the table itself.", show_default=False
+    ),
+]
+TablesOption = Annotated[bool, typer.Option("--tables", help="Compare the ledger with the tables, batch by batch.")]
+SendOption = Annotated[bool, typer.Option("--send", help="Send what is lost, or what the table lacks.")]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since",
+        metavar=WHEN,
+        help="Only what was put at or after: 30d, 2026-11-21. Default: 30d ago; of a prefix, all.",
+    ),
+]
+UntilOption = Annotated[
+    str | None,
+    typer.Option(
+        "--until", metavar=WHEN, help="Only what was put at or before: 12h. Default: 12h ago; of a prefix, all."
+    ),
+]
+ByJobOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--job/--no-job",
+        help="Let a Spark job compare, for a bucket of millions. Default: as `audit_from` of the route says.",
+    ),
+]
+VersionsOption = Annotated[
+    bool, typer.Option("--all-versions", help="Of a prefix: also versions that were overwritten.")
+]
+
+
 def audit(
-    uri: Annotated[
-        str,
-        typer.Argument(
-            metavar="s3://BUCKET/PREFIX", help="Compare what is here with the table itself.", show_default=False
-        ),
-    ] = "",
-    tables: Annotated[
-        bool, typer.Option("--tables", help="Compare the ledger with the tables, batch by batch.")
-    ] = False,
-    send: Annotated[bool, typer.Option("--send", help="Send what is lost, or what the table lacks.")] = False,
+    uri: UriArgument = "",
+    tables: TablesOption = False,
+    send: SendOption = False,
     route: RouteOption = None,
-    since: Annotated[
-        str | None,
-        typer.Option(
-            "--since",
-            metavar=WHEN,
-            help="Only what was put at or after: 30d, 2026-11-21. Default: 30d ago; of a prefix, all.",
-        ),
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            "--until", metavar=WHEN, help="Only what was put at or before: 12h. Default: 12h ago; of a prefix, all."
-        ),
-    ] = None,
-    by_job: Annotated[
-        bool | None,
-        typer.Option(
-            "--job/--no-job",
-            help="Let a Spark job compare, for a bucket of millions. Default: as `audit_from` of the route says.",
-        ),
-    ] = None,
-    versions: Annotated[
-        bool, typer.Option("--all-versions", help="Of a prefix: also versions that were overwritten.")
-    ] = False,
+    since: SinceOption = None,
+    until: UntilOption = None,
+    by_job: ByJobOption = None,
+    versions: VersionsOption = False,
     folder: DeploymentOption = None,
     yes: YesOption = False,
     as_json: JsonOption = False,

@@ -54,27 +54,11 @@ def main(argv: list[str] | None = None) -> None:
     parser = _parser()
     arguments = parser.parse_args(argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s", stream=sys.stderr)
-    if arguments.mode == "lineage":
-        from tidegate.spark import lineage
-
-        sys.exit(lineage.run(arguments.batch, arguments.work, arguments.account, arguments.table, arguments.prefix))
-    if arguments.mode == "screen":
-        from tidegate.spark import screening
-
-        asked = decode_request(arguments.screening)
-        sys.exit(screening.run(arguments.batch, arguments.work, arguments.account, asked))
-    if arguments.mode == "maintain":
-        from tidegate.spark import maintain
-
-        sys.exit(maintain.run(arguments.batch, arguments.work, arguments.account))
-    if not arguments.dataset:
+    if arguments.mode not in ("lineage", "screen", "maintain") and not arguments.dataset:
         parser.error("--dataset is missing")
+    if arguments.mode not in ("ingest", "fence", "fence-again"):
+        sys.exit(_of_no_batch(arguments))
     dataset = decode_dataset(arguments.dataset)
-    if arguments.mode == "selftest":
-        from tidegate.spark import selftest  # a job that ingests needs none of it
-
-        tables = [name for name in arguments.table.split(",") if name]
-        sys.exit(selftest.run(arguments.batch, arguments.work, arguments.account, dataset, tables))
     batch, number, began = arguments.batch, arguments.attempt, time.time()
     spark = SparkSession.builder.appName(f"tidegate-{batch}-{number}").getOrCreate()
     work = S3Work(boto3.client("s3"), arguments.work, arguments.account)
@@ -113,6 +97,28 @@ def main(argv: list[str] | None = None) -> None:
             code = 1
     spark.stop()
     sys.exit(code)
+
+
+def _of_no_batch(arguments: argparse.Namespace) -> int:
+    """What a job of no batch does. A job that ingests needs none of these modules."""
+    if arguments.mode == "lineage":
+        from tidegate.spark import lineage
+
+        return lineage.run(arguments.batch, arguments.work, arguments.account, arguments.table, arguments.prefix)
+    if arguments.mode == "screen":
+        from tidegate.spark import screening
+
+        asked = decode_request(arguments.screening)
+        return screening.run(arguments.batch, arguments.work, arguments.account, asked)
+    if arguments.mode == "maintain":
+        from tidegate.spark import maintain
+
+        return maintain.run(arguments.batch, arguments.work, arguments.account)
+    from tidegate.spark import selftest
+
+    tables = [name for name in arguments.table.split(",") if name]
+    dataset = decode_dataset(arguments.dataset)
+    return selftest.run(arguments.batch, arguments.work, arguments.account, dataset, tables)
 
 
 def _take_along(
