@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.lives import ROUTE, ids
 from tests.contract.sqlite_store import SqliteStore
 from tests.support.dynamodb_local import DynamoDbLocal, running
 from tests.support.ledgers import RETENTION, SettableClock, Table, create_table, moto_table
+from tidegate.core.batches import Batch
 from tidegate.flows.ledger import Ledger
-from tidegate.flows.store import Store
+from tidegate.flows.store import NewId, Store
 from tidegate.stores.dynamodb import DynamoDbStore
 from tidegate.stores.memory import MemoryStore, Rehearsal
 
@@ -103,3 +105,14 @@ def clock(opening: Opening) -> SettableClock:
 def another(opening: Opening) -> Callable[[], Ledger]:
     """The same ledger, as another process sees it."""
     return opening.ledger
+
+
+@pytest.fixture
+def new_id() -> NewId:
+    return ids()
+
+
+@pytest.fixture
+def batch(ledger: Ledger, new_id: NewId) -> Batch:
+    """The route's open batch, empty."""
+    return ledger.open_batch(ROUTE, new_id)
