@@ -8,14 +8,16 @@ pages. With `--sections` it makes only the named sections; those that need no ru
 import argparse
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from simulation.checker import explore
+from simulation.checker.bugs import SUBJECTS, UNSEEN
 from simulation.checker.coverage import kinds, scenarios, sites
 from simulation.checker.explore import Report, everywhere
+from simulation.checker.found import FOUND
 from simulation.checker.scenarios import PLAIN
 from simulation.checker.sometimes import SOMETIMES
 from simulation.comparison.causes import CAUSES, EVERYTHING, SILENCE, SINGLE
@@ -48,30 +50,32 @@ class Findings:
     def counted(self) -> Counted:
         """Raises Unsound."""
         counted = run_all(trials(self.schedules), progress=_progress)
-        broken = [each for counts in counted.values() for each in counts.broken]
-        if broken:
-            raise Unsound("\n  ".join(broken))
+        _refuse(each for counts in counted.values() for each in counts.broken)
         return counted
 
     @cached_property
     def campaign(self) -> Report:
         """Seeds, with their states counted. Raises Unsound."""
         report = explore.run_all(explore.seeds(0, CAMPAIGN), watched=True)
-        failures = [f"{each.case}: {each.judgement.broken}" for each in report.failures]
-        failures += [f"never met: {name}" for name in SOMETIMES if not report.happened[name]]
-        if failures:
-            raise Unsound("\n  ".join(failures))
+        never = [f"never met: {name}" for name in SOMETIMES if not report.happened[name]]
+        _refuse([*_failures(report), *never])
         return report
 
     @cached_property
     def explored(self) -> Report:
         """Every fault at every call. Raises Unsound."""
         report = everywhere(PLAIN)
-        failures = [f"{each.case}: {each.judgement.broken}" for each in report.failures]
-        failures += [f"never tried: {kind} at {site}" for site, kind in report.untried]
-        if failures:
-            raise Unsound("\n  ".join(failures))
+        _refuse([*_failures(report), *(f"never tried: {kind} at {site}" for site, kind in report.untried)])
         return report
+
+
+def _failures(report: Report) -> list[str]:
+    return [f"{each.case}: {each.judgement.broken}" for each in report.failures]
+
+
+def _refuse(wrong: Iterable[str]) -> None:
+    if found := list(wrong):
+        raise Unsound("\n  ".join(found))
 
 
 def trials(schedules: int) -> list[Trial]:
@@ -173,23 +177,17 @@ def states(findings: Findings) -> str:
 
 
 def found(_: Findings) -> str:
-    from simulation.checker.found import FOUND
-
     rows = [(each.what, each.mended, "; ".join(f"`{case}`" for case in each.cases)) for each in FOUND]
     return markdown(("what was wrong", "how it was mended", "shown by"), rows)
 
 
 def bugs(_: Findings) -> str:
     """How many there are of each subject, and one. tests/simulation/test_bugs.py plants, runs and undoes them all."""
-    from simulation.checker.bugs import SUBJECTS
-
     rows = [(subject, f"{len(module.BUGS)}", module.BUGS[0].mistake) for subject, module in SUBJECTS.items()]
     return markdown(("subject", "planted", "one of them"), rows)
 
 
 def unseen(_: Findings) -> str:
-    from simulation.checker.bugs import UNSEEN
-
     return markdown(("mistake", "why no run shows it"), [(bug.mistake, bug.because) for bug in UNSEEN])
 
 

@@ -14,17 +14,8 @@ import hashlib
 from collections.abc import Iterable
 from typing import Any
 
-from botocore.exceptions import ClientError
-
 from simulation.comparison.deployment import SchemeDeployment
-from simulation.comparison.schemes.scheme import (
-    AnnouncedUpload,
-    Arrival,
-    Scheme,
-    client,
-    refused_by_condition,
-    uploads_in,
-)
+from simulation.comparison.schemes.scheme import AnnouncedUpload, Arrival, Scheme, client, put_if, uploads_in
 from simulation.world.dynamodb import typed
 from simulation.world.product import RESOURCES
 from simulation.world.table import Row
@@ -50,21 +41,12 @@ class _Fifo(Scheme):
 
     def put(self, upload: AnnouncedUpload, data: tuple[Row, ...] = ()) -> bool:
         """False if the upload's item is there."""
-        try:
-            client("dynamodb").put_item(
-                TableName="uploads",
-                Item={
-                    "pk": {"S": f"{upload.bucket}/{upload.key}"},
-                    "sk": {"S": upload.etag},
-                    "data": {"L": [typed(list(row)) for row in data]},
-                },
-                ConditionExpression="attribute_not_exists(pk)",
-            )
-        except ClientError as error:
-            if refused_by_condition(error):
-                return False
-            raise
-        return True
+        item = {
+            "pk": {"S": f"{upload.bucket}/{upload.key}"},
+            "sk": {"S": upload.etag},
+            "data": {"L": [typed(list(row)) for row in data]},
+        }
+        return put_if("attribute_not_exists(pk)", "uploads", item)
 
 
 class FifoItem(_Fifo):

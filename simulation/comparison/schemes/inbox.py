@@ -17,7 +17,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from simulation.comparison.schemes.scheme import AnnouncedUpload, Arrival, Scheme, client, refused_by_condition
+from simulation.comparison.schemes.scheme import AnnouncedUpload, Arrival, Scheme, client, put_if
 from simulation.world.dynamodb import typed
 from simulation.world.table import Row
 
@@ -82,19 +82,8 @@ class InboxDocument(Scheme):
             "data": {"L": [*before["data"]["L"], *(typed(list(row)) for row in rows)]},
         }
         condition = "#version = :read" if found else "attribute_not_exists(#version)"
-        try:
-            client("dynamodb").put_item(
-                TableName=TABLE,
-                Item=after,
-                ConditionExpression=condition,
-                ExpressionAttributeNames={"#version": "version"},
-                **({"ExpressionAttributeValues": {":read": before["version"]}} if found else {}),
-            )
-        except ClientError as error:
-            if refused_by_condition(error):
-                return False
-            raise
-        return True
+        read = {"ExpressionAttributeValues": {":read": before["version"]}} if found else {}
+        return put_if(condition, TABLE, after, ExpressionAttributeNames={"#version": "version"}, **read)
 
     def rows(self) -> Iterable[Row]:
         return [

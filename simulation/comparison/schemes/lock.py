@@ -15,7 +15,7 @@ import time
 from botocore.exceptions import BotoCoreError, ClientError
 
 from simulation.comparison.deployment import SchemeDeployment
-from simulation.comparison.schemes.scheme import AnnouncedUpload, Arrival, Scheme, client, refused_by_condition
+from simulation.comparison.schemes.scheme import AnnouncedUpload, Arrival, Scheme, client, put_if
 
 TABLE = "locks"
 
@@ -38,16 +38,10 @@ class Lock(Scheme):
 
     def _locked(self, key: dict[str, dict[str, str]]) -> bool:
         now = int(time.time())
-        try:
-            client("dynamodb").put_item(
-                TableName=TABLE,
-                Item={**key, "ttl": {"N": str(now + self._seconds)}},
-                ConditionExpression="attribute_not_exists(#pk) OR #ttl <= :now",
-                ExpressionAttributeNames={"#pk": "pk", "#ttl": "ttl"},
-                ExpressionAttributeValues={":now": {"N": str(now)}},
-            )
-        except ClientError as error:
-            if refused_by_condition(error):
-                return False
-            raise
-        return True
+        return put_if(
+            "attribute_not_exists(#pk) OR #ttl <= :now",
+            TABLE,
+            {**key, "ttl": {"N": str(now + self._seconds)}},
+            ExpressionAttributeNames={"#pk": "pk", "#ttl": "ttl"},
+            ExpressionAttributeValues={":now": {"N": str(now)}},
+        )

@@ -11,11 +11,7 @@ https://docs.aws.amazon.com/powertools/python/latest/utilities/idempotency/
 from functools import cache
 from typing import Any
 
-from aws_lambda_powertools.utilities.idempotency import (
-    DynamoDBPersistenceLayer,
-    IdempotencyConfig,
-    idempotent_function,
-)
+from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer, IdempotencyConfig, idempotent_function
 
 from simulation.comparison.deployment import SchemeDeployment
 from simulation.comparison.schemes.scheme import AnnouncedUpload, Arrival, Scheme, client
@@ -49,9 +45,5 @@ def _records(dynamodb: Any, remembers: int) -> DynamoDBPersistenceLayer:
     """One for a process, as in a function: each that is made leaves a handler in the client, which is run with every
     request for good. And one for each expiry: a layer keeps the first configuration that it is given."""
     return DynamoDBPersistenceLayer(
-        table_name="idempotency",
-        key_attr="pk",
-        sort_key_attr="sk",
-        static_pk_value="i#uploads",
-        boto3_client=dynamodb,
+        table_name="idempotency", key_attr="pk", sort_key_attr="sk", static_pk_value="i#uploads", boto3_client=dynamodb
     )

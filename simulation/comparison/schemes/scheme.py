@@ -135,5 +135,12 @@ def uploads_in(body: str) -> list[AnnouncedUpload]:
     return found
 
 
-def refused_by_condition(error: ClientError) -> bool:
-    return error.response["Error"]["Code"] == "ConditionalCheckFailedException"
+def put_if(condition: str, table: str, item: dict[str, Any], **named: Any) -> bool:
+    """A conditional put in DynamoDB; False if the condition is not met."""
+    try:
+        client("dynamodb").put_item(TableName=table, Item=item, ConditionExpression=condition, **named)
+    except ClientError as error:
+        if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+            return False
+        raise
+    return True

@@ -39,7 +39,7 @@ class Redis:
         return _ask(self._network, "redis.set", command)
 
     def delete(self, key: str) -> None:
-        _ask(self._network, "redis.del", lambda: self._expires.pop(key, None) and None)
+        _ask(self._network, "redis.del", lambda: self._expires.pop(key, None))
 
 
 class Relational:
