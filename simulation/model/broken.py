@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from simulation.model import setups
+from simulation.model import actors, setups
 from tidegate.core import transitions
 from tidegate.core.claims import Ownership
 from tidegate.core.items import Has, Is, IsNot, Lacks, LacksOrIs, Put, Transition, Update, Vacant
@@ -204,7 +204,7 @@ VARIANTS: Sequence[Variant] = (
         "left first",
         "A place is left before those that follow it are watched.",
         "split",
-        _patched(setups, "watch_places", _left_first),
+        _patched(actors, "watch_places", _left_first),
     ),
     Variant(
         "counted again",
@@ -330,7 +330,7 @@ VARIANTS: Sequence[Variant] = (
         "published without the condition",
         "A commit does not check whether the batch is in the table.",
         "drivers",
-        _patched(setups, "verdict", lambda *_: NotPublished()),
+        _patched(actors, "verdict", lambda *_: NotPublished()),
     ),
     Variant(
         "ended without its rejected rows",
@@ -348,6 +348,6 @@ VARIANTS: Sequence[Variant] = (
         "the history is not read",
         "A driver takes the table's history for one without its batch.",
         "fenced",
-        _patched(setups, "verdict", lambda *_: NotPublished()),
+        _patched(actors, "verdict", lambda *_: NotPublished()),
     ),
 )

@@ -151,10 +151,16 @@ class _Caller:
         raise Paused
 
 
-class _StoreOfSteps:
-    def __init__(self, call: _Caller, backwards: bool) -> None:
-        self._call = call
-        self._backwards = backwards
+@dataclass
+class _Steps:
+    """A port: each call is a step."""
+
+    _call: Any
+
+
+@dataclass
+class _StoreOfSteps(_Steps):
+    _backwards: bool
 
     def get(self, key: Key) -> Any:
         return self._call("get", key)
@@ -178,10 +184,7 @@ class _StoreOfSteps:
         return [self.apply(each) for each in transitions]
 
 
-class _Work:
-    def __init__(self, call: _Caller) -> None:
-        self._call = call
-
+class _Work(_Steps):
     def get(self, name: str) -> Any:
         return self._call("read", name)
 
@@ -198,19 +201,13 @@ class _Work:
         raise NotImplementedError
 
 
-class _Topic:
-    def __init__(self, call: _Caller) -> None:
-        self._call = call
-
+class _Topic(_Steps):
     def publish(self, notices: Sequence[Notice]) -> Any:
         return self._call("publish", notices)
 
 
-class _Jobs:
+class _Jobs(_Steps):
     code = ""
-
-    def __init__(self, call: _Caller) -> None:
-        self._call = call
 
     def start(self, batch: Any, dataset: Any, *, owner: str, last: bool) -> Any:
         return self._call("start", batch.id, batch.attempt, batch.fencing)
@@ -219,10 +216,7 @@ class _Jobs:
         raise NotImplementedError
 
 
-class _ModelBus:
-    def __init__(self, call: _Caller) -> None:
-        self._call = call
-
+class _ModelBus(_Steps):
     def send(self, announcements: Sequence[Announcement]) -> Any:
         return self._call("send", announcements)
 
@@ -433,10 +427,11 @@ def _with(state: Moment, position: int, after: tuple[Any, ...] | End, cells: Map
     return Moment(cells, (*state.answers[:position], after, *state.answers[position + 1 :]))
 
 
-def run(cells: Cells, actor: Actor) -> None:
-    """Run an actor to its end, alone. It may raise what a flow raises."""
+def run(cells: Cells, *actors: Actor) -> None:
+    """Run each actor to its end, one after the other. It may raise what a flow raises."""
     shared = Shared(cells)
-    actor.run(ports(lambda method, *arguments: getattr(shared, method)(*arguments), actor))
+    for actor in actors:
+        actor.run(ports(lambda method, *arguments: getattr(shared, method)(*arguments), actor))
 
 
 def _steps(came: Mapping[Any, tuple[Any, str]], key: Any) -> tuple[str, ...]:

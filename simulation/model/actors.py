@@ -1,0 +1,299 @@
+"""The uploads, notices and actors of the model: who takes steps, and on what."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from simulation.model.explore import NOW, RETENTION, Actor, Cell, calls
+from tidegate.core.audit import AuditLimits, Listed, Marker, Window
+from tidegate.core.batches import BatchLimits, Wish
+from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part
+from tidegate.core.notices import ORIGIN_REMOVED, Entry, Notice, make_notice
+from tidegate.core.outcomes import ABANDONED, Outcome, Read
+from tidegate.core.publication import Floor, History, NotPublished, Published, Snapshot, Unprovable, down_to, verdict
+from tidegate.core.receipts import Ending, RejectedRows
+from tidegate.core.routes import Dataset, Route
+from tidegate.core.uploads import Upload
+from tidegate.flows.abort import abort
+from tidegate.flows.announce import announce
+from tidegate.flows.audit import Look, audit_place, audit_window
+from tidegate.flows.dispatch import dispatch
+from tidegate.flows.hand_off import hand_off_sealed
+from tidegate.flows.ports import ListedPage, Ports
+from tidegate.flows.publish import Attempt
+from tidegate.flows.quarantine_age import look_for_oldest
+from tidegate.flows.resend import resend_object
+from tidegate.flows.resume import resume
+from tidegate.flows.seal import seal_if_due
+from tidegate.flows.settle import settle_batch, step_aside_if_due
+from tidegate.flows.sink import Staged
+from tidegate.flows.watch import watch_places
+from tidegate.flows.wishes import carry_out
+
+ROUTE = Route(
+    "r",
+    "bucket",
+    "",
+    "",
+    Dataset("lake.t", "id bigint", "json"),
+    BatchLimits(max_wait=0, in_flight=1, attempts=3, step_aside=0),
+)
+MOVED = replace(ROUTE, dataset=replace(ROUTE.dataset, table="lake.u"))
+"""The same route with another table."""
+TABLE: Cell = ("table",)
+REJECTED: Cell = ("table of rejected rows",)
+EMPTY = History("uuid", (Snapshot(1, None),))
+
+
+def upload(key: str, sequencer: str = "01") -> Upload:
+    return Upload("bucket", key, "etag:1", 1, sequencer)
+
+
+def notice(*uploads: Upload, origin: str = "s3", takes_from: str = "") -> Notice:
+    return make_notice("r", "bucket", origin, [Entry(each, takes_from) for each in uploads])
+
+
+A, B, C, B_AGAIN = upload("a"), upload("b"), upload("c"), upload("b", "02")
+OTHER_FIRST = notice(A, B, origin="other")
+FIRST, SECOND, THIRD, FOURTH, AGAIN = notice(A, B), notice(B), notice(B, C), notice(C), notice(B_AGAIN)
+ELSEWHERE = notice(B, origin="backfill-1", takes_from=SECOND.id)
+ELSEWHERE_TOO = notice(B, origin="backfill-2", takes_from=SECOND.id)
+DELETED = notice(B, origin=f"{ORIGIN_REMOVED}-1", takes_from=SECOND.id)
+"""What backfills send of an upload that has landed by `SECOND`."""
+BATCH, JOINED, LATER, BEHIND = "B-d1", "B-x1", "B-t1", "B-c1"
+"""The batches that the deliveries `d`, `x`, `t` and `c` open."""
+LIMITS = AuditLimits(min_age=0, max_age=RETENTION - 1, every=1, horizon=RETENTION - 1)
+PARTS = (replace(ROUTE, prefix="b"), replace(ROUTE, name="s", prefix="c"))
+"""The route was split, and one of the parts has its name."""
+
+BEFORE = NOW - 9
+"""When a place began to be watched."""
+
+# ---- actors
+
+
+def delivery(name: str, of: Notice, *, backwards: bool = False, route: Route = ROUTE) -> Actor:
+    """Dispatch, given this notice."""
+    return Actor(name, lambda ports: dispatch(of.encode(), ports, routes={"r": route}), backwards)
+
+
+def resending(name: str, of: Upload) -> Actor:
+    """A person sends an upload that did not land again, in a command of their own."""
+    return Actor(name, lambda ports: resend_object(of.bucket, of.key, ports, run=name))
+
+
+def delivery_of_sent(name: str, number: int = 0) -> Actor:
+    return Actor(name, lambda ports: dispatch(calls(ports)("the_sent", number).encode(), ports, routes={"r": ROUTE}))
+
+
+def sealing(name: str, route: Route = ROUTE) -> Actor:
+    return Actor(name, lambda ports: seal_if_due(route, ports, next_look=0))
+
+
+def sending_what_was_deleted(name: str) -> Actor:
+    """A backfill has found that the rows of the batch are gone, that its floors have left the history, and so that no
+    driver can bring them."""
+
+    def send(ports: Ports) -> None:
+        if ports.ledger.note_removed(BATCH):
+            ports.topic.publish([DELETED])
+
+    return Actor(name, send)
+
+
+def handing_off(name: str) -> Actor:
+    return Actor(name, lambda ports: hand_off_sealed(ROUTE, ports))
+
+
+def aborting(name: str, batch_id: str, wish: Wish | None = None) -> Actor:
+    """A person gives the batch up, and may say what becomes of its uploads."""
+    return Actor(name, lambda ports: abort(batch_id, ports, wish))
+
+
+def carrying_out(name: str, batch_id: str) -> Actor:
+    """Settling has found the batch among those with a wish."""
+    return Actor(name, lambda ports: carry_out(batch_id, "r", ports))
+
+
+def audit(name: str, uploads: Sequence[Upload]) -> Actor:
+    """A run of the audit, as a person begins it: `tidegate.flows.audit.audit_window` over one page, which lists these
+    uploads. `min_age` is 0, so nothing waits: the notices that it voids may be on their way."""
+
+    def look(ports: Ports) -> None:
+        window = Window(since=NOW - 1, until=NOW, min_age=0, horizon=RETENTION - 1)
+        audit_window(ROUTE, Look(name, window), replace(ports, listing=_Bucket(uploads)), pace=lambda sent: None)
+
+    return Actor(name, look)
+
+
+def audit_on_schedule(name: str, uploads: Sequence[Upload]) -> Actor:
+    """An invocation of the scheduled audit. It goes on with the run on record, or begins one if that has ended."""
+
+    def look(ports: Ports) -> None:
+        there = replace(ports, listing=_Bucket(uploads))
+        for each in watch_places([ROUTE], LIMITS, there):
+            audit_place(each, [ROUTE], LIMITS, there, go_on=lambda: True, pace=lambda sent: None, screens=_NoJobs())
+
+    return Actor(name, look)
+
+
+def watching(name: str, routes: Sequence[Route]) -> Actor:
+    """What an invocation of the scheduled audit does first, if these are the routes."""
+    return Actor(name, lambda ports: watch_places(routes, LIMITS, ports))
+
+
+class _NoJobs:
+    """The route's uploads are listed, and no job is asked for."""
+
+    def start(self, run: str, route: Route, source: str, window: Window) -> str:
+        raise AssertionError("a job is started")
+
+    def log_of(self, job_run: str) -> str:
+        raise AssertionError("a job has failed")
+
+
+@dataclass(frozen=True)
+class _Bucket:
+    """What is in the bucket does not change, so that to list it is no step."""
+
+    uploads: Sequence[Upload]
+
+    def page(self, bucket: str, prefix: str, after: Marker, owner: str) -> ListedPage:
+        return ListedPage(tuple(Listed(each, NOW) for each in self.uploads), None)
+
+
+def settling(name: str, batch_id: str) -> Actor:
+    """One look at a submitted batch whose receipt is there."""
+
+    def look(ports: Ports) -> None:
+        batch = ports.ledger.batch(batch_id)
+        if batch is not None and batch.state == "SUBMITTED":
+            settle_batch(ROUTE, replace(batch, job_run=""), ports)
+
+    return Actor(name, look)
+
+
+def announcing(name: str, batch_id: str) -> Actor:
+    """One run of settling in a deployment with a bus: a look at the batch, then what waits is announced."""
+
+    def look(ports: Ports) -> None:
+        settling(name, batch_id).run(ports)
+        announce(ports)
+
+    return Actor(name, look, announces=True)
+
+
+def settling_slowly(name: str, batch_id: str) -> Actor:
+    """Settling has read the fence's receipt before the batch was abandoned, and writes the endings only now."""
+
+    def write(ports: Ports) -> None:
+        folder = batch_folder(batch_id)
+        (part,) = [name for name in ports.work.names(folder + "parts/")]
+        body = ports.work.get(part)
+        found = decode_part(body) if body else []
+        ports.ledger.record_endings([Ending(each.notice, *each.upload.identity, ABANDONED, "") for each in found])
+
+    return Actor(name, write)
+
+
+def looking_for_oldest(name: str) -> Actor:
+    """Settling has found that the record of the route may be behind."""
+    return Actor(name, lambda ports: look_for_oldest("r", ports))
+
+
+def stepping_aside(name: str, batch_id: str) -> Actor:
+    """Settling has found the batch halted for long."""
+
+    def look(ports: Ports) -> None:
+        batch = ports.ledger.batch(batch_id)
+        if batch is not None:
+            step_aside_if_due(ROUTE, batch, ports)
+
+    return Actor(name, look)
+
+
+def resuming(name: str, batch_id: str) -> Actor:
+    """A person has the batch tried once more."""
+    return Actor(name, lambda ports: resume(batch_id, ports))
+
+
+@dataclass
+class ModelSink:
+    """`flows.sink.Sink` on one cell: a table whose commit is one step. With `sets_aside` each upload has one row that
+    fits, and one that does not."""
+
+    ports: Ports
+    batch: str
+    driver: int
+    sets_aside: bool = False
+    table: str = "the table"
+    cell: Cell = TABLE
+
+    @property
+    def exists(self) -> bool:
+        return True
+
+    def prepare(self) -> None: ...
+
+    def create_if_absent(self) -> None: ...
+
+    def tidy(self) -> None: ...
+
+    def _read(self) -> Any:
+        return calls(self.ports)("cell", self.cell)
+
+    def position(self) -> Floor:
+        line, _ = self._read()
+        return Floor("uuid", line[0].id)
+
+    def history(self, floor: Floor) -> History:
+        line, _ = self._read()
+        return History("uuid", down_to(floor, line))
+
+    def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
+        rows = tuple(each.upload.key for each in items)
+        self._stage(self.driver, rows)
+        bad = self.stage_rejected(items, "rejected") if self.sets_aside else None
+        read = Read(Outcome.COMMITTED, 1, rejected=int(self.sets_aside))
+        return Staged(self.driver, len(rows), dict.fromkeys(range(len(rows)), read), bad)
+
+    def stage_nothing(self) -> int:
+        self._stage(self.driver, ())
+        return self.driver
+
+    def rejected(self, table: str) -> "ModelSink":
+        return replace(self, table=table, cell=REJECTED)
+
+    def stage_rejected(self, items: Sequence[OwnedUpload], table: str) -> RejectedRows:
+        number, rows = self.driver + 100, tuple(f"bad row of {each.upload.key}" for each in items)
+        self._stage(number, rows)
+        return RejectedRows(table, "uuid", number, len(rows))
+
+    def _stage(self, number: int, rows: tuple[str, ...]) -> None:
+        calls(self.ports)("change", ("staged", str(number)), lambda _: rows)
+
+    def publish(self, staged: int, floor: Floor) -> Published | Unprovable:
+        rows = calls(self.ports)("cell", ("staged", str(staged)))
+        number = self.driver * 10
+
+        def commit(table: Any) -> Any:
+            line, landed = table
+            told = verdict(History("uuid", down_to(floor, line)), self.batch, floor)
+            if not isinstance(told, NotPublished):
+                return table
+            return (Snapshot(number, line[0].id, frozenset({self.batch}), staged), *line), (*landed, *rows)
+
+        before = calls(self.ports)("change", self.cell, commit)
+        told = verdict(History("uuid", down_to(floor, before[0])), self.batch, floor)
+        return Published(number, staged) if isinstance(told, NotPublished) else told
+
+
+def driver(name: str, number: int, batch: str, *, fence: bool = False, sets_aside: bool = False) -> Actor:
+    def attempt(ports: Ports) -> None:
+        made = Attempt(ModelSink(ports, batch, number, sets_aside), ports.work, batch, number)
+        if fence:
+            made.fence()
+        else:
+            made.ingest()
+
+    return Actor(name, attempt)
