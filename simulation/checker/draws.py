@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from simulation.world.faults import LATE_SECONDS, SLOW_SECONDS, Kind
+from simulation.world.faults import LATE_SECONDS, SLOW_SECONDS, Kind, Lateness
 from simulation.world.knobs import PLAIN, Knobs
 
 
@@ -110,7 +110,7 @@ DELAYS = (2.0, 45.0, 400.0, LATE_SECONDS, 4_000.0)
 
 
 @dataclass
-class Chance:
+class Chance(Lateness):
     """At most `most` random faults, about `spread` calls apart, from their own seed. `only` keeps the faults at these
     calls and changes nothing else, so that a failure can be replayed with fewer faults."""
 
@@ -126,16 +126,9 @@ class Chance:
         self._faults = {
             number - 1: (chance.random(), chance.choice(DELAYS), chance.choice(SLOWNESS)) for number in numbers
         }
-        self._delay, self._slowness = LATE_SECONDS, SLOW_SECONDS
 
     def strike(self, number: int, site: str, kinds: tuple[Kind, ...]) -> Kind | None:
         if number not in self._faults or (self.only is not None and number not in self.only):
             return None
         drawn, self._delay, self._slowness = self._faults[number]
         return kinds[int(drawn * len(kinds))]
-
-    def delay(self) -> float:
-        return self._delay
-
-    def slowness(self) -> float:
-        return self._slowness

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simulation.checker.draws import DELAYS, SLOWNESS, Chance
 from simulation.comparison.schedule import Announcing
-from simulation.world.faults import LATE_SECONDS, SLOW_SECONDS, At, Kind, Plan
+from simulation.world.faults import At, Kind, Lateness, Plan
 
 MOST = 4
 CALLS = 60
@@ -17,7 +17,7 @@ DELIVERIES = 8
 
 
 @dataclass
-class Few:
+class Few(Lateness):
     """Up to `MOST` faults of these kinds, drawn by the seed, at sites whose names end in one of `sites`."""
 
     seed: int
@@ -33,7 +33,6 @@ class Few:
             for number in numbers
         }
         self._met = 0
-        self._delay, self._slowness = LATE_SECONDS, SLOW_SECONDS
 
     def strike(self, number: int, site: str, kinds: tuple[Kind, ...]) -> Kind | None:
         if not site.endswith(self.sites) or not set(self.kinds) & set(kinds):
@@ -44,12 +43,6 @@ class Few:
             return None
         kind, self._delay, self._slowness = self._faults[here]
         return kind if kind in kinds else None
-
-    def delay(self) -> float:
-        return self._delay
-
-    def slowness(self) -> float:
-        return self._slowness
 
 
 @dataclass(frozen=True)

@@ -51,42 +51,26 @@ class DailyAudit(Knobs):
         return DAY
 
 
-DEPLOYED: dict[str, Callable[[SchemeDeployment], Scheme]] = {
-    "nothing": Nothing,
-    "set-nx": partial(SetNx, count_receives=False),
-    "set-nx-count": partial(SetNx, count_receives=True),
-    "state-row": partial(StateRow, lists=None),
-    "state-row-audit": partial(StateRow, lists=current_objects),
-    "state-row-audit-versions": partial(StateRow, lists=all_versions),
-    "fifo-before": partial(FifoTable, before=True),
-    "fifo-after": partial(FifoTable, before=False),
-    "fifo-item": FifoItem,
-    "lock": partial(Lock, seconds=60),
-    "lock-day": partial(Lock, seconds=int(DAY)),
-    "powertools": partial(Powertools, remembers=3_600),
-    "powertools-day": partial(Powertools, remembers=int(DAY)),
-    "inbox-transaction": InboxTransaction,
-    "inbox-document": InboxDocument,
+SCHEMES: dict[str, tuple[str, Callable[[SchemeDeployment], Scheme]]] = {
+    "nothing": ("nothing at all", Nothing),
+    "set-nx": ("Redis `SET NX EX`", partial(SetNx, count_receives=False)),
+    "set-nx-count": ("Redis `SET NX EX`, receive count in the key", partial(SetNx, count_receives=True)),
+    "state-row": ("state row", partial(StateRow, lists=None)),
+    "state-row-audit": ("state row, daily audit", partial(StateRow, lists=current_objects)),
+    "state-row-audit-versions": ("state row, daily audit of all versions", partial(StateRow, lists=all_versions)),
+    "fifo-before": ("FIFO, an item before the work", partial(FifoTable, before=True)),
+    "fifo-after": ("FIFO, an item after the work", partial(FifoTable, before=False)),
+    "fifo-item": ("FIFO, the item is the data", FifoItem),
+    "lock": ("DynamoDB lock, 1 minute", partial(Lock, seconds=60)),
+    "lock-day": ("DynamoDB lock, 1 day", partial(Lock, seconds=int(DAY))),
+    "powertools": ("Powertools, 1 hour", partial(Powertools, remembers=3_600)),
+    "powertools-day": ("Powertools, 1 day", partial(Powertools, remembers=int(DAY))),
+    "inbox-transaction": ("inbox: transaction", InboxTransaction),
+    "inbox-document": ("inbox: document", InboxDocument),
 }
-
-TITLES = {
-    "nothing": "nothing at all",
-    "set-nx": "Redis `SET NX EX`",
-    "set-nx-count": "Redis `SET NX EX`, receive count in the key",
-    "state-row": "state row",
-    "state-row-audit": "state row, daily audit",
-    "state-row-audit-versions": "state row, daily audit of all versions",
-    "fifo-before": "FIFO, an item before the work",
-    "fifo-after": "FIFO, an item after the work",
-    "fifo-item": "FIFO, the item is the data",
-    "lock": "DynamoDB lock, 1 minute",
-    "lock-day": "DynamoDB lock, 1 day",
-    "powertools": "Powertools, 1 hour",
-    "powertools-day": "Powertools, 1 day",
-    "inbox-transaction": "inbox: transaction",
-    "inbox-document": "inbox: document",
-    TIDEGATE: "Tidegate",
-}
+"""The title of each scheme, and what deploys it."""
+DEPLOYED = {name: deploy for name, (_, deploy) in SCHEMES.items()}
+TITLES = {**{name: title for name, (title, _) in SCHEMES.items()}, TIDEGATE: "Tidegate"}
 
 
 @dataclass(frozen=True)

@@ -33,16 +33,18 @@ class Variant:
         return found
 
 
-def requires_less(name: str, *kinds: type, of: str = "") -> Breaking:
-    """The transition `name` without its requirements of these kinds; `of` an item whose key begins so, if given."""
+def requires_less(name: str, *kinds: type, of: str = "", attribute: str = "") -> Breaking:
+    """The transition `name` without its requirements of these kinds; `of` an item whose key begins so, and only of this
+    attribute, if given."""
     real: Callable[..., Transition] = getattr(transitions, name)
+
+    def stays(one: Any) -> bool:
+        return not isinstance(one, kinds) or bool(attribute and one.name != attribute)
 
     def less(*arguments: Any, **named: Any) -> Transition:
         whole = real(*arguments, **named)
         writes = tuple(
-            replace(each, requires=tuple(one for one in each.requires if not isinstance(one, kinds)))
-            if each.key.pk.startswith(of)
-            else each
+            replace(each, requires=tuple(filter(stays, each.requires))) if each.key.pk.startswith(of) else each
             for each in whole.writes
         )
         assert writes != whole.writes, f"{name} requires nothing of the kind"
@@ -134,17 +136,6 @@ def _taken_over_anyhow(*arguments: Any, **named: Any) -> Transition:
     )
 
 
-_note_oldest = transitions.note_oldest
-
-
-def _whatever_was_quarantined(*arguments: Any) -> Transition:
-    whole = _note_oldest(*arguments)
-    (write,) = whole.writes
-    requires = tuple(each for each in write.requires if not (isinstance(each, Is) and each.name == "quarantined"))
-    assert requires != write.requires
-    return replace(whole, writes=(replace(write, requires=requires),))
-
-
 VARIANTS: Sequence[Variant] = (
     Variant(
         "own claim is a duplicate",
@@ -216,7 +207,7 @@ VARIANTS: Sequence[Variant] = (
         "the oldest is forgotten",
         "A look for the oldest upload in quarantine overwrites what a batch has noted meanwhile.",
         "oldest in quarantine",
-        _patched(transitions, "note_oldest", _whatever_was_quarantined),
+        requires_less("note_oldest", Is, attribute="quarantined"),
     ),
     Variant(
         "taken from whoever has it",

@@ -21,6 +21,7 @@ from tidegate.core.publication import History
 from tidegate.flows.batch_list import Wanted, batches_within
 from tidegate.flows.files import WantedFiles, files_within
 from tidegate.flows.needs import needs
+from tidegate.flows.ports import Ports
 from tidegate.flows.quarantine import EVERYTHING, quarantined
 from tidegate.flows.reconcile import reconcile
 from tidegate.flows.status import everything
@@ -47,23 +48,24 @@ def ask(world: World) -> None:
         answers.failed = repr(person.error)
 
 
+def _files(ports: Ports, wanted: WantedFiles) -> Iterator[Any]:
+    """Page by page."""
+    after = None
+    while True:
+        page = files_within(ports, wiring.BATCH_IDS, wanted, after=after, limit=A_PAGE)
+        yield from page.files
+        if (after := page.after) is None:
+            return
+
+
 def _all(world: World, answers: Answers) -> None:
     deployed = wiring.this_deployment()
     ports = replace(deployed.ports("asking"), lineage=_ModelLineage(world))
-    after: Any = None
-    while True:
-        files = files_within(ports, wiring.BATCH_IDS, WantedFiles(), after=after, limit=A_PAGE)
-        answers.files += [(each.upload.identity, each.batch.id, each.state.outcome, each.rows) for each in files.files]
-        if (after := files.after) is None:
-            break
+    for each in _files(ports, WantedFiles()):
+        answers.files.append((each.upload.identity, each.batch.id, each.state.outcome, each.rows))
     for state in {state for _, _, state, _ in answers.files}:
-        found = answers.of_state[state] = []
-        after = None
-        while True:
-            files = files_within(ports, wiring.BATCH_IDS, WantedFiles(outcome=state), after=after, limit=A_PAGE)
-            found += [(each.upload.identity, each.batch.id) for each in files.files]
-            if (after := files.after) is None:
-                break
+        wanted = WantedFiles(outcome=state)
+        answers.of_state[state] = [(each.upload.identity, each.batch.id) for each in _files(ports, wanted)]
     after = ""
     while True:
         batches = batches_within(ports, wiring.BATCH_IDS, Wanted(), after=after, limit=A_PAGE)

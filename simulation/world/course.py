@@ -23,20 +23,7 @@ from simulation.world.emr import SimulatedJobRun
 from simulation.world.kernel import START
 from simulation.world.knobs import PLAIN, Knobs
 from simulation.world.world import LOOK, SCHEDULE, World
-from tidegate.core import notices, transitions
-from tidegate.flows import (
-    backfill,
-    batch_list,
-    files,
-    hand_off,
-    quarantine,
-    quarantine_age,
-    reconcile,
-    resend,
-    screen,
-    wishes,
-)
-from tidegate.flows import settle as settling
+from tidegate.core import notices
 from tidegate.stores import inserts
 
 HOUR = 3_600.0
@@ -52,18 +39,18 @@ MOST_CUTS = 4
 MOST_VISITS = 20
 """How many times the person on call comes. After each time everything goes on as far as it can by itself."""
 SMALL = {
-    settling: ("ENDINGS_PER_WRITE", "ENDINGS_PER_LOOK"),
-    wishes: ("UPLOADS_PER_LOOK",),
-    transitions: ("MOST_DROPPED",),
-    resend: ("AT_ONCE",),
-    backfill: ("AT_ONCE",),
-    quarantine: ("CLAIMS_AT_ONCE",),
-    quarantine_age: ("BATCHES_PER_LOOK",),
-    hand_off: ("TOGETHER",),
-    reconcile: ("HEADERS",),
-    screen: ("PAGE",),
-    files: ("TOGETHER",),
-    batch_list: ("TOGETHER",),
+    "flows.settle": ("ENDINGS_PER_WRITE", "ENDINGS_PER_LOOK"),
+    "flows.wishes": ("UPLOADS_PER_LOOK",),
+    "core.transitions": ("MOST_DROPPED",),
+    "flows.resend": ("AT_ONCE",),
+    "flows.backfill": ("AT_ONCE",),
+    "flows.quarantine": ("CLAIMS_AT_ONCE",),
+    "flows.quarantine_age": ("BATCHES_PER_LOOK",),
+    "flows.hand_off": ("TOGETHER",),
+    "flows.reconcile": ("HEADERS",),
+    "flows.screen": ("PAGE",),
+    "flows.files": ("TOGETHER",),
+    "flows.batch_list": ("TOGETHER",),
 }
 """The product's portions that a small world makes one."""
 
@@ -238,7 +225,7 @@ def _limits(knobs: Knobs) -> Iterator[None]:
         if knobs.small:
             for module, names in SMALL.items():
                 for name in names:
-                    stack.enter_context(patch.object(module, name, 1))
+                    stack.enter_context(patch(f"tidegate.{module}.{name}", 1))
             for packs in (notices.pack, notices.pack_entries):
                 stack.enter_context(patch.dict(packs.__kwdefaults__, max_bytes=350))
         if knobs.inserted:

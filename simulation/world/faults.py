@@ -49,8 +49,20 @@ class Plan(Protocol):
         ...
 
 
+class Lateness:
+    """The part of a plan that says how long what is late takes."""
+
+    _delay, _slowness = LATE_SECONDS, SLOW_SECONDS
+
+    def delay(self) -> float:
+        return self._delay
+
+    def slowness(self) -> float:
+        return self._slowness
+
+
 @dataclass
-class At:
+class At(Lateness):
     """Faults at the calls with these numbers. `misfits` are the numbers whose fault cannot strike that call."""
 
     faults: Mapping[int, Kind] = field(default_factory=dict)
@@ -62,9 +74,3 @@ class At:
             self.misfits.append(number)
             return None
         return kind
-
-    def delay(self) -> float:
-        return LATE_SECONDS
-
-    def slowness(self) -> float:
-        return SLOW_SECONDS

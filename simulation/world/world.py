@@ -39,7 +39,7 @@ LOOK = {"source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
 
 @dataclass
 class World(Observed):
-    """Create it, set what is uploaded, and `simulation.world.course.run` it."""
+    """Create it, `begin` what happens meanwhile, set what is uploaded, and `run` it (`simulation.world.course`)."""
 
     seed: int = 0
     plan: Plan = field(default_factory=At)
