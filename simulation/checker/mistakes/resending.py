@@ -30,10 +30,10 @@ def _entries(change: Any) -> Planting:
 
 
 def _whoever_owns_it(real: Any) -> Any:
-    def still_owned(owned: Any, claims: Any) -> list[Entry]:
+    def to_send(owned: Any, claims: Any, **_: Any) -> list[Entry]:
         return [Entry(each.upload, takes_from=claims[each.upload.identity].notice) for each in owned]
 
-    return still_owned
+    return to_send
 
 
 def _whatever_its_state(real: Any) -> Any:
@@ -201,7 +201,7 @@ BUGS = (
         "a resend takes from whoever owns it now",
         "A resend sends uploads that another notice took over, names that one as their owner, and dispatch believes"
         " that it has let go.",
-        (replaced(f"{RESEND}:_still_owned", _whoever_owns_it), TRUSTED),
+        (replaced(f"{RESEND}:_to_send", _whoever_owns_it), TRUSTED),
         "again_twice_at_once",
     ),
     Bug(
@@ -266,7 +266,7 @@ HARMLESS = (
     Bug(
         "a resend of what belongs to others by now",
         "Dispatch refuses what another notice took over.",
-        (replaced(f"{RESEND}:_still_owned", _whoever_owns_it),),
+        (replaced(f"{RESEND}:_to_send", _whoever_owns_it),),
         "resent_again",
     ),
 )
