@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from lambdas.shared import logger, measure
 from tidegate import wiring
-from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.routes import Route
 from tidegate.flows.dispatch import receive
 from tidegate.flows.settle import advance_each
@@ -22,6 +22,15 @@ def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     time = context.get_remaining_time_in_millis()
 
     def handle(record: SQSRecord) -> None:
+        try:
+            take(record)
+        except Exception as error:
+            # nothing else says why: Powertools gives the message back in silence
+            said = str(error) if isinstance(error, TidegateError) else f"{type(error).__name__}: {error}"
+            logger.error("a notice was given back", extra={"reason": said, "message_id": record.message_id})
+            raise
+
+    def take(record: SQSRecord) -> None:
         # An invocation that does not end acknowledges nothing, and its messages would meet the same end again. So in
         # the second half of its time none is begun: those before it are acknowledged, and it is given back.
         if context.get_remaining_time_in_millis() < time / 2:

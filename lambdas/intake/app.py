@@ -17,12 +17,14 @@ from tidegate.flows.ports import Delivery
 def handler(event: SQSEvent, context: LambdaContext) -> dict[str, Any]:
     deployment = wiring.this_deployment()
     strays: list[Upload] = []
+    troubles: list[str] = []
     give_back = intake(
         [Delivery(record.message_id, record.body) for record in event.records],
         deployment.ports(context.aws_request_id, measure=measure),
         routes=list(deployment.routes.values()),
         ignore=deployment.settings.operations.ignored,
         tell=strays.append,
+        tell_trouble=troubles.append,
     )
     if strays:
         # one log line for all of them: the alarm has the count, the log an example
@@ -30,5 +32,8 @@ def handler(event: SQSEvent, context: LambdaContext) -> dict[str, Any]:
             "uploads were announced that no route takes", extra={"uploads": len(strays), "for_example": strays[0].uri}
         )
     if give_back:
-        logger.warning("messages were given back and will be delivered again", extra={"messages": len(give_back)})
+        logger.error(
+            "messages were given back and will be delivered again",
+            extra={"messages": len(give_back), "reason": "; ".join(dict.fromkeys(troubles))},
+        )
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(give_back)]}

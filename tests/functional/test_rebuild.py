@@ -11,6 +11,7 @@ from tests.support.build import upload as any_upload
 from tests.support.fakes import Died, Life, MemoryWork, play_fencing, play_publishing, uploads_of
 from tests.support.history import EVERY_UPLOAD, ONCE_MORE, History, packed, small_history, upload
 from tests.support.ledgers import RETENTION
+from tests.support.world import small_world
 from tidegate.core.audit import Window
 from tidegate.core.batches import State
 from tidegate.core.errors import Rejected
@@ -334,6 +335,19 @@ def test_a_part_that_is_gone_for_good_is_left_out_with_its_manifest(history: His
     assert rebuilt(history).whole
     everything_again(history)
     check(history)
+
+
+def test_routes_of_ended_batches_that_the_configuration_lacks_are_named():
+    """The lost ledger knew their settings. Nobody sees what they have in quarantine, until they are named again."""
+    world = small_world()
+    batch = world.submitted()
+    play_publishing(world.work, batch.id, {})
+    world.settle()
+    world.store.items.clear()
+    done = rebuild(world.ports, configured={"weather": world.routes["weather"]}, oldest="", made_at=lambda _: 1)
+    assert (done.whole, done.unknown_routes) == (True, {"flights"})
+    world.store.items.clear()
+    assert rebuild(world.ports, configured=world.routes, oldest="", made_at=lambda _: 1).unknown_routes == set()
 
 
 def test_a_new_deployment_takes_over_what_another_one_has_filled(history: History):

@@ -112,3 +112,13 @@ def test_ids_made_since_then_sort_after_the_smallest():
     made = wiring.new_id()
     assert wiring.smallest_id(wiring.made_at(made)) < made < wiring.smallest_id(wiring.made_at(made) + 1)
     assert wiring.made_at(wiring.smallest_id(NOW)) == NOW
+
+
+def test_routes_that_the_file_lacks_are_named_and_end_with_1(asked: dict[str, Any]) -> None:
+    asked["answer"] = replace(DONE, unknown_routes={"weather"})
+    result = run()
+    assert result.exit_code == Exit.FINDING
+    said = " ".join(result.stdout.split())
+    assert "routes that tidegate.toml lacks: weather" in said
+    assert "`retired = true` and deploy" in said
+    assert "the ledger is not whole" not in said

@@ -58,7 +58,9 @@ def advice_for(error: Exception) -> str:
     if any(map(_is_of_credentials, _causes(error))):
         return "Log in, or set AWS_PROFILE. `aws sts get-caller-identity` shows who you are to AWS."
     if "ResourceNotFoundException" in map(_code, _causes(error)):
-        return "Is this the region and the account of the deployment? AWS_REGION and AWS_PROFILE say where to look."
+        asked = "Is this the region and the account of the deployment? AWS_REGION and AWS_PROFILE say where to look."
+        lost = " If it is, and the ledger's table was deleted: docs/operations.md, `A lost ledger`."
+        return asked + (lost if "ledger" in str(error) else "")
     if any(name.startswith("AWS_ENDPOINT_URL") for name in os.environ):
         return "If this is a local stack: `tidegate local up` starts it, `tidegate doctor` checks it."
     return ""

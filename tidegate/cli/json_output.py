@@ -196,6 +196,7 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
         "written_from_rows": picked(it.rows, "batches=written uploads"),
         "batches": picked(it, "read=batches ended waiting"),
         **picked(it, "claims uploads_sent_again=sent loaded_once_more=twice troubles"),
+        "unknown_routes": sorted(it.unknown_routes),
     },
     Reconciled: lambda it: {
         **picked(it, "committed_batches=committed committed_rows=rows pending_batches=pending"),

@@ -50,5 +50,5 @@ def rebuild(
         typer.echo(json_output.dumps(json_output.document(done, dry_run=dry_run)))
     else:
         render.rebuilt(done, dry_run=dry_run)
-    if not done.whole:
+    if not done.whole or done.unknown_routes:
         raise typer.Exit(int(Exit.FINDING))

@@ -63,6 +63,12 @@ def rebuilt(done: Rebuilt, *, dry_run: bool) -> None:
         out.print(Text.assemble(("loaded once more: ", "bold"), text), soft_wrap=True)
     for trouble in done.troubles:
         out.print(Text.assemble(("trouble: ", "bold red"), trouble), soft_wrap=True)
+    if done.unknown_routes:
+        text = (
+            f"{', '.join(sorted(done.unknown_routes))}: their batches have ended, and nobody sees what they have in"
+            " quarantine. Add each to tidegate.toml with `retired = true` and deploy"
+        )
+        out.print(Text.assemble(("routes that tidegate.toml lacks: ", "bold"), text), soft_wrap=True)
     if done.troubles:
         out.print(Text("the ledger is not whole, and nothing runs: see to the above, and run this again", "bold red"))
 

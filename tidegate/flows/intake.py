@@ -27,11 +27,12 @@ def intake(
     routes: Sequence[Route],
     ignore: Sequence[tuple[str, str]] = (),
     tell: Callable[[Upload], None] = lambda upload: None,
+    tell_trouble: Callable[[str], None] = lambda reason: None,
 ) -> frozenset[str]:
     """The ids of the deliveries to give back.
 
     `ignore` lists the buckets and prefixes whose uploads are meant to have no route. `tell` is called with every other
-    upload that no route takes.
+    upload that no route takes, `tell_trouble` with each reason to give something back.
     """
     index = RouteIndex(routes)
     give_back: set[str] = set()
@@ -56,12 +57,13 @@ def intake(
                     counted[Metric.RECORDS_SET_ASIDE] += 1
                     try:
                         ports.dead_letters.set_aside(body, reason)
-                    except TidegateError:
+                    except TidegateError as error:
                         give_back.add(delivery.id)
+                        tell_trouble(str(error))
     for metric, records in counted.items():
         # one line of the log for all of them
         ports.measure(metric, records)
-    give_back |= _publish(gathered, routes, ports)
+    give_back |= _publish(gathered, routes, ports, tell_trouble)
     return frozenset(give_back)
 
 
@@ -70,7 +72,10 @@ def _ignored(upload: Upload, places: Iterable[tuple[str, str]]) -> bool:
 
 
 def _publish(
-    gathered: Mapping[str, Mapping[Upload, set[str]]], routes: Iterable[Route], ports: Ports
+    gathered: Mapping[str, Mapping[Upload, set[str]]],
+    routes: Iterable[Route],
+    ports: Ports,
+    tell_trouble: Callable[[str], None],
 ) -> frozenset[str]:
     """Publish the uploads of all routes together. Returns the ids of the deliveries whose uploads the topic did not
     accept."""
@@ -82,8 +87,12 @@ def _publish(
     ]
     try:
         accepted = ports.topic.publish(notices) if notices else frozenset()
-    except TidegateError:
+    except TidegateError as error:
         accepted = frozenset()
+        tell_trouble(str(error))
+    else:
+        if len(accepted) < len(notices):
+            tell_trouble(f"the topic did not accept {len(notices) - len(accepted)} of {len(notices)} notices")
     delivered_by: dict[tuple[str, str, str], set[str]] = defaultdict(set)
     for uploads in gathered.values():
         for upload, deliveries in uploads.items():

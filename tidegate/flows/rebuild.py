@@ -55,7 +55,8 @@ bucket is lost, a batch that is published after line 1 is in neither: wait until
 
 **Settings change.** The manifest that line 4 writes names the route and the table of today: the route that takes the
 upload, among those of the table. A table that no route names is not read. An undecided batch of a route that the
-configuration lacks is reported: a job could not read it.
+configuration lacks is reported: a job could not read it. So are the routes of ended batches that it lacks, and then the
+ledger is whole all the same.
 
 **What it costs.** One lineage job for each table. For each batch a listing and some 8 reads of the work bucket, and
 each of its parts twice. For each upload that is claimed: two reads of its claim, 100 of them with one request, and 1
@@ -121,6 +122,9 @@ class Rebuilt:
     twice: list[Twice] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     """What a person must see to before the ledger can be whole."""
+    unknown_routes: set[str] = field(default_factory=set)
+    """Routes of batches that have ended, and that the configuration lacks. The lost ledger knew their settings. Nobody
+    sees what these have in quarantine, or sends it, until they are named again."""
     whole: bool = False
 
 
@@ -298,6 +302,8 @@ class _Rebuilding:
         sealed, receipt = files.sealed, files.receipt
         if batch_id in self.report.rows.held:
             raise Rejected(self.report.rows.held[batch_id])
+        if receipt and sealed.route not in self.routes:
+            self.report.unknown_routes.add(sealed.route)
         if receipt is None and sealed.route not in self.routes:
             raise Rejected(
                 f"it waits for a job, and tidegate.toml has no route {sealed.route}, which reads it. Add the route and"

@@ -25,6 +25,7 @@ from tidegate.settings import Settings
 from tidegate.wiring import Resources
 
 DEPLOY = "deploy the stack again"
+LOST = "check the outputs. If its table was deleted: docs/operations.md, `A lost ledger`; no backup takes its place"
 
 VCPU_QUOTA = ("emr-serverless", "L-D05C8A75")
 """"Max concurrent vCPUs per account"
@@ -142,7 +143,7 @@ def configuration(here: Examined) -> Iterator[Check]:
         ExpressionAttributeValues={":pk": {"S": ROUTES}},
     )
     if isinstance(answer, Absent):
-        yield fails(line, f"there is no ledger {here.resources.ledger}", f"check the outputs, or {DEPLOY}")
+        yield fails(line, f"there is no ledger {here.resources.ledger}", LOST)
         return
     if not isinstance(answer, Found):
         yield cannot_tell(line, "whether the stack runs by it", answer)
