@@ -364,6 +364,18 @@ def test_the_policy_of_a_key_names_the_services_of_the_page(answer: Scripted, st
     assert "key" not in examined()
 
 
+OTHER_ROUTE = """
+[[route]]
+name = "returns"
+bucket = "landing"
+prefix = "returns/"
+suffix = ".json"
+format = "json"
+table = "lake.shop.returns"
+schema = "id bigint"
+"""
+
+
 def remembered(toml: str) -> dict[str, Any]:
     """What settling has written of the routes of this configuration."""
     routes = settings(toml).core_routes()
@@ -376,6 +388,8 @@ def remembered(toml: str) -> dict[str, Any]:
         (remembered(CONFIG), CheckState.OK, "the stack runs by the routes"),
         (remembered(CONFIG.replace("id bigint", "id int")), CheckState.WARN, "says of orders"),
         ({"Items": []}, CheckState.WARN, "says of orders"),
+        (remembered(CONFIG + OTHER_ROUTE), CheckState.WARN, "that this tidegate.toml lacks: returns"),
+        (remembered(CONFIG + OTHER_ROUTE + "retired = true\n"), CheckState.OK, "the stack runs by the routes"),
         (No("ResourceNotFoundException"), CheckState.FAIL, "there is no ledger"),
         (DENIED, CheckState.WARN, "cannot tell"),
     ],

@@ -19,7 +19,7 @@ from tidegate.cli.account.ask import (
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.exits import Exit
 from tidegate.core.records import ROUTES
-from tidegate.core.routes import encode_route
+from tidegate.core.routes import decode_route, encode_route
 from tidegate.environment import variables
 from tidegate.settings import Settings
 from tidegate.wiring import Resources
@@ -153,6 +153,16 @@ def configuration(here: Examined) -> Iterator[Check]:
     if others := [route.name for route in configured if deployed.get(route.name) != encode_route(route)]:
         finding = f"the stack does not run by what tidegate.toml says of {', '.join(others)}"
         advice = "`npx cdk diff` shows what would change: deploy. After a deployment it takes a minute"
+        yield warns(line, finding, advice)
+    elif left_out := sorted(
+        name
+        for name, settings in deployed.items()
+        if name not in {route.name for route in configured} and not decode_route(settings).retired
+    ):
+        finding = f"the stack has routes that this tidegate.toml lacks: {', '.join(left_out)}"
+        advice = (
+            "is this the deployed file? If they were removed on purpose, nothing is to be done; else deploy with them"
+        )
         yield warns(line, finding, advice)
     else:
         yield fine(line, "the stack runs by the routes of tidegate.toml")
