@@ -47,6 +47,7 @@ TROUBLES = {
 OF_EACH_ROUTE = {
     "Uploads": Metric.UPLOADS_NOTIFIED,
     "Rows committed": Metric.SETTLED_ROWS,
+    "Jobs started": Metric.JOBS_STARTED,
     "Attempts that failed": Metric.ATTEMPTS_FAILED,
     "Oldest pending batch, seconds": Metric.OLDEST_PENDING_SECONDS,
     "Late batches": Metric.LATE_NOW,

@@ -89,7 +89,7 @@ UriArgument = Annotated[
 ]
 TablesOption = Annotated[bool, typer.Option("--tables", help="Compare the ledger with the tables, batch by batch.")]
 SendOption = Annotated[bool, typer.Option("--send", help="Send what is lost, or what the table lacks.")]
-SinceOption = Annotated[
+WindowBeginOption = Annotated[
     str | None,
     typer.Option(
         "--since",
@@ -97,7 +97,7 @@ SinceOption = Annotated[
         help="Only what was put at or after: 30d, 2026-11-21. Default: 30d ago; of a prefix, all.",
     ),
 ]
-UntilOption = Annotated[
+WindowEndOption = Annotated[
     str | None,
     typer.Option(
         "--until", metavar=WHEN, help="Only what was put at or before: 12h. Default: 12h ago; of a prefix, all."
@@ -120,8 +120,8 @@ def audit(
     tables: TablesOption = False,
     send: SendOption = False,
     route: RouteOption = None,
-    since: SinceOption = None,
-    until: UntilOption = None,
+    since: WindowBeginOption = None,
+    until: WindowEndOption = None,
     by_job: ByJobOption = None,
     versions: VersionsOption = False,
     folder: DeploymentOption = None,
