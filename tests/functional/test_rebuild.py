@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.build import BUCKET
+from tests.support.build import BUCKET, notice
 from tests.support.build import upload as any_upload
 from tests.support.fakes import Died, Life, MemoryWork, play_fencing, play_publishing, uploads_of
 from tests.support.history import EVERY_UPLOAD, ONCE_MORE, History, packed, small_history, upload
@@ -335,6 +335,25 @@ def test_a_part_that_is_gone_for_good_is_left_out_with_its_manifest(history: His
     assert rebuilt(history).whole
     everything_again(history)
     check(history)
+
+
+def test_what_is_sent_has_the_sequencer_that_its_claim_knows():
+    """A part of what an audit sent has none: a listing does not tell it."""
+    world = small_world(max_wait=0)
+    world.dispatch(notice(replace(any_upload(), sequencer="0A")))
+    world.settle()
+    (first,) = world.record.unfinished
+    play_fencing(world.work, first)
+    world.settle()
+    later = world.new_id()
+    (owned,) = uploads_of(world.work, first)
+    of = notice(replace(owned.upload, sequencer=""), takes_from=owned.notice)
+    part = make_part(of.id, BUCKET, [entry.upload for entry in of.entries])
+    world.work.put(batch_folder(later) + part.name, part.body)
+    world.store.items.clear()
+    assert rebuild(world.ports, configured=world.routes, oldest="", made_at=lambda _: world.clock()).sent == 1
+    (sent,) = world.topic.published
+    assert [(each.upload.sequencer, each.takes_from) for each in sent.entries] == [("0A", owned.notice)]
 
 
 def test_routes_of_ended_batches_that_the_configuration_lacks_are_named():

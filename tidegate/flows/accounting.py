@@ -80,6 +80,6 @@ def judge_refused(batch: str, ended: Ended, *, last: bool, can_read_near: Callab
     for each in alone.values():
         if not can_read_near(each):
             raise Retryable(
-                f"{what}. Nothing near it in bucket {each.bucket} could be read either: look at the job role's"
-                " permissions, the bucket's policy and its keys"
+                f"{what}. Nothing near it in bucket {each.bucket} could be read either, or it can be read by now: look"
+                " at the job role's permissions, the bucket's policy and its keys"
             )

@@ -65,7 +65,7 @@ write. Memory holds the uploads of a batch, and the id of each batch.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from tidegate.core.batches import LONGEST_OPEN, Batch, State
@@ -383,7 +383,9 @@ class _Rebuilding:
             if claim is None:
                 yield Entry(upload)
             elif (batch := owners.get(claim, (None, None))[1]) and batch.id < batch_id:
-                yield Entry(upload, takes_from=claim.notice)
+                # a listing has no sequencer, and the claim may know it from S3's notification
+                known = upload if upload.sequencer else replace(upload, sequencer=claim.sequencer)
+                yield Entry(known, takes_from=claim.notice)
 
     def _route(self, files: BatchFiles | None, upload: Upload) -> str:
         if files and files.sealed.route in self.routes:

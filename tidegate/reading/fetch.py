@@ -6,6 +6,7 @@ and `/a` or `a/` silently become `a`, another object. boto3 reads such keys. See
 
 import re
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -155,7 +156,8 @@ def _ending_of(code: str, message: str, upload: Upload) -> Fetched | None:
 
 
 def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
-    """Whether another object near a refused one can be read. Then the refusal is about the refused object.
+    """Whether another object near a refused one can be read, and the refused one still cannot. Then the refusal is
+    about the refused object, and not about a moment that is over.
 
     The neighbour is read with a version if the upload has one, because a role may be allowed to do the one and not the
     other. An error is no proof.
@@ -174,7 +176,15 @@ def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
         version = {"VersionId": each["VersionId"]} if upload.version_id else {}
         with suppress(BotoCoreError, ClientError):
             _client().get_object(**where, **version, Key=each["Key"], Range="bytes=0-0")
-            return True
+            return not _is_readable(upload, where)
+    return False
+
+
+def _is_readable(upload: Upload, where: Mapping[str, str]) -> bool:
+    version = {"VersionId": upload.version_id} if upload.version_id else {}
+    with suppress(BotoCoreError, ClientError):
+        _client().get_object(**where, **version, Key=upload.key, Range="bytes=0-0")
+        return True
     return False
 
 
