@@ -105,8 +105,8 @@ def resend_batch(
     if manifest is None:
         return Resend(Resent.MISSING)
     names = decode_sealed(manifest).parts
-    asks = landed and (not batch.sent_again or _anything_left(folder, names, ports))
-    if asks and not _let_go(batch, ports, fencer):
+    # also if nothing is left: the table may have been rolled back past the fence since, and only this fences it again
+    if landed and not _let_go(batch, ports, fencer):
         return Resend(Resent.NO_ROUTE)
     sent = elsewhere = expired = 0
     for name in names:
@@ -121,16 +121,6 @@ def resend_batch(
     if landed:
         ports.ledger.note_removed(batch_id, sent=True)
     return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
-
-
-def _anything_left(folder: str, names: Sequence[str], ports: Ports) -> bool:
-    """Whether an upload that a batch landed still belongs to it, although all were sent again. If none does, no job has
-    to look."""
-    bodies = (ports.work.get(folder + name) for name in names)
-    return any(
-        _to_send(owned, ports.ledger.claims_on(each.upload for each in owned), landed=True)
-        for owned in (decode_part(body) for body in bodies if body)
-    )
 
 
 def _let_go(batch: Batch, ports: Ports, fencer: Fencer) -> bool:
