@@ -67,9 +67,7 @@ def test_what_it_landed_is_sent_and_taken_over(world: World) -> None:
     assert dict(world.record.back) == {"committed": 3}
     assert world.record.notified == notified, "each is counted once"
     assert again(world, batch, fencer, "2") == Resend(Resent.NOTHING_LEFT, 0, 3)
-    assert len(fencer.asked) == 2, (
-        "each command fences it, also if nothing is left: a rollback may have taken the fence"
-    )
+    assert len(fencer.asked) == 2, "each command fences it: a rollback may have taken the fence"
 
 
 def test_what_ended_without_a_row_stays_as_it_is(world: World) -> None:

@@ -136,9 +136,10 @@ def test_nothing_to_publish_asks_nothing(bus: Bus):
     assert requests_of(lambda: bus.publish([])) == []
 
 
-def test_a_topic_that_is_gone_accepts_nothing(bus: Bus):
+def test_a_topic_that_is_gone_says_so(bus: Bus):
     moto_client("sns").delete_topic(TopicArn=bus.topic)
-    assert bus.publish([notice("a")]) == frozenset()
+    with pytest.raises(Retryable, match=r"could not publish 1 notices to .*NotFound"):
+        bus.publish([notice("a")])
 
 
 def test_what_the_topic_refuses_is_not_among_the_accepted(bus: Bus):

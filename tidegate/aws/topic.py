@@ -38,11 +38,14 @@ class SnsTopic:
     def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
         assert self._attempt, "to publish needs an attempt"
         accepted: set[str] = set()
+        trouble: TidegateError | None = None
         for group in _batches(notices):
             try:
                 accepted |= self._publish(group)
-            except TidegateError:
-                continue  # the caller gives back what was not accepted
+            except TidegateError as error:
+                trouble = error  # the caller gives back what was not accepted
+        if trouble and not accepted:
+            raise trouble  # nothing else says why
         return frozenset(accepted)
 
     def _publish(self, group: Sequence[tuple[Notice, str]]) -> set[str]:

@@ -38,7 +38,7 @@ class Topic(Protocol):
     """The FIFO topic that carries notices to dispatch."""
 
     def publish(self, notices: Sequence[Notice]) -> frozenset[str]:
-        """The ids of the notices that were accepted."""
+        """The ids of the notices that were accepted. If none was, it may raise TidegateError, which says why."""
         ...
 
 
