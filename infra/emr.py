@@ -77,9 +77,7 @@ class EmrApplication(Construct):
         self.application_id = self.application.attr_application_id
         self.job_role = self._role()
         self._work_name = work.bucket.bucket_name
-        self._grant_job(settings, landing, work, ledger, catalog)
-        encryption.grant_table(self.job_role)
-        encryption.grant_messages(self.job_role)
+        self._grant_job(settings, landing, work, ledger, catalog, encryption)
         # this version's, and those of the versions that jobs which queue or run were started with
         for file, kind in [(self.entry_point, "py"), *((each, "zip") for each in packed.values())]:
             allow(
@@ -147,7 +145,13 @@ class EmrApplication(Construct):
         )
 
     def _grant_job(
-        self, settings: Settings, landing: LandingBuckets, work: WorkBucket, ledger: LedgerTable, catalog: Catalog
+        self,
+        settings: Settings,
+        landing: LandingBuckets,
+        work: WorkBucket,
+        ledger: LedgerTable,
+        catalog: Catalog,
+        encryption: Encryption,
     ) -> None:
         """What every job may do."""
         landing.grant_read(self.job_role)
@@ -157,11 +161,13 @@ class EmrApplication(Construct):
         # an audit's job compares uploads with the ledger, and changes nothing there
         work.grant(self.job_role, AUDITS, "s3:PutObject")
         ledger.grant_read(self.job_role)
+        encryption.grant_table(self.job_role)
         landing.grant_inventories(self.job_role)
         work.grant_maintenance(self.job_role)
         catalog.grant_use(self.job_role)
         if settings.linger:
             grant_announce(self.job_role)
+        encryption.grant_messages(self.job_role)
 
     def grant_start(self, role: iam.Role) -> None:
         """Start jobs of this application under the job role."""

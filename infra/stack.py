@@ -131,6 +131,7 @@ class TidegateStack(cdk.Stack):
     def _functions(
         self, settings: Settings, sources: Path, config: Path, path: "_Path", *, dependencies: bool
     ) -> dict[str, LambdaFunction]:
+        environment, reach = variables(settings.deployment.name, path.values), path.reach(settings)
         with bundling.functions(sources, config, dependencies=dependencies) as folder:
             code = lambda_.Code.from_asset(str(folder))
             return {
@@ -139,9 +140,9 @@ class TidegateStack(cdk.Stack):
                     row.construct,
                     row=row,
                     code=code,
-                    environment=variables(settings.deployment.name, path.values),
+                    environment=environment,
                     settings=settings,
-                    reach=path.reach(settings),
+                    reach=reach,
                     log_key=path.encryption.key,
                 )
                 for row in ROSTER

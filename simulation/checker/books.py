@@ -433,16 +433,12 @@ def _oldest(world: World, batches: Batches) -> Iterator[str]:
 
 def _wishes(world: World, batches: Batches) -> Iterator[str]:
     """What a person has said of a batch's uploads is done, if the batch is abandoned; and nothing was dropped unasked.
-    Claims that have expired are left alone. So is what came back before the ledger was lost: it was done then, and a
-    rebuilt ledger knows by ids only which of two batches gathered it last."""
-    came_back = {
-        (pk, sk, taken.owner) for (pk, sk, _), taken in world.taken_over.items() if taken.at < world.rebuilt_at
-    }
+    Claims that have expired are left alone."""
     asked = {batch for batch in world.wished if batches.get(batch, {}).get("state") == "ABANDONED"}
     for batch in asked:
         for each in world.manifest_of(batch):
             claim = world.dynamodb.items.get(("ledger", *_claim_key(each)), {})
-            live = claim.get("expires_at", 0) > world.kernel.now and (*_claim_key(each), each.notice) not in came_back
+            live = claim.get("expires_at", 0) > world.kernel.now
             if live and (claim["notice"], claim.get("outcome")) == (each.notice, "abandoned"):
                 yield f"wishes: {_place(each)} is abandoned, and was to be {world.wished[batch]}n"
     named = {(*_claim_key(each), each.notice) for batch in asked for each in world.manifest_of(batch)}

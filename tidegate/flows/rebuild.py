@@ -302,13 +302,13 @@ class _Rebuilding:
         sealed, receipt = files.sealed, files.receipt
         if batch_id in self.report.rows.held:
             raise Rejected(self.report.rows.held[batch_id])
-        if receipt and sealed.route not in self.routes:
+        if sealed.route not in self.routes:
+            if receipt is None:
+                raise Rejected(
+                    f"it waits for a job, and tidegate.toml has no route {sealed.route}, which reads it. Add the route"
+                    " and run this again"
+                )
             self.report.unknown_routes.add(sealed.route)
-        if receipt is None and sealed.route not in self.routes:
-            raise Rejected(
-                f"it waits for a job, and tidegate.toml has no route {sealed.route}, which reads it. Add the route and"
-                " run this again"
-            )
         batch = Batch(
             id=batch_id,
             route=sealed.route,

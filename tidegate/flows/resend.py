@@ -104,12 +104,11 @@ def resend_batch(
     manifest = ports.work.get(folder + "sealed.json")
     if manifest is None:
         return Resend(Resent.MISSING)
-    names = decode_sealed(manifest).parts
     # also if nothing is left: the table may have been rolled back past the fence since, and only this fences it again
     if landed and not _let_go(batch, ports, fencer):
         return Resend(Resent.NO_ROUTE)
     sent = elsewhere = expired = 0
-    for name in names:
+    for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)
         if part is None:
             return Resend(Resent.MISSING, sent, elsewhere, expired)

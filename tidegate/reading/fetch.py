@@ -172,18 +172,15 @@ def a_neighbour_is_readable(upload: Upload, owner: str = "") -> bool:
     except (BotoCoreError, ClientError):
         return False
     others = (each for each in listed if each["Size"] and each["Key"] != upload.key)
-    for each in (each for each in others if each["Key"].endswith(ending)):
-        version = {"VersionId": each["VersionId"]} if upload.version_id else {}
-        with suppress(BotoCoreError, ClientError):
-            _client().get_object(**where, **version, Key=each["Key"], Range="bytes=0-0")
-            return not _is_readable(upload, where)
-    return False
+    near = (each for each in others if each["Key"].endswith(ending))
+    readable = any(_is_readable(each["Key"], each["VersionId"] if upload.version_id else None, where) for each in near)
+    return readable and not _is_readable(upload.key, upload.version_id, where)
 
 
-def _is_readable(upload: Upload, where: Mapping[str, str]) -> bool:
-    version = {"VersionId": upload.version_id} if upload.version_id else {}
+def _is_readable(key: str, version_id: str | None, where: Mapping[str, str]) -> bool:
+    version = {"VersionId": version_id} if version_id else {}
     with suppress(BotoCoreError, ClientError):
-        _client().get_object(**where, **version, Key=upload.key, Range="bytes=0-0")
+        _client().get_object(**where, **version, Key=key, Range="bytes=0-0")
         return True
     return False
 

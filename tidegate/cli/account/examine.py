@@ -156,8 +156,8 @@ def configuration(here: Examined) -> Iterator[Check]:
         yield warns(line, finding, advice)
     elif left_out := sorted(
         name
-        for name, settings in deployed.items()
-        if name not in {route.name for route in configured} and not decode_route(settings).retired
+        for name in deployed.keys() - {route.name for route in configured}
+        if not decode_route(deployed[name]).retired
     ):
         finding = f"the stack has routes that this tidegate.toml lacks: {', '.join(left_out)}"
         advice = (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.cli.account.ask import Absent, Account, Answer, Denied, Found, Unanswered, cannot_tell, fails
+from tidegate.cli.account.examine import DEPLOY
 from tidegate.cli.checks import Check, CheckState
 from tidegate.core.manifests import batch_folder
 from tidegate.core.quantities import duration
@@ -88,9 +89,7 @@ class SelfTest:
             yield cannot_tell(LINE, "whether a job runs: it could not be started", needs)
             return
         if not isinstance(started, Found):
-            advice = (
-                "deploy the stack again" if isinstance(started, Absent) else "mend what it names, and run this again"
-            )
+            advice = DEPLOY if isinstance(started, Absent) else "mend what it names, and run this again"
             yield fails(LINE, f"could not be started: {_why(started)}", advice)
             return
         run = started.body["jobRunId"]

@@ -9,9 +9,7 @@ from tidegate.core.errors import Retryable
 from tidegate.core.items import Transition
 from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import ABANDONED, Outcome
-from tidegate.core.records import (
-    leftover_key,
-)
+from tidegate.core.records import leftover_key
 from tidegate.flows.ledger.records import LedgerRecords
 
 DROPS = 5

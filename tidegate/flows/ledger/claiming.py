@@ -24,9 +24,7 @@ from tidegate.core.errors import Retryable
 from tidegate.core.items import Applied, Refused
 from tidegate.core.manifests import Part
 from tidegate.core.notices import ORIGIN_REMOVED, Entry, Notice
-from tidegate.core.records import (
-    decode_notice,
-)
+from tidegate.core.records import decode_notice
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger.records import LedgerRecords, in_the_way
 from tidegate.flows.store import NewId

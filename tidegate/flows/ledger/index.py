@@ -5,17 +5,12 @@ from dataclasses import dataclass
 
 from tidegate.core import transitions
 from tidegate.core.batches import Batch
-from tidegate.core.claims import (
-    Claim,
-)
+from tidegate.core.claims import Claim
 from tidegate.core.errors import Retryable
 from tidegate.core.items import Refused
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.receipts import Ending, Receipt
-from tidegate.core.records import (
-    WHOLE,
-    decode_notice,
-)
+from tidegate.core.records import WHOLE, decode_notice
 from tidegate.core.transitions.index import is_whole, whole_since
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger.records import LedgerRecords, in_the_way

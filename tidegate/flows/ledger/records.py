@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 from tidegate.core import transitions
 from tidegate.core.batches import Batch
-from tidegate.core.claims import (
-    Claim,
-    is_live,
-)
+from tidegate.core.claims import Claim, is_live
 from tidegate.core.errors import Retryable
 from tidegate.core.items import Applied, Item, Key, Refused, Transition
 from tidegate.core.notices import NoticeRecord
