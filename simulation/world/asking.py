@@ -113,7 +113,7 @@ class _ModelLineage:
     def landed(self, table: str, prefix: str = "") -> Iterator[Landed]:
         return landed(self.world, self.world.catalog.tables.get(table))
 
-    def with_history(self, table: str) -> tuple[History, Iterator[Landed]]:
+    def with_history(self, table: str, prefix: str = "") -> tuple[History, Iterator[Landed]]:
         metadata = self.world.catalog.tables.get(table)
         if metadata is None:
             return History("", ()), iter(())

@@ -9,18 +9,20 @@ from tests.functional.test_backfill import FOUND, Ran, put, run
 from tests.support.build import BUCKET, uploads
 from tests.support.fakes import Died, Life, every_death, play_fencing, play_publishing, uploads_of
 from tests.support.world import World, small_world
-from tidegate.core.batches import State
+from tidegate.core.batches import Batch, State
 from tidegate.core.errors import Rejected, Retryable
 from tidegate.core.manifests import batch_folder, floor_name
 from tidegate.core.notices import ORIGIN_REMOVED, Notice, pack
 from tidegate.core.outcomes import Outcome
 from tidegate.core.publication import Floor, History, Snapshot
-from tidegate.core.receipts import encode_floor
-from tidegate.core.routes import Route
+from tidegate.core.receipts import decode_receipt, encode_floor
+from tidegate.core.reconcile import TableDifference
+from tidegate.core.routes import Dataset, Route
 from tidegate.flows.abort import abort
 from tidegate.flows.dispatch import dispatch
 from tidegate.flows.rebuild import rebuild
-from tidegate.flows.resend import resend_object
+from tidegate.flows.reconcile import Reconciled, reconcile
+from tidegate.flows.resend import Resend, Resent, resend_batch, resend_object
 from tidegate.flows.status import status
 from tidegate.settings import DAY
 
@@ -418,3 +420,180 @@ def test_what_nobody_knows_the_rows_of_is_loaded_into_the_new_table(world: World
         del world.work.objects[name]
     moved(world)
     assert run(world).sent == 2
+
+
+# ---- the ledger is lost meanwhile
+
+
+def lose_and_rebuild(world: World) -> None:
+    world.store.items.clear()
+    done = rebuild(world.ports, configured=world.routes, oldest="", made_at=lambda _: world.clock())
+    assert done.whole, done.troubles
+
+
+@pytest.mark.parametrize("gathered", [True, False])
+def test_what_was_removed_lands_if_the_ledger_is_lost_while_it_is_under_way(world: World, gathered: bool):
+    """Its notice is delivered before, and is in a batch that is open; or it is still in the queue."""
+    landed(world)
+    delete_rows(world)
+    assert run(world).found == {FOUND.REMOVED: 3}
+    if gathered:
+        deliver(world)
+    lose_and_rebuild(world)
+    deliver(world)
+    land(world)
+    assert set(rows(world, OLD).values()) == {1}
+    assert len(rows(world, OLD)) == 3
+    assert sums_hold(world)
+
+
+@pytest.mark.parametrize("gathered", [True, False])
+def test_what_goes_to_another_table_lands_there_if_the_ledger_is_lost_while_it_is_under_way(
+    world: World, gathered: bool
+):
+    landed(world)
+    moved(world)
+    assert run(world).found == {FOUND.ELSEWHERE: 3}
+    if gathered:
+        deliver(world)
+    lose_and_rebuild(world)
+    deliver(world)
+    land(world)
+    assert set(rows(world, NEW).values()) == set(rows(world, OLD).values()) == {1}
+    assert len(rows(world, NEW)) == 3
+
+
+def test_what_has_rows_in_the_table_is_not_sent_by_a_rebuild(world: World):
+    """Rows of one upload were removed, so the batch is noted; all of it is gathered for another table; the ledger is
+    lost, and the route goes back to the first one."""
+    landed(world)
+    (gone, *_) = world.lineage.tables[OLD]
+    world.lineage.tables[OLD].remove(gone)
+    assert run(world).found == {FOUND.LANDED: 2, FOUND.REMOVED: 1}
+    world.topic.published.clear()
+    moved(world)
+    assert run(world, identifier="2").sent == 3
+    deliver(world)
+    moved(world, OLD)
+    lose_and_rebuild(world)
+    deliver(world)
+    land(world)
+    assert sorted(rows(world, OLD).values()) == [1, 1, 1]
+
+
+# ---- rollbacks
+
+
+class Fencer:
+    """A job that fences again."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def fence(self, batch: Batch, dataset: Dataset, *, owner: str) -> None:
+        name = batch_folder(batch.id) + "receipt.json"
+        receipt = decode_receipt(self.world.work.objects[name])
+        self.world.work.objects[name] = replace(receipt, fence=True, snapshot=900).encode()
+
+
+def resend(world: World, batch: str, run: str = "1") -> Resend:
+    return resend_batch(batch, world.ports, run=run, fencer=Fencer(world))
+
+
+def test_rows_that_a_rollback_to_before_their_deletion_brings_back_are_not_loaded_again(world: World):
+    landed(world)
+    before = list(world.lineage.tables[OLD])
+    delete_rows(world)
+    run(world)
+    deliver(world)
+    second = land(world)
+    world.lineage.tables[OLD] = before
+    assert resend(world, second) == Resend(Resent.NOTHING_LEFT, there=3)
+    assert world.topic.published == []
+    assert world.batch(second).sent_again, "the table has the rows of each of its uploads"
+
+
+def test_a_resend_looks_for_earlier_rows_only_if_there_may_be_some(world: World):
+    first = landed(world)
+    delete_rows(world)
+    world.lineage.asked.clear()
+    assert resend(world, first).sent == 3
+    assert world.lineage.asked == []
+
+
+def test_and_always_if_a_rebuilt_ledger_does_not_know(world: World):
+    landed(world)
+    before = list(world.lineage.tables[OLD])
+    delete_rows(world)
+    run(world)
+    deliver(world)
+    second = land(world)
+    lose_and_rebuild(world)
+    world.lineage.tables[OLD] = before
+    assert resend(world, second) == Resend(Resent.NOTHING_LEFT, there=3)
+
+
+def test_what_is_sent_to_another_table_after_a_rollback_may_land_in_the_first_one_again(world: World):
+    """The first one has no row of it, so nothing says that it has."""
+    first = landed(world)
+    delete_rows(world)
+    moved(world)
+    assert resend(world, first).sent == 3
+    deliver(world)
+    land(world)
+    assert {each.rows_in for upload in uploads(3) for each in world.ledger.claims(BUCKET, upload.key)} == {frozenset()}
+    moved(world, OLD)
+    assert run(world, identifier="2").sent == 3
+    deliver(world)
+    land(world)
+    assert set(rows(world, NEW).values()) == set(rows(world, OLD).values()) == {1}
+
+
+def compared(world: World) -> Reconciled:
+    return reconcile(world.ports, configured=world.routes, oldest="", made_at=lambda _: world.clock())
+
+
+def test_a_rollback_past_the_fence_of_what_has_landed_is_told(world: World):
+    first = landed(world)
+    delete_rows(world)
+    world.lineage.histories[OLD] = History("t", (Snapshot(12, 10, frozenset({first})), Snapshot(10, None)))
+    assert resend(world, first).sent == 3
+    deliver(world)
+    second = land(world)
+    world.lineage.histories[OLD] = history(first, second)
+    assert compared(world).holds
+    world.lineage.histories[OLD] = History("t", (Snapshot(10, None),))
+    delete_rows(world)
+    found = {each.batch: each for each in compared(world).findings}
+    assert {batch: each.difference for batch, each in found.items()} == {
+        first: TableDifference.NOT_FENCED,
+        second: TableDifference.MISSING,
+    }
+    assert found[first].advice == f"`tidegate resend {first}` fences it again, and sends what nobody has sent yet"
+
+
+def test_the_advice_names_the_table_that_the_route_goes_to_today(world: World):
+    first = landed(world)
+    delete_rows(world)
+    moved(world)
+    (found,) = compared(world).findings
+    assert found.advice.startswith(
+        f"if the table was rolled back: `tidegate resend {first}` sends its uploads again, to {NEW}, where its route"
+        " goes today."
+    )
+
+
+def test_a_void_notice_for_another_table_lets_go_also_if_this_one_has_its_rows(world: World):
+    """Nothing waits for it: this table has the rows, and the new notice is refused them."""
+    landed(world)
+    moved(world)
+    run(world)
+    (sent,) = world.topic.published
+    world.topic.published.clear()
+    assert world.ledger.claim(sent, NEW).owned
+    assert world.ledger.void(sent.id, "flights")
+    moved(world, OLD)
+    world.dispatch(sent)
+    deliver(world)
+    assert not world.record.open_batch
+    assert set(rows(world, OLD).values()) == {1}

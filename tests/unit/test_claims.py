@@ -58,19 +58,20 @@ def test_a_notice_made_to_take_over_takes_over_whatever_the_sequencers_say():
 
 
 @pytest.mark.parametrize(
-    ("state", "table", "rows_removed", "tables"),
+    ("state", "rows_removed", "removed", "tables"),
     [
-        (State.COMMITTED, "lake.now", False, {"lake.first", "lake.then"}),
-        (State.COMMITTED, "lake.then", True, {"lake.first"}),  # its own rows are gone for good
-        (State.ABANDONED, "lake.now", False, {"lake.first"}),
+        (State.COMMITTED, False, True, {"lake.first", "lake.then"}),
+        (State.COMMITTED, True, True, {"lake.first"}),  # its own rows are gone for good
+        (State.COMMITTED, True, False, {"lake.first", "lake.then"}),  # other rows of the batch are gone
+        (State.ABANDONED, False, True, {"lake.first"}),
     ],
 )
 def test_the_next_owner_gets_every_table_in_which_an_earlier_one_has_rows(
-    state: State, table: str, rows_removed: bool, tables: set[str]
+    state: State, rows_removed: bool, removed: bool, tables: set[str]
 ):
     claim = Claim("v1", OTHER, claimed_at=0, expires_at=1, rows_in=frozenset({"lake.first"}))
     batch = Batch("01A", "flights", state, opened_at=0, table="lake.then", rows_removed=rows_removed)
-    assert rows_of_owners(claim, batch, table, removed=True) == tables
+    assert rows_of_owners(claim, batch, removed=removed) == tables
 
 
 SEQUENCERS = st.text("0123456789ABCDEFabcdef", min_size=1, max_size=20)

@@ -92,11 +92,12 @@ def may_land_too(claim: Claim, batch: Batch | None, table: str, *, removed: bool
     return batch.table != table or (removed and batch.rows_removed)
 
 
-def rows_of_owners(claim: Claim, batch: Batch | None, table: str, *, removed: bool) -> frozenset[str]:
-    """`Claim.rows_in` for the next owner, which lands the upload in `table`. `batch` is that of the claim's owner."""
+def rows_of_owners(claim: Claim, batch: Batch | None, *, removed: bool) -> frozenset[str]:
+    """`Claim.rows_in` for the next owner. `batch` is that of the claim's owner. `removed` speaks of that batch's table,
+    whichever table the next owner goes to: the notice names the owner whose rows it has found removed."""
     if batch is None or not has_landed(claim, batch):
         return claim.rows_in
-    gone = removed and batch.rows_removed and batch.table == table
+    gone = removed and batch.rows_removed
     return claim.rows_in if gone else claim.rows_in | {batch.table}
 
 

@@ -10,6 +10,7 @@ In the batch's folder of the work bucket:
     seats/<attempt>/<number>.json    the batches that ride in the job of this attempt (`core.seats`)
     failures/<attempt>.json          why an attempt gave up, for settling and for people
     receipt.json                     the table's decision
+    removed.json                     rows of the batch are gone, and it never brings them again
 """
 
 import gzip
@@ -100,6 +101,14 @@ BATCHES = "batches/"
 
 def batch_folder(batch_id: str) -> str:
     return f"{BATCHES}{batch_id}/"
+
+
+def removed_name(batch_id: str) -> str:
+    """The file that says what `Batch.rows_removed` says: a ledger that is built anew reads it."""
+    return batch_folder(batch_id) + "removed.json"
+
+
+REMOVED = json.dumps({"v": VERSION}).encode()
 
 
 def floor_name(number: int) -> str:

@@ -21,7 +21,7 @@ class TableDifference(Enum):
     NOT_COMMITTED = "not committed"  # the table holds rows of it, and it is open, or was given up
     UNKNOWN = "unknown"  # the table holds rows of it, and the ledger has no such batch
     TWICE = "twice"  # the table holds one upload in two batches
-    NOT_FENCED = "not fenced"  # abandoned, and its fence is not in the table: the table was rolled back past it
+    NOT_FENCED = "not fenced"  # its uploads may go to other batches, and a rollback made it possible to publish it
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def judge_found(batch: Batch | None, held: Holding, *, remembered: bool) -> Tabl
 
 
 def is_fenced(history: History, batch: str, floors: Iterable[Floor]) -> bool:
-    """Whether no driver can publish this abandoned batch any more. `floors` are all that it ever had.
+    """Whether no driver can publish this batch any more. `floors` are all that it ever had.
 
     A driver publishes if its floor is in the history, and no ancestor above that was published under the batch's id:
     neither rows nor a fence. A driver whose floor is not in the history publishes nothing. So a fence that has expired
@@ -73,14 +73,23 @@ def is_fenced(history: History, batch: str, floors: Iterable[Floor]) -> bool:
     return not any(isinstance(verdict(history, batch, floor), NotPublished) for floor in floors)
 
 
-def advice(difference: TableDifference, batch: str, other: str = "", job_runs: str = "") -> str:
+def advice(
+    difference: TableDifference,
+    batch: str,
+    *,
+    other: str = "",
+    job_runs: str = "",
+    goes_to: str = "",
+    landed: bool = False,
+) -> str:
     """What a person does about it. `other` is the second batch of an upload that is there twice. `job_runs` names the
-    job runs of the batch."""
+    job runs of the batch. `goes_to` is the table of its route today, if it is another one. `landed`: it did once."""
     match difference:
         case TableDifference.MISSING:
+            where = f", to {goes_to}, where its route goes today" if goes_to else ""
             return (
-                f"if the table was rolled back: `tidegate resend {batch}` sends its uploads again. If its rows were"
-                " deleted on purpose: nothing"
+                f"if the table was rolled back: `tidegate resend {batch}` sends its uploads again{where}. If its rows"
+                " were deleted on purpose: nothing"
             )
         case TableDifference.FEWER:
             return "rows that were deleted on purpose look the same. Else find out what changed the table"
@@ -101,6 +110,8 @@ def advice(difference: TableDifference, batch: str, other: str = "", job_runs: s
             )
         case TableDifference.TWICE:
             return f"delete the rows of these uploads whose _batch_id is {other}, or is {batch}"
+        case TableDifference.NOT_FENCED if landed:
+            return f"`tidegate resend {batch}` fences it again, and sends what nobody has sent yet"
         case TableDifference.NOT_FENCED:
             return (
                 "a driver of the batch that is still alive could publish it. Look in EMR Studio for its job runs"

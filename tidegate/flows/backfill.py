@@ -85,7 +85,7 @@ from tidegate.core.backfill import (
 from tidegate.core.batches import Batch
 from tidegate.core.claims import has_landed
 from tidegate.core.errors import Retryable
-from tidegate.core.manifests import batch_folder, decode_part
+from tidegate.core.manifests import REMOVED, batch_folder, decode_part, removed_name
 from tidegate.core.notices import ORIGIN_REMOVED, Entry
 from tidegate.core.publication import History
 from tidegate.core.quantities import counted
@@ -272,4 +272,8 @@ class Again:
         floors = tuple(floors_of(batch.id, self.ports.work))
         if not floors or not is_fenced(self.history, batch.id, floors):
             return False
-        return self.dry or self.ports.ledger.note_removed(batch.id)
+        if self.dry:
+            return True
+        # before the ledger knows it: the ledger may be lost while what was sent is under way
+        self.ports.work.put(removed_name(batch.id), REMOVED)
+        return self.ports.ledger.note_removed(batch.id)

@@ -40,6 +40,11 @@ the claim may name the earlier. Both have let go, and the sums hold.
 and an hour before that (`core.batches.oldest_remembered`). Older batches that have not ended (a manifest, and no
 receipt) are taken whatever their age: one may be halted for longer than `claims`, and still be published.
 
+**What a backfill had under way.** It sends what has landed once more: for another table, or because its rows were
+removed. That a batch never brings its rows again is in the work bucket before the ledger knows it (`removed.json`). So
+its notice lands also if the ledger is lost before it is delivered; and what was gathered, and is in no manifest, is
+sent again, but for what the table has rows of.
+
 **The sums.** Each batch is counted once, with its record. What a batch of higher rank owns has left the sums again, as
 if it had been gathered once more. What the sums have lost: batches before `oldest`, duplicates refused, and jobs. A
 batch that line 4 wrote has the uploads with rows, as committed: files without a row, and those that ended otherwise,
@@ -58,9 +63,10 @@ upload, among those of the table. A table that no route names is not read. An un
 configuration lacks is reported: a job could not read it. So are the routes of ended batches that it lacks, and then the
 ledger is whole all the same.
 
-**What it costs.** One lineage job for each table. For each batch a listing and some 8 reads of the work bucket, and
-each of its parts twice. For each upload that is claimed: two reads of its claim, 100 of them with one request, and 1
-write. Memory holds the uploads of a batch, and the id of each batch.
+**What it costs.** One lineage job for each table, and one for each batch of which line 8 sends what was removed. For
+each batch a listing and some 9 reads of the work bucket, and each of its parts twice. For each upload that is claimed:
+two reads of its claim, 100 of them with one request, and 1 write. Memory holds the uploads of a batch, and the id of
+each batch.
 """
 
 from collections import Counter, defaultdict
@@ -69,10 +75,10 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from tidegate.core.batches import LONGEST_OPEN, Batch, State
-from tidegate.core.claims import Claim
+from tidegate.core.claims import Claim, has_landed
 from tidegate.core.errors import Rejected, Retryable, TidegateError
-from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part
-from tidegate.core.notices import Entry, NoticeRecord
+from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part, removed_name
+from tidegate.core.notices import ORIGIN_REMOVED, Entry, NoticeRecord
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending
 from tidegate.core.routes import Route
@@ -80,6 +86,7 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.batch_files import BatchFiles, endings_of, files_of, parts_of
 from tidegate.flows.from_rows import FromRows, Tell, write_from_rows
 from tidegate.flows.ports import Ports
+from tidegate.flows.rows_there import rows_there
 from tidegate.flows.send import send
 
 ORIGIN_REBUILD = "rebuild"
@@ -319,6 +326,7 @@ class _Rebuilding:
             notices=len(sealed.parts),
             table=sealed.table,
             manifest=sealed.digest,
+            rows_removed=files.landed and self.ports.work.get(removed_name(batch_id)) is not None,
         )
         if receipt and receipt.manifest and receipt.manifest != sealed.digest:
             raise Rejected(
@@ -363,29 +371,41 @@ class _Rebuilding:
         files = files_of(batch_id, self.ports.work)
         listed = files.sealed.parts if files else ()
         names = [name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/")]
-        by_route: dict[str, list[Entry]] = defaultdict(list)
+        by_route: dict[tuple[str, str], list[Entry]] = defaultdict(list)
         for name in sorted({*names} - {*listed}):
             body = self.ports.work.get(folder + name)
-            for entry in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
-                by_route[self._route(files, entry.upload)].append(entry)
-        for route, entries in by_route.items():
+            for entry, landed_in in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
+                by_route[self._route(files, entry.upload), landed_in].append(entry)
+        for (route, landed_in), entries in by_route.items():
+            if landed_in == self.routes[route].dataset.table:
+                # of one batch some uploads may be removed, and others not
+                there = rows_there(landed_in, [each.upload for each in entries], self.ports)
+                entries = [each for each in entries if each.upload.identity not in there]
+                origin = f"{ORIGIN_REMOVED}-{ORIGIN_REBUILD}"
+            else:
+                origin = ORIGIN_REBUILD
             # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
-            send(route, entries, self.ports, origin=ORIGIN_REBUILD, at=self.made_at(batch_id))
+            send(route, entries, self.ports, origin=origin, at=self.made_at(batch_id))
             self.report.sent += len(entries)
 
-    def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[Entry]:
+    def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[tuple[Entry, str]]:
         """Of the uploads of a part that no manifest lists: those that nobody owns, and those that an earlier batch has
-        ended without a row. The part's notice had taken these over when the part was written."""
+        ended without a row, or has landed. The part's notice had taken these over when the part was written: what had
+        landed, because a backfill asked for it. With the table in which an upload has landed, else with ""."""
         claims = self.ports.ledger.claims_on(uploads)
-        owners = self.ports.ledger.owners(claim for claim in claims.values() if claim.outcome)
+        owners = self.ports.ledger.owners(claims.values())
         for upload in uploads:
             claim = claims.get(upload.identity)
             if claim is None:
-                yield Entry(upload)
-            elif (batch := owners.get(claim, (None, None))[1]) and batch.id < batch_id:
+                yield Entry(upload), ""
+            elif (
+                (batch := owners[claim][1])
+                and batch.id < batch_id
+                and batch.state in (State.COMMITTED, State.ABANDONED)
+            ):
                 # a listing has no sequencer, and the claim may know it from S3's notification
                 known = upload if upload.sequencer else replace(upload, sequencer=claim.sequencer)
-                yield Entry(known, takes_from=claim.notice)
+                yield Entry(known, takes_from=claim.notice), batch.table if has_landed(claim, batch) else ""
 
     def _route(self, files: BatchFiles | None, upload: Upload) -> str:
         if files and files.sealed.route in self.routes:

@@ -22,9 +22,11 @@ or as if nobody knew of its rows (ledger first, and not again). So a batch that 
     fenced after it             SUBMITTED        its fence or not -               none: it is not looked for
 
 **Fences.** An abandoned batch can be published again if its fence is gone and its floor is not
-(`core.reconcile.is_fenced`). Its floors are read from the work bucket after line 2. They are all there by then: an
-attempt writes every floor that it may use before it stages, and the fence was the last attempt. Nothing here can fence
-the batch again: only an attempt can, and the ledger begins none for a batch that has ended.
+(`core.reconcile.is_fenced`). So can one that has landed, and whose uploads others may have landed since
+(`Batch.rows_removed`): after a rollback past its fence, or past its own rows. Its floors are read from the work bucket
+after line 2. They are all there by then: an attempt writes every floor that it may use before it stages, and the fence
+was the last attempt. Nothing here can fence an abandoned batch again: only an attempt can, and the ledger begins none
+for a batch that has ended. What has landed is fenced again by its resend.
 
 If it dies, nothing has happened. A twin finds the same. If a table is rolled back, or rows are deleted, while it runs,
 the finding is of before or of after that. If the settings change, so does the list of tables: what is not read is not
@@ -34,14 +36,14 @@ compared, and a batch of a table that was not read is none of the findings. Read
 the work bucket. Rows of older batches are counted, and are compared if the ledger still has the batch. If the work
 bucket is lost, a batch whose rows are missing is not found.
 
-**What it costs.** For each table a lineage job, and for each abandoned batch a read of each of its floors. For a
-thousand batches a listing and ten requests of a hundred headers; no item of the ledger is read for an upload. Memory
-holds a few numbers of each batch, and the history of each table.
+**What it costs.** For each table a lineage job, and for each batch that may need a fence a read of each of its floors.
+For a thousand batches a listing and ten requests of a hundred headers; no item of the ledger is read for an upload.
+Memory holds a few numbers of each batch, and the history of each table.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tidegate.core.batches import Batch, State, job_name
@@ -71,7 +73,7 @@ TOLD_EVERY = 100_000
 class TableFinding:
     """A difference. `ledger` is what was committed, `table` what `name_of_table` holds of the batch. Of uploads that
     are there twice, `table` is how many they are, and the rows that the batch `other` has of them. `attempts` is how
-    many a batch had that is not fenced."""
+    many a batch had that is not fenced. `goes_to` is the table of the batch's route today, if it is another one."""
 
     difference: TableDifference
     route: str
@@ -82,10 +84,23 @@ class TableFinding:
     other: str = ""
     example: str = ""
     attempts: int = 0
+    goes_to: str = ""
 
     @property
     def advice(self) -> str:
-        return advice(self.difference, self.batch, self.other, self.job_runs)
+        return advice(
+            self.difference,
+            self.batch,
+            other=self.other,
+            job_runs=self.job_runs,
+            goes_to=self.goes_to,
+            landed=self.has_landed,
+        )
+
+    @property
+    def has_landed(self) -> bool:
+        """Whether the batch has landed once, as the ledger has it."""
+        return self.ledger.rows > 0
 
     @property
     def job_runs(self) -> str:
@@ -127,15 +142,17 @@ class _Expected:
     table: str
     held: Holding
     sent_again: bool = False
+    goes_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class _GivenUp:
-    """What line 1 read of an abandoned batch."""
+class _LetGo:
+    """What line 1 read of a batch whose uploads may land with others: it is abandoned, or rows of it were removed."""
 
     route: str
     table: str
     attempts: int
+    held: Holding = NOTHING_HELD
 
 
 def reconcile(
@@ -155,15 +172,18 @@ def reconcile(
     routes = {**ports.ledger.known_routes(), **configured}
     wanted = [each for each in routes.values() if route in (None, each.name)]
     expected: dict[str, _Expected] = {}
-    given_up: dict[str, _GivenUp] = {}
+    let_go: dict[str, _LetGo] = {}
     for batch, table in _ended(oldest, {each.name: each for each in wanted}, ports):
-        if batch.state is State.COMMITTED:
-            expected[batch.id] = _Expected(batch.route, table, _held(batch), batch.sent_again)
-        else:
-            given_up[batch.id] = _GivenUp(batch.route, table, batch.attempt)
-    tell(f"{len(expected)} committed batches, {len(given_up)} abandoned ones")
-    run = _Reconciling(ports, expected, given_up, route, oldest, made_at, tell)
-    compared: list[_Expected | _GivenUp] = [*expected.values(), *given_up.values()]
+        landed = batch.state is State.COMMITTED
+        if landed:
+            today = routes[batch.route].dataset.table
+            goes_to = today if today != table else ""
+            expected[batch.id] = _Expected(batch.route, table, _held(batch), batch.sent_again, goes_to)
+        if not landed or batch.rows_removed:
+            let_go[batch.id] = _LetGo(batch.route, table, batch.attempt, _held(batch) if landed else NOTHING_HELD)
+    tell(f"{len(expected)} committed batches, {len(let_go.keys() - expected.keys())} abandoned ones")
+    run = _Reconciling(ports, expected, let_go, route, oldest, made_at, tell)
+    compared: list[_Expected | _LetGo] = [*expected.values(), *let_go.values()]
     for table in sorted({*(each.dataset.table for each in wanted), *(each.table for each in compared)}):
         run.read(table)
     run.compare()
@@ -192,7 +212,7 @@ def _by_thousand(found: Iterator[str]) -> Iterator[Sequence[str]]:
 class _Reconciling:
     ports: Ports
     expected: Mapping[str, _Expected]
-    given_up: Mapping[str, _GivenUp]
+    let_go: Mapping[str, _LetGo]
     route: str | None
     oldest: str
     made_at: Callable[[str], int]
@@ -257,12 +277,17 @@ class _Reconciling:
                     self._found(batch_id, there.get(batch_id), table, batches[batch_id])
 
     def look_for_fences(self) -> None:
-        for batch_id, batch in sorted(self.given_up.items()):
-            self.done.abandoned += 1
+        for batch_id, batch in sorted(self.let_go.items()):
+            self.done.abandoned += batch_id not in self.expected
             if not is_fenced(self.histories[batch.table], batch_id, floors_of(batch_id, self.ports.work)):
                 self.done.findings.append(
                     TableFinding(
-                        TableDifference.NOT_FENCED, batch.route, batch.table, batch_id, attempts=batch.attempts
+                        TableDifference.NOT_FENCED,
+                        batch.route,
+                        batch.table,
+                        batch_id,
+                        ledger=batch.held,
+                        attempts=batch.attempts,
                     )
                 )
 
@@ -282,7 +307,7 @@ class _Reconciling:
     def _note(self, difference: TableDifference | None, batch: str, expected: _Expected, held: Holding) -> None:
         if difference:
             found = TableFinding(difference, expected.route, expected.table, batch, expected.held, held)
-            self.done.findings.append(found)
+            self.done.findings.append(replace(found, goes_to=expected.goes_to))
 
 
 @dataclass(slots=True)

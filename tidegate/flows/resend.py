@@ -26,6 +26,10 @@ owner that each upload is taken from, and dispatch takes it over only if that ow
                                     key today, as an upload of today would
     if what it read is old          it names an owner that has been replaced: refused
 
+**Rows of an earlier batch.** Rows were deleted, loaded once more, and then the table was rolled back to before the
+deletion: the batch has no row, and its uploads have those of the batch before it. They are not sent. A job looks for
+them, if the batch has uploads that were counted before: else none of them has landed before.
+
 **Two routes.** A route was renamed, or another one takes its keys by now. A file is quarantined because it does not fit
 its route, and the former route has the old schema: so it is released through the new one. A resend of an abandoned
 batch names the former route, because its uploads were meant for that table. A claim is of an object's
@@ -53,6 +57,7 @@ from tidegate.flows.drop_quarantined import corrected
 from tidegate.flows.hand_off import dataset_of
 from tidegate.flows.ports import Fencer, Ports
 from tidegate.flows.quarantine import Quarantined
+from tidegate.flows.rows_there import rows_there
 from tidegate.flows.send import send
 
 AT_ONCE = 2_000
@@ -79,13 +84,14 @@ class Resent(Enum):
 class Resend:
     """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now. `expired` ones can be sent by
     nobody: the ledger has forgotten their claims. Of `corrected` ones a later version has landed, and they are left in
-    quarantine: their rows would land beside its rows."""
+    quarantine: their rows would land beside its rows. `there` ones have the rows of an earlier batch in the table."""
 
     ended: Resent
     sent: int = 0
     elsewhere: int = 0
     expired: int = 0
     corrected: int = 0
+    there: int = 0
 
 
 def resend_batch(
@@ -107,19 +113,35 @@ def resend_batch(
     # also if nothing is left: the table may have been rolled back past the fence since, and only this fences it again
     if landed and not _let_go(batch, ports, fencer):
         return Resend(Resent.NO_ROUTE)
-    sent = elsewhere = expired = 0
-    for name in decode_sealed(manifest).parts:
+    names = decode_sealed(manifest).parts
+    have_rows = _rows_of_earlier(batch, names, ports) if landed else frozenset()
+    sent = elsewhere = expired = there = 0
+    for name in names:
         part = ports.work.get(folder + name)
         if part is None:
-            return Resend(Resent.MISSING, sent, elsewhere, expired)
-        owned = decode_part(part)
+            return Resend(Resent.MISSING, sent, elsewhere, expired, there=there)
+        listed = decode_part(part)
+        owned = [each for each in listed if each.upload.identity not in have_rows]
+        there += len(listed) - len(owned)
         entries, forgotten = resend_part(batch.route, owned, ports, run=run, landed=landed)
         sent, expired = sent + entries, expired + forgotten
         elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
     if landed:
         ports.ledger.note_removed(batch_id, sent=True)
-    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
+    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired, there=there)
+
+
+def _rows_of_earlier(batch: Batch, names: Iterable[str], ports: Ports) -> frozenset[tuple[str, str, str]]:
+    """The uploads that the batch would send, and of which an earlier batch has rows in its table."""
+    rebuilt = batch.attempt == 0  # its claims do not say how they were counted before
+    asked: list[Upload] = []
+    for body in filter(None, (ports.work.get(batch_folder(batch.id) + name) for name in names)):
+        owned = decode_part(body)
+        claims = ports.ledger.claims_on(each.upload for each in owned)
+        to_send = (each.upload for each in _to_send(owned, claims, landed=True))
+        asked += [each for each in to_send if rebuilt or claims[each.identity].before]
+    return rows_there(batch.table, asked, ports)
 
 
 def _let_go(batch: Batch, ports: Ports, fencer: Fencer) -> bool:

@@ -108,6 +108,7 @@ def index_batch(
         "sealed_at": now,
         "table": batch.table,
         "manifest": batch.manifest,
+        **({"rows_removed": 1} if batch.rows_removed else {}),
         **(ended_fields(receipt, now, retention) if receipt else {}),
     }
     return Transition(

@@ -173,7 +173,7 @@ class Claiming(LedgerRecords):
         for claim, (owner, batch) in self.owners(claims).items():
             landed = may_land_too(claim, batch, table, removed=removed)
             if landed or has_let_go(claim, owner, batch):
-                rows_in = rows_of_owners(claim, batch, table, removed=removed)
+                rows_in = rows_of_owners(claim, batch, removed=removed)
                 judged[claim] = LetGo(counted(claim, owner, batch), rows_in, landed)
         return judged
 
@@ -181,10 +181,12 @@ class Claiming(LedgerRecords):
         """What a void notice leaves to a new one, which takes it from the void one.
 
         The void notice first claims all that it can, as any delivery of it does: a slow twin may still do so, and then
-        a new notice that named the former owners would be refused.
+        a new notice that named the former owners would be refused. If `table` has rows of an upload by now, the new
+        notice is refused it (rule 12).
         """
-        claimed = self.claim(notice, table)
-        return (*(Entry(upload, takes_from=notice.id) for upload in claimed.owned), *claimed.again)
+        ownership, _, _ = self._claim(notice, table)
+        owned = (Entry(entry.upload, takes_from=notice.id) for entry, owned in ownership if owned is Ownership.MINE)
+        return (*owned, *(owned for _, owned in ownership if isinstance(owned, Entry)))
 
     # ---- decision 2
 
