@@ -52,7 +52,7 @@ def test_holdings_add_up():
 
 
 def test_only_a_batch_without_any_row_may_be_rolled_back_and_landed_again():
-    told = {each: advice(each, "01B", "01C") for each in TableDifference}
+    told = {each: advice(each, "01B", other="01C") for each in TableDifference}
     assert [each for each in told if "tidegate resend 01B" in told[each]] == [TableDifference.MISSING]
     assert all(told.values())
     assert len(set(told.values())) == len(TableDifference)
