@@ -114,10 +114,11 @@ def _difference(found: TableFinding) -> str:
             f" batch {found.other}, for example {found.example}"
         )
     if found.difference is TableDifference.NOT_FENCED:
-        was = "has landed, and its uploads may land with others" if found.has_landed else "is abandoned"
+        landed = "has landed, and its uploads may land with others, and neither it nor its fence is"
+        how = landed if found.has_landed else "is abandoned, and its fence is not"
         return (
-            f"batch {found.batch} {was}, and nothing in the history of table {found.name_of_table} keeps it from being"
-            " published: the table was rolled back past it"
+            f"batch {found.batch} {how} in the history of table {found.name_of_table}: the table was rolled back past"
+            " it"
         )
     return (
         f"batch {found.batch}: table {found.name_of_table} holds {counted(found.table.rows, 'row')} of"
