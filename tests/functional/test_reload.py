@@ -431,17 +431,22 @@ def lose_and_rebuild(world: World) -> None:
     assert done.whole, done.troubles
 
 
+def land_after_a_rebuild(world: World, *, gathered: bool) -> None:
+    """The ledger is lost after the notices were delivered, or before."""
+    if gathered:
+        deliver(world)
+    lose_and_rebuild(world)
+    deliver(world)
+    land(world)
+
+
 @pytest.mark.parametrize("gathered", [True, False])
 def test_what_was_removed_lands_if_the_ledger_is_lost_while_it_is_under_way(world: World, gathered: bool):
     """Its notice is delivered before, and is in a batch that is open; or it is still in the queue."""
     landed(world)
     delete_rows(world)
     assert run(world).found == {FOUND.REMOVED: 3}
-    if gathered:
-        deliver(world)
-    lose_and_rebuild(world)
-    deliver(world)
-    land(world)
+    land_after_a_rebuild(world, gathered=gathered)
     assert set(rows(world, OLD).values()) == {1}
     assert len(rows(world, OLD)) == 3
     assert sums_hold(world)
@@ -454,11 +459,7 @@ def test_what_goes_to_another_table_lands_there_if_the_ledger_is_lost_while_it_i
     landed(world)
     moved(world)
     assert run(world).found == {FOUND.ELSEWHERE: 3}
-    if gathered:
-        deliver(world)
-    lose_and_rebuild(world)
-    deliver(world)
-    land(world)
+    land_after_a_rebuild(world, gathered=gathered)
     assert set(rows(world, NEW).values()) == set(rows(world, OLD).values()) == {1}
     assert len(rows(world, NEW)) == 3
 
@@ -570,6 +571,28 @@ def test_a_rollback_past_the_fence_of_what_has_landed_is_told(world: World):
         second: TableDifference.MISSING,
     }
     assert found[first].advice == f"`tidegate resend {first}` fences it again, and sends what nobody has sent yet"
+
+
+def test_so_is_one_past_a_batch_that_landed_without_a_row(world: World):
+    put(world, *uploads(1), age=0)
+    for notice in pack("flights", BUCKET, uploads(1)):
+        world.dispatch(notice)
+    batch = land(world, {uploads(1)[0].key: (Outcome.QUARANTINED, "no JSON")}, rows=0)
+    assert world.ledger.note_removed(batch)
+    world.lineage.histories[OLD] = History("t", (Snapshot(10, None),))
+    (found,) = compared(world).findings
+    assert (found.difference, found.landed) == (TableDifference.NOT_FENCED, True)
+    assert f"tidegate resend {batch}" in found.advice
+
+
+def test_a_batch_that_is_noted_is_not_noted_again(world: World):
+    """Of a large backfill each portion asks about the same batches."""
+    landed(world)
+    delete_rows(world)
+    assert run(world, identifier="1").found == {FOUND.REMOVED: 3}
+    world.work.objects = {name: body for name, body in world.work.objects.items() if "removed.json" not in name}
+    assert run(world, identifier="2").found == {FOUND.REMOVED: 3}
+    assert not [name for name in world.work.objects if "removed.json" in name]
 
 
 def test_the_advice_names_the_table_that_the_route_goes_to_today(world: World):

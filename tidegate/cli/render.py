@@ -115,7 +115,7 @@ def _difference(found: TableFinding) -> str:
         )
     if found.difference is TableDifference.NOT_FENCED:
         landed = "has landed, and its uploads may land with others, and neither it nor its fence is"
-        how = landed if found.has_landed else "is abandoned, and its fence is not"
+        how = landed if found.landed else "is abandoned, and its fence is not"
         return (
             f"batch {found.batch} {how} in the history of table {found.name_of_table}: the table was rolled back past"
             " it"

@@ -371,41 +371,42 @@ class _Rebuilding:
         files = files_of(batch_id, self.ports.work)
         listed = files.sealed.parts if files else ()
         names = [name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/")]
-        by_route: dict[tuple[str, str], list[Entry]] = defaultdict(list)
+        by_route: dict[tuple[str, bool], list[Entry]] = defaultdict(list)
         for name in sorted({*names} - {*listed}):
             body = self.ports.work.get(folder + name)
-            for entry, landed_in in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
-                by_route[self._route(files, entry.upload), landed_in].append(entry)
-        for (route, landed_in), entries in by_route.items():
-            if landed_in == self.routes[route].dataset.table:
+            for entry, landed in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
+                route = self._route(files, entry.upload)
+                same_table = landed is not None and landed.table == self.routes[route].dataset.table
+                if landed is None or not same_table or landed.rows_removed:
+                    by_route[route, same_table].append(entry)
+        for (route, same_table), entries in by_route.items():
+            origin = ORIGIN_REBUILD
+            if same_table:
                 # of one batch some uploads may be removed, and others not
-                there = rows_there(landed_in, [each.upload for each in entries], self.ports)
+                there = rows_there(self.routes[route].dataset.table, (each.upload for each in entries), self.ports)
                 entries = [each for each in entries if each.upload.identity not in there]
                 origin = f"{ORIGIN_REMOVED}-{ORIGIN_REBUILD}"
-            else:
-                origin = ORIGIN_REBUILD
             # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
             send(route, entries, self.ports, origin=origin, at=self.made_at(batch_id))
             self.report.sent += len(entries)
 
-    def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[tuple[Entry, str]]:
+    def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[tuple[Entry, Batch | None]]:
         """Of the uploads of a part that no manifest lists: those that nobody owns, and those that an earlier batch has
         ended without a row, or has landed. The part's notice had taken these over when the part was written: what had
-        landed, because a backfill asked for it. With the table in which an upload has landed, else with ""."""
+        landed, because a backfill asked for it. With the batch in which an upload has landed, if it has."""
         claims = self.ports.ledger.claims_on(uploads)
         owners = self.ports.ledger.owners(claims.values())
         for upload in uploads:
             claim = claims.get(upload.identity)
             if claim is None:
-                yield Entry(upload), ""
-            elif (
-                (batch := owners[claim][1])
-                and batch.id < batch_id
-                and batch.state in (State.COMMITTED, State.ABANDONED)
-            ):
+                yield Entry(upload), None
+                continue
+            batch = owners[claim][1]
+            landed = has_landed(claim, batch)
+            if batch and batch.id < batch_id and (landed or claim.outcome):
                 # a listing has no sequencer, and the claim may know it from S3's notification
                 known = upload if upload.sequencer else replace(upload, sequencer=claim.sequencer)
-                yield Entry(known, takes_from=claim.notice), batch.table if has_landed(claim, batch) else ""
+                yield Entry(known, takes_from=claim.notice), batch if landed else None
 
     def _route(self, files: BatchFiles | None, upload: Upload) -> str:
         if files and files.sealed.route in self.routes:

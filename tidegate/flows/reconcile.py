@@ -43,7 +43,7 @@ Memory holds a few numbers of each batch, and the history of each table.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from tidegate.core.batches import Batch, State, job_name
@@ -73,7 +73,8 @@ TOLD_EVERY = 100_000
 class TableFinding:
     """A difference. `ledger` is what was committed, `table` what `name_of_table` holds of the batch. Of uploads that
     are there twice, `table` is how many they are, and the rows that the batch `other` has of them. `attempts` is how
-    many a batch had that is not fenced. `goes_to` is the table of the batch's route today, if it is another one."""
+    many a batch had that is not fenced, `landed` whether it has landed once. `goes_to` is the table of the batch's
+    route today, if it is another one."""
 
     difference: TableDifference
     route: str
@@ -85,6 +86,7 @@ class TableFinding:
     example: str = ""
     attempts: int = 0
     goes_to: str = ""
+    landed: bool = False
 
     @property
     def advice(self) -> str:
@@ -94,13 +96,8 @@ class TableFinding:
             other=self.other,
             job_runs=self.job_runs,
             goes_to=self.goes_to,
-            landed=self.has_landed,
+            landed=self.landed,
         )
-
-    @property
-    def has_landed(self) -> bool:
-        """Whether the batch has landed once, as the ledger has it."""
-        return self.ledger.rows > 0
 
     @property
     def job_runs(self) -> str:
@@ -152,7 +149,6 @@ class _LetGo:
     route: str
     table: str
     attempts: int
-    held: Holding = NOTHING_HELD
 
 
 def reconcile(
@@ -180,7 +176,7 @@ def reconcile(
             goes_to = today if today != table else ""
             expected[batch.id] = _Expected(batch.route, table, _held(batch), batch.sent_again, goes_to)
         if not landed or batch.rows_removed:
-            let_go[batch.id] = _LetGo(batch.route, table, batch.attempt, _held(batch) if landed else NOTHING_HELD)
+            let_go[batch.id] = _LetGo(batch.route, table, batch.attempt)
     tell(f"{len(expected)} committed batches, {len(let_go.keys() - expected.keys())} abandoned ones")
     run = _Reconciling(ports, expected, let_go, route, oldest, made_at, tell)
     compared: list[_Expected | _LetGo] = [*expected.values(), *let_go.values()]
@@ -278,7 +274,8 @@ class _Reconciling:
 
     def look_for_fences(self) -> None:
         for batch_id, batch in sorted(self.let_go.items()):
-            self.done.abandoned += batch_id not in self.expected
+            landed = batch_id in self.expected
+            self.done.abandoned += not landed
             if not is_fenced(self.histories[batch.table], batch_id, floors_of(batch_id, self.ports.work)):
                 self.done.findings.append(
                     TableFinding(
@@ -286,8 +283,8 @@ class _Reconciling:
                         batch.route,
                         batch.table,
                         batch_id,
-                        ledger=batch.held,
                         attempts=batch.attempts,
+                        landed=landed,
                     )
                 )
 
@@ -306,8 +303,9 @@ class _Reconciling:
 
     def _note(self, difference: TableDifference | None, batch: str, expected: _Expected, held: Holding) -> None:
         if difference:
-            found = TableFinding(difference, expected.route, expected.table, batch, expected.held, held)
-            self.done.findings.append(replace(found, goes_to=expected.goes_to))
+            route, table, goes_to = expected.route, expected.table, expected.goes_to
+            found = TableFinding(difference, route, table, batch, expected.held, held, goes_to=goes_to)
+            self.done.findings.append(found)
 
 
 @dataclass(slots=True)
