@@ -202,9 +202,10 @@ def may_be_missing(world: World) -> set[tuple[str, str, str]]:
 
 
 def given_up(world: World) -> set[tuple[str, str, str]]:
-    """(bucket, key, sequencer) of the uploads in batches whose fence is in a table. If the person on call resends such
-    batches, only of those that a person has dropped, and that nobody has taken over since."""
-    listed = [(item, batch) for batch in world.fenced() for item in world.manifest_of(batch)]
+    """(bucket, key, sequencer) of the uploads in batches that never landed, and whose fence is in a table. If the
+    person on call resends such batches, only of those that a person has dropped, and nobody has taken over since."""
+    fenced = world.fenced() - world.landed()
+    listed = [(item, batch) for batch in fenced for item in world.manifest_of(batch)]
     if world.knobs.resends:
         listed = [(item, batch) for item, batch in listed if dropped_for_good(world, item)]
     puts = [put for item, batch in listed for put in (*world.puts_of(item), *_same_to_an_audit(world, item, batch))]

@@ -47,6 +47,15 @@ class Observed(Landing, Diary):
             if stored.snapshot.summary.get("published-wap-id") and not stored.files
         }
 
+    def landed(self) -> set[str]:
+        """The batches whose rows are in a table, or were."""
+        return {
+            str(stored.snapshot.summary["published-wap-id"])
+            for table in self.catalog.tables.values()
+            for stored in (*table.snapshots.values(), *table.gone.values())
+            if stored.snapshot.summary.get("published-wap-id") and stored.files
+        }
+
     def published_rejected(self, batch: str) -> list[Stored]:
         """The snapshots of tables of rejected rows that published this batch's."""
         tables = (name for name in self.catalog.tables if name.endswith(REJECTED))

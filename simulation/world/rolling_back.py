@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from simulation.world.foreign import Change
 from simulation.world.resending import resend_one_batch
 from simulation.world.table import Metadata
 from simulation.world.world import World
@@ -14,6 +15,17 @@ def roll_back_all(world: World, table: Metadata) -> Metadata:
     """To the first snapshot that is still in the history."""
     *_, first = table.ancestors()
     return table.rolled_back(first.id)
+
+
+def to_where_it_is(world: World, after: float) -> Change:
+    """Rolls each table back to the snapshot that it will be at in `after` seconds."""
+    heads: dict[str, int] = {}
+
+    def look() -> None:
+        heads.update((table.uuid, table.head) for table in world.catalog.tables.values() if table.head is not None)
+
+    world.kernel.after(after, look)
+    return lambda _, table: table.rolled_back(heads[table.uuid]) if table.uuid in heads else table
 
 
 def act(world: World) -> None:

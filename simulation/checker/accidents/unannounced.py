@@ -9,6 +9,8 @@ from simulation.world import backfills, foreign, maintaining, people, rolling_ba
 from simulation.world.configs import configured
 from simulation.world.kernel import START
 from simulation.world.product import deploy
+from simulation.world.rebuilt import lose
+from simulation.world.world import CONFIG
 
 # ---- audited
 
@@ -227,6 +229,44 @@ def rolled_back_after_maintenance(world: Scene) -> None:
     _rolled_back(world)
     world.commit(foreign.expire, 650.0)
     world.at(rolling_back.act, 700.0)
+
+
+def rolled_back_twice(world: Scene) -> None:
+    """The same as at first, and when all has landed again, the table is rolled back past that, too."""
+    _rolled_back(world)
+    world.at(rolling_back.act, 700.0)
+    world.commit(rolling_back.roll_back_all, 1_100.0)
+    world.at(rolling_back.act, 1_200.0, 1_200.0, 2_000.0)
+
+
+def rolled_back_past_a_deletion(world: Scene) -> None:
+    """Two batches land. Somebody deletes all rows, and a person backfills them. Then the table is rolled back to before
+    the deletion, and two people send all batches again."""
+    _landing_twice(world)
+    before = rolling_back.to_where_it_is(world, 590.0)
+    world.commit(foreign.delete_rows, 600.0)
+    world.at(backfills.act, 700.0)
+    world.commit(before, 1_100.0)
+    world.at(rolling_back.act, 1_200.0, 1_200.0, 2_000.0)
+
+
+def rolled_back_and_moved(world: Scene) -> None:
+    """Two batches land, and the table is rolled back past both. Their route gets another table, and two people send
+    them again. The former table is rolled back once more, and somebody asks again."""
+    _rolled_back(world)
+    world.kernel.after(650.0, partial(deploy, CONFIG.replace('"lake.sim.events"', '"lake.sim.later"')))
+    world.at(rolling_back.act, 700.0, 700.0)
+    world.at(rolling_back.act, 1_500.0, 2_200.0)
+
+
+def lost_while_a_backfill_gathers(world: Scene) -> None:
+    """Two batches land. Somebody deletes all rows, and a person backfills them. While they gather, the ledger is
+    lost."""
+    _landing_twice(world)
+    world.lasts = 6_000.0
+    world.commit(foreign.delete_rows, 600.0)
+    world.at(backfills.act, 700.0)
+    lose(world, 740.7)
 
 
 def landed_and_resent(world: Scene) -> None:

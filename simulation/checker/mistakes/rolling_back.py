@@ -25,6 +25,14 @@ def _unpublished(real: Any) -> Any:
     return fence_again
 
 
+def _of_nobody(real: Any) -> Any:
+    return lambda batch, names, ports: frozenset()
+
+
+def _unread(real: Any) -> Any:
+    return lambda batch_id: f"{real(batch_id)}-of-another"
+
+
 BUGS = (
     Bug(
         "sent again without a look at the table",
@@ -37,5 +45,17 @@ BUGS = (
         "A batch that its table was rolled back past is not fenced before its uploads are sent again.",
         (replaced("tidegate.flows.fence_again:fence_again", _unpublished),),
         "rolled_back",
+    ),
+    Bug(
+        "sent again beside rows of an earlier batch",
+        "The uploads of a batch that was rolled back are sent again although an earlier batch has their rows.",
+        (replaced("tidegate.flows.resend:_rows_of_earlier", _of_nobody),),
+        "rolled_back_past_a_deletion",
+    ),
+    Bug(
+        "a lost ledger forgets that rows were removed",
+        "Rebuilding does not look whether a backfill has found that the rows of a batch were removed.",
+        (replaced("tidegate.core.manifests:removed_name", _unread, within="tidegate.flows.rebuild"),),
+        "lost_while_a_backfill_gathers",
     ),
 )

@@ -187,7 +187,7 @@ def the_table_was_rolled_back(stage: Stage) -> None:
     assert stage.sums() == before
 
 
-@scenario("A fence is gone")
+@scenario("The ledger and the table differ")
 def the_table_was_rolled_back_past_a_fence(stage: Stage) -> None:
     batch = stage.submitted("flights/a.json")
     stage.deployment.work.put(f"batches/{batch.id}/{floor_name(0)}", encode_floor(Floor("u", 1)))
