@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tidegate.cli.command import this_command
 from tidegate.environment import STACK_DIR
 from tidegate_local import continuing, description
 from tidegate_local.continuing import Past
@@ -125,7 +126,7 @@ def describe(folder: Path = STACK_DIR) -> dict[str, str]:
     if not is_running(folder):
         raise LocalError(
             f"no stack runs in {folder}: start one with `tidegate local up`, or name a deployed one with"
-            ' eval "$(tidegate --env OUTPUTS)"'
+            f' eval "$({this_command()} --env OUTPUTS)"'
         )
     if not (folder / description.FILE).exists():
         raise LocalError(f"the stack in {folder} is still starting: wait a few seconds")

@@ -10,14 +10,15 @@ from tidegate.core.advice import about_the_table
 from tidegate.core.routes import Dataset
 from tidegate.formats.decode import salvaging
 from tidegate.formats.reasons import AnotherFormat
+from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.reading.decoding import Decoding, Refused
 
 SCHEMA = pa.schema([("id", pa.int64()), ("paid", pa.decimal128(6, 2))])
 SET_ASIDE = (("bad_rows_share", 0.01),)
 
 
-def refused(format: str, body: bytes, *options: tuple[str, object]) -> str:
-    found = Decoding(Dataset("lake.n.t", "", format, options=options), SCHEMA).decode("k", body)
+def refused(format: str, body: bytes, *options: tuple[str, object], schema: pa.Schema = SCHEMA) -> str:
+    found = Decoding(Dataset("lake.n.t", "", format, options=options), schema).decode("k", body)
     assert isinstance(found, Refused)
     return found.reason
 
@@ -88,3 +89,30 @@ def test_a_type_that_is_advised_is_said_to_be_the_tables_as_well():
     assert "new `table`" in said
     assert about_the_table(retyped, "").startswith("its table is there")
     assert about_the_table("broken gzip", "lake.shop.orders") == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "line"),
+    [
+        ("total int", b'{"total": 3000000000}'),
+        ("total float", b'{"total": 1e300}'),
+        ("total decimal(5,2)", b'{"total": 12345.67}'),
+    ],
+)
+def test_a_wider_type_needs_no_new_table(schema: str, line: bytes):
+    said = about_the_table(refused("json", line, schema=arrow_schema(schema)), "lake.shop.orders")
+    assert "ALTER COLUMN" in said
+    assert "new `table`" not in said
+
+
+def test_more_decimals_need_a_new_table():
+    """Iceberg widens the precision of a decimal, and never its scale."""
+    said = about_the_table("line 1: total 1.234 has 3 decimals, decimal(5,2) holds 2: make the column decimal(6,3)", "")
+    assert "new `table`" in said
+
+
+def test_what_no_double_holds_is_advised_to_be_what_a_string_takes():
+    advised = refused("json", b'{"total": 1e999}', schema=arrow_schema("total double"))
+    assert "write it as text, and make the column a string" in advised
+    found = Decoding(Dataset("lake.n.t", "", "json"), arrow_schema("total string")).decode("k", b'{"total": "1e999"}')
+    assert isinstance(found, pa.Table)

@@ -74,7 +74,9 @@ def test_a_route_brings_its_own_limits_and_the_option_counts_more(tmp_path: Path
         (("--per-day", "5", "--size", "many"), "'many' is not a size"),
         (("--per-day", "5", "--size", "1KB", "--max-wait", "soon"), "'soon' is not a time"),
         (("--per-day", "5", "--size", "1KB", "--max-wait", "5"), "--max-wait: '5' is not a time"),
-        (("--per-day", "5", "--size", "0"), "--size: '0' is not a size"),
+        (("--per-day", "5", "--size", "0B"), "--size: '0B' is not a size"),
+        (("--per-day", "5", "--size", "47"), "--size: '47' has no unit: say 47KB"),
+        (("--per-day", "5", "--size", "1KB", "--config", "x.toml"), "--config goes with --route"),
         (("--per-day", "5", "--size", "1e400B"), "--size: '1e400B' is not a size"),
         (("--per-day", "5", "--size", "2000000TB"), "--size: '2000000TB' is not a size"),
         (("--per-day", "0", "--size", "1KB"), "--per-day: 0 is not a number of uploads"),
@@ -90,7 +92,7 @@ def test_what_cannot_be_understood_is_told(arguments: tuple[str, ...], why: str)
     assert why in " ".join(done.stderr.replace("│", " ").split())
 
 
-@pytest.mark.parametrize(("per_day", "size"), [("1", "1"), ("1e12", "1PB"), ("1", "1PB"), ("1e12", "1")])
+@pytest.mark.parametrize(("per_day", "size"), [("1", "1B"), ("1e12", "1PB"), ("1", "1PB"), ("1e12", "1B")])
 def test_the_least_and_the_most_that_is_taken_has_a_bill(per_day: str, size: str):
     text = json.dumps(document("--per-day", per_day, "--size", size))
     assert "NaN" not in text

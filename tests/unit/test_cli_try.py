@@ -131,6 +131,22 @@ def test_columns_that_the_schema_lacks_are_told(here: Path):
     assert "not in the schema" not in run("orders", "a.json")[1]
 
 
+def test_names_that_no_schema_can_have_are_not_advised(here: Path):
+    (here / "a.json").write_text('{"ID": 1, "id": 2, "_source_uri": "x", "": 3, "vip": true}\n')
+    said = run("orders", "a.json")[1]
+    assert "ID. The schema has id, and names are compared letter by letter: call it so in the files" in said
+    assert "_source_uri. Tidegate adds a column of this name" in said
+    assert '"". Give the column a name' in said
+    assert "vip. Add them to the schema" in said
+
+
+def test_a_file_that_no_route_takes_is_a_finding(here: Path):
+    (here / "a.json").write_text('{"id": 1}\n')
+    ended, said = run("orders", "a.json", "--key", "elsewhere/a.json")
+    assert ended == Exit.FINDING
+    assert "no route would take it" in said
+
+
 def test_the_json_is_the_documented_one(here: Path):
     (here / "a.json").write_bytes(GOOD)
     (here / "b.json").write_bytes(BAD)

@@ -1,5 +1,6 @@
 """The verb `abort`: give up a batch, or what is in quarantine."""
 
+import difflib
 import uuid
 from typing import Annotated
 
@@ -73,11 +74,15 @@ def abort(
     same object has corrected needs no command: settling gives it up within an hour after that version has landed.
     """
     wanted = selected(route, key, error, since, until)
+    if what != QUARANTINE and difflib.get_close_matches(what.lower(), [QUARANTINE], cutoff=0.7):
+        raise typer.BadParameter(f"{what!r} is no batch: did you mean `{QUARANTINE}`?")
     if what == QUARANTINE:
         if drop or resend or skip_missing:
             raise typer.BadParameter("--drop, --resend and --skip-missing go with a batch")
         if not reason.strip():
-            raise typer.BadParameter("give --reason: `tidegate trace` shows it to whoever looks for the file later")
+            raise typer.BadParameter(
+                "give --reason: `tidegate trace s3://BUCKET/KEY` shows it to whoever looks for the file later"
+            )
         deployed = deployment.find(folder)
         _quarantine(wanted, reason.strip(), deployed, deployed.ports(f"abort-{uuid.uuid4().hex}"), yes=yes)
         return

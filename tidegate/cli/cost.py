@@ -49,6 +49,8 @@ def cost(
     """
     traffic = DailyTraffic(_uploads(per_day), _bytes(size))
     limits = BatchLimits()
+    if config is not None and route is None:
+        raise typer.BadParameter("--config goes with --route, whose max_wait and target_bytes it has")
     if route is not None:
         found = {each.name: each for each in load(deployment.config_file(config)).core_routes()}
         check_route(route, found)
@@ -73,6 +75,8 @@ def _uploads(given: float) -> float:
 
 
 def _bytes(given: str) -> int:
+    if given.strip().isdigit():
+        raise typer.BadParameter(f"{given!r} has no unit: say {given.strip()}KB, for example", param_hint="--size")
     try:
         found = int(TypeAdapter(Size).validate_python(given))
     except (ValidationError, OverflowError):

@@ -119,7 +119,8 @@ def deployed(outputs: Path) -> dict[str, str]:
         return read_outputs(outputs.read_text())
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"{outputs} cannot be used: {error}. `npx cdk deploy --outputs-file {outputs}` writes it"
+            f"{outputs} cannot be used: {error}. `npx cdk deploy --outputs-file cdk.out/outputs.json` writes such a"
+            " file"
         ) from None
 
 

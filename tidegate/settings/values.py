@@ -21,7 +21,9 @@ def duration(value: object) -> int:
     """The seconds in text such as "15m". Raises ValueError."""
     match = re.fullmatch(r"([1-9][0-9]*)\s*([smhd])", value) if isinstance(value, str) else None
     if not match:
-        raise ValueError('a duration is a whole number and a unit (s, m, h, d) in quotes, such as "60s" or "14d"')
+        raise ValueError(
+            'a duration is a whole number from 1 on and a unit (s, m, h, d) in quotes, such as "60s" or "14d"'
+        )
     return int(match[1]) * _UNITS[match[2]]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from tidegate.cli.checks import Check, CheckState
 from tidegate.cli.deployment import MARK
 from tidegate.cli.exits import Exit
+from tidegate.core.quantities import counted
 from tidegate.settings import SettingsError, load
 from tidegate_local import stack, toolchain
 from tidegate_local.errors import LocalError
@@ -102,8 +103,8 @@ def _config(path: Path) -> Check:
         return Check("config", CheckState.FAIL, str(error), advice, Exit.USAGE)
     names = ", ".join(route.name for route in settings.routes)
     if warnings:
-        return Check("config", CheckState.WARN, "\n".join(warnings), "correct the file if it is not meant so")
-    return Check("config", CheckState.OK, f"{path}: {len(settings.routes)} route(s): {names}")
+        return Check("config", CheckState.WARN, "; ".join(warnings), "correct the file if it is not meant so")
+    return Check("config", CheckState.OK, f"{path}: {counted(len(settings.routes), 'route')}: {names}")
 
 
 def _port(port: int | None) -> Check:

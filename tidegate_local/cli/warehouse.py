@@ -15,6 +15,6 @@ def warehouse(folder: Path) -> dict[str, str]:
         raise LocalError(
             f"there are no tables in {folder}: no stack was ever started there. Name another folder with --dir, start a"
             f" stack with `{command} local up`, or name a deployment in AWS with"
-            f' eval "$({command} env OUTPUTS)"'
+            f' eval "$({command} --env OUTPUTS)"'
         )
     return warehouse_environment(folder)

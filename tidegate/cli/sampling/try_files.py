@@ -1,6 +1,6 @@
 """The verb `try`: what a route's job would make of files, without a stack and without Java."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,12 +15,13 @@ from tidegate.cli.sampling.samples import Sample, samples
 from tidegate.cli.terminal import Text
 from tidegate.cli.values import plain, visible
 from tidegate.core.advice import about_the_table
+from tidegate.core.lineage import LINEAGE_COLUMNS
 from tidegate.core.quantities import counted
 from tidegate.core.routes import Route, RouteIndex
 from tidegate.core.uploads import Upload
 from tidegate.formats.reasons import first_line
 from tidegate.formats.type_names import type_name
-from tidegate.formats.unknown import listed
+from tidegate.formats.unknown import called, listed
 from tidegate.reading.arrow_schema import arrow_schema
 from tidegate.reading.decoding import Decoding
 from tidegate.reading.trial import FileTrial, tried
@@ -63,7 +64,8 @@ def try_files(
     """Decode files as a route's job would, and print rows.
 
     Of a refused file it prints the error that a quarantine would hold. It needs no stack and no Java, and changes
-    nothing. A file of this machine is taken for one under the prefix. Ends with 1 if a file is refused.
+    nothing. A file of this machine is taken for one under the prefix. Ends with 1 if a file is refused, or if no route
+    takes its key.
     """
     routes = load(deployment.config_file(config)).core_routes()
     found = {each.name: each for each in routes}
@@ -88,7 +90,7 @@ def try_files(
         # of one file, because there may be a thousand
         most = max(accepted, key=lambda each: each.trial.first.num_rows > 0)
         render.console().print(rows_table(most.trial, most.sample.name))
-    if not given or any(each.trial.refused for each in done):
+    if not given or any(each.trial.refused or not each.taken_by for each in done):
         raise typer.Exit(int(Exit.FINDING))
 
 
@@ -151,11 +153,27 @@ def show(one: TriedFile, route: Route) -> None:
     if trial.nulls:
         nulls = f"{', '.join(trial.nulls)}. The file has no such column, calls it otherwise, or has no value in it"
         out.print(Text.assemble(("    null in every row: ", "yellow"), nulls), soft_wrap=True)
-    if trial.unknown:
-        names = f"{listed(trial.unknown)}. Add them to the schema, if somebody wants them"
-        out.print(Text.assemble(("    not in the schema: ", "yellow"), names), soft_wrap=True)
+    for about in about_unknown(trial.unknown, trial.first.schema.names):
+        out.print(Text.assemble(("    not in the schema: ", "yellow"), about), soft_wrap=True)
     if advice := misplaced(one, route):
         out.print(Text.assemble(("not this route's: ", "bold yellow"), advice), soft_wrap=True)
+
+
+def about_unknown(unknown: Iterable[str], columns: Iterable[str]) -> Iterator[str]:
+    """What to do about names that the schema lacks, whose `columns` these are."""
+    by_lower = {each.lower(): each for each in columns}
+    may_be_added = []
+    for name in unknown:
+        if column := by_lower.get(name.lower()):
+            yield f"{name}. The schema has {column}, and names are compared letter by letter: call it so in the files"
+        elif name.lower() in LINEAGE_COLUMNS:
+            yield f"{name}. Tidegate adds a column of this name: call it otherwise in the files"
+        elif name == called(""):
+            yield f"{name}. Give the column a name in the files"
+        else:
+            may_be_added.append(name)
+    if may_be_added:
+        yield f"{listed(may_be_added)}. Add them to the schema, if somebody wants them"
 
 
 def misplaced(one: TriedFile, route: Route) -> str:
