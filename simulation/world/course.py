@@ -116,7 +116,7 @@ def _visit_daily(world: World) -> None:
     if world.knobs.resends or world.knobs.releases:
         world.lasts = max(world.lasts, 2 * horizon)
         for day in range(1, int(2 * horizon / DAY) + 1):
-            after(day * DAY, lambda: resending.look_after(world))
+            after(day * DAY, lambda: [people.ask_again(world), resending.look_after(world)])
 
 
 def _cut_histories(world: World) -> None:

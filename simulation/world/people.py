@@ -150,7 +150,7 @@ def wish_for(world: World, batch: str, what: str) -> None:
 
 
 def _ask_for(world: World, batch: str) -> None:
-    what = world.wished[batch]
+    what, ledger = world.wished[batch], world.rebuilt_at
 
     def ended(process: Process) -> None:
         if process.failed or process.answer is Aborted.MOVED_ON:
@@ -166,7 +166,8 @@ def _ask_for(world: World, batch: str) -> None:
         elif batch in world.granted:
             # what was promised before stands: this answer may be months late, of a ledger that has forgotten the batch
             world.wished[batch] = world.granted[batch]
-            world.answered.add(batch)
+            if world.rebuilt_at == ledger:
+                world.answered.add(batch)
         elif batch in world.perhaps_noted and process.answer is Aborted.NO_SUCH_BATCH:
             # the ledger has forgotten the batch by now, and what became of an earlier request nobody knows
             world.answered.add(batch)
