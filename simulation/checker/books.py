@@ -15,11 +15,11 @@ from simulation.world.sent import claims_pk
 from simulation.world.table import Stored, rows_of_batch
 from simulation.world.world import World
 
-OUTCOMES = ("committed", "quarantined", "superseded", "vanished")
+OUTCOMES = ("committed", "quarantined", "superseded", "vanished", "present")
 FINAL = ("COMMITTED", "ABANDONED")
 CLAIMS = 60 * 86_400
 """The default of the setting `retention.claims`."""
-COMES_BACK = ("committed", "quarantined", "superseded", "vanished", "abandoned", "dropped")
+COMES_BACK = ("committed", "quarantined", "superseded", "vanished", "present", "abandoned", "dropped")
 """What an upload may have been counted as before it is gathered anew."""
 
 Batches = Mapping[str, Mapping[str, Any]]
@@ -204,10 +204,24 @@ def _endings(
         rows = there.pop((f"s3://{each.bucket}/{each.key}", each.version), 0)
         if (rows > 0) is not (outcome == "committed") and not (outcome == "committed" and not puts[0].body):
             yield f"{_place(each)} is recorded as {outcome}, and has {rows} rows in its snapshot"
-        if not any(_true(world, put, outcome, last) for put in puts):
+        if outcome == "present":
+            if not _was_there_before(world, stored, each):
+                yield f"{_place(each)} is recorded as present, and nothing before had brought rows of it"
+        elif not any(_true(world, put, outcome, last) for put in puts):
             yield f"{_place(each)} is recorded as {outcome}, which nothing that happened to it explains"
     if there:
         yield f"its snapshot has rows of {sorted(there)}, which are not in its manifest"
+
+
+def _was_there_before(world: World, stored: Stored, each: ManifestUpload) -> bool:
+    """Whether some snapshot that is older than this one brought rows of the upload, in whichever table."""
+    return any(
+        row[:2] == (f"s3://{each.bucket}/{each.key}", each.version)
+        for table in world.catalog.tables.values()
+        for earlier in (*table.snapshots.values(), *table.gone.values())
+        if earlier.snapshot.id < stored.snapshot.id
+        for row in _rows(world, earlier)
+    )
 
 
 def _true(world: World, put: Version, outcome: str, last: bool) -> bool:

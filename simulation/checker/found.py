@@ -18,8 +18,8 @@ class FoundMistake:
 
 FOUND = (
     FoundMistake(
-        "In an unversioned bucket an upload vanished before it was read, and the same bytes were uploaded again. The"
-        " second notice had the id of the first, so it was acknowledged, and the upload lost.",
+        "An upload vanished, and the same bytes were uploaded again. The second notice had the id of the first, so the"
+        " upload was lost.",
         "The sequencer is part of a notice's content ([0005](adr/0005-notice-id-is-a-content-hash.md)).",
         "the same bytes, the same notice",
         (Case("returning"),),
@@ -32,9 +32,8 @@ FOUND = (
         (Case("returning", ((54, Kind.PAUSE),)),),
     ),
     FoundMistake(
-        "S3's sequencers differ in length, and are padded on the right before they are compared"
-        " ([AWS](https://repost.aws/knowledge-center/s3-duplicate-sqs-messages)). Tidegate compared numbers, and took a"
-        " later upload of the same bytes for an old notification.",
+        "S3's sequencers differ in length. Tidegate compared them as numbers, and took a later upload of the same bytes"
+        " for an old notification.",
         "`tidegate.core.uploads.is_later` pads on the right.",
         "sequencers compared as numbers",
         (Case("uneven_sequencers"),),

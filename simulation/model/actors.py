@@ -250,6 +250,11 @@ class ModelSink:
         line, _ = self._read()
         return History("uuid", down_to(floor, line))
 
+    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
+        """Nobody deletes rows here, or rolls back."""
+        _, rows = self._read()
+        return frozenset(each.identity for each in uploads if each.key in rows)
+
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:
         rows = tuple(each.upload.key for each in items)
         self._stage(self.driver, rows)

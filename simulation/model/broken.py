@@ -9,10 +9,11 @@ from unittest.mock import patch
 from simulation.model import actors, setups
 from tidegate.core import transitions
 from tidegate.core.claims import Ownership
-from tidegate.core.items import Has, Is, IsNot, Lacks, LacksOrIs, Put, Transition, Update, Vacant
+from tidegate.core.items import Has, Is, IsNot, Lacks, Put, Transition, Update, Vacant
+from tidegate.core.manifests import make_part
 from tidegate.core.publication import NotPublished
 from tidegate.core.transitions import batches
-from tidegate.flows import announce, audit, publish, rejected, watch
+from tidegate.flows import announce, audit, dispatch, publish, rejected, watch
 from tidegate.flows.ledger import claiming
 
 Breaking = Callable[[], AbstractContextManager[Any]]
@@ -222,16 +223,10 @@ VARIANTS: Sequence[Variant] = (
         _patched(claiming, "has_let_go", _unregistered_is_let_go),
     ),
     Variant(
-        "where its rows are is forgotten",
-        "A notice that takes over what has landed does not keep which table has its rows.",
+        "what came again is not looked for",
+        "The part of what has landed before does not have its job look whether it is in the table.",
         "landed elsewhere",
-        _patched(claiming, "rows_of_owners", lambda *arguments, **named: frozenset()),
-    ),
-    Variant(
-        "sealed for any table",
-        "A batch is sealed for its route's table, though it gathers uploads for another one.",
-        "landed elsewhere",
-        requires_less("seal", LacksOrIs, of="b#"),
+        _patched(dispatch, "make_part", lambda *arguments, **named: make_part(*arguments)),
     ),
     Variant(
         "dropped by whoever has it",

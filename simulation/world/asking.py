@@ -29,6 +29,7 @@ from tidegate.flows.trace import trace
 from tidegate.flows.waiting_letters import LettersWaiting
 from tidegate.sinks.iceberg.marks import BATCH
 
+OUTCOMES = ("committed", "quarantined", "superseded", "vanished", "present")
 A_PAGE = 2
 """Answers. A page of one never shows that the next one begins in the wrong place."""
 
@@ -88,9 +89,7 @@ def _all(world: World, answers: Answers) -> None:
             "notified": of.uploads.notified,
             "pending": of.uploads.pending,
             "dropped": of.uploads.dropped,
-            **{
-                name: getattr(of.uploads.ended, name) for name in ("committed", "quarantined", "superseded", "vanished")
-            },
+            **{name: getattr(of.uploads.ended, name) for name in OUTCOMES},
             "holds": of.uploads.holds,
             "in_quarantine": of.in_quarantine,
             "waiting": of.waiting_for_resend,

@@ -8,7 +8,7 @@ writers follow `SetSnapshotOperation`, `CherryPickOperation`, `RemoveSnapshots` 
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -292,6 +292,12 @@ class ModelTable:
 
     def rows_of(self, batch_id: str, position: Floor) -> int:
         return rows_of_batch(replace(self._load(), head=position.head), self.catalog.files, batch_id)
+
+    def sources(self, uris: Collection[str], position: Floor) -> set[tuple[str, str]]:
+        metadata = self._load()
+        at = position.head if position.head in metadata.snapshots else metadata.head
+        held = (name for _, name in replace(metadata, head=at).held())
+        return {(row[0], row[1]) for name in held for row in self.catalog.files[name] if row[0] in uris}
 
     def rows_without_batch(self, position: Floor) -> int:
         """Nobody changes rows here."""

@@ -67,19 +67,16 @@ def test_claims_are_written_with_their_endings_where_there_is_none(ledger: Ledge
     assert [each.outcome for each in ledger.claims(BUCKET, OTHER.key)] == [""]
 
 
-def test_a_claim_moves_from_its_owner_only_and_keeps_which_tables_have_rows(ledger: Ledger):
+def test_a_claim_moves_from_its_owner_only(ledger: Ledger):
     ledger.index_claims("n1", [ONE], {ONE.identity: ending()})
-    assert ledger.index_rows("n1", ONE, "lake.old")
-    assert not ledger.index_rows("n2", ONE, "lake.other")
     assert not ledger.index_over("n3", ONE, None, owner="n2")
-    assert ledger.index_over("n2", ONE, None, owner="n1", rows_in="lake.older")
+    assert ledger.index_over("n2", ONE, None, owner="n1")
     assert not ledger.index_over("n3", ONE, None, owner="n1")
     (claim,) = ledger.claims(BUCKET, ONE.key)
     assert (claim.notice, claim.outcome, claim.error) == ("n2", "", "")
-    assert claim.rows_in == {"lake.old", "lake.older"}
     assert ledger.index_over("n3", ONE, ending(ABANDONED), owner="n2")
     (claim,) = ledger.claims(BUCKET, ONE.key)
-    assert (claim.notice, claim.outcome, claim.rows_in) == ("n3", ABANDONED, {"lake.old", "lake.older"})
+    assert (claim.notice, claim.outcome) == ("n3", ABANDONED)
 
 
 def test_a_batch_without_a_receipt_waits(ledger: Ledger):

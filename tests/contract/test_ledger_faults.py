@@ -216,7 +216,6 @@ TOLD: list[tuple[Callable[[Ledger], Any], str, tuple[str, ...]]] = [
     (lambda ledger: ledger.begin_rebuild(), "PutItem", ("the ledger is being rebuilt",)),
     (lambda ledger: ledger.index_notices([VOID]), "PutItem", ("notice", ID)),
     (lambda ledger: ledger.index_over("n", upload("a"), None, owner="o"), "UpdateItem", ("owner of", "a")),
-    (lambda ledger: ledger.index_rows("o", upload("a"), "t"), "UpdateItem", ("t has rows of", "a")),
     (lambda ledger: ledger.index_batch(SEALED, None, {}), "TransactWriteItems", ("batch", "01B")),
 ]
 

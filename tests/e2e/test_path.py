@@ -88,6 +88,7 @@ def test_uploads_become_rows_and_repeats_do_not(stack: LocalStack) -> None:
         "quarantined": 0,
         "superseded": 0,
         "vanished": 0,
+        "present": 0,
         "dropped": 0,
         "pending": 0,
         "holds": True,

@@ -50,7 +50,8 @@ def rolled_back_under_a_zombie(table: Table) -> tuple[Attempt, Floor, int]:
     meanwhile, and the table was rolled back to the floor."""
     zombie = table.attempt(1)
     zombie.sink.create_if_absent()
-    known, staged = zombie.floor(), zombie.stage()
+    known = zombie.floor()
+    staged = zombie.stage(known)
     landed(table)
     table.sink().roll_back(known.head)
     return zombie, known, staged
@@ -180,3 +181,26 @@ def test_outcomes_that_are_missing_are_named(table: Table, rolled_back: Receipt)
     del table.work.objects[f"batches/{BATCH}/outcomes/{rolled_back.staged}.jsonl.gz"]
     with pytest.raises(Hopeless, match="is missing in the work bucket"):
         fence_again(table.attempt())
+
+
+@pytest.mark.parametrize("after", ["held", "in_line", "stage_nothing"])
+def test_a_zombie_that_publishes_after_the_rows_were_looked_at_is_found(
+    table: Table, after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The floor is where the rows were looked at: what is published above it is met."""
+    zombie, known, staged = rolled_back_under_a_zombie(table)
+    attempt = table.attempt()
+    kind: Any = type(attempt.sink)
+    real = getattr(kind, after)
+
+    def slow(self: Any, *arguments: Any) -> Any:
+        found = real(self, *arguments)
+        monkeypatch.setattr(kind, after, real)
+        zombie.publish(staged, known)
+        return found
+
+    monkeypatch.setattr(kind, after, slow)
+    with pytest.raises(Hopeless, match="which another driver has published just now"):
+        fence_again(attempt)
+    assert not decode_receipt(table.file("receipt.json")).fence
+    assert table.rows == KEYS

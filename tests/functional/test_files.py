@@ -143,7 +143,7 @@ def test_each_outcome_can_be_asked_for_and_they_are_all(world: DatedWorld):
     world.submitted(prefix="flights/third-")
     by_outcome = {outcome: told(page(world, WantedFiles(outcome=outcome))) for outcome in FILE_STATES}
     assert {outcome: len(found) for outcome, found in by_outcome.items()} == {
-        **{"committed": 3, "quarantined": 1, "superseded": 1, "vanished": 1, "dropped": 0, "pending": 3}
+        **{"committed": 3, "quarantined": 1, "superseded": 1, "vanished": 1, "present": 0, "dropped": 0, "pending": 3}
     }
     assert sorted(each for found in by_outcome.values() for each in found) == sorted(told(page(world)))
 

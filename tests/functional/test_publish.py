@@ -105,7 +105,7 @@ def test_of_a_zombie_and_a_fence_the_first_to_commit_counts(table: Table):
     zombie, fence = table.attempt(1), table.attempt(2)
     zombie.sink.prepare()
     floor = zombie.floor()
-    staged = zombie.stage()
+    staged = zombie.stage(floor)
     assert run(fence, "fence") == 0
     decided = zombie.publish(staged, floor)
     assert zombie.write_receipt(decided).fence

@@ -455,7 +455,7 @@ def test_whichever_call_it_dies_at_the_next_one_goes_on(history: History, work: 
     assert rebuilt(history, whole).whole
     writes = {
         *("put", "put_if_absent", "publish", "begin_rebuild", "end_rebuild"),
-        *("index_notices", "index_claims", "index_over", "index_rows", "index_batch"),
+        *("index_notices", "index_claims", "index_over", "index_batch"),
     }
     assert len(writes & set(whole.names)) >= (6 if work else 5)
     for call, name in enumerate(whole.names, start=1):

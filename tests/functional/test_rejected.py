@@ -112,7 +112,7 @@ def test_what_a_driver_staged_that_lost_never_lands(tables: TwoTables):
     loser = tables.attempt()
     loser.sink.prepare()
     floor = loser.floor()
-    staged = loser.stage()
+    staged = loser.stage(floor)
     assert run(tables.attempt(2), "fence") == 0
     assert loser.end(loser.publish(staged, floor)).fence
     assert (tables.rows, tables.rejected) == ([], [])
@@ -122,7 +122,8 @@ def published_only(tables: TwoTables) -> None:
     """The driver dies after decision 3, before the rejected rows land."""
     attempt = tables.attempt()
     attempt.sink.prepare()
-    attempt.publish(attempt.stage(), attempt.floor())
+    floor = attempt.floor()
+    attempt.publish(attempt.stage(floor), floor)
     assert (tables.rows, tables.rejected) == (KEYS, [])
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.functional.test_backfill import FOUND, Ran, put, run
 from tests.support.build import BUCKET, uploads
-from tests.support.fakes import Died, Life, every_death, play_fencing, play_publishing, uploads_of
+from tests.support.fakes import Died, Life, every_death, play_fencing, play_present, play_publishing, uploads_of
 from tests.support.world import World, small_world
 from tidegate.core.batches import Batch, State
-from tidegate.core.errors import Rejected, Retryable
+from tidegate.core.errors import Rejected
 from tidegate.core.manifests import batch_folder, floor_name
 from tidegate.core.notices import ORIGIN_REMOVED, Notice, pack
 from tidegate.core.outcomes import Outcome
@@ -19,7 +19,6 @@ from tidegate.core.receipts import decode_receipt, encode_floor
 from tidegate.core.reconcile import TableDifference
 from tidegate.core.routes import Dataset, Route
 from tidegate.flows.abort import abort
-from tidegate.flows.dispatch import dispatch
 from tidegate.flows.rebuild import rebuild
 from tidegate.flows.reconcile import Reconciled, reconcile
 from tidegate.flows.resend import Resend, Resent, resend_batch, resend_object
@@ -57,9 +56,10 @@ def land(world: World, ends: dict[str, tuple[Outcome, str]] | None = None, rows:
     assert world.hand_off() == 1
     table = world.batch(batch).table
     world.work.put(batch_folder(batch) + floor_name(0), encode_floor(Floor("t", 10)))
+    ends = {**(ends or {}), **play_present(world.work, batch, world.lineage.tables.get(table, ()))}
     play_publishing(world.work, batch, ends, rows=rows)
     if rows:
-        landed = [item.upload for item in uploads_of(world.work, batch) if item.upload.key not in (ends or {})]
+        landed = [item.upload for item in uploads_of(world.work, batch) if item.upload.key not in ends]
         world.lineage.add(table, landed, batch, rows)
     world.jobs.end(batch, 1)
     assert world.settle() == []
@@ -167,29 +167,13 @@ def test_if_the_table_is_changed_back_meanwhile_the_former_gets_nothing_twice(wo
     run(world)
     if when == "before its batch is sealed":
         deliver(world)
-        moved(world, OLD)
-        batch = land(world)
-        assert world.batch(batch).table == NEW
-    else:
-        moved(world, OLD)
-        deliver(world)
-        assert not world.record.open_batch, "the former table has rows of it"
-    assert set(rows(world, OLD).values()) == {1}
-    assert sums_hold(world)
-
-
-def test_a_claim_that_was_made_for_the_new_table_waits_until_it_is_the_routes_again(world: World):
-    landed(world)
-    moved(world)
-    run(world)
-    (notice,) = world.topic.published
-    world.ledger.claim(notice, NEW)  # and died
     moved(world, OLD)
-    with pytest.raises(Retryable, match="has claimed uploads for another table"):
-        world.dispatch(notice)
-    moved(world)
-    world.dispatch(notice)
-    assert world.open.table == NEW
+    deliver(world)
+    if world.record.open_batch:
+        land(world)
+    assert set(rows(world, OLD).values()) == {1}
+    assert rows(world, NEW) == {}
+    assert sums_hold(world)
 
 
 @pytest.mark.parametrize("end", ["quarantined", "abandoned"])
@@ -209,7 +193,8 @@ def test_what_ended_without_a_row_in_the_new_table_never_lands_in_the_former_aga
     sent = sum(resend_object(BUCKET, each.key, world.ports, run="r").sent for each in uploads(3))
     assert sent == 3
     deliver(world)
-    assert not world.record.open_batch
+    land(world)
+    assert set(rows(world, OLD).values()) == {1}
     moved(world)
     sent = sum(resend_object(BUCKET, each.key, world.ports, run="s").sent for each in uploads(3))
     deliver(world)
@@ -227,7 +212,7 @@ def play_publishing_fence(world: World, batch: str) -> None:
     assert world.batch(batch).state is State.ABANDONED
 
 
-def test_a_notice_that_is_void_passes_on_which_table_has_the_rows(world: World):
+def test_what_a_void_notice_had_taken_for_another_table_lands_there(world: World):
     landed(world)
     moved(world)
     run(world)
@@ -238,7 +223,6 @@ def test_a_notice_that_is_void_passes_on_which_table_has_the_rows(world: World):
     deliver(world)  # the void one sends its uploads on
     deliver(world)
     land(world)
-    assert world.claim(uploads(1)[0].key).rows_in == {OLD}
     assert set(rows(world, NEW).values()) == {1}
 
 
@@ -336,60 +320,6 @@ def test_a_reload_is_as_old_as_its_look_and_claims_nothing_too_late(world: World
         world.dispatch(notice)
 
 
-WIDER, NARROWER = "id bigint, name string, price decimal(12,2)", "id bigint, name string"
-
-
-def _deployed(world: World, table: str, schema: str) -> None:
-    world.flights = replace(world.flights, dataset=replace(world.flights.dataset, table=table, schema=schema))
-    world.ledger.remember_route(world.flights)
-
-
-@pytest.mark.parametrize("sealed_by", ["the next notice", "settling"])
-def test_a_batch_that_is_bound_to_a_table_is_read_as_that_table_is_though_the_route_has_a_third_one(
-    world: World, sealed_by: str
-):
-    landed(world, 2)
-    _deployed(world, NEW, WIDER)
-    assert run(world).sent == 2
-    deliver(world)
-    bound = world.record.open_batch
-    _deployed(world, "lake.raw.flights_3", NARROWER)
-    if sealed_by == "settling":
-        assert world.seal_if_due()
-    for notice in pack("flights", BUCKET, uploads(1, "flights/later/")):
-        world.dispatch(notice)
-    assert world.hand_off() == 1
-    dataset, _, _ = world.jobs.told[-1]
-    assert (dataset.table, dataset.schema) == (NEW, WIDER)
-    assert {each.upload.key for each in uploads_of(world.work, bound)} == {each.key for each in uploads(2)}
-    # what came after the deployment goes to the table of today
-    assert world.open.id != bound
-    assert world.open.table == ""
-
-
-def test_no_notice_joins_a_batch_that_another_one_has_bound_meanwhile_to_a_former_table(world: World):
-    landed(world, 1)
-    _deployed(world, NEW, WIDER)
-    assert run(world).sent == 1
-    (sent,) = world.topic.published
-    # the batch is open, and not bound yet, when dispatch of another notice reads it
-    _deployed(world, "lake.raw.flights_3", NARROWER)
-    (later,) = pack("flights", BUCKET, uploads(1, "flights/later/"))
-    ports, former = world.ports, replace(world.flights, dataset=replace(world.flights.dataset, table=NEW, schema=WIDER))
-    real = ports.ledger.register
-
-    def register(*arguments: object) -> object:
-        object.__setattr__(ports.ledger, "register", real)
-        dispatch(sent.encode(), world.ports, routes={"flights": former})  # by a function of the former deployment
-        return real(*arguments)  # type: ignore[arg-type]
-
-    object.__setattr__(ports.ledger, "register", register)
-    dispatch(later.encode(), ports, routes=world.routes)
-    (bound,) = world.record.sealed
-    assert (world.batch(bound).table, world.batch(bound).objects) == (NEW, 1)
-    assert (world.open.table, world.open.objects) == ("", 1)
-
-
 @pytest.mark.parametrize("where", ["same table", "new table"])
 def test_what_was_loaded_once_more_is_of_the_later_batch_in_a_rebuilt_ledger(world: World, where: str):
     first = landed(world, 2)
@@ -409,8 +339,6 @@ def test_what_was_loaded_once_more_is_of_the_later_batch_in_a_rebuilt_ledger(wor
     assert world.settle() == []
     (shown,) = status([world.flights], world.ports)
     assert (shown.uploads.notified, shown.uploads.ended.committed, shown.uploads.holds) == (2, 2, True)
-    (claim,) = world.ledger.claims(BUCKET, uploads(1)[0].key)
-    assert claim.rows_in == ({OLD} if where == "new table" else frozenset())
 
 
 def test_what_nobody_knows_the_rows_of_is_loaded_into_the_new_table(world: World):
@@ -464,7 +392,7 @@ def test_what_goes_to_another_table_lands_there_if_the_ledger_is_lost_while_it_i
     assert len(rows(world, NEW)) == 3
 
 
-def test_what_has_rows_in_the_table_is_not_sent_by_a_rebuild(world: World):
+def test_what_has_rows_in_the_table_does_not_land_after_a_rebuild(world: World):
     """Rows of one upload were removed, so the batch is noted; all of it is gathered for another table; the ledger is
     lost, and the route goes back to the first one."""
     landed(world)
@@ -509,29 +437,12 @@ def test_rows_that_a_rollback_to_before_their_deletion_brings_back_are_not_loade
     deliver(world)
     second = land(world)
     world.lineage.tables[OLD] = before
-    assert resend(world, second) == Resend(Resent.NOTHING_LEFT, there=3)
-    assert world.topic.published == []
-    assert world.batch(second).sent_again, "the table has the rows of each of its uploads"
-
-
-def test_a_resend_looks_for_earlier_rows_only_if_there_may_be_some(world: World):
-    first = landed(world)
-    delete_rows(world)
-    world.lineage.asked.clear()
-    assert resend(world, first).sent == 3
-    assert world.lineage.asked == []
-
-
-def test_and_always_if_a_rebuilt_ledger_does_not_know(world: World):
-    landed(world)
-    before = list(world.lineage.tables[OLD])
-    delete_rows(world)
-    run(world)
+    assert resend(world, second) == Resend(Resent.SENT, 3)
     deliver(world)
-    second = land(world)
-    lose_and_rebuild(world)
-    world.lineage.tables[OLD] = before
-    assert resend(world, second) == Resend(Resent.NOTHING_LEFT, there=3)
+    land(world)
+    assert rows(world, OLD) == {each.key: 1 for each in uploads(3)}
+    assert world.claim(uploads(1)[0].key).outcome == Outcome.PRESENT
+    assert sums_hold(world)
 
 
 def test_what_is_sent_to_another_table_after_a_rollback_may_land_in_the_first_one_again(world: World):
@@ -542,7 +453,6 @@ def test_what_is_sent_to_another_table_after_a_rollback_may_land_in_the_first_on
     assert resend(world, first).sent == 3
     deliver(world)
     land(world)
-    assert {each.rows_in for upload in uploads(3) for each in world.ledger.claims(BUCKET, upload.key)} == {frozenset()}
     moved(world, OLD)
     assert run(world, identifier="2").sent == 3
     deliver(world)
@@ -607,7 +517,7 @@ def test_the_advice_names_the_table_that_the_route_goes_to_today(world: World):
 
 
 def test_a_void_notice_for_another_table_lets_go_also_if_this_one_has_its_rows(world: World):
-    """Nothing waits for it: this table has the rows, and the new notice is refused them."""
+    """Nothing waits for it: the job finds the rows."""
     landed(world)
     moved(world)
     run(world)
@@ -618,5 +528,17 @@ def test_a_void_notice_for_another_table_lets_go_also_if_this_one_has_its_rows(w
     moved(world, OLD)
     world.dispatch(sent)
     deliver(world)
-    assert not world.record.open_batch
+    land(world)
     assert set(rows(world, OLD).values()) == {1}
+
+
+def test_a_batch_that_was_noted_and_then_rolled_back_past_is_left_to_a_republication(world: World):
+    """That it was noted proves nothing of the history of today."""
+    first = landed(world)
+    delete_rows(world)
+    assert run(world, identifier="1").found == {FOUND.REMOVED: 3}
+    assert world.batch(first).rows_removed
+    world.topic.published.clear()  # they are lost, or wait among the dead letters
+    world.lineage.histories[OLD] = History("t", (Snapshot(10, None),))
+    counts = run(world, identifier="2")
+    assert (counts.found[FOUND.COMMITTED], counts.sent, world.topic.published) == (3, 0, [])

@@ -383,3 +383,23 @@ def test_what_is_resent_is_as_old_as_the_look_at_its_claims(world: World):
     resend_object(BUCKET, KEYS[0], world.ports, run="2")
     with pytest.raises(Rejected, match="longer ago than the ledger remembers"):
         world.dispatch(world.topic.published[0])
+
+
+@pytest.mark.parametrize("read_before", [0, 3_600])
+def test_a_release_is_as_old_as_its_look_however_long_it_takes(
+    world: World, read_before: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tidegate.flows.resend.AT_ONCE", 1)
+    committed_with(world, *KEYS)
+    found = list(in_quarantine(world))
+    began = world.clock()
+    world.clock.advance(read_before)  # a person was asked
+    release(
+        found,
+        world.ports,
+        configured=world.routes,
+        run="1",
+        on_sent=lambda sent: world.clock.advance(1_000),
+        began=began if read_before else None,
+    )
+    assert [each.at for each in world.topic.published] == [began] * 3

@@ -17,6 +17,7 @@ from tidegate.core.outcomes import DROPPED, Conservation, Tally
 from tidegate.core.records import batch_key, claim_key
 from tidegate.core.uploads import Upload
 from tidegate.flows.abort import Aborted, abort
+from tidegate.flows.ledger import Ledger
 from tidegate.flows.missing import Missing, missing
 from tidegate.flows.resend import Resend, Resent, resend_batch, resend_object
 from tidegate.flows.settle import settle
@@ -484,3 +485,23 @@ def test_a_wish_for_a_batch_whose_fence_has_halted_begins_the_fence_again():
     assert abort(batch.id, world.ports, Wish.DROP) is Aborted.FENCING
     again = world.batch(batch.id)
     assert (again.attempt, again.halted, again.wish) == (fenced.attempt + 1, "", Wish.DROP)
+
+
+def test_once_another_wish_is_noted_no_further_part_is_sent(monkeypatch: pytest.MonkeyPatch):
+    """What was sent before is not called back; what is left is dropped, as the person said last."""
+    world = wishful(Wish.RESEND)
+    (batch,) = world.record.wished
+    note = Ledger.note_wish
+
+    def meanwhile(self: Ledger, *arguments: object, **more: object) -> bool:
+        monkeypatch.setattr(Ledger, "note_wish", note)
+        assert abort(batch, world.ports, Wish.DROP) is Aborted.WISHED
+        return note(self, *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Ledger, "note_wish", meanwhile)
+    world.topic.published.clear()
+    assert not carry_out(batch, "flights", world.ports)
+    assert len(world.topic.keys) == 2, "of the first part"
+    finish(world)
+    world.settle()
+    assert sums(world) == Conservation(4, Tally(committed=2, rows=2), 0, dropped=2)

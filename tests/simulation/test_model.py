@@ -44,7 +44,6 @@ def test_a_transition_that_no_set_up_takes_is_named():
         "index_claim",
         "index_notice",
         "index_over",
-        "index_rows",
         "give_up_audit",
         "note_screening",  # which job named suspects decides nothing: tests/functional/test_audit_job.py
         "note_shared_job",  # which driver attempts a batch, not what lands: tests/functional/test_ride.py

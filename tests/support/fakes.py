@@ -289,6 +289,13 @@ def play_publishing(
     return written
 
 
+def play_present(work: Work, batch_id: str, rows: Iterable[Landed]) -> dict[str, tuple[Outcome, str]]:
+    """How those of its uploads end that came again and have `rows` in its table, as `play_publishing` takes it."""
+    there = {each.identity for each in rows}
+    came_again = (item.upload for item in uploads_of(work, batch_id) if item.again)
+    return {each.key: (Outcome.PRESENT, "") for each in came_again if each.identity in there}
+
+
 def play_fencing(work: Work, batch_id: str, snapshot: int = 88) -> None:
     """Write what a job writes that fenced the batch."""
     written = Receipt(batch_id, snapshot, snapshot, True, NO_TALLY)

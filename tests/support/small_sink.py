@@ -27,6 +27,7 @@ from tidegate.core.publication import (
     verdict,
 )
 from tidegate.core.receipts import RejectedRows
+from tidegate.core.uploads import Upload
 from tidegate.flows.sink import Staged, StagedIsGone
 
 TABLES = """
@@ -90,6 +91,13 @@ class SmallSink:
         with self._open() as database:
             found = _back_from(database, position.head)
             return sum(len(json.loads(_rows(database, each.id))) for each in found if self.batch in each.publishes)
+
+    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
+        """A row is the key of its upload."""
+        with self._open() as database:
+            found = _back_from(database, position.head)
+            rows = {row for each in found for row in json.loads(_rows(database, each.id))}
+        return frozenset(each.identity for each in uploads if each.key in rows)
 
     def roll_back(self, to: int) -> None:
         with self._open() as database:

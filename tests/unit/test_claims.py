@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.build import upload
-from tidegate.core.batches import Batch, State
-from tidegate.core.claims import Claim, Ownership, is_later, is_live, judge, rows_of_owners
+from tidegate.core.claims import Claim, Ownership, is_later, is_live, judge
 from tidegate.core.notices import Entry
 from tidegate.core.uploads import Upload
 
@@ -55,23 +54,6 @@ def test_a_notice_made_to_take_over_takes_over_whatever_the_sequencers_say():
     existing = Claim("etag:abc", OTHER, claimed_at=0, expires_at=1, sequencer="00A1")
     entry = Entry(Upload("landing", "k", "etag:abc", 1, "00A2"), takes_from=OTHER)
     assert judge(existing, ME, entry) is Ownership.ASK_OWNER
-
-
-@pytest.mark.parametrize(
-    ("state", "rows_removed", "removed", "tables"),
-    [
-        (State.COMMITTED, False, True, {"lake.first", "lake.then"}),
-        (State.COMMITTED, True, True, {"lake.first"}),  # its own rows are gone for good
-        (State.COMMITTED, True, False, {"lake.first", "lake.then"}),  # other rows of the batch are gone
-        (State.ABANDONED, False, True, {"lake.first"}),
-    ],
-)
-def test_the_next_owner_gets_every_table_in_which_an_earlier_one_has_rows(
-    state: State, rows_removed: bool, removed: bool, tables: set[str]
-):
-    claim = Claim("v1", OTHER, claimed_at=0, expires_at=1, rows_in=frozenset({"lake.first"}))
-    batch = Batch("01A", "flights", state, opened_at=0, table="lake.then", rows_removed=rows_removed)
-    assert rows_of_owners(claim, batch, removed=removed) == tables
 
 
 SEQUENCERS = st.text("0123456789ABCDEFabcdef", min_size=1, max_size=20)

@@ -109,7 +109,9 @@ def test_files_say_how_to_go_on(world: DatedWorld):
     assert KEYS[2] in run("files", "--after", token).stdout
 
 
-@pytest.mark.parametrize("outcome", ["quarantined", "pending", "committed", "superseded", "vanished", "dropped"])
+@pytest.mark.parametrize(
+    "outcome", ["quarantined", "pending", "committed", "superseded", "vanished", "present", "dropped"]
+)
 def test_files_of_one_outcome(world: DatedWorld, outcome: str):
     world.land(ends={KEYS[0]: BAD})
     found = json.loads(run("files", "--state", outcome, "--json").stdout)["files"]
@@ -170,7 +172,10 @@ def test_batches_that_have_halted_are_found_by_that(world: DatedWorld):
     ("arguments", "text"),
     [
         (["files", "--route", "nights"], "there is no route 'nights': there are flights, weather"),
-        (["files", "--state", "done"], "is none of quarantined, pending, committed, superseded, vanished, dropped"),
+        (
+            ["files", "--state", "done"],
+            "is none of quarantined, pending, committed, superseded, vanished, present, dropped",
+        ),
         (["files", "--after", "nonsense"], "is not what a page of this deployment has printed"),
         (["files", "--after", "a:b"], "is not what a page of this deployment has printed"),
         (["files", "--since", "monday"], "is neither an age"),

@@ -252,7 +252,10 @@ def test_what_was_predicted_passes(monkeypatch: pytest.MonkeyPatch):
         ({"jobs": 1}, {"they began no attempt"}),
         (
             {"uploads": Conservation(PLAN.uploads, PLAN.expected + Tally(committed=1), 0)},
-            {"committed: as many as planned", "notified = committed + quarantined + superseded + vanished + pending"},
+            {
+                "committed: as many as planned",
+                "notified = committed + quarantined + superseded + vanished + present + pending",
+            },
         ),
         (
             {"uploads": Conservation(PLAN.uploads + 1, PLAN.expected + Tally(committed=1), 0)},

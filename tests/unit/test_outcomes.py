@@ -29,7 +29,7 @@ def test_what_is_not_written_down_is_none():
 
 
 def test_rows_are_no_uploads():
-    assert Tally(1, 2, 3, 4, 1000).uploads == 10
+    assert Tally(1, 2, 3, 4, 5, 1000).uploads == 15
 
 
 def test_every_outcome_has_its_place_in_the_tally():

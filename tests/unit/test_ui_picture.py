@@ -33,7 +33,7 @@ def there(*counts: int) -> Whereabouts:
 def route(**changed: Any) -> dict[str, Any]:
     uploads = {
         "notified": 20, "committed": 10, "quarantined": 1, "superseded": 1, "vanished": 1, "dropped": 1, "pending": 6,
-        "holds": True,
+        "present": 0, "holds": True,
     }  # fmt: skip
     batches = [
         {"state": "OPEN", "halted": None, "objects": 1},

@@ -148,7 +148,7 @@ SHOWN: dict[type, Callable[[Any], dict[str, Any]]] = {
     Conservation: lambda it: picked(
         it,
         "notified committed=ended.committed quarantined=ended.quarantined superseded=ended.superseded"
-        " vanished=ended.vanished dropped pending holds",
+        " vanished=ended.vanished present=ended.present dropped pending holds",
     ),
     RouteStatus: lambda it: {
         **picked(it, "route=route.name configured table=route.dataset.table paused_at=paused uploads"),

@@ -35,7 +35,15 @@ T = TypeVar("T")
 
 SHOWN, MOST = 20, 1_000
 """On a page, if nothing is said, and at most."""
-OF_FILES = (Outcome.QUARANTINED, PENDING, Outcome.COMMITTED, Outcome.SUPERSEDED, Outcome.VANISHED, DROPPED)
+OF_FILES = (
+    Outcome.QUARANTINED,
+    PENDING,
+    Outcome.COMMITTED,
+    Outcome.SUPERSEDED,
+    Outcome.VANISHED,
+    Outcome.PRESENT,
+    DROPPED,
+)
 HALTED = "halted"
 """No state of its own: a halted batch is SEALED or SUBMITTED. It is what people look for."""
 OF_BATCHES = (*(each.lower() for each in State), HALTED)

@@ -158,7 +158,7 @@ def conservation(statuses: Sequence[RouteStatus]) -> Table:
         table.add_column(each.route.name, justify="right", overflow="fold")
     ended = [each.uploads.ended for each in statuses]
     table.add_row("uploads notified", *(str(each.uploads.notified) for each in statuses))
-    for sign, name in zip("=+++", Outcome, strict=True):
+    for sign, name in zip("=++++", Outcome, strict=True):
         table.add_row(f"  {sign} {name}", *(str(getattr(tally, name)) for tally in ended))
     table.add_row(f"  + {DROPPED}", *(str(each.uploads.dropped) for each in statuses))
     table.add_row(f"  + {PENDING}", *(str(each.uploads.pending) for each in statuses))

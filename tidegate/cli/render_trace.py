@@ -18,6 +18,7 @@ OUTCOME_STYLE = {
     Outcome.QUARANTINED.value: "red",
     Outcome.SUPERSEDED.value: "yellow",
     Outcome.VANISHED.value: "yellow",
+    Outcome.PRESENT.value: "green",
     DROPPED: "yellow",
     PENDING: "cyan",
 }

@@ -254,12 +254,10 @@ def _tell(what: str, done: Resend, landed: int, *, dry_run: bool, has_landed: bo
             " will: unless it was lost after its claim (`tidegate trace` says that it is not registered). Then"
             " `tidegate audit --send` sends what it claimed"
         )
-    if done.there:
-        elsewhere += f"; {counted(done.there, 'upload has', 'uploads have')} the rows of an earlier batch in the table"
     if done.expired:
         elsewhere += (
-            f"; of {done.expired} the ledger has forgotten the claims (setting `claims`), and nobody can send them:"
-            " upload them again"
+            f"; of {done.expired} the ledger has forgotten the claims (setting `claims`), and a"
+            " backfill finds them: `tidegate audit s3://BUCKET/PREFIX --send`"
         )
     match done.ended:
         case Resent.SENT:

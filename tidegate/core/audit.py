@@ -136,14 +136,16 @@ def judge_listed(
             return AuditFinding.FORGOTTEN
         return AuditFinding.PENDING if age < min_age else AuditFinding.STALE
     if owner.void:
-        # what has rows in a table is for a backfill, which says for which other one it is
-        return AuditFinding.COMMITTED if claim.rows_in else AuditFinding.LOST
+        return AuditFinding.LOST
     if batch is None:
         return AuditFinding.FORGOTTEN
     if batch.state is State.ABANDONED:
         # settling is about to write it into the claim, unless its part was missing and skipped
         return AuditFinding.LOST if _was_put_again(listed, claim) else AuditFinding.ABANDONED
-    return AuditFinding.COMMITTED if batch.state is State.COMMITTED else AuditFinding.PENDING
+    if batch.state is State.COMMITTED:
+        # its table was rolled back past it, and all that it had landed was sent: the claim would have another owner
+        return AuditFinding.LOST if batch.sent_again else AuditFinding.COMMITTED
+    return AuditFinding.PENDING
 
 
 def _was_put_again(listed: Listed, claim: Claim) -> bool:
@@ -152,6 +154,8 @@ def _was_put_again(listed: Listed, claim: Claim) -> bool:
 
 
 def _judge_ended(listed: Listed, claim: Claim) -> AuditFinding:
+    if claim.outcome == Outcome.PRESENT:
+        return AuditFinding.COMMITTED
     if claim.outcome in (Outcome.VANISHED, Outcome.SUPERSEDED):
         return AuditFinding.LOST
     if _was_put_again(listed, claim):

@@ -24,9 +24,7 @@ class Claim:
 
     `sequencer` is the claimed upload's, if its notification had one. `later` is the last sequencer with which the same
     bytes were uploaded again before the outcome was known. `before` is how the upload was counted when this notice took
-    it over, None if it was not: it leaves those sums when this notice is registered. `rows_in` are the tables in which
-    the upload has rows already, through earlier owners. No batch that goes to one of them gathers it: it stays in the
-    claim through all later owners.
+    it over, None if it was not: it leaves those sums when this notice is registered.
     """
 
     version: str
@@ -38,7 +36,6 @@ class Claim:
     sequencer: str = ""
     later: str = ""
     before: CountedAs | None = None
-    rows_in: frozenset[str] = frozenset()
 
 
 class Ownership(Enum):
@@ -81,33 +78,23 @@ def has_landed(claim: Claim, batch: Batch | None) -> bool:
     return batch is not None and batch.state is State.COMMITTED and not claim.outcome
 
 
-def may_land_too(claim: Claim, batch: Batch | None, table: str, *, removed: bool) -> bool:
-    """Whether an upload that has landed in its claim's `batch` may land in `table`, too, if a backfill asks for it.
+def may_land_too(claim: Claim, batch: Batch | None, table: str) -> bool:
+    """Whether an upload that has landed in its claim's `batch` may go to `table`, too, if a notice names that owner.
 
-    In another table, yes: the batch's table was fixed when it was sealed, so it never lands there. In the same table
-    only if its rows are not there any more (`removed`: the notice says so), and the batch can never bring them again
-    (`Batch.rows_removed`). Each of these facts is final."""
+    To another table, yes: the batch's table was fixed when it was sealed, so it never lands there. To the same table
+    only if the batch can never bring rows again (`Batch.rows_removed`). Each of these facts is final. Whether rows of
+    the upload are there is for the job to see (`flows.publish.Attempt.stage`)."""
     if batch is None or not has_landed(claim, batch) or not table:
         return False
-    return batch.table != table or (removed and batch.rows_removed)
-
-
-def rows_of_owners(claim: Claim, batch: Batch | None, *, removed: bool) -> frozenset[str]:
-    """`Claim.rows_in` for the next owner. `batch` is that of the claim's owner. `removed` speaks of that batch's table,
-    whichever table the next owner goes to: the notice names the owner whose rows it has found removed."""
-    if batch is None or not has_landed(claim, batch):
-        return claim.rows_in
-    gone = removed and batch.rows_removed
-    return claim.rows_in if gone else claim.rows_in | {batch.table}
+    return batch.table != table or batch.rows_removed
 
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """What the next owner of a claim gets with it: `Claim.before`, and `Claim.rows_in`. `landed`: the owner has landed
-    the upload, so only a notice that was made for this claim may take it."""
+    """What the next owner of a claim gets with it: `Claim.before`. `landed`: the owner has landed the upload, so only a
+    notice that was made for this claim may take it."""
 
     before: CountedAs | None
-    rows_in: frozenset[str] = frozenset()
     landed: bool = False
 
 

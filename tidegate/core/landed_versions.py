@@ -11,6 +11,7 @@ from functools import cmp_to_key
 
 from tidegate.core.batches import Batch
 from tidegate.core.claims import Claim, has_landed
+from tidegate.core.outcomes import Outcome
 from tidegate.core.uploads import is_later
 
 
@@ -58,11 +59,11 @@ def several_landed(uri: str, found: Iterable[tuple[Claim, Batch | None]]) -> tup
 
 
 def landed_in(claim: Claim, batch: Batch | None) -> frozenset[str]:
-    """The tables in which the upload has rows, as far as is recorded. `batch` is that of the claim's notice. If some of
-    its rows were removed and are loaded once more, the claims of those uploads move to another batch."""
-    if batch is None or not has_landed(claim, batch) or not batch.table:
-        return claim.rows_in
-    return claim.rows_in | {batch.table}
+    """The table in which the upload has landed last, as far as is recorded. `batch` is that of the claim's notice. If
+    some of its rows were removed and are loaded once more, the claims of those uploads move to another batch."""
+    if batch is None or not batch.table or not (has_landed(claim, batch) or claim.outcome == Outcome.PRESENT):
+        return frozenset()
+    return frozenset({batch.table})
 
 
 def _several(uri: str, table: str, claims: list[Claim]) -> SeveralLanded:

@@ -12,6 +12,7 @@ class Outcome(StrEnum):
     QUARANTINED = "quarantined"  # it cannot be decoded; none of its rows is in the table
     SUPERSEDED = "superseded"  # overwritten before it was read; the newer content is an upload of its own
     VANISHED = "vanished"  # deleted before it was read
+    PRESENT = "present"  # it came again, and its rows were in the table already: this batch has brought none
 
 
 ABANDONED = "abandoned"
@@ -57,13 +58,14 @@ class Tally:
     quarantined: int = 0
     superseded: int = 0
     vanished: int = 0
+    present: int = 0
     rows: int = 0
     rejected: int = 0
 
     @property
     def uploads(self) -> int:
         """How many uploads have ended."""
-        return self.committed + self.quarantined + self.superseded + self.vanished
+        return self.committed + self.quarantined + self.superseded + self.vanished + self.present
 
     def __add__(self, other: "Tally") -> "Tally":
         return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))

@@ -178,7 +178,6 @@ def decode_claim(item: Item) -> Claim:
         sequencer=told.get("sequencer", ""),
         later=told.get("later", ""),
         before=CountedAs(told["was_of"], told["was"]) if "was" in told else None,
-        rows_in=frozenset(told.get("rows_in", ())),
     )
 
 

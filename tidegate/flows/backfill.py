@@ -87,11 +87,13 @@ from tidegate.core.claims import has_landed
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import REMOVED, batch_folder, decode_part, removed_name
 from tidegate.core.notices import ORIGIN_REMOVED, Entry
+from tidegate.core.outcomes import Outcome
 from tidegate.core.publication import History
 from tidegate.core.quantities import counted
 from tidegate.core.reconcile import is_fenced
 from tidegate.core.uploads import Upload
 from tidegate.flows.audit import Pace
+from tidegate.flows.from_rows import NO_SNAPSHOT
 from tidegate.flows.outcomes import floors_of, rows_of_uploads
 from tidegate.flows.ports import Ports
 from tidegate.flows.screen import Judged, judge_page
@@ -253,10 +255,12 @@ class Again:
         for listed in landed:
             claim = claims.get(listed.upload.identity)
             owner, batch = owners[claim] if claim else (None, None)
-            if claim is None or owner is None or self.table in claim.rows_in:
+            if claim is None or owner is None:
                 continue
             if owner.void:
                 judged[listed] = BackfillFinding.ELSEWHERE
+            elif batch is not None and claim.outcome == Outcome.PRESENT:
+                judged[listed] = BackfillFinding.REMOVED if batch.table == self.table else BackfillFinding.ELSEWHERE
             elif batch is None or not has_landed(claim, batch):
                 continue  # somebody has taken it over since
             elif rows[batch.id].get(listed.upload.identity) == 0:
@@ -270,7 +274,10 @@ class Again:
     def _never_again(self, batch: Batch) -> bool:
         """Whether the batch can never bring its rows to the table again. It is noted."""
         floors = tuple(floors_of(batch.id, self.ports.work))
-        if not floors or not is_fenced(self.history, batch.id, floors):
+        if not floors and batch.snapshot != NO_SNAPSHOT:
+            return False
+        # what only rows tell of has no floor: the work bucket was lost, and its drivers are long gone
+        if floors and not is_fenced(self.history, batch.id, floors):
             return False
         if self.dry or batch.rows_removed:
             return True

@@ -33,12 +33,11 @@ from contextlib import suppress
 
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import Part, batch_folder, make_part
-from tidegate.core.notices import ORIGIN_AGAIN, Notice, decode
-from tidegate.core.routes import Route, encode_dataset
+from tidegate.core.notices import ORIGIN_AGAIN, ORIGIN_S3, Notice, decode
+from tidegate.core.routes import Route
 from tidegate.core.times import iso
 from tidegate.flows.ledger import Claimed, Registration
 from tidegate.flows.ports import Ports
-from tidegate.flows.seal import seal
 from tidegate.flows.send import send
 from tidegate.metrics import Metric
 
@@ -82,7 +81,7 @@ def dispatch(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route:
     if claimed.again:
         send(notice.route, claimed.again, ports)
     if claimed.owned:
-        part = make_part(notice.id, notice.bucket, claimed.owned)
+        part = make_part(notice.id, notice.bucket, claimed.owned, again=notice.origin != ORIGIN_S3)
         _join_open_batch(notice, part, claimed, route, ports)
     return route
 
@@ -100,21 +99,14 @@ def receive(body: str, ports: Ports, *, routes: Mapping[str, Route]) -> Route | 
 
 
 def _join_open_batch(notice: Notice, part: Part, claimed: Claimed, route: Route, ports: Ports) -> None:
-    table = route.dataset.table
-    # what has rows in other tables is for this one, also if the route's table is changed before the batch is sealed
-    dataset = encode_dataset(route.dataset) if claimed.rows_in else ""
     for _ in range(ROUNDS):
         batch = ports.ledger.open_batch(notice.route, ports.new_id)
-        if batch.table not in ("", table):
-            # it is bound to the route's former table
-            seal(route, batch.id, ports)
-            continue
         if not batch.notices:
             # before the batch has notices: settling then finds its route even if the configuration loses it
             ports.ledger.remember_route(route)
         # before the registration: a registered notice always has its part (rule 2)
         ports.work.put(batch_folder(batch.id) + part.name, part.body)
-        match ports.ledger.register(notice, batch.id, part, claimed.back, table, dataset):
+        match ports.ledger.register(notice, batch.id, part, claimed.back):
             case Registration.REGISTERED:
                 ports.measure(Metric.UPLOADS_REGISTERED, part.objects, notice.route)
                 return

@@ -42,7 +42,7 @@ MOST_CLAIMS = 2_000
 """Claims that are read for one page."""
 TOGETHER = 100
 """Claims that are read in one request."""
-IN_THE_OUTCOMES = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANISHED.value)
+IN_THE_OUTCOMES = (Outcome.QUARANTINED.value, Outcome.SUPERSEDED.value, Outcome.VANISHED.value, Outcome.PRESENT.value)
 PARTS, PART = "parts/", ".jsonl.gz"
 
 

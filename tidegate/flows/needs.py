@@ -121,7 +121,8 @@ def sums(each: RouteStatus) -> str:
     ended = each.uploads.ended
     return (
         f"{each.uploads.notified} notified, but {ended.committed} committed + {ended.quarantined} quarantined"
-        f" + {ended.superseded} superseded + {ended.vanished} vanished + {each.uploads.dropped} dropped"
-        f" + {each.uploads.pending} pending = {ended.uploads + each.uploads.dropped + each.uploads.pending}"
+        f" + {ended.superseded} superseded + {ended.vanished} vanished + {ended.present} present"
+        f" + {each.uploads.dropped} dropped + {each.uploads.pending} pending"
+        f" = {ended.uploads + each.uploads.dropped + each.uploads.pending}"
         f" (route {each.route.name})"
     )

@@ -32,7 +32,7 @@ from tidegate.core.manifests import (
     floor_name,
     outcomes_name,
 )
-from tidegate.core.outcomes import NO_TALLY
+from tidegate.core.outcomes import NO_TALLY, Outcome, Read
 from tidegate.core.publication import Floor, NotPublished, Published, Unprovable, Verdict, verdict
 from tidegate.core.receipts import (
     Failure,
@@ -60,6 +60,7 @@ FEW_PARTS = 10
 DIFFERS = "Nothing was published. The ledger is damaged: docs/operations.md, `A lost ledger`"
 
 
+PRESENT = Read(Outcome.PRESENT)
 NOTHING_ENDED = Outcomes(staged=0, fence=True, tally=NO_TALLY)
 
 
@@ -114,7 +115,7 @@ class Attempt:
         if not isinstance(found, Published):
             self.sink.prepare()
             floor = self.floor()
-            found = self.publish(self.stage(), found or floor)
+            found = self.publish(self.stage(found or floor), found or floor)
         return self.end(found)
 
     def fence(self) -> Receipt:
@@ -246,12 +247,24 @@ class Attempt:
 
     # ---- staging
 
-    def stage(self) -> int:
-        """Read every object, stage the rows, write the outcomes. Returns the id of the staged snapshot."""
+    def stage(self, floor: Floor | None = None) -> int:
+        """Read every object, stage the rows, write the outcomes. Returns the id of the staged snapshot.
+
+        What came again is looked for first, where the table stood at the floor: a rollback may have brought its rows
+        back since it was sent, or the route may have got its former table back. Its former owners can publish nothing
+        any more. So whatever has rows of it after the floor, and had none there, is a table that was rolled back past
+        the floor, and then the condition refuses. Each attempt, and each twin, sees the same. `floor` is that of the
+        condition, by default the batch's.
+        """
         items = self.manifest()
-        staged = self.sink.stage(items, careful=reads_carefully(self._failures(), last=self.last))
-        ended = accounted(self.batch, items, staged)
-        judge_refused(self.batch, ended, last=self.last, can_read_near=self.can_read_near)
+        again = [item.upload for item in items if item.again]
+        there = self.sink.present(again, floor or self.floor()) if again else frozenset()
+        absent = [item for item in items if item.upload.identity not in there]
+        staged = self.sink.stage(absent, careful=reads_carefully(self._failures(), last=self.last))
+        read = accounted(self.batch, absent, staged)
+        judge_refused(self.batch, read, last=self.last, can_read_near=self.can_read_near)
+        reads = {item.upload.identity: each for item, each in read}
+        ended = [(item, reads.get(item.upload.identity, PRESENT)) for item in items]
         outcomes = outcomes_of_staged(self.batch, ended, staged, self.digest)
         self.work.put(outcomes_name(self.folder, staged.id), outcomes.encode())
         return staged.id

@@ -78,7 +78,7 @@ from tidegate.core.batches import LONGEST_OPEN, Batch, State
 from tidegate.core.claims import Claim, has_landed
 from tidegate.core.errors import Rejected, Retryable, TidegateError
 from tidegate.core.manifests import BATCHES, batch_folder, decode_part, notice_of_part, removed_name
-from tidegate.core.notices import ORIGIN_REMOVED, Entry, NoticeRecord
+from tidegate.core.notices import Entry, NoticeRecord
 from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import Ending
 from tidegate.core.routes import Route
@@ -86,7 +86,6 @@ from tidegate.core.uploads import Upload
 from tidegate.flows.batch_files import BatchFiles, endings_of, files_of, parts_of
 from tidegate.flows.from_rows import FromRows, Tell, write_from_rows
 from tidegate.flows.ports import Ports
-from tidegate.flows.rows_there import rows_there
 from tidegate.flows.send import send
 
 ORIGIN_REBUILD = "rebuild"
@@ -200,6 +199,8 @@ class _Rebuilding:
     """Batches that had a receipt when their claims were written, and whether it told of a fence."""
     _files: dict[str, BatchFiles | None] = field(default_factory=dict)
     """Of the batches that share an upload with another one."""
+    _removed: dict[str, bool] = field(default_factory=dict)
+    """Of these, whether their rows were removed."""
 
     def each(self, what: str, batches: Iterable[str], line: Callable[[str], None]) -> None:
         """Do a line for each batch. A damaged batch does not stop the others."""
@@ -270,8 +271,8 @@ class _Rebuilding:
                     f"it lists {upload}, which notice {there.notice} owns, and no manifest has that notice: something"
                     " wrote into the ledger before it was rebuilt. Delete its table, make an empty one, and rebuild it"
                 )
-            mine_first = _rank(batch_id, files, ending is None) > _rank(owner.batch, theirs, not there.outcome)
-            higher, lower = (files, theirs) if mine_first else (theirs, files)
+            mine_first = self._rank(batch_id, files, ending) > self._rank(owner.batch, theirs, there)
+            lower = theirs if mine_first else files
             with_rows = ending is None and not there.outcome
             if with_rows and not lower.landed:
                 raise Rejected(
@@ -279,20 +280,24 @@ class _Rebuilding:
                     " the one that has ended, and run this again"
                 )
             same = with_rows and files.sealed.table == theirs.sealed.table
-            # of the lower one: the claim keeps which other tables have rows
-            has_rows = (there.outcome == "") if mine_first else ending is None
-            rows_in = lower.sealed.table if has_rows and lower.sealed.table != higher.sealed.table else ""
-            if mine_first:
-                done = self.ports.ledger.index_over(notice, upload, ending, owner=there.notice, rows_in=rows_in)
-                self.report.claims += done
-            else:
-                done = not rows_in or self.ports.ledger.index_rows(there.notice, upload, rows_in)
-            if done:
+            if not mine_first or self.ports.ledger.index_over(notice, upload, ending, owner=there.notice):
+                self.report.claims += mine_first
                 return owner.batch if same else ""
             there = self.ports.ledger.claims_on([upload])[upload.identity]
             if there.notice == notice:
                 return ""
         raise Retryable(f"the claim on {upload} changed while it was moved: does another rebuild run? Run this again")
+
+    def _rank(self, batch_id: str, files: BatchFiles, ended: Ending | Claim | None) -> tuple[int, str]:
+        """How a batch ranks among those whose manifests list one upload, which it has `ended` so. One whose rows were
+        removed ranks with those that ended the upload without a row: of these the latest tells what became of it."""
+        if ended is not None and ended.outcome:
+            return 0, batch_id
+        if not files.landed:
+            return 2, batch_id
+        if batch_id not in self._removed:
+            self._removed[batch_id] = self.ports.work.get(removed_name(batch_id)) is not None
+        return int(not self._removed[batch_id]), batch_id
 
     def _files_of(self, batch_id: str) -> BatchFiles | None:
         if batch_id not in self._files:
@@ -371,23 +376,17 @@ class _Rebuilding:
         files = files_of(batch_id, self.ports.work)
         listed = files.sealed.parts if files else ()
         names = [name.removeprefix(folder) for name in self.ports.work.names(folder + "parts/")]
-        by_route: dict[tuple[str, bool], list[Entry]] = defaultdict(list)
+        by_route: dict[str, list[Entry]] = defaultdict(list)
         for name in sorted({*names} - {*listed}):
             body = self.ports.work.get(folder + name)
             for entry, landed in self._strays(batch_id, [each.upload for each in decode_part(body)] if body else []):
                 route = self._route(files, entry.upload)
-                same_table = landed is not None and landed.table == self.routes[route].dataset.table
-                if landed is None or not same_table or landed.rows_removed:
-                    by_route[route, same_table].append(entry)
-        for (route, same_table), entries in by_route.items():
-            origin = ORIGIN_REBUILD
-            if same_table:
-                # of one batch some uploads may be removed, and others not
-                there = rows_there(self.routes[route].dataset.table, (each.upload for each in entries), self.ports)
-                entries = [each for each in entries if each.upload.identity not in there]
-                origin = f"{ORIGIN_REMOVED}-{ORIGIN_REBUILD}"
+                # of one batch some uploads may be removed, and others not: the job sees that
+                if landed is None or landed.table != self.routes[route].dataset.table or landed.rows_removed:
+                    by_route[route].append(entry)
+        for route, entries in by_route.items():
             # no younger than the batch: dispatch sets aside what may have landed before the ledger's memory (rule 13)
-            send(route, entries, self.ports, origin=origin, at=self.made_at(batch_id))
+            send(route, entries, self.ports, origin=ORIGIN_REBUILD, at=self.made_at(batch_id))
             self.report.sent += len(entries)
 
     def _strays(self, batch_id: str, uploads: Sequence[Upload]) -> Iterator[tuple[Entry, Batch | None]]:
@@ -416,8 +415,3 @@ class _Rebuilding:
             if route.takes(upload):
                 return route.name
         raise Rejected(f"no route takes {upload}, which is in no manifest; add one that does and run this again")
-
-
-def _rank(batch_id: str, files: BatchFiles, with_rows: bool) -> tuple[int, str]:
-    """How a batch ranks among those whose manifests list one upload; `with_rows`: it has not ended it without a row."""
-    return ((1 if files.landed else 2) if with_rows else 0), batch_id

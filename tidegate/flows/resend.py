@@ -26,9 +26,10 @@ owner that each upload is taken from, and dispatch takes it over only if that ow
                                     key today, as an upload of today would
     if what it read is old          it names an owner that has been replaced: refused
 
-**Rows of an earlier batch.** Rows were deleted, loaded once more, and then the table was rolled back to before the
-deletion: the batch has no row, and its uploads have those of the batch before it. They are not sent. A job looks for
-them, if the batch has uploads that were counted before: else none of them has landed before.
+**Uploads of a rolled back batch that another notice owns.** They were loaded once more since: into another table, or
+while an earlier batch had rows of them. They are sent as well, if that owner brings no rows to this table any more.
+
+**What has rows in its table** all the same is found by the job that would land it (`flows.publish.Attempt.stage`).
 
 **Two routes.** A route was renamed, or another one takes its keys by now. A file is quarantined because it does not fit
 its route, and the former route has the old schema: so it is released through the new one. A resend of an abandoned
@@ -40,7 +41,7 @@ the new one's.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
@@ -50,6 +51,7 @@ from tidegate.core.claims import Claim
 from tidegate.core.errors import Retryable
 from tidegate.core.manifests import OwnedUpload, batch_folder, decode_part, decode_sealed
 from tidegate.core.notices import ORIGIN_REMOVED, ORIGIN_RESEND, Entry
+from tidegate.core.outcomes import Outcome
 from tidegate.core.receipts import decode_receipt
 from tidegate.core.routes import Route, route_of
 from tidegate.core.uploads import Upload
@@ -57,7 +59,6 @@ from tidegate.flows.drop_quarantined import corrected
 from tidegate.flows.hand_off import dataset_of
 from tidegate.flows.ports import Fencer, Ports
 from tidegate.flows.quarantine import Quarantined
-from tidegate.flows.rows_there import rows_there
 from tidegate.flows.send import send
 
 AT_ONCE = 2_000
@@ -84,14 +85,13 @@ class Resent(Enum):
 class Resend:
     """`sent` uploads are on their way. `elsewhere` ones belong to another notice by now. `expired` ones can be sent by
     nobody: the ledger has forgotten their claims. Of `corrected` ones a later version has landed, and they are left in
-    quarantine: their rows would land beside its rows. `there` ones have the rows of an earlier batch in the table."""
+    quarantine: their rows would land beside its rows."""
 
     ended: Resent
     sent: int = 0
     elsewhere: int = 0
     expired: int = 0
     corrected: int = 0
-    there: int = 0
 
 
 def resend_batch(
@@ -111,63 +111,67 @@ def resend_batch(
     if manifest is None:
         return Resend(Resent.MISSING)
     # also if nothing is left: the table may have been rolled back past the fence since, and only this fences it again
-    if landed and not _let_go(batch, ports, fencer):
-        return Resend(Resent.NO_ROUTE)
-    names = decode_sealed(manifest).parts
-    have_rows = _rows_of_earlier(batch, names, ports) if landed else frozenset()
-    sent = elsewhere = expired = there = 0
-    for name in names:
+    table = ""
+    if landed:
+        route = ports.ledger.known_route(batch.route)
+        if route is None:
+            return Resend(Resent.NO_ROUTE)
+        _let_go(batch, route, ports, fencer)
+        table = route.dataset.table
+    sent = elsewhere = expired = 0
+    for name in decode_sealed(manifest).parts:
         part = ports.work.get(folder + name)
         if part is None:
-            return Resend(Resent.MISSING, sent, elsewhere, expired, there=there)
-        listed = decode_part(part)
-        owned = [each for each in listed if each.upload.identity not in have_rows]
-        there += len(listed) - len(owned)
-        entries, forgotten = resend_part(batch.route, owned, ports, run=run, landed=landed)
+            return Resend(Resent.MISSING, sent, elsewhere, expired)
+        owned = decode_part(part)
+        entries, forgotten = resend_part(batch.route, owned, ports, run=run, landed_for=table)
         sent, expired = sent + entries, expired + forgotten
         elsewhere += len(owned) - entries - forgotten
         on_sent(sent)
     if landed:
         ports.ledger.note_removed(batch_id, sent=True)
-    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired, there=there)
+    return Resend(Resent.SENT if sent else Resent.NOTHING_LEFT, sent, elsewhere, expired)
 
 
-def _rows_of_earlier(batch: Batch, names: Iterable[str], ports: Ports) -> frozenset[tuple[str, str, str]]:
-    """The uploads that the batch would send, and of which an earlier batch has rows in its table."""
-    rebuilt = batch.attempt == 0  # its claims do not say how they were counted before
-    asked: list[Upload] = []
-    for body in filter(None, (ports.work.get(batch_folder(batch.id) + name) for name in names)):
-        owned = decode_part(body)
-        claims = ports.ledger.claims_on(each.upload for each in owned)
-        to_send = (each.upload for each in _to_send(owned, claims, landed=True))
-        asked += [each for each in to_send if rebuilt or claims[each.identity].before]
-    return rows_there(batch.table, asked, ports)
-
-
-def _let_go(batch: Batch, ports: Ports, fencer: Fencer) -> bool:
-    """Fence a committed batch, and note that its rows are gone. False if nobody knows how its table is reached."""
-    route = ports.ledger.known_route(batch.route)
-    if route is None:
-        return False
+def _let_go(batch: Batch, route: Route, ports: Ports, fencer: Fencer) -> None:
+    """Fence a committed batch, and note that its rows are gone."""
     fencer.fence(batch, dataset_of(batch, route), owner=route.owner)
     body = ports.work.get(batch_folder(batch.id) + "receipt.json")
     if body is None or not decode_receipt(body).fence:
         raise Retryable(f"batch {batch.id}: the job has ended, and its receipt names no fence. Nothing was sent")
     if not ports.ledger.note_removed(batch.id):
         raise Retryable(f"batch {batch.id} changed while it was fenced. Nothing was sent: run this again")
-    return True
 
 
 def resend_part(
-    route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str, landed: bool = False
+    route: str, owned: Sequence[OwnedUpload], ports: Ports, *, run: str, landed_for: str = ""
 ) -> tuple[int, int]:
-    """Send those of the uploads again that their notices still own; of a batch that had `landed`, those that did.
+    """Send those of the uploads again that their notices still own. Of a batch that had landed, those that did; with
+    those that other notices own, and bring to the table `landed_for` no more: it is the one that they go to now.
     Returns how many these are, and how many have no claim any more. Raises Retryable as `send`."""
     now = ports.clock()
     claims = ports.ledger.claims_on(each.upload for each in owned)
-    entries = _to_send(owned, claims, landed=landed)
-    send(route, entries, ports, origin=f"{ORIGIN_REMOVED}-{run}" if landed else _origin(run), at=now)
+    let_go = ports.ledger.let_go(claims.values(), landed_for) if landed_for else None
+    entries = _to_send(owned, claims, let_go)
+    send(route, entries, ports, origin=f"{ORIGIN_REMOVED}-{run}" if landed_for else _origin(run), at=now)
     return len(entries), sum(each.upload.identity not in claims for each in owned)
+
+
+def _to_send(
+    owned: Sequence[OwnedUpload], claims: Mapping[tuple[str, str, str], Claim], let_go: Collection[Claim] | None
+) -> list[Entry]:
+    """Those that their notices still own. Of a batch that had landed, those whose owners have `let_go`, but for what
+    waits for a person: in quarantine, in a batch that was given up, or dropped."""
+    return [
+        Entry(each.upload, takes_from=claim.notice)
+        for each in owned
+        if (claim := claims.get(each.upload.identity))
+        and (
+            claim.notice == each.notice
+            if let_go is None
+            else claim in let_go and claim.outcome in ("", Outcome.PRESENT)
+        )
+    ]
 
 
 def route_today(former: str, upload: Upload, configured: Mapping[str, Route]) -> str:
@@ -234,19 +238,6 @@ def resend_object(
 
 def _origin(run: str) -> str:
     return f"{ORIGIN_RESEND} {run}"
-
-
-def _to_send(
-    owned: Sequence[OwnedUpload], claims: Mapping[tuple[str, str, str], Claim], *, landed: bool
-) -> list[Entry]:
-    """Those that their notices still own; of a batch that had `landed`, those that did."""
-    return [
-        Entry(each.upload, takes_from=each.notice)
-        for each in owned
-        if (claim := claims.get(each.upload.identity))
-        and claim.notice == each.notice
-        and not (landed and claim.outcome)
-    ]
 
 
 def _by_route(portion: Sequence[Quarantined], configured: Mapping[str, Route], ports: Ports) -> dict[str, list[Entry]]:

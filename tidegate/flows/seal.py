@@ -7,12 +7,12 @@ sealed batch without a manifest. The next hand-off writes it.
 
 from dataclasses import replace
 
-from tidegate.core.batches import Batch, State, is_due
+from tidegate.core.batches import Batch, is_due
 from tidegate.core.errors import OutcomeUnknown
 from tidegate.core.manifests import Sealed, batch_folder, decode_sealed, notice_of_part
 from tidegate.core.notices import NoticeRecord
 from tidegate.core.records import RouteRecord
-from tidegate.core.routes import Dataset, Route, decode_dataset, encode_dataset
+from tidegate.core.routes import Route, encode_dataset
 from tidegate.flows.ports import Ports
 from tidegate.metrics import Metric
 
@@ -50,19 +50,11 @@ def _waiting(record: RouteRecord, route: Route, ports: Ports) -> int:
 def seal(route: Route, batch_id: str, ports: Ports) -> bool:
     """Seal the route's open batch now. True if this call did it; False if it is not open any more, or is empty."""
     # this decides the batch's table: a later change of the route's table applies to later batches
-    if not _sealed_for(route.dataset, route, batch_id, ports):
-        batch = ports.ledger.batch(batch_id)
-        # the batch goes to the table that was the route's when an upload joined that has rows in another one
-        if batch is None or batch.state is not State.OPEN or batch.table in ("", route.dataset.table):
-            return False
-        if not _sealed_for(decode_dataset(batch.sealed_for), route, batch_id, ports):
-            return False
+    dataset = route.dataset
+    if not ports.ledger.seal(batch_id, route.name, dataset.table, encode_dataset(dataset)):
+        return False
     ports.measure(Metric.BATCHES_SEALED, 1, route.name)
     return True
-
-
-def _sealed_for(dataset: Dataset, route: Route, batch_id: str, ports: Ports) -> bool:
-    return ports.ledger.seal(batch_id, route.name, dataset.table, encode_dataset(dataset))
 
 
 def ensure_manifest(batch: Batch, ports: Ports) -> Sealed:

@@ -14,6 +14,7 @@ from tidegate.core.manifests import OwnedUpload
 from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.receipts import RejectedRows
+from tidegate.core.uploads import Upload
 
 
 class Hopeless(Exception):
@@ -104,6 +105,11 @@ class Sink(PublishTarget, Protocol):
 
     def held(self, position: Floor) -> int:
         """How many rows of the batch the table holds at this position."""
+        ...
+
+    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
+        """The identities of those of which the table has rows at this position, of whichever batch; or has them now, if
+        the table can be read there no more."""
         ...
 
     def stage(self, items: Sequence[OwnedUpload], *, careful: bool = False) -> Staged:

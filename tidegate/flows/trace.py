@@ -97,6 +97,8 @@ class Trace:
         if self.notice.void or self.batch is None:
             return "its notice is void: the upload belongs to a later notice, which an audit made"
         batch = self.batch
+        if self.claim.outcome == Outcome.PRESENT:
+            return f"it came again with batch {batch.id}, and its rows were in table {batch.table} already"
         if self.claim.outcome == DROPPED:
             return f"batch {batch.id} was abandoned, and its uploads were dropped: only a resend brings it back"
         if batch.halted:

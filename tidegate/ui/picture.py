@@ -67,7 +67,8 @@ def whereabouts(route: Mapping[str, Any]) -> Whereabouts:
         **unfinished,
         # the ledger counts as pending what is in no unfinished batch: those are in abandoned ones
         abandoned=max(0, uploads["pending"] - sum(unfinished.values())),
-        **{name: uploads[name] for name in _COUNTS if name in uploads},
+        **{name: uploads[name] for name in _COUNTS if name in uploads and name != "committed"},
+        committed=uploads["committed"] + uploads["present"],
         holds=uploads["holds"],
     )
 

@@ -273,10 +273,10 @@ def examine(stage: Stage, settled: RouteStatus, final: RouteStatus, flights: Any
         there, predicted = (getattr(tally, name.value) for tally in (ended, expected))
         yield Finding(f"{name.value}: as many as planned", there == predicted, f"{there} of {predicted}")
     yield Finding(
-        "notified = committed + quarantined + superseded + vanished + pending",
+        "notified = committed + quarantined + superseded + vanished + present + pending",
         final.uploads.holds and not final.uploads.pending,
         f"{final.uploads.notified} = {ended.committed} + {ended.quarantined} + {ended.superseded} + {ended.vanished}"
-        f" + {final.uploads.pending}",
+        f" + {ended.present} + {final.uploads.pending}",
     )
     for key, outcomes in (
         (plan.overwritten, [Outcome.COMMITTED, Outcome.SUPERSEDED]),

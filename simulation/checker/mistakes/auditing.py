@@ -158,15 +158,6 @@ BUGS = (
         "overwritten_while_suspended",
     ),
     Bug(
-        "the audit looks back for ever",
-        "The audit looks at uploads that are older than the claims that the ledger keeps.",
-        (
-            replaced("tidegate.core.audit:next_run", _since_ever),
-            replaced("tidegate.core.audit:Window.has", _from_since_to_until),
-        ),
-        "audited_for_months",
-    ),
-    Bug(
         "a place that was left is not audited",
         "The audit ends with the route: what was put before, and never announced, is in no run.",
         (replaced("tidegate.core.audit:scope_of", _while_it_is_taken),),
@@ -207,6 +198,15 @@ BUGS = (
 )
 
 HARMLESS = (
+    Bug(
+        "the audit looks back for ever",
+        "The job finds what the ledger has forgotten in the table.",
+        (
+            replaced("tidegate.core.audit:next_run", _since_ever),
+            replaced("tidegate.core.audit:Window.has", _from_since_to_until),
+        ),
+        "audited_for_months",
+    ),
     Bug(
         "what is pending is sent, too",
         "The notice names an owner that has not let go.",

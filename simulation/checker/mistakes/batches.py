@@ -73,8 +73,8 @@ def _written_after() -> Iterator[None]:
 
 
 def _named_by_notice_alone(real: Any) -> Any:
-    def make_part(notice_id: str, *arguments: Any) -> Any:
-        return replace(real(notice_id, *arguments), name=f"parts/{notice_id}-part.jsonl.gz")
+    def make_part(notice_id: str, *arguments: Any, **said: Any) -> Any:
+        return replace(real(notice_id, *arguments, **said), name=f"parts/{notice_id}-part.jsonl.gz")
 
     return make_part
 

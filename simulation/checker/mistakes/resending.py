@@ -30,7 +30,7 @@ def _entries(change: Any) -> Planting:
 
 
 def _whoever_owns_it(real: Any) -> Any:
-    def to_send(owned: Any, claims: Any, **_: Any) -> list[Entry]:
+    def to_send(owned: Any, claims: Any, let_go: Any) -> list[Entry]:
         return [Entry(each.upload, takes_from=claims[each.upload.identity].notice) for each in owned]
 
     return to_send

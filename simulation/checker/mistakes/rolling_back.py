@@ -26,7 +26,7 @@ def _unpublished(real: Any) -> Any:
 
 
 def _of_nobody(real: Any) -> Any:
-    return lambda batch, names, ports: frozenset()
+    return lambda sink, uploads, position: frozenset()
 
 
 def _unread(real: Any) -> Any:
@@ -47,9 +47,9 @@ BUGS = (
         "rolled_back",
     ),
     Bug(
-        "sent again beside rows of an earlier batch",
-        "The uploads of a batch that was rolled back are sent again although an earlier batch has their rows.",
-        (replaced("tidegate.flows.resend:_rows_of_earlier", _of_nobody),),
+        "what came again is not looked for",
+        "The job lands what was sent again although an earlier batch has its rows.",
+        (replaced("tidegate.sinks.iceberg.sink:IcebergSink.present", _of_nobody),),
         "rolled_back_past_a_deletion",
     ),
     Bug(

@@ -190,7 +190,10 @@ def show(file: Path, route: GuessedRoute, rows: int, skipped: Sequence[SkippedFi
             left = in_one_line(f"{name}: {each.remark}")
             out.print(Text.assemble(("  left out: ", "yellow"), left), soft_wrap=True)
     if len(used) + len(skipped) >= MOST_SAMPLES:
-        out.print(Text(f"  of a folder or a prefix only the first {MOST_SAMPLES} files were looked at"), soft_wrap=True)
+        out.print(
+            Text(f"  of a folder or a prefix only the first {counted(MOST_SAMPLES, 'file')} were looked at"),
+            soft_wrap=True,
+        )
     for skipped_file in skipped:
         out.print(Text.assemble(("skipped: ", "yellow"), f"{skipped_file.file}: {skipped_file.why}"), soft_wrap=True)
     out.print("next:")

@@ -85,7 +85,6 @@ from tidegate.core.transitions.index import (
     index_claim,
     index_notice,
     index_over,
-    index_rows,
     open_ledger,
 )
 from tidegate.core.transitions.routes import (
@@ -131,7 +130,6 @@ __all__ = [
     "index_claim",
     "index_notice",
     "index_over",
-    "index_rows",
     "note_again",
     "note_announced",
     "note_audit",

@@ -68,17 +68,11 @@ def register(
     part: Part,
     back: Mapping[CountedAs, int],
     *,
-    table: str = "",
-    dataset: str = "",
     now: int,
     retention: int,
 ) -> Transition:
     """`back` is how many of the part's uploads were counted before, and how. The batch counts them anew, so they leave
-    the sums that they were in: one more write for each route.
-
-    The notice is for `table`, so it joins no batch that is bound to another one. With a `dataset` (JSON) the batch is
-    bound to that table, and read so: uploads of the part have rows in other tables, and the route's table may become
-    one of these before the batch is sealed."""
+    the sums that they were in: one more write for each route."""
     item: Item = {
         "v": VERSION,
         "route": notice.route,
@@ -89,16 +83,12 @@ def register(
         "decided_at": now,
         "expires_at": now + retention + NOTICE_OUTLIVES_CLAIM,
     }
-    more = Update(
-        sets={"table": table, "sealed_for": dataset} if dataset else {},
-        adds={"objects": part.objects, "bytes": part.size, "notices": 1},
-    )
-    fits = (LacksOrIs("table", table),) if table else ()
+    more = Update(adds={"objects": part.objects, "bytes": part.size, "notices": 1})
     return Transition(
         f"register notice {notice.id} in batch {batch_id}",
         (
             Write(notice_key(notice.id), Put(item), (Vacant(now),)),
-            Write(batch_key(batch_id), more, (Is("state", State.OPEN.value), *fits)),
+            Write(batch_key(batch_id), more, (Is("state", State.OPEN.value),)),
             *(Write(route_key(route), Update(adds=left)) for route, left in sums_left(back).items()),
         ),
     )
@@ -122,17 +112,13 @@ OF_THE_LAST_ATTEMPT = ("job_run", "rides", "dataset", *HALT)
 
 
 def seal(batch_id: str, route: str, *, table: str, dataset: str, now: int) -> Transition:
-    """OPEN to SEALED, with this table and this dataset (JSON). Refused if the batch goes to another table already."""
+    """OPEN to SEALED, with this table and this dataset (JSON)."""
     sealed = Update(sets={"state": State.SEALED.value, "sealed_at": now, "table": table, "sealed_for": dataset})
     listed = Update(removes=("open_batch",), joins={"sealed": batch_id})
     return Transition(
         f"seal batch {batch_id}",
         (
-            Write(
-                batch_key(batch_id),
-                sealed,
-                (Is("state", State.OPEN.value), MoreThan("notices", 0), LacksOrIs("table", table)),
-            ),
+            Write(batch_key(batch_id), sealed, (Is("state", State.OPEN.value), MoreThan("notices", 0))),
             Write(route_key(route), listed, (Is("open_batch", batch_id),)),
         ),
     )

@@ -70,19 +70,12 @@ def index_claim(notice_id: str, upload: Upload, ending: Ending | None, *, now: i
     return single(f"note the owner of {upload}", _vacant(upload_key(upload), item, now))
 
 
-def index_over(notice_id: str, upload: Upload, ending: Ending | None, *, owner: str, rows_in: str = "") -> Transition:
-    """The claim names this notice in place of `owner`. It keeps which tables have rows of the upload, and gets one more
-    (`rows_in`)."""
+def index_over(notice_id: str, upload: Upload, ending: Ending | None, *, owner: str) -> Transition:
+    """The claim names this notice in place of `owner`."""
     sets = _indexed(notice_id, upload, ending)
     removes = tuple(each for each in ("sequencer", "outcome", "error", "was", "was_of", "later") if each not in sets)
-    change = Update(sets=sets, removes=removes, joins={"rows_in": rows_in} if rows_in else {})
+    change = Update(sets=sets, removes=removes)
     return single(f"note the owner of {upload}", Write(upload_key(upload), change, (Is("notice", owner),)))
-
-
-def index_rows(owner: str, upload: Upload, table: str) -> Transition:
-    """One more table has rows of the upload, of a batch that does not own it any more."""
-    change = Update(joins={"rows_in": table})
-    return single(f"note that {table} has rows of {upload}", Write(upload_key(upload), change, (Is("notice", owner),)))
 
 
 def index_batch(

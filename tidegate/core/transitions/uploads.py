@@ -42,7 +42,6 @@ def _own(
         "notice": notice_id,
         **({"sequencer": upload.sequencer} if upload.sequencer else {}),
         **({"was": before.outcome, "was_of": before.route} if before else {}),
-        **({"rows_in": let_go.rows_in} if let_go.rows_in else {}),
         "claimed_at": now,
         "expires_at": now + retention,
     }

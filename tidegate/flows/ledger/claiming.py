@@ -18,12 +18,11 @@ from tidegate.core.claims import (
     is_news,
     judge,
     may_land_too,
-    rows_of_owners,
 )
 from tidegate.core.errors import Retryable
 from tidegate.core.items import Applied, Refused
 from tidegate.core.manifests import Part
-from tidegate.core.notices import ORIGIN_REMOVED, Entry, Notice
+from tidegate.core.notices import Entry, Notice
 from tidegate.core.records import decode_notice
 from tidegate.core.uploads import Upload
 from tidegate.flows.ledger.records import LedgerRecords, in_the_way
@@ -39,15 +38,13 @@ class Claimed:
 
     `again` are uploads whose owner let go, and whose same bytes were uploaded again later. This notice may not take
     them. A notice that names their owner may (rule 4). `back` is how many of the owned uploads are counted in the sums
-    of a route already, and how: each was taken over from a notice that let go of it. `rows_in` are the tables that have
-    rows of owned uploads.
+    of a route already, and how: each was taken over from a notice that let go of it.
     """
 
     owned: tuple[Upload, ...]
     refused: tuple[Upload, ...]
     again: tuple[Entry, ...] = ()
     back: Mapping[CountedAs, int] = field(default_factory=dict)
-    rows_in: frozenset[str] = frozenset()
 
 
 class Registration(Enum):
@@ -64,30 +61,18 @@ class Claiming(LedgerRecords):
     # ---- decision 1
 
     def claim(self, notice: Notice, table: str = "") -> Claimed:
-        """Decision 1, for every upload of the notice. `table` is where its route's uploads go today.
-
-        Raises Retryable if that table has rows of an upload that this notice owns already: it was claimed for another
-        table, and the route's was changed since."""
-        ownership, back, rows_in = self._claim(notice, table)
-        if table in rows_in:
-            raise Retryable(
-                f"notice {notice.id} has claimed uploads for another table than {table}, which has rows of them: the"
-                f" table of route {notice.route} was changed meanwhile. They go on when it is changed back"
-            )
+        """Decision 1, for every upload of the notice. `table` is where its route's uploads go today."""
+        ownership, back = self._claim(notice, table)
         return Claimed(
             owned=tuple(entry.upload for entry, owned in ownership if owned is Ownership.MINE),
             refused=tuple(entry.upload for entry, owned in ownership if owned is Ownership.DUPLICATE),
             again=tuple(owned for _, owned in ownership if isinstance(owned, Entry)),
             back=Counter(back),
-            rows_in=rows_in,
         )
 
-    def _claim(
-        self, notice: Notice, table: str
-    ) -> tuple[list[tuple[Entry, Ownership | Entry]], list[CountedAs], frozenset[str]]:
+    def _claim(self, notice: Notice, table: str) -> tuple[list[tuple[Entry, Ownership | Entry]], list[CountedAs]]:
         """By entry: MINE, DUPLICATE, or the entry for a new notice that may take the upload over. And how the uploads
-        that are MINE were counted before, if they were, and which tables have rows of them: what is taken over has both
-        in its claim.
+        that are MINE were counted before, if they were: what is taken over has that in its claim.
 
         step                                    if it dies right after, or a twin is as far
         1 claim every upload                    claims that name this notice are its own (rule 1)
@@ -97,13 +82,11 @@ class Claiming(LedgerRecords):
         now = self.clock()
         met = self._own(notice.id, [entry.upload for entry in notice.entries], now)
         judged = {entry: judge(met[entry.upload], notice.id, entry) for entry in notice.entries if entry.upload in met}
-        removed = notice.origin.startswith(ORIGIN_REMOVED)
         asked = [met[entry.upload] for entry, owned in judged.items() if owned in NEEDS_OWNER]
-        let_go = self.let_go(asked, table, removed=removed)
+        let_go = self.let_go(asked, table)
         ended: dict[Entry, Ownership | Entry] = {}
         taken: dict[Upload, Claim] = {}
         back: list[CountedAs] = []
-        rows_in: set[str] = set()
         noted: dict[Upload, str] = {}
         for entry, ownership in judged.items():
             upload, claim = entry.upload, met[entry.upload]
@@ -111,15 +94,12 @@ class Claiming(LedgerRecords):
                 ended[entry] = ownership
                 if ownership is Ownership.MINE:
                     back += [claim.before] if claim.before else []
-                    rows_in |= claim.rows_in
             elif claim not in let_go or (ownership is Ownership.UPLOADED_AGAIN and let_go[claim].landed):
                 ended[entry] = Ownership.DUPLICATE
                 if ownership is Ownership.UPLOADED_AGAIN and is_news(claim, upload):
                     noted[upload] = claim.notice
             elif ownership is Ownership.UPLOADED_AGAIN:
                 ended[entry] = Entry(upload, takes_from=claim.notice)
-            elif table in let_go[claim].rows_in:
-                ended[entry] = Ownership.DUPLICATE
             else:
                 taken[upload] = claim
         faster = self._take_over(notice.id, {each: (claim, let_go[claim]) for each, claim in taken.items()}, now)
@@ -127,12 +107,11 @@ class Claiming(LedgerRecords):
             there = faster.get(entry.upload)
             mine = there is None or there.notice == notice.id
             ended[entry] = Ownership.MINE if mine else Ownership.DUPLICATE
-            got = LetGo(there.before, there.rows_in) if there else let_go[taken[entry.upload]]
+            before = there.before if there else let_go[taken[entry.upload]].before
             if mine:
-                back += [got.before] if got.before else []
-                rows_in |= got.rows_in
+                back += [before] if before else []
         self._note_again(noted)
-        return [(entry, ended.get(entry, Ownership.MINE)) for entry in notice.entries], back, frozenset(rows_in)
+        return [(entry, ended.get(entry, Ownership.MINE)) for entry in notice.entries], back
 
     def _own(self, notice_id: str, uploads: Sequence[Upload], now: int) -> dict[Upload, Claim]:
         """Claim the unclaimed uploads. Returns the existing claims on the others."""
@@ -166,25 +145,23 @@ class Claiming(LedgerRecords):
             if isinstance(done, Refused):
                 raise Retryable(f"the claim on {upload} changed while it was read; it will be tried again")
 
-    def let_go(self, claims: Iterable[Claim], table: str = "", *, removed: bool = False) -> Mapping[Claim, LetGo]:
-        """The claims whose owners will never publish the upload, and those whose owners have, if it may land in
-        `table`, too (`removed` as in `may_land_too`). Final."""
+    def let_go(self, claims: Iterable[Claim], table: str = "") -> Mapping[Claim, LetGo]:
+        """The claims whose owners will never publish the upload, and those whose owners have, if it may go to `table`,
+        too (`may_land_too`). Final."""
         judged: dict[Claim, LetGo] = {}
         for claim, (owner, batch) in self.owners(claims).items():
-            landed = may_land_too(claim, batch, table, removed=removed)
+            landed = may_land_too(claim, batch, table)
             if landed or has_let_go(claim, owner, batch):
-                rows_in = rows_of_owners(claim, batch, removed=removed)
-                judged[claim] = LetGo(counted(claim, owner, batch), rows_in, landed)
+                judged[claim] = LetGo(counted(claim, owner, batch), landed)
         return judged
 
     def left_to(self, notice: Notice, table: str = "") -> tuple[Entry, ...]:
         """What a void notice leaves to a new one, which takes it from the void one.
 
         The void notice first claims all that it can, as any delivery of it does: a slow twin may still do so, and then
-        a new notice that named the former owners would be refused. If `table` has rows of an upload by now, the new
-        notice is refused it (rule 12).
+        a new notice that named the former owners would be refused.
         """
-        ownership, _, _ = self._claim(notice, table)
+        ownership, _ = self._claim(notice, table)
         owned = (Entry(entry.upload, takes_from=notice.id) for entry, owned in ownership if owned is Ownership.MINE)
         return (*owned, *(owned for _, owned in ownership if isinstance(owned, Entry)))
 
@@ -209,18 +186,11 @@ class Claiming(LedgerRecords):
         batch_id: str,
         part: Part,
         back: Mapping[CountedAs, int] | None = None,
-        table: str = "",
-        dataset: str = "",
     ) -> Registration:
         """Decision 2: the notice belongs to the batch, if the batch is still open and the notice undecided. `back` as
-        in `Claimed`. The notice is for `table`: a batch that is bound to another one counts as closed. With a `dataset`
-        the batch is bound to that table, and is read so."""
+        in `Claimed`."""
         now, retention = self.clock(), self.claim_retention
-        done = self.store.apply(
-            transitions.register(
-                notice, batch_id, part, back or {}, table=table, dataset=dataset, now=now, retention=retention
-            )
-        )
+        done = self.store.apply(transitions.register(notice, batch_id, part, back or {}, now=now, retention=retention))
         if isinstance(done, Applied):
             return Registration.REGISTERED
         there = done.there[0]

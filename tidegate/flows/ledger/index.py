@@ -55,15 +55,9 @@ class LedgerIndex(LedgerRecords):
         ]
         return in_the_way(uploads, self.store.apply_each(wanted))
 
-    def index_over(
-        self, notice_id: str, upload: Upload, ending: Ending | None, *, owner: str, rows_in: str = ""
-    ) -> bool:
+    def index_over(self, notice_id: str, upload: Upload, ending: Ending | None, *, owner: str) -> bool:
         """Let the claim name this notice in place of `owner`. False if it does not name `owner` any more."""
-        return self._applied(transitions.index_over(notice_id, upload, ending, owner=owner, rows_in=rows_in))
-
-    def index_rows(self, owner: str, upload: Upload, table: str) -> bool:
-        """Note in the claim that `table` has rows of the upload, too. False if it does not name `owner` any more."""
-        return self._applied(transitions.index_rows(owner, upload, table))
+        return self._applied(transitions.index_over(notice_id, upload, ending, owner=owner))
 
     def index_batch(
         self, batch: Batch, receipt: Receipt | None, back: Mapping[str, int], *, announce: bool = False

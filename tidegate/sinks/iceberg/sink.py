@@ -22,6 +22,7 @@ from tidegate.core.outcomes import Read
 from tidegate.core.publication import Floor, History, Published, Unprovable
 from tidegate.core.receipts import RejectedRows
 from tidegate.core.routes import Dataset, reading_of
+from tidegate.core.uploads import Upload
 from tidegate.flows.sink import Hopeless, RejectedUndecided, Staged
 from tidegate.formats.decode import decoder
 from tidegate.formats.registry import share_of_bad_rows
@@ -158,6 +159,11 @@ class IcebergSink:
                     " were changed. Give them their _batch_id again, from a column or a snapshot that has it"
                 )
         return held
+
+    def present(self, uploads: Sequence[Upload], position: Floor) -> frozenset[tuple[str, str, str]]:
+        with asking():
+            there = self.iceberg.sources({each.uri for each in uploads}, position)
+        return frozenset(each.identity for each in uploads if (each.uri, each.version) in there)
 
     # ---- staging
 

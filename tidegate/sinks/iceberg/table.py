@@ -13,7 +13,7 @@ tables would read it twice.
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +21,7 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import broadcast
 from pyspark.sql.types import StructType
 
 from tidegate.core.publication import Floor, History, NotPublished, Published, Unprovable, Verdict, down_to, verdict
@@ -148,6 +149,25 @@ class IcebergTable:
         """How many rows at this position say which upload they are from, and not which batch: somebody has taken that
         from them."""
         return self._count(position, lambda rows: rows["_batch_id"].isNull() & rows["_source_uri"].isNotNull())
+
+    def sources(self, uris: Collection[str], position: Floor) -> set[tuple[str, str]]:
+        """The `_source_uri` and `_source_version` of all rows at this position that are from one of these; of `main` if
+        its snapshot has expired. Memory holds them.
+
+        Iceberg skips files by the first and the last uri; it does so by a list of 200 at most (`IN_PREDICATE_LIMIT` in
+        `InclusiveMetricsEvaluator`)."""
+        table = self._load()
+        at = position.head if position.head is not None and table.snapshot(position.head) else None
+        if at is None and (current := table.currentSnapshot()):
+            at = current.snapshotId()
+        if at is None:
+            return set()
+        sql = f"SELECT _source_uri, _source_version FROM {quoted(self.name)} VERSION AS OF {at}"
+        rows = self._spark.sql(sql)
+        rows = rows.where(rows["_source_uri"].between(min(uris), max(uris)))
+        wanted = self._spark.createDataFrame([(uri,) for uri in uris], "_source_uri string")
+        found = rows.join(broadcast(wanted), "_source_uri", "left_semi").distinct().collect()
+        return {(row[0], row[1]) for row in found}
 
     def _count(self, position: Floor, condition: Callable[[DataFrame], Column]) -> int:
         if position.head is None:
