@@ -27,9 +27,12 @@ EXTRA: dict[str, Accident] = {}
 for _module in (people, services, unannounced, tables, crossings):
     EXTRA |= _scenarios_of(_module)
 
-BEYOND = frozenset({"stuck_behind_the_topic", "notices_purged", "a_job_that_takes_days"})
-"""Their accident destroys a notice, or makes the ledger lose a record before its expiry. Without an audit Tidegate does
-not promise to recover from that. Here it does, because nothing else happens; so no faults are added."""
+BEYOND = frozenset(
+    {"stuck_behind_the_topic", "notices_purged", "a_job_that_takes_days", "lost_while_a_backfill_gathers"}
+)
+"""Their accident destroys a notice or rows, or makes the ledger lose a record before its expiry. Without an audit, or a
+further backfill, Tidegate does not promise to recover from that. Here it does, because nothing else happens; so no
+faults are added."""
 
 CROSSED = ("returning", "again_in_company", "again_while_it_is_claimed", "told_while_given_up")
 """Scenarios in which an upload comes again while it is open how the first one ends."""

@@ -247,7 +247,8 @@ def rolled_back_past_a_deletion(world: Scene) -> None:
     world.commit(foreign.delete_rows, 600.0)
     world.at(backfills.act, 700.0)
     world.commit(before, 1_100.0)
-    world.at(rolling_back.act, 1_200.0, 1_200.0, 2_000.0)
+    world.lasts = 8_000.0
+    world.at(rolling_back.act, 1_200.0, 1_200.0, 2_000.0, 5_000.0, 7_000.0)
 
 
 def rolled_back_and_moved(world: Scene) -> None:
